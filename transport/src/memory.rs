@@ -1,0 +1,121 @@
+//! Registered memory: the only memory that objects and frames live in.
+//!
+//! One region is mapped once, from a memfd, with address space for the whole limit and not a page
+//! behind it: an idle node is small, and a device can register the region without objects ever
+//! moving. A freed extent keeps its pages, because a hole punched into memory that a device has
+//! registered leaves the device writing to pages nobody reads; resident memory is therefore reused
+//! first, and only then is new memory touched.
+//!
+//! The ways to hold memory follow who may write:
+//!
+//! | type | writes | reads |
+//! |---|---|---|
+//! | [`Block`] | its one owner | its owner |
+//! | [`Shared`] | nobody | every holder |
+//! | [`Appender`] | its owner, behind the committed prefix | its owner, and holders of shared parts of the prefix |
+//!
+//! One limit counts all of it, and through [`Memory::charge`] also the heap memory that belongs to
+//! it (an index). Huge pages and a pool for every size were considered: the blocks are few and
+//! large (segments, receive buffers), so that a mutex and two trees are far from any hot path.
+
+mod account;
+mod appender;
+mod block;
+mod error;
+mod extents;
+mod region;
+mod shared;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub use self::account::{Account, Charge, Purpose};
+pub use self::appender::Appender;
+pub use self::block::Block;
+pub use self::error::MemoryError;
+pub use self::shared::Shared;
+
+use self::account::Ledger;
+use self::block::Extent;
+use self::extents::{Extents, Run};
+use self::region::Region;
+
+/// Bytes of a page: the unit in which memory is handed out and counted.
+pub const PAGE_BYTES: usize = 4096;
+
+/// How much memory there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// Everything that is handed out and charged together stays at or below this. Counted in whole
+    /// pages; a part of a page at the end is never handed out.
+    pub limit_bytes: u64,
+}
+
+/// A handle to one region of registered memory and its account; clones share both.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    pool: Arc<Pool>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    region: Region,
+    extents: Mutex<Extents>,
+    ledger: Ledger,
+}
+
+impl Memory {
+    /// Reserves address space for the whole limit and touches none of it.
+    ///
+    /// # Errors
+    /// [`MemoryError::Reserve`] if the system refuses the file or the mapping, as it does when an
+    /// address space limit (`ulimit -v`) is below `limit_bytes`.
+    pub fn new(config: MemoryConfig) -> Result<Memory, MemoryError> {
+        let region = Region::reserve(config.limit_bytes)?;
+        let extents = Mutex::new(Extents::new(region.pages()));
+        let ledger = Ledger::new(config.limit_bytes);
+        Ok(Memory { pool: Arc::new(Pool { region, extents, ledger }) })
+    }
+
+    /// Hands out at least `len` bytes, in whole pages and at least one, with unspecified contents:
+    /// zeroes, or what the last owner left.
+    ///
+    /// # Errors
+    /// [`MemoryError::LimitReached`] when the limit has no room for it, [`MemoryError::Fragmented`]
+    /// when it has, but not in one piece.
+    pub fn allocate(&self, len: usize, purpose: Purpose) -> Result<Block, MemoryError> {
+        let pages = len.div_ceil(PAGE_BYTES).max(1);
+        let bytes = (pages as u64).saturating_mul(PAGE_BYTES as u64);
+        self.pool.ledger.add(bytes, purpose)?;
+        let Some(run) = self.pool.extents.lock().allocate(pages) else {
+            self.pool.ledger.subtract(bytes, purpose);
+            let largest_free_bytes = self.pool.extents.lock().largest_free() * PAGE_BYTES;
+            return Err(MemoryError::Fragmented { requested_bytes: bytes, largest_free_bytes });
+        };
+        Ok(Block::new(Extent::new(self.clone(), run, purpose)))
+    }
+
+    /// Counts heap memory that the caller holds outside the region, for as long as the charge
+    /// lives.
+    ///
+    /// # Errors
+    /// [`MemoryError::LimitReached`]; the caller must not allocate then.
+    pub fn charge(&self, bytes: u64, purpose: Purpose) -> Result<Charge, MemoryError> {
+        Charge::new(self.clone(), bytes, purpose)
+    }
+
+    /// What is used now, and for what.
+    pub fn account(&self) -> Account {
+        self.pool.ledger.account(self.pool.region.touched_pages() * PAGE_BYTES as u64)
+    }
+
+    fn release(&self, run: Run, purpose: Purpose) {
+        // The account last: whoever sees room in it finds the extent free.
+        self.pool.extents.lock().free(run);
+        self.pool.ledger.subtract((run.pages * PAGE_BYTES) as u64, purpose);
+    }
+}
+
+#[cfg(test)]
+mod tests;

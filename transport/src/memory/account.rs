@@ -1,0 +1,165 @@
+//! One account for everything the limit counts: who holds how much, and what the system really
+//! gave.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Memory, MemoryError};
+
+/// What memory is used for. Reported by the account; it changes nothing about the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Segments of the store's log.
+    Log,
+    /// Indexes and other tables that lead to objects.
+    Index,
+    /// Buffers that the network writes to.
+    Receive,
+    /// Records on their way out.
+    Send,
+    /// State of connections and calls.
+    Session,
+}
+
+impl Purpose {
+    /// All purposes, in the order of their declaration.
+    pub const ALL: [Purpose; 5] =
+        [Purpose::Log, Purpose::Index, Purpose::Receive, Purpose::Send, Purpose::Session];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Purpose::Log => "log",
+            Purpose::Index => "index",
+            Purpose::Receive => "receive",
+            Purpose::Send => "send",
+            Purpose::Session => "session",
+        }
+    }
+}
+
+/// A picture of the account, in bytes. The fields are read one after the other: while others
+/// allocate, they may disagree by what was in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// `allocated_bytes` never passes this.
+    pub limit_bytes: u64,
+    /// Blocks handed out, in whole pages, and charges.
+    pub allocated_bytes: u64,
+    /// Pages of the region that were ever written, used now or not, and charges: what the process
+    /// really takes.
+    pub resident_bytes: u64,
+    /// Charges for heap memory outside the region; a part of both figures above.
+    pub charged_bytes: u64,
+    by_purpose: [u64; Purpose::ALL.len()],
+}
+
+impl Account {
+    /// The part of `allocated_bytes` that is used for `purpose`.
+    pub fn allocated_for(&self, purpose: Purpose) -> u64 {
+        self.by_purpose[purpose as usize]
+    }
+
+    /// What can still be allocated.
+    pub fn free_bytes(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.allocated_bytes)
+    }
+}
+
+/// The account's live counters.
+///
+/// Relaxed everywhere: each counter is exact by itself, and none publishes memory (the extents'
+/// mutex does that).
+#[derive(Debug)]
+pub(super) struct Ledger {
+    limit_bytes: u64,
+    allocated_bytes: AtomicU64,
+    charged_bytes: AtomicU64,
+    by_purpose: [AtomicU64; Purpose::ALL.len()],
+}
+
+impl Ledger {
+    pub(super) fn new(limit_bytes: u64) -> Ledger {
+        Ledger {
+            limit_bytes,
+            allocated_bytes: AtomicU64::new(0),
+            charged_bytes: AtomicU64::new(0),
+            by_purpose: [const { AtomicU64::new(0) }; Purpose::ALL.len()],
+        }
+    }
+
+    pub(super) fn add(&self, bytes: u64, purpose: Purpose) -> Result<(), MemoryError> {
+        let room =
+            |allocated: u64| allocated.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);
+        match self.allocated_bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+            Ok(_) => {
+                self.by_purpose[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(allocated_bytes) => Err(MemoryError::LimitReached {
+                requested_bytes: bytes,
+                allocated_bytes,
+                limit_bytes: self.limit_bytes,
+            }),
+        }
+    }
+
+    pub(super) fn subtract(&self, bytes: u64, purpose: Purpose) {
+        self.by_purpose[purpose as usize].fetch_sub(bytes, Ordering::Relaxed);
+        self.allocated_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn account(&self, touched_bytes: u64) -> Account {
+        let charged_bytes = self.charged_bytes.load(Ordering::Relaxed);
+        Account {
+            limit_bytes: self.limit_bytes,
+            allocated_bytes: self.allocated_bytes.load(Ordering::Relaxed),
+            resident_bytes: touched_bytes + charged_bytes,
+            charged_bytes,
+            by_purpose: std::array::from_fn(|i| self.by_purpose[i].load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Heap memory counted against the limit for as long as this lives.
+#[derive(Debug)]
+pub struct Charge {
+    memory: Memory,
+    bytes: u64,
+    purpose: Purpose,
+}
+
+impl Charge {
+    pub(super) fn new(memory: Memory, bytes: u64, purpose: Purpose) -> Result<Charge, MemoryError> {
+        let mut charge = Charge { memory, bytes: 0, purpose };
+        charge.resize(bytes)?;
+        Ok(charge)
+    }
+
+    /// What is counted now.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Counts `bytes` instead. Ask before growing, tell after shrinking.
+    ///
+    /// # Errors
+    /// [`MemoryError::LimitReached`] when growing; the charge stays as it was.
+    pub fn resize(&mut self, bytes: u64) -> Result<(), MemoryError> {
+        let ledger = &self.memory.pool.ledger;
+        if bytes > self.bytes {
+            ledger.add(bytes - self.bytes, self.purpose)?;
+            ledger.charged_bytes.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else {
+            ledger.charged_bytes.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+            ledger.subtract(self.bytes - bytes, self.purpose);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.resize(0).expect("shrinking a charge needs no room");
+    }
+}

@@ -1,0 +1,128 @@
+//! The mapping behind all blocks, and which of its pages were ever written.
+
+#![expect(unsafe_code, reason = "maps memory and computes addresses within the mapping")]
+
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::{MemoryError, PAGE_BYTES};
+
+/// One shared mapping of a memfd, private to this process.
+///
+/// Invariant: `base` is the start of a readable and writable mapping of `pages` pages that lives as
+/// long as the region, never moves, and belongs to nothing else: the descriptor was closed once it
+/// was mapped, and is never handed out.
+pub(super) struct Region {
+    base: NonNull<u8>,
+    pages: usize,
+    /// A bit a page: written at least once, hence resident.
+    touched: Box<[AtomicU64]>,
+    touched_pages: AtomicU64,
+}
+
+// SAFETY: the region itself only computes addresses; who may access the bytes behind them is
+// decided by the extents that are handed out, which never overlap. The counters are atomics.
+unsafe impl Send for Region {}
+// SAFETY: as above; no method of a shared region reads or writes the mapping.
+unsafe impl Sync for Region {}
+
+impl Region {
+    pub(super) fn reserve(limit_bytes: u64) -> Result<Region, MemoryError> {
+        let refused = |errno: Errno| MemoryError::Reserve {
+            bytes: limit_bytes,
+            os_error: errno.raw_os_error(),
+        };
+        let pages =
+            usize::try_from(limit_bytes / PAGE_BYTES as u64).map_err(|_| refused(Errno::INVAL))?;
+        let base = map(pages * PAGE_BYTES).map_err(refused)?;
+        // Zeroed by the allocator, so that the map of a large region is as lazy as the region.
+        let touched = Box::<[AtomicU64]>::new_zeroed_slice(pages.div_ceil(64));
+        // SAFETY: an `AtomicU64` of zero bytes is valid.
+        let touched = unsafe { touched.assume_init() };
+        Ok(Region { base, pages, touched, touched_pages: AtomicU64::new(0) })
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Where page `first` starts.
+    pub(super) fn address(&self, first: usize) -> NonNull<u8> {
+        assert!(first <= self.pages, "page {first} is outside a region of {} pages", self.pages);
+        // SAFETY: the offset is within the mapping or one past its end.
+        unsafe { self.base.add(first * PAGE_BYTES) }
+    }
+
+    /// Notes that pages `first..end` were or will be written. Counts every page once, however often
+    /// it is reused.
+    pub(super) fn touch(&self, first: usize, end: usize) {
+        let mut new_pages = 0;
+        let mut page = first;
+        while page < end {
+            let bit = page % 64;
+            let bits = (64 - bit).min(end - page);
+            let mask = (u64::MAX >> (64 - bits)) << bit;
+            let word = &self.touched[page / 64];
+            if word.load(Ordering::Relaxed) & mask != mask {
+                let before = word.fetch_or(mask, Ordering::Relaxed);
+                new_pages += u64::from((mask & !before).count_ones());
+            }
+            page += bits;
+        }
+        if new_pages > 0 {
+            self.touched_pages.fetch_add(new_pages, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn touched_pages(&self) -> u64 {
+        self.touched_pages.load(Ordering::Relaxed)
+    }
+}
+
+/// Maps `len` bytes of a fresh memfd. No page is there until it is written; the limit is kept by
+/// the account, so that the system need not reserve swap for all of it.
+fn map(len: usize) -> Result<NonNull<u8>, Errno> {
+    if len == 0 {
+        return Ok(NonNull::dangling());
+    }
+    let file = memfd_create("weft-memory", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, len as u64)?;
+    // SAFETY: a new mapping at an address of the system's choice overlaps nothing; the file has
+    // `len` bytes and is never truncated, since its only descriptor is closed when this returns.
+    let base = unsafe {
+        mmap(
+            ptr::null_mut(),
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::NORESERVE,
+            &file,
+            0,
+        )?
+    };
+    Ok(NonNull::new(base.cast()).expect("mmap without MAP_FIXED never maps address zero"))
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.pages > 0 {
+            // SAFETY: the mapping is ours, and every extent holds the region alive: no address into
+            // it is used later.
+            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.pages * PAGE_BYTES) };
+            debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");
+        }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("pages", &self.pages)
+            .field("touched_pages", &self.touched_pages())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,247 @@
+//! What the memory promises to its holders.
+
+use std::fs;
+use std::thread;
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+fn memory(limit_bytes: usize) -> Memory {
+    Memory::new(MemoryConfig { limit_bytes: limit_bytes as u64 }).unwrap()
+}
+
+/// Bytes of the region that the system backs with pages, by its own word.
+fn resident(memory: &Memory) -> u64 {
+    let start = format!("{:x}-", memory.pool.region.address(0).as_ptr().addr());
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = maps.lines().skip_while(|line| !line.starts_with(&start));
+    let rss = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    rss.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn the_limit_is_hard_and_counts_blocks_and_charges() {
+    let memory = memory(MIB);
+    let block = memory.allocate(MIB / 2, Purpose::Log).unwrap();
+    let mut charge = memory.charge(MIB as u64 / 4, Purpose::Index).unwrap();
+    let error = memory.allocate(MIB / 2, Purpose::Receive).unwrap_err();
+    assert!(matches!(error, MemoryError::LimitReached { requested_bytes: 524_288, .. }), "{error}");
+    assert!(charge.resize(MIB as u64 / 2 + 1).is_err());
+    assert_eq!(charge.bytes(), MIB as u64 / 4, "a refused charge stays as it was");
+    charge.resize(MIB as u64 / 2).unwrap();
+
+    let account = memory.account();
+    assert_eq!(account.allocated_bytes, MIB as u64);
+    assert_eq!(account.free_bytes(), 0);
+    assert_eq!(account.charged_bytes, MIB as u64 / 2);
+    assert_eq!(account.allocated_for(Purpose::Log), MIB as u64 / 2);
+    assert_eq!(account.allocated_for(Purpose::Index), MIB as u64 / 2);
+
+    drop((block, charge));
+    assert_eq!(memory.account().allocated_bytes, 0);
+    assert_eq!(memory.allocate(MIB, Purpose::Log).unwrap().len(), MIB);
+}
+
+#[test]
+fn whole_pages_are_handed_out_and_impossible_lengths_are_refused() {
+    let memory = memory(MIB);
+    assert_eq!(memory.allocate(0, Purpose::Send).unwrap().len(), PAGE_BYTES);
+    assert_eq!(memory.allocate(PAGE_BYTES + 1, Purpose::Send).unwrap().len(), 2 * PAGE_BYTES);
+    assert!(memory.allocate(usize::MAX, Purpose::Send).is_err());
+    assert!(memory.charge(u64::MAX, Purpose::Send).is_err());
+    assert!(super::Memory::new(MemoryConfig { limit_bytes: u64::MAX }).is_err());
+    assert!(self::memory(100).allocate(1, Purpose::Send).is_err());
+}
+
+#[test]
+fn room_in_pieces_is_named_as_such() {
+    let memory = memory(4 * PAGE_BYTES);
+    let mut blocks: Vec<Block> =
+        (0..4).map(|_| memory.allocate(1, Purpose::Send).unwrap()).collect();
+    let _kept = (blocks.remove(3), blocks.remove(1));
+    drop(blocks);
+    let error = memory.allocate(2 * PAGE_BYTES, Purpose::Send).unwrap_err();
+    assert!(
+        matches!(error, MemoryError::Fragmented { largest_free_bytes: PAGE_BYTES, .. }),
+        "{error}"
+    );
+    assert_eq!(memory.account().allocated_bytes, 2 * PAGE_BYTES as u64, "nothing is lost on error");
+}
+
+#[test]
+fn a_frozen_block_is_held_by_all_views_and_reclaimed_by_the_last() {
+    let memory = memory(MIB);
+    let mut block = memory.allocate(PAGE_BYTES, Purpose::Receive).unwrap();
+    block[..5].copy_from_slice(b"hello");
+    let address = block.as_ptr();
+    let whole = block.freeze();
+    let part = whole.slice(1..5).slice(1..3);
+    assert_eq!(&*part, b"ll");
+    assert_eq!(whole.holders(), 2);
+
+    let whole = whole.try_reclaim().unwrap_err();
+    drop(whole);
+    let block = part.try_reclaim().unwrap();
+    assert_eq!(block.len(), PAGE_BYTES, "the whole block comes back");
+    assert_eq!(block.as_ptr(), address);
+    assert_eq!(memory.account().allocated_bytes, PAGE_BYTES as u64);
+    drop(block);
+    assert_eq!(memory.account().allocated_bytes, 0);
+}
+
+#[test]
+#[should_panic(expected = "is outside")]
+fn a_view_cannot_be_widened() {
+    let shared = memory(MIB).allocate(100, Purpose::Receive).unwrap().freeze();
+    let _ = shared.slice(10..20).slice(5..11);
+}
+
+#[test]
+fn an_appender_writes_behind_what_is_shared() {
+    let memory = memory(MIB);
+    let mut log = memory.allocate(PAGE_BYTES, Purpose::Log).unwrap().append_only();
+    assert_eq!(log.append(&[b"head", b"", b"er body"]), Some(0));
+    assert_eq!(log.committed(), 16);
+    let view = log.shared(7..11);
+    assert!(log.pinned());
+    assert_eq!(log.append(&[b"next"]), Some(16));
+    assert_eq!(&*view, b"body");
+    assert_eq!(log.bytes(), b"header body\0\0\0\0\0next\0\0\0\0");
+    log.store_word(16, u32::from_le_bytes(*b"last"));
+    assert_eq!(&log.bytes()[16..20], b"last");
+
+    drop(log);
+    assert_eq!(&*view, b"body", "a view outlives the appender");
+    assert_eq!(view.try_reclaim().unwrap().len(), PAGE_BYTES);
+}
+
+#[test]
+fn an_appender_is_filled_to_its_capacity_and_refuses_more_unchanged() {
+    let memory = memory(4 * MIB);
+    for len in [PAGE_BYTES, 3 * PAGE_BYTES, 64 << 10, MIB] {
+        let mut log = memory.allocate(len, Purpose::Log).unwrap().append_only();
+        assert!(log.capacity() >= len / 65 * 64 - 8, "the map takes no more than 1/65");
+        assert!(Appender::block_len(log.capacity()) <= len);
+        let record = vec![7; log.capacity()];
+        assert_eq!(log.append(&[&record, b"x"]), None);
+        assert_eq!(log.committed(), 0);
+        assert_eq!(log.append(&[&record]), Some(0));
+        assert_eq!(log.append(&[b"x"]), None);
+        assert_eq!(log.append(&[]), Some(log.capacity()));
+        let whole = log.shared(0..log.capacity());
+        assert_eq!(*whole, *record, "the map is not in the way of the data");
+    }
+    for capacity in [0, 1, 8, 511, 512, 513, 4000, 1 << 20, (1 << 20) + 9, 64 << 20] {
+        let len = Appender::block_len(capacity).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES);
+        let memory = self::memory(len);
+        let log = memory.allocate(len, Purpose::Log).unwrap().append_only();
+        assert!(log.capacity() >= capacity, "{capacity}: {}", log.capacity());
+    }
+}
+
+#[test]
+fn a_word_can_be_stored_once_no_view_covers_it() {
+    let mut log = memory(MIB).allocate(MIB, Purpose::Log).unwrap().append_only();
+    log.append(&[&[1; 1000]]);
+    let view = log.shared(100..900);
+    log.store_word(96 - 4, 2);
+    log.store_word(904, 2);
+    assert!(view.iter().all(|byte| *byte == 1));
+    drop(view);
+    log.store_word(500, 2);
+    assert_eq!(log.bytes()[500..504], [2, 0, 0, 0]);
+}
+
+#[test]
+#[should_panic(expected = "part of a shared view")]
+fn a_word_under_a_view_is_not_stored() {
+    let mut log = memory(MIB).allocate(MIB, Purpose::Log).unwrap().append_only();
+    log.append(&[&[1; 1000]]);
+    let _view = log.shared(100..900);
+    log.store_word(896, 2);
+}
+
+#[test]
+#[should_panic(expected = "not committed")]
+fn what_is_not_committed_is_not_shared() {
+    let mut log = memory(MIB).allocate(MIB, Purpose::Log).unwrap().append_only();
+    log.append(&[b"12345678"]);
+    let _ = log.shared(0..9);
+}
+
+#[test]
+fn residency_is_counted_once_and_agrees_with_the_system() {
+    let memory = memory(64 * MIB);
+    assert_eq!(resident(&memory), 0, "nothing is prefaulted");
+    for round in 0..3_u8 {
+        let mut blocks: Vec<Block> =
+            (0..16).map(|_| memory.allocate(MIB, Purpose::Receive).unwrap()).collect();
+        for block in &mut blocks {
+            let half = block.len() / 2;
+            block[..half].fill(round);
+            block.mark_touched(half);
+            block.mark_touched(100);
+        }
+    }
+    let mut log = memory.allocate(24 * MIB, Purpose::Log).unwrap().append_only();
+    for _ in 0..20 {
+        log.append(&[&[9; MIB]]).unwrap();
+    }
+    let account = memory.account();
+    assert_eq!(account.allocated_bytes, 24 * MIB as u64);
+    let resident = resident(&memory);
+    let tolerance = resident / 20;
+    assert!(
+        account.resident_bytes.abs_diff(resident) <= tolerance,
+        "counted {} of {resident} resident bytes",
+        account.resident_bytes
+    );
+}
+
+#[test]
+fn threads_share_write_and_return_memory_without_losing_any() {
+    let memory = memory(8 * MIB);
+    thread::scope(|scope| {
+        for thread in 0..4_usize {
+            let memory = memory.clone();
+            scope.spawn(move || {
+                for round in 0..300_usize {
+                    let mark = (thread * 64 + round % 64) as u8;
+                    let len = PAGE_BYTES * (1 + (round * 7 + thread) % 60);
+                    let mut block = memory.allocate(len, Purpose::Send).unwrap();
+                    block.fill(mark);
+                    block.mark_touched(len);
+                    let shared = block.freeze();
+                    let readers: Vec<_> = (0..2)
+                        .map(|reader| {
+                            let view = shared.slice(reader * len / 2..(reader + 1) * len / 2);
+                            scope.spawn(move || assert!(view.iter().all(|byte| *byte == mark)))
+                        })
+                        .collect();
+                    for reader in readers {
+                        reader.join().unwrap();
+                    }
+                    let mut block = shared.try_reclaim().unwrap();
+                    block.fill(!mark);
+                }
+            });
+        }
+    });
+    assert_eq!(memory.account().allocated_bytes, 0);
+    assert_eq!(memory.pool.extents.lock().largest_free(), 8 * MIB / PAGE_BYTES);
+}
+
+#[test]
+fn readers_of_a_growing_log_see_what_was_committed() {
+    let mut log = memory(MIB).allocate(MIB, Purpose::Log).unwrap().append_only();
+    thread::scope(|scope| {
+        for round in 0..200_u8 {
+            let start = log.append(&[&[0; 8], &[round; 1000]]).unwrap();
+            let view = log.shared(start + 8..start + 1008);
+            scope.spawn(move || assert!(view.iter().all(|byte| *byte == round)));
+            log.store_word(start, 1);
+        }
+    });
+    assert!(!log.pinned());
+}
