@@ -1,2 +1,69 @@
-//! See ARCHITECTURE.md.
-fn main() {}
+//! The front door of the workspace: `cargo xtask setup | lint | test | demo | bench | sim`.
+//!
+//! Whatever a developer or CI does to the tree is one of these commands, so that a failure in CI is
+//! reproduced by typing what CI typed. The program needs nothing on the machine but the toolchain
+//! and a linker; [`setup`] brings the rest.
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a task runner talks to a terminal, times its stages and reads its environment"
+)]
+
+mod bench;
+mod command;
+mod demo;
+mod lint;
+mod playground;
+mod redis;
+mod setup;
+mod sim;
+mod stages;
+mod test;
+mod tidy;
+mod workspace;
+mod ycsb;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use workspace::Workspace;
+
+/// Set-up, checks, demonstration and benchmarks of the Weft workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what building, testing and benchmarking need and this machine lacks.
+    Setup,
+    /// Check format, clippy, documentation, dependencies, spelling and the rules of the house.
+    Lint,
+    /// Everything that CI runs: set-up, lint, build, documentation tests, tests.
+    Test,
+    /// Start a small cluster, use it, load it beside redis, and show the figures.
+    Demo,
+    /// Run a suite of benchmarks against its peers, in one run, as ratios.
+    Bench(bench::Options),
+    /// Run simulated clusters from a seed.
+    Sim(sim::Options),
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let workspace = Workspace::locate()?;
+    std::env::set_current_dir(workspace.root())?;
+    match args.task {
+        Task::Setup => setup::run(&workspace),
+        Task::Lint => lint::run(&workspace),
+        Task::Test => test::run(&workspace),
+        Task::Demo => demo::run(&workspace),
+        Task::Bench(options) => bench::run(&workspace, &options),
+        Task::Sim(options) => sim::run(&options),
+    }
+}

@@ -1,0 +1,102 @@
+//! Measures Weft beside what a user would pick instead, in one run, as ratios of medians.
+//!
+//! Machines are noisy, so every suite interleaves ours and the peer's rounds, and a round whose
+//! peer is slower than it should be is reported as disturbed and does not count.
+
+mod machine;
+mod memory;
+mod series;
+mod store;
+mod transport;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::workspace::Workspace;
+use crate::{command, setup};
+use machine::Machine;
+
+/// Which suite to run, and how often.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The suite; without one, the suites are listed.
+    suite: Option<Suite>,
+    /// How many times each figure is taken; the median counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Suite {
+    /// Latency, message rate and bandwidth beside bare TCP on the same machine.
+    Transport,
+    /// 100 concurrent readers of a million small objects, beside redis.
+    Store,
+    /// Bytes a key of a million small objects, by the node's account and by the kernel's.
+    Memory,
+}
+
+/// What every suite is handed.
+struct Bench<'a> {
+    workspace: &'a Workspace,
+    machine: &'a Machine,
+    rounds: u32,
+    /// Where reports and logs of this suite go.
+    folder: PathBuf,
+}
+
+/// Runs the suite that `options` names and writes its figures under the target folder.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let Some(suite) = options.suite else {
+        list();
+        return Ok(());
+    };
+    setup::for_bench(workspace)?;
+    command::run(Command::new("cargo").args(["build", "--release"]))?;
+
+    let machine = Machine::read()?;
+    let name = suite.name();
+    let folder = workspace.target().join("bench").join(&name);
+    fs::create_dir_all(&folder)?;
+    let bench = Bench { workspace, machine: &machine, rounds: options.rounds, folder };
+    println!("\n{}\n", machine.description());
+    let figures = match suite {
+        Suite::Transport => transport::run(&bench)?,
+        Suite::Store => store::run(&bench)?,
+        Suite::Memory => memory::run(&bench)?,
+    };
+    keep(&bench, &name, &figures)
+}
+
+fn list() {
+    println!("suites:");
+    for suite in Suite::value_variants() {
+        let help = suite.to_possible_value().and_then(|value| value.get_help().cloned());
+        println!("  {:<12} {}", suite.name(), help.unwrap_or_default());
+    }
+}
+
+fn keep(bench: &Bench<'_>, name: &str, figures: &Value) -> Result<()> {
+    let path = bench.folder.with_extension("json");
+    let report = json!({
+        "suite": name,
+        "machine": bench.machine.description(),
+        "rounds": bench.rounds,
+        "figures": figures,
+    });
+    fs::write(&path, format!("{report:#}\n"))
+        .with_context(|| format!("failed to write {}", path.display()))?;
+    println!("\nfigures: {}", path.display());
+    Ok(())
+}
+
+impl Suite {
+    fn name(self) -> String {
+        self.to_possible_value().expect("no suite is hidden").get_name().to_owned()
+    }
+}

@@ -1,0 +1,175 @@
+//! The transport beside bare TCP: round trips, one-way messages, bytes.
+//!
+//! `netbench` pins server and client to a core each and measures the bare socket in the same run,
+//! so a round here is one invocation of it for every case.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+use super::Bench;
+use super::machine::Baseline;
+use super::series::{Better, Series, median};
+use crate::command;
+
+/// One figure of the transport, and what it is held against.
+struct Case {
+    name: &'static str,
+    args: &'static [&'static str],
+    figure: Figure,
+    /// The ratio to the bare socket that is wanted.
+    wanted: Option<f64>,
+    /// What the bare socket reaches on a quiet machine.
+    raw_baseline: fn(&Baseline) -> f64,
+}
+
+/// Which member of netbench's report a case reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    MedianMicros,
+    Messages,
+    Bytes,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "round trip, park",
+        args: &["latency", "--poll", "park"],
+        figure: Figure::MedianMicros,
+        wanted: Some(1.3),
+        raw_baseline: |baseline| baseline.tcp_blocking_us,
+    },
+    Case {
+        name: "round trip, adaptive",
+        args: &["latency", "--poll", "adaptive"],
+        figure: Figure::MedianMicros,
+        wanted: Some(1.3),
+        raw_baseline: |baseline| baseline.tcp_blocking_us,
+    },
+    Case {
+        name: "round trip, busy",
+        args: &["latency", "--poll", "busy"],
+        figure: Figure::MedianMicros,
+        wanted: Some(1.5),
+        raw_baseline: |baseline| baseline.tcp_busy_us,
+    },
+    Case {
+        name: "messages, 1 producer",
+        args: &["rate", "--threads", "1"],
+        figure: Figure::Messages,
+        wanted: None,
+        raw_baseline: |baseline| baseline.tcp_messages,
+    },
+    Case {
+        name: "messages, 16 producers",
+        args: &["rate", "--threads", "16"],
+        figure: Figure::Messages,
+        wanted: None,
+        raw_baseline: |baseline| baseline.tcp_messages,
+    },
+    Case {
+        name: "bytes, 256 KiB messages",
+        args: &["bandwidth"],
+        figure: Figure::Bytes,
+        wanted: None,
+        raw_baseline: |baseline| baseline.tcp_bytes,
+    },
+];
+
+/// The figures of one case over all rounds.
+struct Outcome {
+    series: Series,
+    /// Longest time between two messages that the receiver saw, where the case counts messages.
+    longest_gaps_us: Vec<f64>,
+    reports: Vec<Value>,
+}
+
+/// Runs every case once a round.
+pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
+    let baseline = bench.machine.baseline();
+    let mut outcomes: Vec<Outcome> = CASES
+        .iter()
+        .map(|case| Outcome {
+            series: Series::new(
+                case.figure.better(),
+                baseline.map(|known| (case.raw_baseline)(known) / case.figure.scale()),
+            ),
+            longest_gaps_us: Vec::new(),
+            reports: Vec::new(),
+        })
+        .collect();
+    for _ in 0..bench.rounds {
+        for (case, outcome) in CASES.iter().zip(&mut outcomes) {
+            outcome.push(case.figure, netbench(bench, case)?)?;
+        }
+    }
+
+    let mut figures = Map::new();
+    println!();
+    for (case, outcome) in CASES.iter().zip(outcomes) {
+        let gap = median(outcome.longest_gaps_us.iter().copied());
+        let gap_text = gap.map_or(String::new(), |gap| format!(", longest gap {gap:.0} us"));
+        println!("{}{gap_text}", outcome.series.line(case.name, case.figure.unit(), case.wanted));
+        let mut figure = outcome.series.json();
+        figure["longest_gap_us"] = json!(gap);
+        figure["reports"] = outcome.reports.into();
+        figures.insert(case.name.to_owned(), figure);
+    }
+    Ok(figures.into())
+}
+
+fn netbench(bench: &Bench<'_>, case: &Case) -> Result<Value> {
+    let mut netbench = Command::new(bench.workspace.release_program("netbench"));
+    netbench.args(case.args).args(["--runs", "1", "--server-cpu", "0", "--client-cpu", "1"]);
+    println!("$ {}", command::line(netbench.arg("--json")));
+    let printed = command::output(&mut netbench)?;
+    serde_json::from_str(&printed)
+        .with_context(|| format!("`netbench --json` printed something else: {printed}"))
+}
+
+impl Outcome {
+    fn push(&mut self, figure: Figure, report: Value) -> Result<()> {
+        let read = |side: &Value| {
+            let value = side[figure.member()].as_f64();
+            value.map(|value| value / figure.scale()).context("netbench reported no figure")
+        };
+        self.series.push(read(&report)?, read(&report["raw"])?);
+        self.longest_gaps_us.extend(report["longest_gap_us"].as_f64());
+        self.reports.push(report);
+        Ok(())
+    }
+}
+
+impl Figure {
+    fn member(self) -> &'static str {
+        match self {
+            Figure::MedianMicros => "p50_us",
+            Figure::Messages => "messages_per_second",
+            Figure::Bytes => "bytes_per_second",
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Figure::MedianMicros => "us",
+            Figure::Messages => "M/s",
+            Figure::Bytes => "GB/s",
+        }
+    }
+
+    fn scale(self) -> f64 {
+        match self {
+            Figure::MedianMicros => 1.0,
+            Figure::Messages => 1e6,
+            Figure::Bytes => 1e9,
+        }
+    }
+
+    fn better(self) -> Better {
+        match self {
+            Figure::MedianMicros => Better::Lower,
+            Figure::Messages | Figure::Bytes => Better::Higher,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A cluster of real server processes on this machine, for as long as the value lives.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::command;
+use crate::workspace::Workspace;
+
+/// A running playground; dropping it stops its nodes.
+pub(crate) struct Playground {
+    kv: PathBuf,
+    folder: PathBuf,
+    cluster: String,
+    nodes: Vec<Node>,
+}
+
+/// One server process.
+pub(crate) struct Node {
+    pub(crate) id: u64,
+    pub(crate) address: String,
+    pub(crate) pid: u32,
+}
+
+impl Playground {
+    /// Starts `nodes` nodes in `folder`, on `cpu` alone if one is given, and returns once all
+    /// answer. A playground that an interrupted run left in that folder is stopped first.
+    pub(crate) fn start(
+        workspace: &Workspace,
+        nodes: u32,
+        folder: &Path,
+        cpu: Option<u32>,
+    ) -> Result<Playground> {
+        let kv = workspace.release_program("kv");
+        let mut playground =
+            Playground { kv, folder: folder.to_owned(), cluster: String::new(), nodes: Vec::new() };
+        playground.stop();
+        let printed = command::output(
+            command::on_cpu(&playground.kv, cpu)
+                .args(["playground", "--nodes", &nodes.to_string(), "--detach", "-o", "json"])
+                .arg("--dir")
+                .arg(folder),
+        )?;
+        playground.read(&printed).with_context(|| {
+            format!("`kv playground -o json` printed something unexpected: {printed}")
+        })?;
+        Ok(playground)
+    }
+
+    fn read(&mut self, printed: &str) -> Result<()> {
+        let value: Value = serde_json::from_str(printed)?;
+        self.cluster = value["cluster"].as_str().context("no `cluster`")?.to_owned();
+        let nodes = value["nodes"].as_array().context("no `nodes`")?;
+        self.nodes = nodes.iter().map(Node::from_json).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// The address by which a client finds the cluster.
+    pub(crate) fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// Its nodes.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// `kv` with the cluster's address, for the caller to add a verb.
+    pub(crate) fn kv(&self) -> Command {
+        let mut kv = Command::new(&self.kv);
+        kv.args(["--cluster", &self.cluster]);
+        kv
+    }
+
+    fn stop(&self) {
+        let mut stop = Command::new(&self.kv);
+        stop.args(["playground", "stop", "--dir"]).arg(&self.folder);
+        if self.folder.exists() && !command::succeeds(&mut stop) {
+            eprintln!("`{}` failed: nodes may be running", command::line(&stop));
+        }
+    }
+}
+
+impl Drop for Playground {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Node {
+    fn from_json(value: &Value) -> Result<Node> {
+        Ok(Node {
+            id: value["id"].as_u64().context("a node has no `id`")?,
+            address: value["address"].as_str().context("a node has no `address`")?.to_owned(),
+            pid: value["pid"].as_u64().context("a node has no `pid`")?.try_into()?,
+        })
+    }
+
+    /// The memory of the process that is in RAM now.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid);
+        let status =
+            std::fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kibibytes.map(|kib| kib * 1024).with_context(|| format!("no VmRSS in {path}"))
+    }
+}

@@ -1,0 +1,87 @@
+//! A redis server of our own: the peer that Weft is measured beside.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command;
+
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A redis-server on a free loopback port, without persistence; dropping it stops it.
+pub(crate) struct Redis {
+    process: Child,
+    port: u16,
+}
+
+impl Redis {
+    /// Starts one, on `cpu` alone if one is given, with its log in `folder`; `None` if the search
+    /// path has no redis-server.
+    pub(crate) fn start(folder: &Path, cpu: Option<u32>) -> Result<Option<Redis>> {
+        let Some(program) = command::find("redis-server") else { return Ok(None) };
+        fs::create_dir_all(folder)?;
+        let log = File::create(folder.join("redis.log"))?;
+        let port = free_port()?;
+        let process = command::on_cpu(&program, cpu)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(folder)
+            .stderr(log.try_clone()?)
+            .stdout(log)
+            .spawn()
+            .context("failed to start redis-server")?;
+        let mut redis = Redis { process, port };
+        redis.wait_until_it_answers()?;
+        Ok(Some(redis))
+    }
+
+    /// The port that it listens on, at 127.0.0.1.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while let Err(error) = self.ping() {
+            if let Some(status) = self.process.try_wait()? {
+                bail!("redis-server ended at once, {status}");
+            }
+            if Instant::now() > deadline {
+                return Err(error.context("redis-server does not answer"));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn ping(&self) -> Result<()> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.set_read_timeout(Some(START_TIMEOUT))?;
+        stream.write_all(b"PING\r\n")?;
+        let mut reply = [0; 7];
+        stream.read_exact(&mut reply)?;
+        if &reply != b"+PONG\r\n" {
+            bail!("redis-server answers PING with {:?}", String::from_utf8_lossy(&reply));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It holds nothing worth saving, and both calls fail only if it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A port that was free a moment ago: redis cannot be told to choose one itself.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

@@ -1,0 +1,242 @@
+//! Installs what this machine lacks, and touches nothing that is there already.
+//!
+//! A tool is there if the search path has it, wherever it came from. System packages come by apt, as
+//! root or through a sudo that asks no password; where neither can be had, the one line to run is
+//! printed and the command fails.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::command::{find, line, run as run_command, succeeds};
+use crate::workspace::Workspace;
+
+/// What a task needs on the machine, beside the Rust toolchain and a linker.
+struct Tool {
+    /// The program by which its presence is known.
+    program: &'static str,
+    purpose: &'static str,
+    source: Source,
+}
+
+enum Source {
+    Debian { package: &'static str },
+    Crate { name: &'static str, version: &'static str },
+    Wheel { name: &'static str, version: &'static str },
+}
+
+const GIT: Tool = Tool {
+    program: "git",
+    purpose: "lists the files that the rules of the house apply to",
+    source: Source::Debian { package: "git" },
+};
+const PIP: Tool = Tool {
+    program: "pip3",
+    purpose: "installs typos",
+    source: Source::Debian { package: "python3-pip" },
+};
+const TASKSET: Tool = Tool {
+    program: "taskset",
+    purpose: "gives server and client of a benchmark a core each",
+    source: Source::Debian { package: "util-linux" },
+};
+const REDIS: Tool = Tool {
+    program: "redis-server",
+    purpose: "the peer that the demo and the benchmarks run beside",
+    source: Source::Debian { package: "redis-server" },
+};
+const NEXTEST: Tool = Tool {
+    program: "cargo-nextest",
+    purpose: "runs the tests",
+    source: Source::Crate { name: "cargo-nextest", version: "0.9.143" },
+};
+const DENY: Tool = Tool {
+    program: "cargo-deny",
+    purpose: "checks licenses, sources and duplicates of dependencies",
+    source: Source::Crate { name: "cargo-deny", version: "0.20.2" },
+};
+const TYPOS: Tool = Tool {
+    program: "typos",
+    purpose: "checks spelling",
+    source: Source::Wheel { name: "typos", version: "1.52.0" },
+};
+
+const EVERYTHING: &[&Tool] = &[&GIT, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
+const FOR_LINT: &[&Tool] = &[&GIT, &PIP, &DENY, &TYPOS];
+const FOR_BENCH: &[&Tool] = &[&TASKSET, &REDIS];
+const FOR_DEMO: &[&Tool] = &[&REDIS];
+
+/// Installs everything that any task of the workspace needs.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    install(EVERYTHING, workspace)?;
+    for tool in EVERYTHING {
+        println!("{:<14} {}", tool.program, tool.purpose);
+    }
+    Ok(())
+}
+
+/// Installs what `cargo xtask lint` needs.
+pub(crate) fn for_lint(workspace: &Workspace) -> Result<()> {
+    install(FOR_LINT, workspace)
+}
+
+/// Installs what `cargo xtask bench` needs.
+pub(crate) fn for_bench(workspace: &Workspace) -> Result<()> {
+    install(FOR_BENCH, workspace)
+}
+
+/// Installs what `cargo xtask demo` shows; it can do without the peer, so that failing to install
+/// it is only reported.
+pub(crate) fn for_demo(workspace: &Workspace) {
+    if let Err(error) = install(FOR_DEMO, workspace) {
+        println!("going on without redis: {error:#}");
+    }
+}
+
+/// The file of a wheel's program: from the search path, or where [`run`] puts wheels.
+pub(crate) fn wheel_program(program: &str, workspace: &Workspace) -> Option<PathBuf> {
+    let own = wheels(workspace).join("bin").join(program);
+    find(program).or_else(|| own.exists().then_some(own))
+}
+
+fn install(tools: &[&Tool], workspace: &Workspace) -> Result<()> {
+    let missing: Vec<&Tool> =
+        tools.iter().copied().filter(|tool| !is_present(tool, workspace)).collect();
+    let packages: Vec<&str> = missing.iter().filter_map(|tool| tool.source.debian()).collect();
+    if !packages.is_empty() {
+        install_packages(&packages)?;
+    }
+    for tool in missing {
+        match tool.source {
+            Source::Debian { .. } => {}
+            Source::Crate { name, version } => run_command(
+                // Unoptimized: these run for seconds, and compiling them optimized takes minutes.
+                Command::new("cargo")
+                    .args(["install", "--locked", "--debug", name, "--version", version])
+                    .env_remove("CARGO_TARGET_DIR"),
+            )?,
+            Source::Wheel { name, version } => run_command(
+                Command::new("pip3")
+                    .args(["install", "--quiet", "--root-user-action=ignore", "--upgrade"])
+                    .arg("--target")
+                    .arg(wheels(workspace))
+                    .arg(format!("{name}=={version}")),
+            )?,
+        }
+        if !is_present(tool, workspace) {
+            bail!("{} was installed, but `{}` is not found", tool.purpose, tool.program);
+        }
+    }
+    Ok(())
+}
+
+fn is_present(tool: &Tool, workspace: &Workspace) -> bool {
+    match tool.source {
+        Source::Wheel { .. } => wheel_program(tool.program, workspace).is_some(),
+        Source::Debian { .. } | Source::Crate { .. } => find(tool.program).is_some(),
+    }
+}
+
+/// Wheels go under the target folder: distributions forbid pip to write into their own Python.
+fn wheels(workspace: &Workspace) -> PathBuf {
+    workspace.target().join("xtask").join("wheels")
+}
+
+fn install_packages(packages: &[&str]) -> Result<()> {
+    if find("apt-get").is_none() {
+        bail!("this machine has no apt-get: install {} by its own means", packages.join(", "));
+    }
+    let Some(privilege) = Privilege::of_this_process() else {
+        bail!(
+            "system packages are missing; run this line, then try again:\n  {}",
+            line_to_run(packages)
+        );
+    };
+    run_command(&mut privilege.apt_get(&["update"]))?;
+    let mut install = privilege.apt_get(&["install", "--yes", "--no-install-recommends"]);
+    run_command(install.args(packages))?;
+    if packages.iter().any(|package| REDIS.source.debian() == Some(package)) {
+        stop_packaged_redis(&privilege)?;
+    }
+    Ok(())
+}
+
+fn line_to_run(packages: &[&str]) -> String {
+    let packages = packages.join(" ");
+    format!("sudo apt-get update && sudo apt-get install --yes --no-install-recommends {packages}")
+}
+
+/// Debian starts a server when it installs one; ours are started by the tasks that use them.
+fn stop_packaged_redis(privilege: &Privilege) -> Result<()> {
+    if Path::new("/run/systemd/system").exists() {
+        let mut disable = privilege.command("systemctl");
+        return run_command(disable.args(["disable", "--now", "redis-server"]));
+    }
+    let mut stop = privilege.command("service");
+    if !succeeds(stop.args(["redis-server", "stop"])) {
+        println!("`{}` failed: a redis-server may be running on its default port", line(&stop));
+    }
+    Ok(())
+}
+
+enum Privilege {
+    Root,
+    Sudo,
+}
+
+impl Privilege {
+    fn of_this_process() -> Option<Privilege> {
+        use std::os::unix::fs::MetadataExt;
+        let root = Path::new("/proc/self").metadata().is_ok_and(|own| own.uid() == 0);
+        if root {
+            return Some(Privilege::Root);
+        }
+        succeeds(Command::new("sudo").args(["-n", "true"])).then_some(Privilege::Sudo)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        match self {
+            Privilege::Root => Command::new(program),
+            Privilege::Sudo => {
+                let mut command = Command::new("sudo");
+                command.args(["-n", "--preserve-env=DEBIAN_FRONTEND", program]);
+                command
+            }
+        }
+    }
+
+    fn apt_get(&self, args: &[&str]) -> Command {
+        let mut command = self.command("apt-get");
+        command.args(["--quiet", "--quiet"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+}
+
+impl Source {
+    fn debian(&self) -> Option<&'static str> {
+        match self {
+            Source::Debian { package } => Some(package),
+            Source::Crate { .. } | Source::Wheel { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EVERYTHING, FOR_BENCH, FOR_DEMO, FOR_LINT, line_to_run};
+
+    #[test]
+    fn every_task_s_tools_are_part_of_setup() {
+        for tool in [FOR_LINT, FOR_BENCH, FOR_DEMO].concat() {
+            assert!(EVERYTHING.iter().any(|known| known.program == tool.program));
+        }
+    }
+
+    #[test]
+    fn the_line_to_run_names_every_package() {
+        let line = line_to_run(&["git", "redis-server"]);
+        assert!(line.starts_with("sudo apt-get update && "), "{line}");
+        assert!(line.ends_with(" git redis-server"), "{line}");
+    }
+}
