@@ -1,0 +1,45 @@
+//! `netbench`: how fast the transport moves bytes on this machine, beside what plain sockets reach in the same run.
+//!
+//! The two sides are two processes, each pinned to a processor of its own, and each half of a run has a fresh server
+//! process: nothing that one half leaves behind (spinning threads, socket buffers) is there when the other is measured.
+//! Halves alternate, run by run, and the figures are medians, because the machines are shared and noisy. One process with
+//! two threads was the alternative; both sides would then share an allocator, a poll policy and a spinning budget that two
+//! nodes never share.
+#![forbid(unsafe_code)]
+
+mod affinity;
+mod args;
+mod measure;
+mod numbered;
+mod phases;
+mod raw;
+mod report;
+mod serve;
+mod server_process;
+mod tally;
+mod weft;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Task};
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().into_task() {
+        Task::Serve(order) => serve::serve(&order),
+        Task::Measure(plan) => measure::measure(&plan).and_then(|report| {
+            let text = if plan.json { report.json() } else { report.text() };
+            Ok(writeln!(std::io::stdout(), "{text}")?)
+        }),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A closed stderr leaves nobody to tell, and the exit code still says it.
+            let _ = writeln!(std::io::stderr(), "netbench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

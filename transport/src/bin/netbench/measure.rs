@@ -1,0 +1,146 @@
+//! The runs: each half in turn, with a fresh server process for each.
+
+use std::net::SocketAddr;
+
+use hdrhistogram::Histogram;
+use weft_transport::PollPolicy;
+
+use crate::affinity;
+use crate::args::{Benchmark, Lane, Plan};
+use crate::phases::{self, Phases};
+use crate::raw::{self, ping_pong::Wait};
+use crate::report::{Half, Report, Run};
+use crate::serve::Service;
+use crate::server_process::ServerProcess;
+use crate::weft::{self, Clients};
+
+pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
+    affinity::pin(plan.placement.client())?;
+    let mut runs = Vec::with_capacity(plan.runs);
+    for _ in 0..plan.runs {
+        runs.push(match plan.benchmark {
+            Benchmark::Latency => latency(plan)?,
+            Benchmark::Rate => rate(plan)?,
+            Benchmark::Bandwidth => bandwidth(plan)?,
+        });
+    }
+    Ok(Report::new(plan, &runs))
+}
+
+fn latency(plan: &Plan) -> anyhow::Result<Run> {
+    let blocking = raw_round_trips(plan, Service::RawBlocking, Wait::Blocking)?;
+    let busy = raw_round_trips(plan, Service::RawBusy, Wait::Busy)?;
+    // A transport that may sleep is compared with sockets that sleep, one that may not with sockets that do not.
+    let raws = match plan.shape.poll {
+        PollPolicy::Adaptive | PollPolicy::Park => vec![blocking, busy],
+        PollPolicy::Busy => vec![busy, blocking],
+    };
+    let server = ServerProcess::start(plan, Service::WeftCalls)?;
+    let clients = Clients::connect(server.address(), plan.shape.connections, plan.shape.poll)?;
+    let weft = round_trips(plan, "weft", |lanes, phases| {
+        weft::calls::measure(&clients, plan.shape.size, lanes, phases)
+    })?;
+    Ok(Run { weft, raws })
+}
+
+fn rate(plan: &Plan) -> anyhow::Result<Run> {
+    let size = plan.shape.size;
+    let raw =
+        raw_flow(plan, Service::RawMessages, "64 KiB writes", |address, connections, phases| {
+            raw::stream::send_messages(address, size, connections, phases)
+        })?;
+    Ok(Run { weft: weft_flow(plan)?, raws: vec![raw] })
+}
+
+fn bandwidth(plan: &Plan) -> anyhow::Result<Run> {
+    let raw = raw_flow(plan, Service::RawBytes, "64 KiB writes", raw::stream::send_bytes)?;
+    Ok(Run { weft: weft_flow(plan)?, raws: vec![raw] })
+}
+
+fn raw_round_trips(plan: &Plan, service: Service, wait: Wait) -> anyhow::Result<Half> {
+    let server = ServerProcess::start(plan, service)?;
+    let method = match wait {
+        Wait::Blocking => "blocking",
+        Wait::Busy => "busy-poll",
+    };
+    round_trips(plan, method, |lanes, phases| {
+        raw::ping_pong::measure(server.address(), plan.shape.size, lanes, wait, phases)
+    })
+}
+
+fn round_trips(
+    plan: &Plan,
+    method: &'static str,
+    worker: impl Fn(&[Lane], &Phases) -> anyhow::Result<Histogram<u64>> + Sync,
+) -> anyhow::Result<Half> {
+    let threads = plan.shape.threads;
+    let histograms = phases::run(
+        threads,
+        plan.warm_up,
+        plan.window,
+        |thread, phases| worker(&plan.shape.lanes_of(thread), phases),
+        || Ok(()),
+    )?;
+    let mut all = Histogram::<u64>::new(3)?;
+    for histogram in &histograms {
+        all.add(histogram)?;
+    }
+    anyhow::ensure!(!all.is_empty(), "no round trip ended while it was measured");
+    let quantile_us = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
+    Ok(Half {
+        method,
+        figures: vec![
+            ("p50_us", quantile_us(0.5)),
+            ("p99_us", quantile_us(0.99)),
+            ("p999_us", quantile_us(0.999)),
+        ],
+    })
+}
+
+/// Plain sockets have one writer a connection at most: two would have to share a lock.
+fn raw_flow(
+    plan: &Plan,
+    service: Service,
+    method: &'static str,
+    worker: impl Fn(SocketAddr, usize, &Phases) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<Half> {
+    let server = ServerProcess::start(plan, service)?;
+    let address = server.address();
+    let connections = plan.shape.connections;
+    let threads = plan.shape.threads.min(connections);
+    flow(plan, method, server, threads, |thread, phases| {
+        worker(address, (thread..connections).step_by(threads).count(), phases)
+    })
+}
+
+fn weft_flow(plan: &Plan) -> anyhow::Result<Half> {
+    let server = ServerProcess::start(plan, Service::WeftMessages)?;
+    let shape = plan.shape;
+    let clients = Clients::connect(server.address(), shape.connections, shape.poll)?;
+    flow(plan, "weft", server, shape.threads, |thread, phases| {
+        weft::messages::send(&clients, shape.size, &shape.lanes_of(thread), phases)
+    })
+}
+
+fn flow(
+    plan: &Plan,
+    method: &'static str,
+    mut server: ServerProcess,
+    threads: usize,
+    worker: impl Fn(usize, &Phases) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<Half> {
+    let mut samples = Vec::with_capacity(2);
+    phases::run(threads, plan.warm_up, plan.window, worker, || {
+        samples.push(server.sample()?);
+        Ok(())
+    })?;
+    let [earlier, later] = &samples[..] else {
+        anyhow::bail!("the senders ended before the window did");
+    };
+    let flow = later.flow_since(earlier)?;
+    let headline = match plan.benchmark {
+        Benchmark::Bandwidth => ("bytes_per_second", flow.bytes_per_second),
+        Benchmark::Latency | Benchmark::Rate => ("messages_per_second", flow.messages_per_second),
+    };
+    Ok(Half { method, figures: vec![headline, ("longest_gap_us", flow.longest_gap_us)] })
+}

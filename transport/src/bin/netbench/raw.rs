@@ -1,0 +1,46 @@
+//! The limit of the machine: plain `std::net` sockets with NODELAY, nothing of Weft's in the path of a byte.
+
+pub(crate) mod ping_pong;
+pub(crate) mod stream;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+/// What one write of a stream carries. 64 KiB is the fastest on loopback: smaller writes pay more system calls, larger ones
+/// leave the cache.
+pub(crate) const WRITE_BYTES: usize = 64 << 10;
+
+/// A side that hears nothing for so long gives up instead of hanging.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let stream =
+        TcpStream::connect(address).with_context(|| format!("failed to connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    Ok(stream)
+}
+
+fn listen() -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to listen")?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Serves each connection on a thread of its own. A connection that fails is the client's to report.
+fn serve_each(
+    serve: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static,
+) -> anyhow::Result<SocketAddr> {
+    let (listener, address) = listen()?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            std::thread::spawn(move || stream.set_nodelay(true).and_then(|()| serve(stream)));
+        }
+    });
+    Ok(address)
+}

@@ -1,0 +1,71 @@
+//! The server process: the hidden `serve` command.
+//!
+//! It prints its address as the first line, answers each line on stdin with one sample of what it received, and ends
+//! when stdin does, so it cannot outlive the process that started it.
+
+use std::io::{BufRead as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use weft_transport::Clock;
+
+use crate::affinity;
+use crate::args::Order;
+use crate::raw;
+use crate::tally::Tally;
+use crate::weft;
+
+/// What the server does with what it receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Service {
+    /// Plain sockets: sends back each message, a blocked thread a connection.
+    RawBlocking,
+    /// Plain sockets: sends back each message, one thread that never sleeps.
+    RawBusy,
+    /// Plain sockets: counts messages by their length.
+    RawMessages,
+    /// Plain sockets: counts bytes.
+    RawBytes,
+    /// The transport: replies with the body of each call.
+    WeftCalls,
+    /// The transport: counts messages and checks their order.
+    WeftMessages,
+}
+
+pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
+    affinity::pin(order.cpu)?;
+    let clock = Clock::system();
+    let tally = Arc::new(Tally::new(order.lanes));
+    let (address, endpoint) = match order.service {
+        Service::RawBlocking => (raw::ping_pong::serve_blocking(order.size)?, None),
+        Service::RawBusy => (raw::ping_pong::serve_busy(order.size, order.lanes)?, None),
+        Service::RawMessages => {
+            (raw::stream::serve_messages(order.size, clock.clone(), Arc::clone(&tally))?, None)
+        }
+        Service::RawBytes => (raw::stream::serve_bytes(clock.clone(), Arc::clone(&tally))?, None),
+        Service::WeftCalls => with_endpoint(weft::calls::serve(order.poll)?),
+        Service::WeftMessages => {
+            with_endpoint(weft::messages::serve(order.poll, Arc::clone(&tally))?)
+        }
+    };
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{address}").context("failed to announce the address")?;
+    stdout.flush()?;
+    for line in std::io::stdin().lock().lines() {
+        line?;
+        writeln!(stdout, "{}", tally.sample(clock.now()).to_json())?;
+        stdout.flush()?;
+    }
+    if let Some(endpoint) = endpoint {
+        endpoint.shutdown();
+    }
+    Ok(())
+}
+
+fn with_endpoint(
+    (address, endpoint): (SocketAddr, weft_transport::Endpoint),
+) -> (SocketAddr, Option<weft_transport::Endpoint>) {
+    (address, Some(endpoint))
+}

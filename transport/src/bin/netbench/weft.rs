@@ -1,0 +1,88 @@
+//! The transport's halves: what is measured beside the machine's limit.
+
+pub(crate) mod calls;
+pub(crate) mod messages;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use weft_transport::{
+    Batch, Connection, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig,
+    NodeId, PollPolicy, Time,
+};
+
+/// Registered memory of a side: room for hundreds of connections' windows.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// A call or a connection that takes so long has failed; on a healthy machine none comes near.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Each client endpoint is a node of its own, because two nodes share one connection; the server is node 0.
+const SERVER: u64 = 0;
+
+fn serve(poll: PollPolicy, handler: Arc<dyn Handler>) -> anyhow::Result<(SocketAddr, Endpoint)> {
+    let endpoint = start(SERVER, poll, handler)?;
+    let address =
+        endpoint.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("failed to listen")?;
+    Ok((address, endpoint))
+}
+
+/// The client's side of `connections` connections.
+pub(crate) struct Clients {
+    clients: Vec<(Endpoint, Connection)>,
+}
+
+impl Clients {
+    pub(crate) fn connect(
+        address: SocketAddr,
+        connections: usize,
+        poll: PollPolicy,
+    ) -> anyhow::Result<Self> {
+        let clients = (1..=connections as u64)
+            .map(|node| {
+                let endpoint = start(node, poll, Arc::new(ExpectsNothing))?;
+                let deadline = deadline(&endpoint);
+                let connection = endpoint
+                    .block_on(endpoint.connect(address, deadline))
+                    .with_context(|| format!("failed to connect to {address}"))?;
+                Ok((endpoint, connection))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Clients { clients })
+    }
+
+    fn connection(&self, index: usize) -> &(Endpoint, Connection) {
+        &self.clients[index]
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        for (endpoint, _) in &self.clients {
+            endpoint.shutdown();
+        }
+    }
+}
+
+/// The client side's handler: the server sends nothing but replies.
+struct ExpectsNothing;
+
+impl Handler for ExpectsNothing {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {}
+    }
+}
+
+fn start(node: u64, poll: PollPolicy, handler: Arc<dyn Handler>) -> anyhow::Result<Endpoint> {
+    let memory = Memory::new(MemoryConfig { limit_bytes: MEMORY_BYTES })
+        .context("failed to reserve memory")?;
+    let mut config = EndpointConfig::new(NodeId(node), Incarnation(1), memory);
+    config.poll = poll;
+    Endpoint::start(config, handler).context("failed to start the endpoint")
+}
+
+fn deadline(endpoint: &Endpoint) -> Time {
+    endpoint.clock().now() + DEADLINE
+}
