@@ -86,7 +86,7 @@ pub(super) fn foreign_place(file: &File) -> Vec<Finding> {
     findings.collect()
 }
 
-/// A path counts only from its root: `network/work/` is not `/work/`.
+/// A path counts only from its root: a folder of the same name deeper down is no place of a machine.
 fn names(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(start, _)| {
         let before = line[..start].chars().next_back();
