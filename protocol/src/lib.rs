@@ -1,1 +1,62 @@
-//! See ARCHITECTURE.md.
+//! The vocabulary of Weft's client and server: what one may ask, and what the other answers.
+//!
+//! A request is a variant of one closed enum, [`Request`]; each operation has one file under
+//! `operation/` with its request, its reply and the bytes of both. Decoding borrows: keys and
+//! values are slices of the message, nothing is copied, and a list is walked in place. Encoding
+//! writes straight into the transport's buffer through [`weft_transport::Body`].
+//!
+//! Three shapes make up the whole wire (`docs/protocol.md` draws them):
+//!
+//! - every request starts with a 16-byte [prefix](prefix),
+//! - every reply starts with a 16-byte [`ReplyHead`],
+//! - an item of a multi-operation's reply is a `ReplyHead` and its bytes too, so that a value can
+//!   be gathered from the log behind either of them.
+//!
+//! The crate does no I/O, reads no clock and holds no `unsafe`. Whatever a peer can size is checked
+//! against [`limits`] before it is used; decoding returns an error and never panics.
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod cluster_map;
+mod codec;
+mod completion;
+mod error;
+mod error_code;
+mod key;
+pub mod limits;
+mod list;
+pub mod operation;
+mod part;
+pub mod prefix;
+mod reply;
+mod request;
+mod slot;
+pub mod stat_name;
+mod table;
+mod value;
+mod version;
+
+pub use cluster_map::{ClusterMap, MapError, NodeEntry, PartitionEntry};
+pub use completion::CompletionId;
+pub use error::{DecodeError, LimitError, ReplyError};
+pub use error_code::{ErrorCode, UnknownErrorCode};
+pub use key::Key;
+pub use list::{Keys, List, ListIter, Pair, Pairs};
+pub use operation::Operation;
+pub use operation::delete::{Delete, DeleteReply};
+pub use operation::exists::{Exists, ExistsReply};
+pub use operation::get::{Get, GetFoundHead, GetReply};
+pub use operation::map::{Map, MapReply};
+pub use operation::multi_delete::{MultiDelete, MultiDeletePart};
+pub use operation::multi_get::{MultiGet, MultiGetPart};
+pub use operation::multi_put::{MultiPut, MultiPutPart};
+pub use operation::put::{Put, PutReply};
+pub use operation::stats::{Counter, Stats, StatsReply};
+pub use part::{Item, Outcome, Part, PartBuilder, PartFull, PartItems};
+pub use reply::{ErrorReply, ReplyHead, Status};
+pub use request::Request;
+pub use slot::Slot;
+pub use table::TableId;
+pub use value::Value;
+pub use version::Version;

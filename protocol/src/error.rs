@@ -1,0 +1,173 @@
+//! What can be wrong with a request before it is sent, and with bytes when they are read.
+
+use thiserror::Error;
+
+use crate::cluster_map::MapError;
+use crate::error_code::ErrorCode;
+use crate::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
+use crate::operation::Operation;
+use crate::prefix::PROTOCOL_VERSION;
+use crate::reply::ErrorReply;
+
+/// Something is larger than the protocol carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum LimitError {
+    /// A key of more than [`KEY_MAX`] bytes.
+    #[error("key of {len} bytes is longer than {KEY_MAX}")]
+    KeyTooLong {
+        /// The key's length in bytes.
+        len: usize,
+    },
+    /// A value of more than [`VALUE_MAX`] bytes.
+    #[error("value of {len} bytes is larger than {VALUE_MAX}")]
+    ValueTooLarge {
+        /// The value's length in bytes.
+        len: usize,
+    },
+    /// A multi-request of more than [`MULTI_KEYS_MAX`] keys.
+    #[error("request names {count} keys, more than {MULTI_KEYS_MAX}")]
+    TooManyKeys {
+        /// How many keys the request names.
+        count: usize,
+    },
+}
+
+impl LimitError {
+    /// The stable code of this error.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::KeyTooLong { .. } => ErrorCode::KeyTooLong,
+            Self::ValueTooLarge { .. } => ErrorCode::ValueTooLarge,
+            Self::TooManyKeys { .. } => ErrorCode::TooManyKeys,
+        }
+    }
+
+    /// The limit that was passed.
+    pub const fn limit(&self) -> u64 {
+        match self {
+            Self::KeyTooLong { .. } => KEY_MAX as u64,
+            Self::ValueTooLarge { .. } => VALUE_MAX as u64,
+            Self::TooManyKeys { .. } => MULTI_KEYS_MAX as u64,
+        }
+    }
+}
+
+/// Bytes that are no message of this protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// The message ends before what it announces.
+    #[error("message ends {missing} bytes early")]
+    Truncated {
+        /// How many bytes were missing from the field that did not fit.
+        missing: usize,
+    },
+    /// The message goes on after what it announces.
+    #[error("message has {extra} bytes too many")]
+    TrailingBytes {
+        /// How many bytes were left over.
+        extra: usize,
+    },
+    /// A field that has to be zero is not.
+    #[error("field {field} has to be zero")]
+    ReservedField {
+        /// The field's name in docs/protocol.md.
+        field: &'static str,
+    },
+    /// A request of another version of the protocol.
+    #[error("protocol version {version} is not {PROTOCOL_VERSION}")]
+    UnsupportedVersion {
+        /// The version that the request states.
+        version: u8,
+    },
+    /// An operation that this version does not know.
+    #[error("operation {operation} is unknown")]
+    UnknownOperation {
+        /// The number that the request states.
+        operation: u8,
+    },
+    /// A flag that this version does not know for the operation.
+    #[error("{operation} takes no flags {flags:#04x}")]
+    UnsupportedFlags {
+        /// The operation.
+        operation: Operation,
+        /// The flags that it does not take.
+        flags: u8,
+    },
+    /// A flag of a pair that this version does not know.
+    #[error("pair takes no flags {flags:#06x}")]
+    UnsupportedPairFlags {
+        /// The flags that a pair does not take.
+        flags: u16,
+    },
+    /// Something is larger than the protocol carries.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// A list is longer than the protocol carries.
+    #[error("{count} {field} are more than the limit of {limit}")]
+    ListTooLong {
+        /// What the list holds.
+        field: &'static str,
+        /// How many it announces.
+        count: usize,
+        /// How many it may hold.
+        limit: usize,
+    },
+    /// A text is not UTF-8.
+    #[error("{field} is not UTF-8")]
+    InvalidText {
+        /// The field's name in docs/protocol.md.
+        field: &'static str,
+    },
+    /// A reply with a status that this version does not know for the operation.
+    #[error("status {status} is not one of this operation's")]
+    UnexpectedStatus {
+        /// The status that the reply states.
+        status: u16,
+    },
+    /// A cluster map that contradicts itself.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+impl DecodeError {
+    /// The stable code that a server answers when a request fails to decode so. A client that cannot
+    /// decode a reply reports [`ErrorCode::MalformedReply`] instead.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::UnsupportedVersion { .. } => ErrorCode::UnsupportedVersion,
+            Self::UnknownOperation { .. } => ErrorCode::UnknownOperation,
+            Self::UnsupportedFlags { .. } | Self::UnsupportedPairFlags { .. } => {
+                ErrorCode::UnsupportedFlag
+            }
+            Self::Limit(limit) => limit.code(),
+            Self::Truncated { .. }
+            | Self::TrailingBytes { .. }
+            | Self::ReservedField { .. }
+            | Self::ListTooLong { .. }
+            | Self::InvalidText { .. }
+            | Self::UnexpectedStatus { .. }
+            | Self::Map(_) => ErrorCode::MalformedRequest,
+        }
+    }
+}
+
+/// Why a reply is not what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReplyError<'a> {
+    /// The server answered with an error.
+    #[error("{0}")]
+    Refused(ErrorReply<'a>),
+    /// The bytes are no reply to this operation.
+    #[error("malformed reply: {0}")]
+    Malformed(#[from] DecodeError),
+}
+
+impl ReplyError<'_> {
+    /// The stable code of this error.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused(reply) => reply.code,
+            Self::Malformed(_) => ErrorCode::MalformedReply,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The stable codes of everything that can go wrong between client and server.
+//!
+//! One space of numbers holds what a server answers and what a client finds out by itself, so that a
+//! code in a log can be looked up without knowing which side wrote it. A number never changes its
+//! meaning and is never given out again.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! error_codes {
+    ($($code:ident = $number:literal, $name:literal, $description:literal, $remedy:literal;)*) => {
+        /// What went wrong, as a stable number: `WEFT-1101`.
+        ///
+        /// | numbers | who says so |
+        /// |---|---|
+        /// | 1001–1099 | the server: the request is wrong |
+        /// | 1101–1199 | the server: it cannot do it, or not now |
+        /// | 1201–1299 | the client: no answer, or none that it understands |
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u16)]
+        pub enum ErrorCode {
+            $(#[doc = $description] $code = $number,)*
+        }
+
+        impl ErrorCode {
+            const ALL: &[Self] = &[$(Self::$code,)*];
+
+            /// The code with this number.
+            pub const fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$code),)*
+                    _ => None,
+                }
+            }
+
+            /// The code in a few words, as messages begin with.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$code => $name,)*
+                }
+            }
+
+            /// What happened, in sentences.
+            pub const fn description(self) -> &'static str {
+                match self {
+                    $(Self::$code => $description,)*
+                }
+            }
+
+            /// What to do about it, in sentences.
+            pub const fn remedy(self) -> &'static str {
+                match self {
+                    $(Self::$code => $remedy,)*
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
+    MalformedRequest = 1001, "malformed request",
+        "The server could not read the request: it ends early, goes on too long, or contradicts itself.",
+        "The client library is faulty or the bytes were not written by one. Use a client of the server's release; if it is one, report a bug with the text of the error.";
+    UnknownOperation = 1002, "unknown operation",
+        "The server does not know the operation that was asked for.",
+        "The client is newer than the server. Upgrade the servers first, then the clients.";
+    UnsupportedVersion = 1003, "unsupported protocol version",
+        "The request is of a version of the protocol that the server does not speak.",
+        "Upgrade the older of the two. The error says which version the server speaks.";
+    UnsupportedFlag = 1004, "unsupported flag",
+        "The request asks for a variant of the operation that the server does not know.",
+        "The client is newer than the server. Upgrade the servers first, then the clients.";
+    KeyTooLong = 1005, "key too long",
+        "A key is longer than 65535 bytes.",
+        "Use a shorter key, or the hash of it.";
+    ValueTooLarge = 1006, "value too large",
+        "A value is larger than an object may be.",
+        "Split the value over several keys; a hash tag such as {name}:0, {name}:1 keeps them on one node.";
+    TooManyKeys = 1007, "too many keys",
+        "A multi-request names more than 16384 keys.",
+        "Send several requests. The client library does so by itself.";
+    TableUnknown = 1008, "table unknown",
+        "The cluster has no table with this number.",
+        "Check the table, or create it; table 0 always exists.";
+
+    WrongOwner = 1101, "wrong owner",
+        "The node that was asked does not own the key's slot. The error carries the epoch of the node's map.",
+        "The client fetches the map and asks the owner by itself. If the error persists, the nodes were started with different peer lists: compare them.";
+    SlotUnowned = 1102, "slot without owner",
+        "No node owns the key's slot by the cluster's map.",
+        "A partition is lost or not yet assigned. Check that all nodes are up.";
+    MemoryLimitReached = 1103, "memory limit reached",
+        "The node has no memory left for the write within its limit. Nothing was written.",
+        "Delete objects, raise the node's memory limit, or add nodes.";
+    ShuttingDown = 1104, "shutting down",
+        "The node is being stopped and takes no more requests. Nothing was done.",
+        "Ask again when the node is back.";
+    Internal = 1199, "internal error",
+        "The server met a condition that its authors thought impossible. A mutation may have been applied.",
+        "See the server's log and report a bug.";
+
+    NotReachable = 1201, "node not reachable",
+        "No connection to the node could be made. The request was not applied.",
+        "Check the address, that the node runs, and that no firewall is in between.";
+    DeadlineNotApplied = 1202, "deadline exceeded, not applied",
+        "The deadline passed before the request was sent. It was not applied.",
+        "Ask again. If it happens often, the node is overloaded or the deadline is too short.";
+    DeadlineMaybeApplied = 1203, "deadline exceeded, may have been applied",
+        "The deadline passed between sending the request and its reply. The request may have been applied, or may still be.",
+        "Read the key to see what is there before you repeat a mutation that does not bear repeating.";
+    DisconnectedNotApplied = 1204, "disconnected, not applied",
+        "The connection was lost before the request was sent. It was not applied.",
+        "Ask again.";
+    DisconnectedMaybeApplied = 1205, "disconnected, may have been applied",
+        "The connection was lost between sending the request and its reply. The request may have been applied.",
+        "Read the key to see what is there before you repeat a mutation that does not bear repeating.";
+    HandshakeRefused = 1206, "handshake refused",
+        "The peer answered, but it is no node that this client can talk to: another program, another wire version, or an earlier life of the node.",
+        "Check that the address is a node's data port, and that client and node are of matching releases.";
+    MalformedReply = 1207, "malformed reply",
+        "The client could not read the server's reply. A mutation may have been applied.",
+        "Use a client of the server's release; if it is one, report a bug with the text of the error.";
+    ClusterNotReachable = 1208, "cluster not reachable",
+        "None of the addresses given for the cluster answered with a map. The request was not applied.",
+        "Check the addresses, and that at least one of the nodes runs.";
+    MapUnsettled = 1209, "cluster map unsettled",
+        "One node after the other said that it does not own the key's slot. The request was not applied.",
+        "Ask again once the cluster's map has settled. If the error persists, the nodes were started with different peer lists: compare them.";
+    ClientClosed = 1210, "client closed",
+        "The client was closed while the request waited to be sent. It was not applied.",
+        "Keep the client until all of its requests are answered.";
+    ClientMemory = 1211, "client's memory limit reached",
+        "The client has no memory left for messages within its limit. The request was not applied.",
+        "Have fewer or smaller requests outstanding, or raise the client's memory limit.";
+    Unrecognized = 1299, "unrecognized error",
+        "The server answered with an error that this client does not know. A mutation may have been applied.",
+        "The server is newer than the client. Look the number up with the newer release, or upgrade the client.";
+}
+
+impl ErrorCode {
+    /// All codes, by number.
+    pub const fn all() -> &'static [Self] {
+        Self::ALL
+    }
+
+    /// The number: what the wire carries and `Display` shows.
+    #[inline]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// Whether a mutation that ended with this error may have been applied nevertheless. Where this
+    /// is false it certainly was not, and may be repeated.
+    pub const fn may_have_been_applied(self) -> bool {
+        matches!(
+            self,
+            Self::Internal
+                | Self::DeadlineMaybeApplied
+                | Self::DisconnectedMaybeApplied
+                | Self::MalformedReply
+                | Self::Unrecognized
+        )
+    }
+}
+
+/// `WEFT-1101`
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WEFT-{}", self.number())
+    }
+}
+
+/// A text that names no code.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no error code: they look like WEFT-1101")]
+pub struct UnknownErrorCode {
+    text: String,
+}
+
+/// Takes `WEFT-1101`, `weft-1101` and `1101`.
+impl FromStr for ErrorCode {
+    type Err = UnknownErrorCode;
+
+    fn from_str(text: &str) -> Result<Self, UnknownErrorCode> {
+        let number = match text.split_at_checked(5) {
+            Some((prefix, number)) if prefix.eq_ignore_ascii_case("WEFT-") => number,
+            _ => text,
+        };
+        let code = number.parse().ok().and_then(Self::from_number);
+        code.ok_or_else(|| UnknownErrorCode { text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_ascending() {
+        assert!(ErrorCode::all().is_sorted_by(|a, b| a.number() < b.number()));
+        for &code in ErrorCode::all() {
+            assert_eq!(ErrorCode::from_number(code.number()), Some(code));
+            assert!((1001..1300).contains(&code.number()));
+        }
+    }
+
+    #[test]
+    fn a_code_is_read_as_it_is_shown() {
+        for &code in ErrorCode::all() {
+            assert_eq!(code.to_string().parse(), Ok(code));
+        }
+        assert_eq!("weft-1101".parse(), Ok(ErrorCode::WrongOwner));
+        assert_eq!("1101".parse(), Ok(ErrorCode::WrongOwner));
+        for text in ["", "WEFT-", "WEFT-1", "WEFT-11011", "WEFT-99999", "wéft-1101", "1101 "] {
+            assert!(text.parse::<ErrorCode>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_are_sentences_and_names_are_fragments() {
+        for &code in ErrorCode::all() {
+            assert!(code.description().ends_with('.') && code.remedy().ends_with('.'), "{code}");
+            assert!(!code.name().ends_with('.') && code.name().is_ascii(), "{code}");
+            assert!(code.name().starts_with(|first: char| first.is_ascii_lowercase()), "{code}");
+        }
+    }
+
+    /// The texts promise what `may_have_been_applied` tells the retry logic.
+    #[test]
+    fn texts_agree_with_what_may_have_been_applied() {
+        for &code in ErrorCode::all() {
+            let says_maybe = code.description().contains("may have been applied");
+            assert_eq!(says_maybe, code.may_have_been_applied(), "{code}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The bounds on everything that a peer can size, and how they hang together.
+
+use weft_transport::limits::MESSAGE_MAX;
+
+use crate::prefix::PREFIX_LEN;
+use crate::reply::HEAD_LEN;
+
+/// The longest key, in bytes: what the 16-bit length in requests and object headers can say. An
+/// empty key is a key, as in Redis.
+pub const KEY_MAX: usize = 65_535;
+
+/// The longest value, in bytes: with the longest key and everything optional it still fits one
+/// message, so whatever could be put can be got.
+pub const VALUE_MAX: usize = MESSAGE_MAX - (KEY_MAX + 1) - 1024;
+
+/// The most keys of one multi-request. A request is worked off in one go by one reactor, so this
+/// also bounds how long it can keep others waiting.
+pub const MULTI_KEYS_MAX: usize = 16_384;
+
+/// The most bytes that the keys or pairs of one multi-request may take.
+pub const LIST_BYTES_MAX: usize = MESSAGE_MAX - PREFIX_LEN - COMPLETION_LEN;
+
+/// The longest text that an error reply carries, in bytes; longer ones are cut.
+pub const ERROR_DETAIL_MAX: usize = 512;
+
+/// The most nodes of a cluster map.
+pub const NODES_MAX: usize = 2_048;
+
+/// The longest address of a node, in bytes: a DNS name is at most 253, and the port follows.
+pub const ADDRESS_MAX: usize = 260;
+
+/// The most counters of a stats reply.
+pub const COUNTERS_MAX: usize = 4_096;
+
+/// The longest name of a counter, in bytes.
+pub const COUNTER_NAME_MAX: usize = 128;
+
+/// Bytes of a completion id.
+pub(crate) const COMPLETION_LEN: usize = 16;
+
+/// Bytes of an expiry.
+pub(crate) const EXPIRY_LEN: usize = 8;
+
+// The largest object fits a put, a multi-put of its own, a get's reply and a part of its own.
+const _: () = {
+    let put = PREFIX_LEN + COMPLETION_LEN + EXPIRY_LEN + KEY_MAX + VALUE_MAX;
+    let pair = 8 + EXPIRY_LEN + KEY_MAX + VALUE_MAX;
+    assert!(put <= MESSAGE_MAX);
+    assert!(pair <= LIST_BYTES_MAX);
+    assert!(2 + KEY_MAX <= LIST_BYTES_MAX);
+    assert!(2 * HEAD_LEN + VALUE_MAX <= MESSAGE_MAX);
+};
+
+// Replies without values to a whole multi-request always fit one part, and so does an item that
+// says why it failed.
+const _: () = assert!(HEAD_LEN + MULTI_KEYS_MAX * HEAD_LEN <= MESSAGE_MAX);
+const _: () = assert!(2 * HEAD_LEN + ERROR_DETAIL_MAX <= MESSAGE_MAX);
+
+// An item's index is 16 bits wide.
+const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
+
+// The largest map and the longest stats fit a message.
+const _: () = assert!(HEAD_LEN + 16 + NODES_MAX * (18 + ADDRESS_MAX) + 16_384 * 12 <= MESSAGE_MAX);
+const _: () = assert!(HEAD_LEN + 28 + COUNTERS_MAX * (10 + COUNTER_NAME_MAX) <= MESSAGE_MAX);

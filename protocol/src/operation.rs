@@ -1,0 +1,124 @@
+//! The operations: one file each, with the request, the reply, and the bytes of both.
+
+pub mod delete;
+pub mod exists;
+pub mod get;
+pub mod map;
+pub mod multi_delete;
+pub mod multi_get;
+pub mod multi_put;
+pub mod put;
+pub mod stats;
+
+use std::fmt;
+
+/// What a request asks for. The numbers are the wire's and never change their meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    /// Read the object of one key.
+    Get = 1,
+    /// Write the object of one key.
+    Put = 2,
+    /// Remove the object of one key.
+    Delete = 3,
+    /// Ask whether a key has an object.
+    Exists = 4,
+    /// Read the objects of many keys.
+    MultiGet = 5,
+    /// Write the objects of many keys.
+    MultiPut = 6,
+    /// Remove the objects of many keys.
+    MultiDelete = 7,
+    /// Ask a node how it is.
+    Stats = 8,
+    /// Ask who owns which slots.
+    Map = 9,
+}
+
+impl Operation {
+    /// How many operations there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    const ALL: [Self; 9] = [
+        Self::Get,
+        Self::Put,
+        Self::Delete,
+        Self::Exists,
+        Self::MultiGet,
+        Self::MultiPut,
+        Self::MultiDelete,
+        Self::Stats,
+        Self::Map,
+    ];
+
+    /// All operations, by number.
+    pub const fn all() -> &'static [Self] {
+        &Self::ALL
+    }
+
+    /// The operation with this number on the wire.
+    #[inline]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Get,
+            2 => Self::Put,
+            3 => Self::Delete,
+            4 => Self::Exists,
+            5 => Self::MultiGet,
+            6 => Self::MultiPut,
+            7 => Self::MultiDelete,
+            8 => Self::Stats,
+            9 => Self::Map,
+            _ => return None,
+        })
+    }
+
+    /// The operation's place in [`all`](Self::all): what an array of counters is indexed by.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self as usize - 1
+    }
+
+    /// The operation's name, as counters and messages have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Exists => "exists",
+            Self::MultiGet => "multi_get",
+            Self::MultiPut => "multi_put",
+            Self::MultiDelete => "multi_delete",
+            Self::Stats => "stats",
+            Self::Map => "map",
+        }
+    }
+
+    /// Whether the operation changes objects, so that repeating it blindly may do harm.
+    #[inline]
+    pub const fn is_mutation(self) -> bool {
+        matches!(self, Self::Put | Self::Delete | Self::MultiPut | Self::MultiDelete)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_indices_name_their_operation() {
+        for (index, &operation) in Operation::all().iter().enumerate() {
+            assert_eq!(Operation::from_number(operation as u8), Some(operation));
+            assert_eq!(operation.index(), index);
+        }
+        assert_eq!(Operation::from_number(0), None);
+        assert_eq!(Operation::from_number(Operation::COUNT as u8 + 1), None);
+    }
+}

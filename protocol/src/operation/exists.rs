@@ -1,0 +1,102 @@
+//! Exists: ask whether a key has an object, and of which version, without its value.
+//!
+//! ```text
+//! request  prefix | key
+//! reply    head: ok or absent, version
+//! ```
+
+use crate::codec::{Reader, Writer};
+use crate::error::{DecodeError, ReplyError};
+use crate::key::Key;
+use crate::operation::Operation;
+use crate::prefix::{PREFIX_LEN, Prefix};
+use crate::reply::{HEAD_LEN, ReplyHead, Status};
+use crate::table::TableId;
+use crate::version::Version;
+
+/// Asks whether `key` has an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exists<'a> {
+    /// The table that the key belongs to.
+    pub table: TableId,
+    /// The low 32 bits of the epoch of the client's map.
+    pub map_epoch: u32,
+    /// The key.
+    pub key: Key<'a>,
+}
+
+impl<'a> Exists<'a> {
+    #[inline]
+    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+        prefix.takes_flags(0)?;
+        prefix.takes_no_argument()?;
+        let key = reader.key(prefix.key_len)?;
+        reader.finish()?;
+        Ok(Self { table: prefix.table, map_epoch: prefix.map_epoch, key })
+    }
+
+    /// Bytes of the request's message.
+    #[inline]
+    pub fn encoded_len(&self) -> usize {
+        PREFIX_LEN + self.key.len()
+    }
+
+    /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
+    /// bytes long.
+    #[inline]
+    pub fn encode(&self, buffer: &mut [u8]) {
+        let prefix = Prefix {
+            table: self.table,
+            map_epoch: self.map_epoch,
+            key_len: self.key.wire_len(),
+            ..Prefix::bare(Operation::Exists)
+        };
+        let mut writer = Writer::new(buffer);
+        prefix.encode(&mut writer);
+        writer.bytes(&self.key);
+        writer.finish();
+    }
+}
+
+/// The answer to an [`Exists`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExistsReply {
+    /// The version of the object; if there is none, the newest version that the key's partition has
+    /// given out.
+    pub version: Version,
+    /// Whether there is an object.
+    pub exists: bool,
+}
+
+impl ExistsReply {
+    /// Reads a reply.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplyError`]: the server's refusal, or bytes that are no reply to an exists.
+    #[inline]
+    pub fn decode(message: &[u8]) -> Result<Self, ReplyError<'_>> {
+        let (head, _) = ReplyHead::decode(message)?;
+        head.takes_no_body()?;
+        let version = Version(head.version);
+        match head.status {
+            Status::Ok => Ok(Self { version, exists: true }),
+            Status::Absent => Ok(Self { version, exists: false }),
+            Status::Unprocessed | Status::Error(_) => Err(head.unexpected().into()),
+        }
+    }
+
+    /// Bytes of the reply's message.
+    #[inline]
+    pub const fn encoded_len(&self) -> usize {
+        HEAD_LEN
+    }
+
+    /// Writes the reply's message into `buffer`, which is [`encoded_len`](Self::encoded_len) bytes
+    /// long.
+    #[inline]
+    pub fn encode(&self, buffer: &mut [u8]) {
+        let status = if self.exists { Status::Ok } else { Status::Absent };
+        buffer.copy_from_slice(&ReplyHead::bare(status, self.version).to_bytes());
+    }
+}

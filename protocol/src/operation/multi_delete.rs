@@ -1,0 +1,69 @@
+//! Multi-delete: remove the objects of many keys.
+//!
+//! ```text
+//! request  prefix: count | completion id? | (key length u16 | key) ...
+//! reply    parts of items: ok, absent, unprocessed, or an error each
+//! ```
+
+use crate::codec::{Reader, Writer};
+use crate::completion::CompletionId;
+use crate::error::DecodeError;
+use crate::list::{Keys, List};
+use crate::operation::Operation;
+use crate::operation::delete::DeleteReply;
+use crate::part::Part;
+use crate::prefix::{FLAG_COMPLETION, PREFIX_LEN, Prefix};
+use crate::table::TableId;
+
+/// Removes the objects of `keys`. Each is a delete of its own: some may succeed and others fail. The
+/// replies are [`MultiDeletePart`]s; every key is answered by one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MultiDelete<'a> {
+    /// The table that the keys belong to.
+    pub table: TableId,
+    /// The low 32 bits of the epoch of the client's map.
+    pub map_epoch: u32,
+    /// Which mutation item 0 is; item `i` is `sequence + i`.
+    pub completion: Option<CompletionId>,
+    /// The keys, in any slots that the node owns.
+    pub keys: Keys<'a>,
+}
+
+impl<'a> MultiDelete<'a> {
+    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+        prefix.takes_flags(FLAG_COMPLETION)?;
+        prefix.takes_no_key()?;
+        let completion = prefix.completion(&mut reader)?;
+        let keys = List::decode(prefix.argument, reader)?;
+        Ok(Self { table: prefix.table, map_epoch: prefix.map_epoch, completion, keys })
+    }
+
+    /// Bytes of the request's message.
+    pub const fn encoded_len(&self) -> usize {
+        let (_, completion) = CompletionId::flag_and_len(self.completion);
+        PREFIX_LEN + completion + self.keys.encoded_len()
+    }
+
+    /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
+    /// bytes long.
+    pub fn encode(&self, buffer: &mut [u8]) {
+        let (flags, _) = CompletionId::flag_and_len(self.completion);
+        let prefix = Prefix {
+            flags,
+            table: self.table,
+            map_epoch: self.map_epoch,
+            argument: self.keys.wire_count(),
+            ..Prefix::bare(Operation::MultiDelete)
+        };
+        let mut writer = Writer::new(buffer);
+        prefix.encode(&mut writer);
+        if let Some(completion) = self.completion {
+            completion.encode(&mut writer);
+        }
+        self.keys.encode(&mut writer);
+        writer.finish();
+    }
+}
+
+/// One of the replies to a [`MultiDelete`].
+pub type MultiDeletePart<'a> = Part<'a, DeleteReply>;

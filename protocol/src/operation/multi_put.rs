@@ -1,0 +1,71 @@
+//! Multi-put: write the objects of many keys.
+//!
+//! ```text
+//! request  prefix: count | completion id? | pairs:
+//!          (key length u16 | flags u16 | value length u32 | expiry? | key | value) ...
+//! reply    parts of items: ok, unprocessed, or an error each
+//! ```
+
+use crate::codec::{Reader, Writer};
+use crate::completion::CompletionId;
+use crate::error::DecodeError;
+use crate::list::{List, Pairs};
+use crate::operation::Operation;
+use crate::operation::put::PutReply;
+use crate::part::Part;
+use crate::prefix::{FLAG_COMPLETION, PREFIX_LEN, Prefix};
+use crate::table::TableId;
+
+/// Writes `pairs`. Each is a put of its own: some may succeed and others fail, and nothing but the
+/// order of pairs with the same key is promised. The replies are [`MultiPutPart`]s; every pair is
+/// answered by one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MultiPut<'a> {
+    /// The table that the keys belong to.
+    pub table: TableId,
+    /// The low 32 bits of the epoch of the client's map.
+    pub map_epoch: u32,
+    /// Which mutation item 0 is; item `i` is `sequence + i`.
+    pub completion: Option<CompletionId>,
+    /// What to write, in any slots that the node owns.
+    pub pairs: Pairs<'a>,
+}
+
+impl<'a> MultiPut<'a> {
+    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+        prefix.takes_flags(FLAG_COMPLETION)?;
+        prefix.takes_no_key()?;
+        let completion = prefix.completion(&mut reader)?;
+        let pairs = List::decode(prefix.argument, reader)?;
+        Ok(Self { table: prefix.table, map_epoch: prefix.map_epoch, completion, pairs })
+    }
+
+    /// Bytes of the request's message.
+    pub const fn encoded_len(&self) -> usize {
+        let (_, completion) = CompletionId::flag_and_len(self.completion);
+        PREFIX_LEN + completion + self.pairs.encoded_len()
+    }
+
+    /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
+    /// bytes long.
+    pub fn encode(&self, buffer: &mut [u8]) {
+        let (flags, _) = CompletionId::flag_and_len(self.completion);
+        let prefix = Prefix {
+            flags,
+            table: self.table,
+            map_epoch: self.map_epoch,
+            argument: self.pairs.wire_count(),
+            ..Prefix::bare(Operation::MultiPut)
+        };
+        let mut writer = Writer::new(buffer);
+        prefix.encode(&mut writer);
+        if let Some(completion) = self.completion {
+            completion.encode(&mut writer);
+        }
+        self.pairs.encode(&mut writer);
+        writer.finish();
+    }
+}
+
+/// One of the replies to a [`MultiPut`].
+pub type MultiPutPart<'a> = Part<'a, PutReply>;

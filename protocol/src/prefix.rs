@@ -1,0 +1,136 @@
+//! The 16 bytes that every request starts with.
+
+use crate::codec::{Reader, Writer};
+use crate::completion::CompletionId;
+use crate::error::DecodeError;
+use crate::limits::COMPLETION_LEN;
+use crate::operation::Operation;
+use crate::table::TableId;
+
+/// The version of the protocol that this crate speaks. It grows when an existing operation changes
+/// its bytes or its meaning; new operations, flags, error codes and counters leave it alone.
+pub const PROTOCOL_VERSION: u8 = 1;
+
+/// Bytes of the prefix.
+pub const PREFIX_LEN: usize = 16;
+
+/// The flag that says that a completion id follows the prefix. Mutations take it.
+pub const FLAG_COMPLETION: u8 = 1 << 0;
+
+/// The flag that says that an expiry follows. `put` takes it.
+pub const FLAG_EXPIRY: u8 = 1 << 1;
+
+/// The decoded prefix.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prefix {
+    pub(crate) operation: Operation,
+    pub(crate) flags: u8,
+    pub(crate) table: TableId,
+    pub(crate) map_epoch: u32,
+    pub(crate) key_len: u16,
+    /// The value's length, the list's count, or zero, as the operation says.
+    pub(crate) argument: u32,
+}
+
+impl Prefix {
+    /// A prefix of an operation that has no table and no key.
+    #[inline]
+    pub(crate) const fn bare(operation: Operation) -> Self {
+        Self { operation, flags: 0, table: TableId::DEFAULT, map_epoch: 0, key_len: 0, argument: 0 }
+    }
+
+    /// Splits a request into its prefix and what follows.
+    #[inline]
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Reader<'_>), DecodeError> {
+        let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_LEN>() else {
+            return Err(DecodeError::Truncated { missing: PREFIX_LEN - bytes.len() });
+        };
+        let &[operation, flags, t0, t1, e0, e1, e2, e3, version, reserved, k0, k1, a0, a1, a2, a3] =
+            prefix;
+        if version != PROTOCOL_VERSION {
+            return Err(DecodeError::UnsupportedVersion { version });
+        }
+        if reserved != 0 {
+            return Err(DecodeError::ReservedField { field: "reserved" });
+        }
+        let Some(operation) = Operation::from_number(operation) else {
+            return Err(DecodeError::UnknownOperation { operation });
+        };
+        let prefix = Self {
+            operation,
+            flags,
+            table: TableId(u16::from_le_bytes([t0, t1])),
+            map_epoch: u32::from_le_bytes([e0, e1, e2, e3]),
+            key_len: u16::from_le_bytes([k0, k1]),
+            argument: u32::from_le_bytes([a0, a1, a2, a3]),
+        };
+        Ok((prefix, Reader::new(rest)))
+    }
+
+    #[inline]
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        let [t0, t1] = self.table.0.to_le_bytes();
+        let [e0, e1, e2, e3] = self.map_epoch.to_le_bytes();
+        let [k0, k1] = self.key_len.to_le_bytes();
+        let [a0, a1, a2, a3] = self.argument.to_le_bytes();
+        let operation = self.operation as u8;
+        let (flags, version) = (self.flags, PROTOCOL_VERSION);
+        writer
+            .bytes(&[operation, flags, t0, t1, e0, e1, e2, e3, version, 0, k0, k1, a0, a1, a2, a3]);
+    }
+
+    /// Refuses flags other than `taken`: a flag may not be ignored, since it changes what the
+    /// request means or how its bytes are laid out.
+    #[inline]
+    pub(crate) fn takes_flags(&self, taken: u8) -> Result<(), DecodeError> {
+        match self.flags & !taken {
+            0 => Ok(()),
+            flags => Err(DecodeError::UnsupportedFlags { operation: self.operation, flags }),
+        }
+    }
+
+    /// Refuses a key length, for operations that carry no single key.
+    #[inline]
+    pub(crate) fn takes_no_key(&self) -> Result<(), DecodeError> {
+        match self.key_len {
+            0 => Ok(()),
+            _ => Err(DecodeError::ReservedField { field: "key length" }),
+        }
+    }
+
+    /// Refuses an argument, for operations that have none.
+    #[inline]
+    pub(crate) fn takes_no_argument(&self) -> Result<(), DecodeError> {
+        match self.argument {
+            0 => Ok(()),
+            _ => Err(DecodeError::ReservedField { field: "argument" }),
+        }
+    }
+
+    /// Reads the completion id that the flags announce.
+    #[inline]
+    pub(crate) fn completion(
+        &self,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<CompletionId>, DecodeError> {
+        if self.flags & FLAG_COMPLETION == 0 {
+            return Ok(None);
+        }
+        let (client, sequence) = (reader.u64()?, reader.u64()?);
+        Ok(Some(CompletionId { client, sequence }))
+    }
+}
+
+impl CompletionId {
+    /// The flag and the bytes that an optional id adds to a request.
+    #[inline]
+    pub(crate) const fn flag_and_len(id: Option<Self>) -> (u8, usize) {
+        if id.is_some() { (FLAG_COMPLETION, COMPLETION_LEN) } else { (0, 0) }
+    }
+
+    #[inline]
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u64(self.client);
+        writer.u64(self.sequence);
+    }
+}

@@ -1,0 +1,97 @@
+//! Which slot a key falls into: the unit in which keys are spread over partitions.
+
+mod crc16;
+
+use std::fmt;
+
+/// A slot: CRC16 of the key, or of its hash tag, modulo 16384, exactly as in Redis Cluster, so that
+/// clients of that protocol route natively. The table plays no part: keys of one tag lie together
+/// across tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(u16);
+
+impl Slot {
+    /// How many slots there are.
+    pub const COUNT: u16 = 16_384;
+
+    /// The slot of `key`.
+    ///
+    /// If the key has a `{`, and a `}` after it with at least one byte between, only the bytes
+    /// between the first `{` and the first `}` behind it are hashed: `{user1000}.following` and
+    /// `{user1000}.followers` share a slot.
+    #[inline]
+    pub fn of(key: &[u8]) -> Self {
+        Self(crc16::xmodem(hashed_part(key)) % Self::COUNT)
+    }
+
+    /// The slot with this number, if there is one.
+    #[inline]
+    pub const fn from_number(number: u16) -> Option<Self> {
+        if number < Self::COUNT { Some(Self(number)) } else { None }
+    }
+
+    /// The slot's number, below [`COUNT`](Self::COUNT).
+    #[inline]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The bytes of `key` that decide its slot.
+#[inline]
+fn hashed_part(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&byte| byte == b'{') else {
+        return key;
+    };
+    let tagged = &key[open + 1..];
+    match tagged.iter().position(|&byte| byte == b'}') {
+        None | Some(0) => key,
+        Some(close) => &tagged[..close],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(key: &str, slot: u16) {
+        assert_eq!(Slot::of(key.as_bytes()).number(), slot, "{key}");
+    }
+
+    #[test]
+    fn slots_are_those_of_redis_cluster() {
+        check("foo", 12182);
+        check("bar", 5061);
+        check("123456789", 0x31C3);
+        check("", 0);
+    }
+
+    #[test]
+    fn a_hash_tag_decides_alone() {
+        let tag = Slot::of(b"user1000");
+        assert_eq!(Slot::of(b"{user1000}.following"), tag);
+        assert_eq!(Slot::of(b"{user1000}.followers"), tag);
+        // The first tag counts, up to the first brace that closes it.
+        assert_eq!(Slot::of(b"foo{bar}{zap}"), Slot::of(b"bar"));
+        assert_eq!(Slot::of(b"foo{{bar}}zap"), Slot::of(b"{bar"));
+    }
+
+    #[test]
+    fn an_empty_or_open_tag_is_none() {
+        for key in ["foo{}{bar}", "foo{bar", "foo}bar{", "{}", "{"] {
+            assert_eq!(Slot::of(key.as_bytes()).number(), crc16::xmodem(key.as_bytes()) % 16_384);
+        }
+    }
+
+    #[test]
+    fn numbers_end_at_the_count() {
+        assert_eq!(Slot::from_number(16_383).map(Slot::number), Some(16_383));
+        assert_eq!(Slot::from_number(16_384), None);
+    }
+}
