@@ -1,0 +1,40 @@
+//! What a stranger may send first: a stream of frames, the first of them a hello.
+//!
+//! Reads it as a session does, header before body, and touches all that it decodes. A header that
+//! is accepted announces no more than the limit, and is written back as the bytes it was read from.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_transport::frame::{HEADER_BYTES, Header, Kind, frame_len};
+use weft_transport::handshake::{Hello, decode_goodbye};
+use weft_transport::limits::MESSAGE_MAX;
+
+fuzz_target!(|stream: &[u8]| {
+    let mut rest = stream;
+    while let Some((bytes, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
+        let Ok(header) = Header::decode(bytes) else { return };
+        assert_eq!(header.encode(), *bytes);
+        assert!(header.len as usize <= MESSAGE_MAX);
+        assert_eq!(header.frame_len(), frame_len(header.len as usize));
+        let body = &after[..after.len().min(header.len as usize)];
+        match header.kind {
+            Kind::Hello => hello(body),
+            Kind::Goodbye => drop(decode_goodbye(&header, body).to_string()),
+            Kind::Credit | Kind::Message | Kind::Request | Kind::Reply => {}
+        }
+        let Some(next) = rest.get(header.frame_len()..) else { return };
+        rest = next;
+    }
+});
+
+/// A hello that was accepted is accepted again from what we would write of it.
+fn hello(body: &[u8]) {
+    match Hello::decode(body) {
+        Ok(hello) => {
+            let again = hello.encode();
+            assert_eq!(Hello::decode(&again[HEADER_BYTES..]), Ok(hello));
+        }
+        Err(reason) => drop(reason.to_string()),
+    }
+}

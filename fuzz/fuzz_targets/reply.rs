@@ -1,0 +1,43 @@
+//! What a server may answer: a client reads it as the reply to whichever operation it called.
+//!
+//! The first byte chooses the operation; the rest is the message. All that is accepted is touched.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_protocol::{
+    DeleteReply, ExistsReply, GetReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart,
+    PutReply, ReplyError, Slot, StatsReply,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&operation, message)) = bytes.split_first() else { return };
+    let outcome = match operation % 9 {
+        0 => GetReply::decode(message).map(drop),
+        1 => PutReply::decode(message).map(drop),
+        2 => DeleteReply::decode(message).map(drop),
+        3 => ExistsReply::decode(message).map(drop),
+        4 => MultiGetPart::decode(message).map(|part| {
+            assert_eq!(part.items().count(), part.len());
+            part.items().for_each(|item| drop(message[item.value_range].to_vec()));
+        }),
+        5 => MultiPutPart::decode(message).map(|part| assert_eq!(part.items().count(), part.len())),
+        6 => MultiDeletePart::decode(message)
+            .map(|part| assert_eq!(part.items().count(), part.len())),
+        7 => StatsReply::decode(message).map(|stats| drop(stats.into_owned())),
+        _ => MapReply::decode(message).map(owners),
+    };
+    if let Err(ReplyError::Refused(refusal)) = outcome {
+        drop(refusal.to_string());
+    }
+});
+
+/// A map that was accepted names an owner for every slot.
+fn owners(reply: MapReply) {
+    if let MapReply::Map(map) = reply {
+        for number in 0..Slot::COUNT {
+            let slot = Slot::from_number(number).expect("it is below the count");
+            let _ = map.owner_of(slot);
+        }
+    }
+}

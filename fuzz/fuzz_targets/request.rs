@@ -1,0 +1,37 @@
+//! What a client may send: bytes that are a request or are refused with a reason.
+//!
+//! Walks every list and hashes every key of what was accepted, and expects what we write of it to be
+//! read as the same request again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_protocol::{ErrorReply, Key, Request, Slot};
+
+fuzz_target!(|message: &[u8]| {
+    let request = match Request::decode(message) {
+        Ok(request) => request,
+        Err(error) => {
+            let reply = ErrorReply::from(error);
+            reply.encode(&mut vec![0; reply.encoded_len()]);
+            return;
+        }
+    };
+    match request {
+        Request::Get(get) => touch(get.key),
+        Request::Put(put) => touch(put.key),
+        Request::Delete(delete) => touch(delete.key),
+        Request::Exists(exists) => touch(exists.key),
+        Request::MultiGet(multi) => multi.keys.iter().for_each(touch),
+        Request::MultiPut(multi) => multi.pairs.iter().for_each(|pair| touch(pair.key)),
+        Request::MultiDelete(multi) => multi.keys.iter().for_each(touch),
+        Request::Stats(_) | Request::Map(_) => {}
+    }
+    let mut again = vec![0; request.encoded_len()];
+    request.encode(&mut again);
+    assert_eq!(Request::decode(&again), Ok(request));
+});
+
+fn touch(key: Key<'_>) {
+    assert!(key.slot().number() < Slot::COUNT);
+}
