@@ -7,6 +7,9 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::Workspace;
 use crate::{command, setup, tidy};
 
+/// A workspace of its own, so that `--workspace` does not reach it.
+const FUZZ: &str = "fuzz/Cargo.toml";
+
 /// Runs all checks; fails after the last one if any failed.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::for_lint(workspace)?;
@@ -17,6 +20,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         ("dependencies", &dependencies),
         ("clippy", &clippy),
         ("documentation", &documentation),
+        ("fuzz targets", &|| fuzz_targets(workspace)),
     ];
     let mut failed = Vec::new();
     for (name, check) in checks {
@@ -33,7 +37,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 }
 
 fn format() -> Result<()> {
-    command::run(Command::new("cargo").args(["fmt", "--all", "--check"]))
+    command::run(Command::new("cargo").args(["fmt", "--all", "--check"]))?;
+    command::run(Command::new("cargo").args(["fmt", "--manifest-path", FUZZ, "--check"]))
 }
 
 fn clippy() -> Result<()> {
@@ -53,6 +58,18 @@ fn documentation() -> Result<()> {
         Command::new("cargo")
             .args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"])
             .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+/// The targets need nightly to run but not to compile, and rot if nothing compiles them.
+///
+/// They share the workspace's target folder, and so its compiled dependencies.
+fn fuzz_targets(workspace: &Workspace) -> Result<()> {
+    command::run(
+        Command::new("cargo")
+            .args(["clippy", "--manifest-path", FUZZ, "--quiet", "--target-dir"])
+            .arg(workspace.target())
+            .args(["--", "-D", "warnings"]),
     )
 }
 

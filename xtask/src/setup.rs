@@ -31,6 +31,11 @@ const GIT: Tool = Tool {
     purpose: "lists the files that the rules of the house apply to",
     source: Source::Debian { package: "git" },
 };
+const CPP: Tool = Tool {
+    program: "c++",
+    purpose: "compiles libFuzzer, under the fuzz targets",
+    source: Source::Debian { package: "g++" },
+};
 const PIP: Tool = Tool {
     program: "pip3",
     purpose: "installs typos",
@@ -62,8 +67,8 @@ const TYPOS: Tool = Tool {
     source: Source::Wheel { name: "typos", version: "1.52.0" },
 };
 
-const EVERYTHING: &[&Tool] = &[&GIT, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
-const FOR_LINT: &[&Tool] = &[&GIT, &PIP, &DENY, &TYPOS];
+const EVERYTHING: &[&Tool] = &[&GIT, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
+const FOR_LINT: &[&Tool] = &[&GIT, &CPP, &PIP, &DENY, &TYPOS];
 const FOR_BENCH: &[&Tool] = &[&TASKSET, &REDIS];
 const FOR_DEMO: &[&Tool] = &[&REDIS];
 
