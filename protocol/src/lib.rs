@@ -31,6 +31,8 @@ mod part;
 pub mod prefix;
 mod reply;
 mod request;
+#[cfg(test)]
+mod round_trip;
 mod slot;
 pub mod stat_name;
 mod table;

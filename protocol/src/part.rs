@@ -43,7 +43,8 @@ impl<'a, R: ItemReply<'a>> Part<'a, R> {
         let part = Self { message, count: head.index, reply: PhantomData };
         let mut cursor = Cursor { message, offset: HEAD_LEN };
         for _ in 0..head.index {
-            cursor.item::<R>()?;
+            let (head, body) = cursor.item()?;
+            Outcome::<R>::decode(&head, body)?;
         }
         match message.len() - cursor.offset {
             0 => Ok(part),
@@ -105,7 +106,12 @@ impl<'a, R: ItemReply<'a>> Iterator for PartItems<'a, R> {
     #[inline]
     fn next(&mut self) -> Option<Item<'a, R>> {
         self.left = self.left.checked_sub(1)?;
-        self.cursor.item().ok()
+        let (head, body) = self.cursor.item().ok()?;
+        Some(Item {
+            index: usize::from(head.index),
+            outcome: Outcome::decode(&head, body).ok()?,
+            value_range: self.cursor.offset - body.len()..self.cursor.offset,
+        })
     }
 
     #[inline]
@@ -124,22 +130,26 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Reads an item and steps behind it.
+    /// Reads an item's head and bytes, and steps behind them.
     #[inline]
-    fn item<R: ItemReply<'a>>(&mut self) -> Result<Item<'a, R>, DecodeError> {
-        let start = self.offset.next_multiple_of(ALIGNMENT);
+    fn item(&mut self) -> Result<(ReplyHead, &'a [u8]), DecodeError> {
         let mut reader = Reader::new(self.message);
-        reader.take(start)?;
+        reader.take(self.offset.next_multiple_of(ALIGNMENT))?;
         let head = ReplyHead::from_bytes(&reader.array()?)?;
         let body = reader.take(head.length as usize)?;
-        let value_range = start + HEAD_LEN..start + HEAD_LEN + body.len();
-        self.offset = value_range.end;
-        let outcome = match head.status {
-            Status::Unprocessed => head.takes_no_body().map(|()| Outcome::Unprocessed)?,
-            Status::Error(number) => Outcome::Failed(ErrorReply::decode(number, &head, body)?),
-            Status::Ok | Status::Absent => Outcome::Done(R::from_head(&head, body)?),
-        };
-        Ok(Item { index: usize::from(head.index), outcome, value_range })
+        self.offset = self.message.len() - reader.rest().len();
+        Ok((head, body))
+    }
+}
+
+impl<'a, R: ItemReply<'a>> Outcome<'a, R> {
+    #[inline]
+    fn decode(head: &ReplyHead, body: &'a [u8]) -> Result<Self, DecodeError> {
+        match head.status {
+            Status::Ok | Status::Absent => R::from_head(head, body).map(Self::Done),
+            Status::Unprocessed => head.takes_no_body().map(|()| Self::Unprocessed),
+            Status::Error(number) => ErrorReply::decode(number, head, body).map(Self::Failed),
+        }
     }
 }
 

@@ -46,15 +46,15 @@ impl<'a> Request<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (prefix, reader) = Prefix::decode(bytes)?;
         Ok(match prefix.operation {
-            Operation::Get => Self::Get(Get::decode(&prefix, reader)?),
-            Operation::Put => Self::Put(Put::decode(&prefix, reader)?),
-            Operation::Delete => Self::Delete(Delete::decode(&prefix, reader)?),
-            Operation::Exists => Self::Exists(Exists::decode(&prefix, reader)?),
-            Operation::MultiGet => Self::MultiGet(MultiGet::decode(&prefix, reader)?),
-            Operation::MultiPut => Self::MultiPut(MultiPut::decode(&prefix, reader)?),
-            Operation::MultiDelete => Self::MultiDelete(MultiDelete::decode(&prefix, reader)?),
-            Operation::Stats => Self::Stats(Stats::decode(&prefix, reader)?),
-            Operation::Map => Self::Map(Map::decode(&prefix, reader)?),
+            Operation::Get => Self::Get(Get::decode(prefix, reader)?),
+            Operation::Put => Self::Put(Put::decode(prefix, reader)?),
+            Operation::Delete => Self::Delete(Delete::decode(prefix, reader)?),
+            Operation::Exists => Self::Exists(Exists::decode(prefix, reader)?),
+            Operation::MultiGet => Self::MultiGet(MultiGet::decode(prefix, reader)?),
+            Operation::MultiPut => Self::MultiPut(MultiPut::decode(prefix, reader)?),
+            Operation::MultiDelete => Self::MultiDelete(MultiDelete::decode(prefix, reader)?),
+            Operation::Stats => Self::Stats(Stats::decode(prefix, reader)?),
+            Operation::Map => Self::Map(Map::decode(prefix, reader)?),
         })
     }
 
@@ -104,6 +104,73 @@ impl<'a> Request<'a> {
             Self::MultiDelete(request) => request.encode(buffer),
             Self::Stats(request) => request.encode(buffer),
             Self::Map(request) => request.encode(buffer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::round_trip::*;
+
+    /// Walks all that a server would look at.
+    fn touch(request: Request<'_>) -> usize {
+        match request {
+            Request::Get(get) => get.key.len(),
+            Request::Put(put) => put.key.len() + put.value.len(),
+            Request::Delete(delete) => delete.key.len(),
+            Request::Exists(exists) => exists.key.len(),
+            Request::MultiGet(multi) => {
+                assert_eq!(multi.keys.iter().count(), multi.keys.len());
+                multi.keys.iter().map(|key| 2 + key.len()).sum()
+            }
+            Request::MultiDelete(multi) => {
+                assert_eq!(multi.keys.iter().count(), multi.keys.len());
+                multi.keys.iter().map(|key| 2 + key.len()).sum()
+            }
+            Request::MultiPut(multi) => {
+                assert_eq!(multi.pairs.iter().count(), multi.pairs.len());
+                multi.pairs.iter().map(|pair| 8 + pair.key.len() + pair.value.len()).sum()
+            }
+            Request::Stats(_) | Request::Map(_) => 0,
+        }
+    }
+
+    proptest! {
+        /// What decodes is within its message, and is written as it was read.
+        #[test]
+        fn hostile_requests_are_survived(
+            operation in 0_u8..12,
+            flags in prop_oneof![4 => 0_u8..4, 1 => any::<u8>()],
+            key_len in 0_u8..40,
+            argument in 0_u8..40,
+            body in bytes(80),
+        ) {
+            let prefix = [operation, flags, 0, 0, 0, 0, 0, 0, 1, 0, key_len, 0, argument, 0, 0, 0];
+            let message = [&prefix[..], &body].concat();
+            if let Ok(request) = Request::decode(&message) {
+                prop_assert!(touch(request) <= message.len());
+                let again = encode(request.encoded_len(), |buffer| request.encode(buffer));
+                prop_assert_eq!(again, message);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_survived(message in bytes(200)) {
+            let _ = Request::decode(&message).map(touch);
+        }
+
+        /// A list of pairs whose bytes are changed here and there.
+        #[test]
+        fn hostile_lists_are_survived(message in hostile(hex(
+            "06 01 0200 07000000 01 00 0000 02000000 0300000000000000 0400000000000000
+            0400 0000 02000000 77617270 7570 0400 0100 00000000 0500000000000000 77656674",
+        ))) {
+            if let Ok(request) = Request::decode(&message) {
+                prop_assert!(touch(request) <= message.len());
+            }
         }
     }
 }

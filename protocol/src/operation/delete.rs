@@ -31,7 +31,7 @@ pub struct Delete<'a> {
 
 impl<'a> Delete<'a> {
     #[inline]
-    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION)?;
         prefix.takes_no_argument()?;
         let completion = prefix.completion(&mut reader)?;
@@ -125,6 +125,48 @@ impl<'a> ItemReply<'a> for DeleteReply {
             Status::Ok => Ok(Self { version, existed: true }),
             Status::Absent => Ok(Self { version, existed: false }),
             Status::Unprocessed | Status::Error(_) => Err(head.unexpected()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let completion = Some(CompletionId { client: 3, sequence: 4 });
+        let delete = Delete { table: TableId(2), map_epoch: 7, completion, key: key(b"loom") };
+        let request = encode(delete.encoded_len(), |buffer| delete.encode(buffer));
+        let expected = "03 01 0200 07000000 01 00 0400 00000000
+            0300000000000000 0400000000000000 6c6f6f6d";
+        assert_eq!(request, hex(expected));
+
+        let absent = DeleteReply { version: Version::new(1, 9), existed: false };
+        let reply = encode(absent.encoded_len(), |buffer| absent.encode(buffer));
+        assert_eq!(reply, hex("0100 0000 00000000 0900000000100000"));
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_read_as_written(
+            (table, map_epoch) in tables(),
+            completion in completions(),
+            bytes in bytes(100),
+        ) {
+            let key = key(&bytes);
+            check_request(Request::Delete(Delete { table, map_epoch, completion, key }));
+        }
+
+        #[test]
+        fn replies_are_read_as_written(version in versions(), existed: bool) {
+            let reply = DeleteReply { version, existed };
+            let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
+            prop_assert_eq!(DeleteReply::decode(&message), Ok(reply));
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Exists<'a> {
 
 impl<'a> Exists<'a> {
     #[inline]
-    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(0)?;
         prefix.takes_no_argument()?;
         let key = reader.key(prefix.key_len)?;
@@ -98,5 +98,46 @@ impl ExistsReply {
     pub fn encode(&self, buffer: &mut [u8]) {
         let status = if self.exists { Status::Ok } else { Status::Absent };
         buffer.copy_from_slice(&ReplyHead::bare(status, self.version).to_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let exists = Exists { table: TableId(2), map_epoch: 7, key: key(b"loom") };
+        let request = encode(exists.encoded_len(), |buffer| exists.encode(buffer));
+        assert_eq!(request, hex("04 00 0200 07000000 01 00 0400 00000000 6c6f6f6d"));
+
+        let there = ExistsReply { version: Version::new(1, 9), exists: true };
+        let reply = encode(there.encoded_len(), |buffer| there.encode(buffer));
+        assert_eq!(reply, hex("0000 0000 00000000 0900000000100000"));
+    }
+
+    #[test]
+    fn an_answer_has_no_value() {
+        let reply = hex("0000 0000 01000000 0900000000100000 77");
+        let error = DecodeError::TrailingBytes { extra: 1 };
+        assert_eq!(ExistsReply::decode(&reply), Err(error.into()));
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_read_as_written((table, map_epoch) in tables(), bytes in bytes(100)) {
+            check_request(Request::Exists(Exists { table, map_epoch, key: key(&bytes) }));
+        }
+
+        #[test]
+        fn replies_are_read_as_written(version in versions(), exists: bool) {
+            let reply = ExistsReply { version, exists };
+            let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
+            prop_assert_eq!(ExistsReply::decode(&message), Ok(reply));
+        }
     }
 }

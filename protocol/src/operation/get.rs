@@ -29,7 +29,7 @@ pub struct Get<'a> {
 
 impl<'a> Get<'a> {
     #[inline]
-    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(0)?;
         prefix.takes_no_argument()?;
         let key = reader.key(prefix.key_len)?;
@@ -185,5 +185,93 @@ impl GetFoundHead {
     #[inline]
     pub(crate) fn head(self) -> ReplyHead {
         ReplyHead { length: self.value_len, ..ReplyHead::bare(Status::Ok, self.version) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error_code::ErrorCode;
+    use crate::reply::ErrorReply;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let get = Get { table: TableId(2), map_epoch: 7, key: key(b"loom") };
+        let request = encode(get.encoded_len(), |buffer| get.encode(buffer));
+        assert_eq!(request, hex("01 00 0200 07000000 01 00 0400 00000000 6c6f6f6d"));
+
+        let found = GetReply::Found { version: Version::new(1, 9), value: b"weft" };
+        let reply = encode(found.encoded_len(), |buffer| found.encode(buffer));
+        assert_eq!(reply, hex("0000 0000 04000000 0900000000100000 77656674"));
+
+        let absent = GetReply::Absent { version: Version::new(1, 9) };
+        let reply = encode(absent.encoded_len(), |buffer| absent.encode(buffer));
+        assert_eq!(reply, hex("0100 0000 00000000 0900000000100000"));
+    }
+
+    #[test]
+    fn a_get_has_neither_argument_nor_second_key() {
+        let mut request = hex("01 00 0200 07000000 01 00 0400 01000000 6c6f6f6d");
+        let error = DecodeError::ReservedField { field: "argument" };
+        assert_eq!(Request::decode(&request), Err(error));
+        request[12] = 0;
+        request[10] = 3;
+        assert_eq!(Request::decode(&request), Err(DecodeError::TrailingBytes { extra: 1 }));
+    }
+
+    #[test]
+    fn an_absent_key_has_no_value() {
+        let reply = hex("0100 0000 01000000 0900000000100000 77");
+        let error = DecodeError::TrailingBytes { extra: 1 };
+        assert_eq!(GetReply::decode(&reply), Err(error.into()));
+    }
+
+    #[test]
+    fn a_reply_without_an_answer_is_none() {
+        let unprocessed = hex("0200 0000 00000000 0000000000000000");
+        let error = DecodeError::UnexpectedStatus { status: 2 };
+        assert_eq!(GetReply::decode(&unprocessed), Err(error.into()));
+
+        let refused = ErrorReply::wrong_owner(12).with_detail("ask node 3");
+        let reply = encode(refused.encoded_len(), |buffer| refused.encode(buffer));
+        let error = GetReply::decode(&reply).expect_err("the server refused");
+        assert_eq!(error.code(), ErrorCode::WrongOwner);
+        assert_eq!(error, ReplyError::Refused(refused));
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_read_as_written(
+            (table, map_epoch) in tables(),
+            bytes in bytes(100),
+        ) {
+            check_request(Request::Get(Get { table, map_epoch, key: key(&bytes) }));
+        }
+
+        #[test]
+        fn replies_are_read_as_written(version in versions(), value in bytes(100)) {
+            for reply in [GetReply::Found { version, value: &value }, GetReply::Absent { version }] {
+                let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
+                prop_assert_eq!(GetReply::decode(&message), Ok(reply));
+                for cut in cuts(message.len()) {
+                    prop_assert!(GetReply::decode(&message[..cut]).is_err());
+                }
+            }
+        }
+
+        /// Whether a server copies or gathers the value, the client gets the same bytes.
+        #[test]
+        fn a_gathered_value_gives_the_same_bytes(version in versions(), value in bytes(100)) {
+            let copied = GetReply::Found { version, value: &value };
+            let copied = encode(copied.encoded_len(), |buffer| copied.encode(buffer));
+            let head = GetFoundHead::new(version, value.len());
+            let head = encode(head.encoded_len(), |buffer| head.encode(buffer));
+            prop_assert_eq!(head.len(), GetFoundHead::LEN);
+            prop_assert_eq!([head, value].concat(), copied);
+        }
     }
 }

@@ -20,7 +20,7 @@ pub struct Map {
 }
 
 impl Map {
-    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'_>) -> Result<Self, DecodeError> {
         prefix.takes_flags(0)?;
         prefix.takes_no_key()?;
         prefix.takes_no_argument()?;
@@ -114,6 +114,82 @@ impl MapReply {
         match self {
             Self::Map(map) => map.encoded_len(),
             Self::Unchanged { .. } => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_transport::{Incarnation, NodeId};
+
+    use super::*;
+    use crate::cluster_map::{MapError, NodeEntry};
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    fn map(epoch: u64) -> ClusterMap {
+        let node = |id| NodeEntry {
+            id: NodeId(id),
+            incarnation: Incarnation(4),
+            address: format!("n{id}:74"),
+        };
+        ClusterMap::even(vec![node(2), node(1)], 2, epoch).unwrap()
+    }
+
+    const MAP: &str = "0000 0000 4e000000 0900000000000000 02000000 02000000
+        0100000000000000 0400000000000000 0500 6e313a3734
+        0200000000000000 0400000000000000 0500 6e323a3734
+        0000 ff1f 0100000000000000
+        0020 ff3f 0200000000000000";
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let request = Map { known_epoch: 8 };
+        check_request(Request::Map(request));
+        let message = encode(request.encoded_len(), |buffer| request.encode(buffer));
+        assert_eq!(message, hex("09 00 0000 00000000 01 00 0000 00000000 0800000000000000"));
+
+        let reply = MapReply::Map(map(9));
+        let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
+        assert_eq!(message, hex(MAP));
+        assert_eq!(MapReply::decode(&message), Ok(reply));
+    }
+
+    #[test]
+    fn a_known_map_is_not_sent_again() {
+        let reply = MapReply::new(&map(9), Map { known_epoch: 9 });
+        assert_eq!(reply, MapReply::Unchanged { epoch: 9 });
+        let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
+        assert_eq!(message, hex("0000 0000 00000000 0900000000000000"));
+        assert_eq!(MapReply::decode(&message), Ok(reply));
+
+        let reply = MapReply::new(&map(9), Map { known_epoch: 10 });
+        assert_eq!(reply, MapReply::Map(map(9)));
+    }
+
+    #[test]
+    fn counts_that_the_bytes_do_not_hold_are_refused() {
+        let message = |nodes: u32, partitions: u32| {
+            let head = hex("0000 0000 08000000 0900000000000000");
+            [head, nodes.to_le_bytes().to_vec(), partitions.to_le_bytes().to_vec()].concat()
+        };
+        let check = |nodes, partitions, error: DecodeError| {
+            assert_eq!(MapReply::decode(&message(nodes, partitions)), Err(error.into()));
+        };
+        check(0, 0, MapError::NodeCount { count: 0 }.into());
+        check(1, 0, DecodeError::Truncated { missing: 8 });
+        check(0, 1, DecodeError::Truncated { missing: 2 });
+        check(u32::MAX, 0, MapError::NodeCount { count: u32::MAX as usize }.into());
+        check(0, u32::MAX, MapError::PartitionCount { count: u32::MAX as usize }.into());
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_replies_are_survived(message in hostile(hex(MAP))) {
+            if let Ok(MapReply::Map(map)) = MapReply::decode(&message) {
+                let _ = map.owner_of(crate::slot::Slot::of(&message));
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct MultiDelete<'a> {
 }
 
 impl<'a> MultiDelete<'a> {
-    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION)?;
         prefix.takes_no_key()?;
         let completion = prefix.completion(&mut reader)?;
@@ -67,3 +67,38 @@ impl<'a> MultiDelete<'a> {
 
 /// One of the replies to a [`MultiDelete`].
 pub type MultiDeletePart<'a> = Part<'a, DeleteReply>;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let keys = [key(b"warp"), key(b"weft")];
+        let (keys, _) = Keys::fitting(&keys);
+        let completion = Some(CompletionId { client: 3, sequence: 4 });
+        let multi_delete = MultiDelete { table: TableId(2), map_epoch: 7, completion, keys };
+        let request = encode(multi_delete.encoded_len(), |buffer| multi_delete.encode(buffer));
+        let expected = "07 01 0200 07000000 01 00 0000 02000000
+            0300000000000000 0400000000000000 0400 77617270 0400 77656674";
+        assert_eq!(request, hex(expected));
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_read_as_written(
+            (table, map_epoch) in tables(),
+            completion in completions(),
+            owned in prop::collection::vec(bytes(20), 0..20),
+        ) {
+            let keys: Vec<_> = owned.iter().map(|bytes| key(bytes)).collect();
+            let (keys, rest) = Keys::fitting(&keys);
+            prop_assert!(rest.is_empty());
+            check_request(Request::MultiDelete(MultiDelete { table, map_epoch, completion, keys }));
+        }
+    }
+}

@@ -29,7 +29,7 @@ pub struct MultiGet<'a> {
 }
 
 impl<'a> MultiGet<'a> {
-    pub(crate) fn decode(prefix: &Prefix, reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(0)?;
         prefix.takes_no_key()?;
         let keys = List::decode(prefix.argument, reader)?;
@@ -59,3 +59,57 @@ impl<'a> MultiGet<'a> {
 
 /// One of the replies to a [`MultiGet`].
 pub type MultiGetPart<'a> = Part<'a, GetReply<'a>>;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::LimitError;
+    use crate::limits::MULTI_KEYS_MAX;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let keys = [key(b"warp"), key(b""), key(b"weft!")];
+        let (keys, rest) = Keys::fitting(&keys);
+        assert!(rest.is_empty());
+        let multi_get = MultiGet { table: TableId(2), map_epoch: 7, keys };
+        let request = encode(multi_get.encoded_len(), |buffer| multi_get.encode(buffer));
+        let expected = "05 00 0200 07000000 01 00 0000 03000000
+            0400 77617270 0000 0500 7765667421";
+        assert_eq!(request, hex(expected));
+    }
+
+    #[test]
+    fn a_count_that_the_bytes_do_not_hold_is_refused() {
+        let request = |count: u32| {
+            [hex("05 00 0200 07000000 01 00 0000"), count.to_le_bytes().to_vec(), hex("0000 0000")]
+                .concat()
+        };
+        assert!(Request::decode(&request(2)).is_ok());
+        let error = DecodeError::TrailingBytes { extra: 2 };
+        assert_eq!(Request::decode(&request(1)), Err(error));
+        let error = DecodeError::Truncated { missing: 2 };
+        assert_eq!(Request::decode(&request(3)), Err(error));
+        let error = DecodeError::Truncated { missing: 2 };
+        assert_eq!(Request::decode(&request(MULTI_KEYS_MAX as u32)), Err(error));
+        let count = u32::MAX as usize;
+        let error = DecodeError::Limit(LimitError::TooManyKeys { count });
+        assert_eq!(Request::decode(&request(u32::MAX)), Err(error));
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_read_as_written(
+            (table, map_epoch) in tables(),
+            owned in prop::collection::vec(bytes(20), 0..20),
+        ) {
+            let keys: Vec<_> = owned.iter().map(|bytes| key(bytes)).collect();
+            let (list, rest) = Keys::fitting(&keys);
+            prop_assert!(rest.is_empty());
+            check_request(Request::MultiGet(MultiGet { table, map_epoch, keys: list }));
+        }
+    }
+}

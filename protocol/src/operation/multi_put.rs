@@ -32,7 +32,7 @@ pub struct MultiPut<'a> {
 }
 
 impl<'a> MultiPut<'a> {
-    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION)?;
         prefix.takes_no_key()?;
         let completion = prefix.completion(&mut reader)?;
@@ -69,3 +69,52 @@ impl<'a> MultiPut<'a> {
 
 /// One of the replies to a [`MultiPut`].
 pub type MultiPutPart<'a> = Part<'a, PutReply>;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::list::Pair;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let pairs = [
+            Pair { key: key(b"warp"), value: value(b"up"), expires_at_ms: None },
+            Pair { key: key(b"weft"), value: value(b""), expires_at_ms: Some(5) },
+        ];
+        let (pairs, rest) = Pairs::fitting(&pairs);
+        assert!(rest.is_empty());
+        let completion = Some(CompletionId { client: 3, sequence: 4 });
+        let multi_put = MultiPut { table: TableId(2), map_epoch: 7, completion, pairs };
+        let request = encode(multi_put.encoded_len(), |buffer| multi_put.encode(buffer));
+        let expected = "06 01 0200 07000000 01 00 0000 02000000
+            0300000000000000 0400000000000000
+            0400 0000 02000000 77617270 7570
+            0400 0100 00000000 0500000000000000 77656674";
+        assert_eq!(request, hex(expected));
+    }
+
+    #[test]
+    fn a_flag_of_a_pair_that_nobody_knows_is_refused() {
+        let request = hex("06 00 0200 07000000 01 00 0000 01000000 0000 0280 00000000");
+        let error = DecodeError::UnsupportedPairFlags { flags: 0x8002 };
+        assert_eq!(Request::decode(&request), Err(error));
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_read_as_written(
+            (table, map_epoch) in tables(),
+            completion in completions(),
+            owned in owned_pairs(),
+        ) {
+            let pairs: Vec<_> = owned.iter().map(pair).collect();
+            let (pairs, rest) = Pairs::fitting(&pairs);
+            prop_assert!(rest.is_empty());
+            check_request(Request::MultiPut(MultiPut { table, map_epoch, completion, pairs }));
+        }
+    }
+}

@@ -37,7 +37,7 @@ pub struct Put<'a> {
 
 impl<'a> Put<'a> {
     #[inline]
-    pub(crate) fn decode(prefix: &Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION | FLAG_EXPIRY)?;
         let completion = prefix.completion(&mut reader)?;
         let expires_at_ms =
@@ -135,6 +135,97 @@ impl<'a> ItemReply<'a> for PutReply {
         match head.status {
             Status::Ok => Ok(Self { version: Version(head.version) }),
             Status::Absent | Status::Unprocessed | Status::Error(_) => Err(head.unexpected()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::LimitError;
+    use crate::limits::VALUE_MAX;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        let mut put = Put {
+            table: TableId(2),
+            map_epoch: 7,
+            completion: None,
+            expires_at_ms: None,
+            key: key(b"loom"),
+            value: value(b"weft!"),
+        };
+        let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
+        assert_eq!(request, hex("02 00 0200 07000000 01 00 0400 05000000 6c6f6f6d 7765667421"));
+
+        put.completion = Some(CompletionId { client: 3, sequence: 4 });
+        put.expires_at_ms = Some(5);
+        let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
+        let expected = "02 03 0200 07000000 01 00 0400 05000000
+            0300000000000000 0400000000000000 0500000000000000 6c6f6f6d 7765667421";
+        assert_eq!(request, hex(expected));
+
+        let written = PutReply { version: Version::new(1, 9) };
+        let reply = encode(written.encoded_len(), |buffer| written.encode(buffer));
+        assert_eq!(reply, hex("0000 0000 00000000 0900000000100000"));
+    }
+
+    #[test]
+    fn a_value_above_the_limit_is_refused_by_name() {
+        let len = VALUE_MAX + 1;
+        let prefix = hex("02 00 0200 07000000 01 00 0000");
+        let request = [prefix, (len as u32).to_le_bytes().to_vec(), vec![0; len]].concat();
+        let error = DecodeError::Limit(LimitError::ValueTooLarge { len });
+        assert_eq!(Request::decode(&request), Err(error));
+    }
+
+    #[test]
+    fn the_longest_object_fits_a_message() {
+        let bytes = vec![1; weft_transport::limits::MESSAGE_MAX];
+        let put = Put {
+            table: TableId::DEFAULT,
+            map_epoch: 0,
+            completion: Some(CompletionId { client: 1, sequence: 1 }),
+            expires_at_ms: Some(1),
+            key: key(&bytes[..crate::limits::KEY_MAX]),
+            value: value(&bytes[..VALUE_MAX]),
+        };
+        assert!(put.encoded_len() <= bytes.len());
+        check_request(Request::Put(put));
+    }
+
+    #[test]
+    fn a_put_is_never_answered_with_absent_or_a_value() {
+        let absent = hex("0100 0000 00000000 0900000000100000");
+        let error = DecodeError::UnexpectedStatus { status: 1 };
+        assert_eq!(PutReply::decode(&absent), Err(error.into()));
+        let value = hex("0000 0000 01000000 0900000000100000 77");
+        let error = DecodeError::TrailingBytes { extra: 1 };
+        assert_eq!(PutReply::decode(&value), Err(error.into()));
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_read_as_written(
+            (table, map_epoch) in tables(),
+            completion in completions(),
+            expires_at_ms in any::<Option<u64>>(),
+            (key_bytes, value_bytes) in (bytes(100), bytes(300)),
+        ) {
+            let (key, value) = (key(&key_bytes), value(&value_bytes));
+            let put = Put { table, map_epoch, completion, expires_at_ms, key, value };
+            check_request(Request::Put(put));
+        }
+
+        #[test]
+        fn replies_are_read_as_written(version in versions()) {
+            let reply = PutReply { version };
+            let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
+            prop_assert_eq!(PutReply::decode(&message), Ok(reply));
         }
     }
 }

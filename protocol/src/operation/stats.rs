@@ -23,7 +23,7 @@ use crate::version::Version;
 pub struct Stats;
 
 impl Stats {
-    pub(crate) fn decode(prefix: &Prefix, reader: Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(prefix: Prefix, reader: Reader<'_>) -> Result<Self, DecodeError> {
         prefix.takes_flags(0)?;
         prefix.takes_no_key()?;
         prefix.takes_no_argument()?;
@@ -171,4 +171,98 @@ const COUNTER_LEN_MIN: usize = 2 + 8;
 
 fn sent_name<'c>(counter: &'c Counter<'_>) -> &'c str {
     &counter.name[..counter.name.floor_char_boundary(COUNTER_NAME_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::request::Request;
+    use crate::round_trip::*;
+
+    fn reply(counters: Vec<Counter<'_>>) -> StatsReply<'_> {
+        let (node, incarnation) = (NodeId(3), Incarnation(4));
+        StatsReply { node, incarnation, uptime_ms: 5, counters }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_docs() {
+        check_request(Request::Stats(Stats));
+        let request = encode(Stats.encoded_len(), |buffer| Stats.encode(buffer));
+        assert_eq!(request, hex("08 00 0000 00000000 01 00 0000 00000000"));
+
+        let mut stats = reply(Vec::new());
+        stats.push("keys", 6);
+        let message = encode(stats.encoded_len(), |buffer| stats.encode(buffer));
+        let expected = "0000 0000 2a000000 0000000000000000
+            0300000000000000 0400000000000000 0500000000000000 01000000
+            0400 6b657973 0600000000000000";
+        assert_eq!(message, hex(expected));
+    }
+
+    #[test]
+    fn a_counter_is_found_by_name() {
+        let mut stats = reply(Vec::new());
+        stats.push("a", 1);
+        stats.push(format!("{}{}", "a.", "b"), 2);
+        assert_eq!(stats.value("a.b"), Some(2));
+        assert_eq!(stats.value("b"), None);
+        assert_eq!(stats.clone().into_owned(), stats);
+    }
+
+    #[test]
+    fn what_is_too_much_is_left_out_when_it_is_sent() {
+        let name = "ü".repeat(COUNTER_NAME_MAX);
+        let counter = Counter { name: Cow::Borrowed(name.as_str()), value: 1 };
+        let stats = reply(vec![counter; COUNTERS_MAX + 1]);
+        let message = encode(stats.encoded_len(), |buffer| stats.encode(buffer));
+        assert!(message.len() <= weft_transport::limits::MESSAGE_MAX);
+        let read = StatsReply::decode(&message).unwrap();
+        assert_eq!(read.counters.len(), COUNTERS_MAX);
+        assert_eq!(read.counters[0].name, "ü".repeat(COUNTER_NAME_MAX / 2));
+    }
+
+    #[test]
+    fn a_count_that_the_bytes_do_not_hold_is_refused() {
+        let message = |count: u32| {
+            let fixed = hex(
+                "0000 0000 1c000000 0000000000000000 030000000000000004000000000000000500000000000000",
+            );
+            [fixed, count.to_le_bytes().to_vec()].concat()
+        };
+        assert_eq!(StatsReply::decode(&message(0)), Ok(reply(Vec::new())));
+        let error = DecodeError::Truncated { missing: 2 };
+        assert_eq!(StatsReply::decode(&message(COUNTERS_MAX as u32)), Err(error.into()));
+        let (field, count, limit) = ("counters", u32::MAX as usize, COUNTERS_MAX);
+        let error = DecodeError::ListTooLong { field, count, limit };
+        assert_eq!(StatsReply::decode(&message(u32::MAX)), Err(error.into()));
+    }
+
+    proptest! {
+        #[test]
+        fn replies_are_read_as_written(
+            (node, incarnation, uptime_ms) in any::<(u64, u64, u64)>(),
+            counters in prop::collection::vec(("[a-zü._]{0,20}", any::<u64>()), 0..20),
+        ) {
+            let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
+            let mut stats = StatsReply { node, incarnation, uptime_ms, counters: Vec::new() };
+            for (name, value) in &counters {
+                stats.push(name.as_str(), *value);
+            }
+            let message = encode(stats.encoded_len(), |buffer| stats.encode(buffer));
+            prop_assert_eq!(StatsReply::decode(&message), Ok(stats));
+            for cut in cuts(message.len()) {
+                prop_assert!(StatsReply::decode(&message[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn hostile_replies_are_survived(message in hostile(
+            hex("0000 0000 2a000000 0000000000000000 0300000000000000 0400000000000000
+                0500000000000000 01000000 0400 6b657973 0600000000000000"),
+        )) {
+            let _ = StatsReply::decode(&message);
+        }
+    }
 }

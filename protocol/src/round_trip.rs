@@ -1,0 +1,136 @@
+//! What the tests of every operation check: a message is read as it was written, and what is no
+//! message is refused.
+
+use proptest::prelude::*;
+
+use crate::completion::CompletionId;
+use crate::error::DecodeError;
+use crate::key::Key;
+use crate::list::Pair;
+use crate::operation::Operation;
+use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY};
+use crate::request::Request;
+use crate::table::TableId;
+use crate::value::Value;
+use crate::version::Version;
+
+/// Checks that `request` is read as it was written, and that nothing near it is read as a request
+/// that it is not: cut, longer, with a flag, version or reserved byte that nobody knows.
+pub(crate) fn check_request(request: Request<'_>) {
+    let message = encode(request.encoded_len(), |buffer| request.encode(buffer));
+    assert_eq!(Request::decode(&message), Ok(request));
+
+    for cut in cuts(message.len()) {
+        let error = Request::decode(&message[..cut]).expect_err("a cut request is none");
+        assert!(matches!(error, DecodeError::Truncated { .. }), "{error:?} at {cut}");
+    }
+    let longer = [&message[..], &[0]].concat();
+    assert_eq!(Request::decode(&longer), Err(DecodeError::TrailingBytes { extra: 1 }));
+
+    check_prefix(request.operation(), &message);
+}
+
+fn check_prefix(operation: Operation, message: &[u8]) {
+    let with = |offset: usize, byte: u8| {
+        let mut message = message.to_vec();
+        message[offset] = byte;
+        message
+    };
+    let taken = match operation {
+        Operation::Put => FLAG_COMPLETION | FLAG_EXPIRY,
+        Operation::Delete | Operation::MultiPut | Operation::MultiDelete => FLAG_COMPLETION,
+        _ => 0,
+    };
+    for bit in 0..8 {
+        let flags = 1 << bit;
+        if flags & taken == 0 {
+            let error = DecodeError::UnsupportedFlags { operation, flags };
+            assert_eq!(Request::decode(&with(1, message[1] | flags)), Err(error));
+        }
+    }
+    let error = DecodeError::UnknownOperation { operation: 200 };
+    assert_eq!(Request::decode(&with(0, 200)), Err(error));
+    let error = DecodeError::UnsupportedVersion { version: 9 };
+    assert_eq!(Request::decode(&with(8, 9)), Err(error));
+    let error = DecodeError::ReservedField { field: "reserved" };
+    assert_eq!(Request::decode(&with(9, 1)), Err(error));
+}
+
+/// Checks that `encode` fills the `len` bytes that it asked for, and returns them.
+pub(crate) fn encode(len: usize, encode: impl Fn(&mut [u8])) -> Vec<u8> {
+    let (mut zeros, mut ones) = (vec![0; len], vec![0xff; len]);
+    encode(&mut zeros);
+    encode(&mut ones);
+    assert!(zeros == ones, "bytes are left as they were");
+    zeros
+}
+
+/// Where to cut a message of `len` bytes: everywhere, or for a long one at its ends.
+pub(crate) fn cuts(len: usize) -> impl Iterator<Item = usize> {
+    (0..len.min(512)).chain(len.saturating_sub(16).max(512)..len)
+}
+
+/// Calls `decode` with arbitrary bytes, and with `message` in which some are changed.
+pub(crate) fn hostile(message: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
+    let len = message.len();
+    let changes = prop::collection::vec((0..len.max(1), any::<u8>()), 1..6);
+    let changed = (changes, 0..=len).prop_map(move |(changes, cut)| {
+        let mut message = message.clone();
+        for (offset, byte) in changes {
+            message[offset] = byte;
+        }
+        if cut % 3 == 0 {
+            message.truncate(cut);
+        }
+        message
+    });
+    prop_oneof![1 => prop::collection::vec(any::<u8>(), 0..200), 4 => changed]
+}
+
+/// The bytes of a drawing: hexadecimal digits, in which white space plays no part.
+pub(crate) fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let byte = |pair: &[u8]| {
+        u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).expect("two digits")
+    };
+    digits.chunks(2).map(byte).collect()
+}
+
+/// Shorthand for keys of tests.
+pub(crate) fn key(bytes: &[u8]) -> Key<'_> {
+    Key::new(bytes).expect("keys of tests are short")
+}
+
+/// Shorthand for values of tests.
+pub(crate) fn value(bytes: &[u8]) -> Value<'_> {
+    Value::new(bytes).expect("values of tests are short")
+}
+
+/// The numbers of a request.
+pub(crate) fn tables() -> impl Strategy<Value = (TableId, u32)> {
+    (any::<u16>().prop_map(TableId), any::<u32>())
+}
+
+pub(crate) fn bytes(len_max: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..=len_max)
+}
+
+pub(crate) fn completions() -> impl Strategy<Value = Option<CompletionId>> {
+    let ids = any::<(u64, u64)>().prop_map(|(client, sequence)| CompletionId { client, sequence });
+    prop::option::of(ids)
+}
+
+pub(crate) fn versions() -> impl Strategy<Value = Version> {
+    any::<u64>().prop_map(Version)
+}
+
+/// A pair that owns its bytes.
+pub(crate) type OwnedPair = (Vec<u8>, Vec<u8>, Option<u64>);
+
+pub(crate) fn owned_pairs() -> impl Strategy<Value = Vec<OwnedPair>> {
+    prop::collection::vec((bytes(20), bytes(40), any::<Option<u64>>()), 0..12)
+}
+
+pub(crate) fn pair(owned: &OwnedPair) -> Pair<'_> {
+    Pair { key: key(&owned.0), value: value(&owned.1), expires_at_ms: owned.2 }
+}
