@@ -31,23 +31,31 @@ const GROUP_BYTES: usize = 64 * UNIT_BYTES;
 /// - bytes from `committed` to `capacity` are accessed by `append` only, which has the appender to
 ///   itself;
 /// - bytes below `committed` are written by `store_word` only, which has the appender to itself,
-///   and only where the map
-///   says that no view is alive;
+///   and only where the map says that no view is alive;
 /// - bytes from `capacity` are the map, accessed as atomics, and by nobody before `map_ready`.
 ///
 /// So a borrow of the prefix, a view of a part of it and a write never meet on a byte.
 pub struct Appender {
     extent: Arc<Extent>,
+    /// The extent's, at hand: every read of the prefix starts here.
+    base: NonNull<u8>,
     committed: usize,
     capacity: usize,
     map_ready: Once,
 }
+
+// SAFETY: the extent's bytes belong to no thread, and the address to the extent.
+unsafe impl Send for Appender {}
+// SAFETY: a shared appender reads the committed prefix, which only an exclusive one writes, and the
+// map, whose words are atomics.
+unsafe impl Sync for Appender {}
 
 impl Appender {
     pub(super) fn new(extent: Arc<Extent>) -> Appender {
         let groups = extent.len() / (GROUP_BYTES + 8);
         let rest = (extent.len() % (GROUP_BYTES + 8)).saturating_sub(8) / UNIT_BYTES * UNIT_BYTES;
         Appender {
+            base: extent.base(),
             extent,
             committed: 0,
             capacity: groups * GROUP_BYTES + rest,
@@ -72,6 +80,7 @@ impl Appender {
     }
 
     /// Bytes appended so far, with the padding of each record to a multiple of 8.
+    #[inline]
     pub fn committed(&self) -> usize {
         self.committed
     }
@@ -79,6 +88,7 @@ impl Appender {
     /// Appends the parts as one record, padded with zeroes to a multiple of 8 bytes, and says at
     /// which offset it starts (a multiple of 8). `None`, and nothing has changed, when there is no
     /// room for it.
+    #[inline]
     pub fn append(&mut self, parts: &[&[u8]]) -> Option<usize> {
         let len = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len()))?;
         if len > self.capacity - self.committed {
@@ -105,6 +115,7 @@ impl Appender {
     }
 
     /// The committed prefix.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: mapped and initialized; while `self` is borrowed nobody writes below `committed`,
         // since both `append` and `store_word` take the appender exclusively.
@@ -139,6 +150,7 @@ impl Appender {
     /// # Panics
     /// When `offset` is not a multiple of 4 within the committed prefix, or a view that covers the
     /// word may be alive.
+    #[inline]
     pub fn store_word(&mut self, offset: usize, value: u32) {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.committed, "no word at {offset}");
         if self.map_ready.is_completed() && self.is_marked(offset / UNIT_BYTES) {
@@ -151,6 +163,7 @@ impl Appender {
     }
 
     /// Whether a view of the block is alive.
+    #[inline]
     pub fn pinned(&self) -> bool {
         Arc::strong_count(&self.extent) > 1
     }
@@ -196,10 +209,11 @@ impl Appender {
     }
 
     /// The address of a byte of the block, or one past its end.
+    #[inline]
     fn at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset <= self.extent.len(), "within the block");
         // SAFETY: callers stay within the block.
-        unsafe { self.extent.base().add(offset) }
+        unsafe { self.base.add(offset) }
     }
 }
 

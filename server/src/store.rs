@@ -1,0 +1,29 @@
+//! The store's core: objects in log segments of registered memory, found through a hash index.
+//!
+//! No I/O, no clock, no locks: a [`Partition`] is a plain struct, and whoever owns it says what
+//! time it is. From the bottom up:
+//!
+//! - `header`: the bytes of a record (`docs/storage-format.md` draws them);
+//! - `segment`, `log`: records one after the other in blocks of registered memory, which can be
+//!   sent
+//!   from where they lie; a segment goes back when its last object dies;
+//! - `index`: from a key's hash to the address of its record, 8 bytes an entry;
+//! - `partition`: the verbs, and the versions.
+//!
+//! The log-structured layout is RAMCloud's (Rumble et al., FAST '14), and so is the bucket that is
+//! one cache line with the key left in the log.
+
+mod address;
+mod error;
+mod header;
+mod index;
+mod log;
+mod partition;
+mod prefetch;
+mod segment;
+
+pub use self::error::{Corruption, StoreError};
+pub use self::header::{HEADER_BYTES, Kind};
+pub use self::partition::{
+    Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,
+};

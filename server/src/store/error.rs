@@ -1,0 +1,89 @@
+//! What a partition refuses, and what must never be found.
+
+use weft_protocol::Version;
+use weft_transport::MemoryError;
+
+/// Why a write was refused. Nothing was written, and what was there is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The memory limit has no room for the object or for its entry in the index.
+    #[error("find memory for the object: {0}")]
+    MemoryLimit(#[from] MemoryError),
+    /// The key is longer than a record can say.
+    #[error("store a key of {len} bytes: the limit is {limit}; use a hash of it")]
+    KeyTooLong {
+        /// Length of the key.
+        len: usize,
+        /// The longest that is taken.
+        limit: usize,
+    },
+    /// The value is longer than a partition takes.
+    #[error("store a value of {len} bytes: the limit is {limit}; split it over several keys")]
+    ValueTooLarge {
+        /// Length of the value.
+        len: usize,
+        /// The longest that is taken.
+        limit: usize,
+    },
+    /// All sequences of the partition's epoch are used up.
+    #[error("give out a version after {last}: the epoch has no more; it needs a new epoch")]
+    VersionsExhausted {
+        /// The last version that was given out.
+        last: Version,
+    },
+    /// The epoch has more bits than a version has room for.
+    #[error("start a partition in epoch {epoch}: versions have room for {max}", max = Version::EPOCH_MAX)]
+    EpochsExhausted {
+        /// The epoch.
+        epoch: u32,
+    },
+    /// The partition's log has as many segments as can be numbered.
+    #[error("open segment {limit}: a log has no more; split the partition")]
+    SegmentsExhausted {
+        /// Segments of the log.
+        limit: u32,
+    },
+}
+
+/// Memory that is not what was written to it: a fault of the machine or of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Corruption {
+    /// A record's bytes do not match its checksum.
+    #[error("record {version} in segment {segment} at {offset} has a wrong checksum")]
+    Checksum {
+        /// Number of the segment within the partition's log.
+        segment: u32,
+        /// Offset of the record within it.
+        offset: usize,
+        /// The version that the record claims.
+        version: Version,
+    },
+    /// A record ends beyond its segment, or is of no known kind.
+    #[error("no record in segment {segment} at {offset}")]
+    Malformed {
+        /// Number of the segment within the partition's log.
+        segment: u32,
+        /// Offset of the record within it.
+        offset: usize,
+    },
+    /// The index does not lead to a live record.
+    #[error("record {version} in segment {segment} at {offset} is not in the index")]
+    Unindexed {
+        /// Number of the segment within the partition's log.
+        segment: u32,
+        /// Offset of the record within it.
+        offset: usize,
+        /// The version of the record.
+        version: Version,
+    },
+    /// The index has entries that lead to no live record.
+    #[error("the index has {entries} entries for {objects} live objects")]
+    Dangling {
+        /// Entries of the index.
+        entries: usize,
+        /// Live records in the log.
+        objects: usize,
+    },
+}

@@ -1,0 +1,331 @@
+//! The objects of one partition: index, log and versions, which share no state with any other.
+//!
+//! Whoever calls has the partition to itself (the shell takes its lock once a batch) and says what
+//! time it is. An expired object is absent from the moment of its expiry on, and is removed when it
+//! is met.
+
+use weft_protocol::limits::KEY_MAX;
+use weft_protocol::{TableId, Version};
+use weft_transport::{Memory, Shared};
+
+use super::address::Address;
+use super::error::{Corruption, StoreError};
+use super::header::{self, Head, Kind, Record};
+use super::index::{Index, Slot, Tag};
+use super::log::Log;
+use super::segment::Segment;
+
+/// The longest value that a partition takes. What a message can carry may be less.
+pub const VALUE_BYTES_MAX: usize = 64 << 20;
+
+const _: () = assert!(VALUE_BYTES_MAX < header::VALUE_LEN_END);
+
+/// What a partition starts from.
+#[derive(Clone, Debug)]
+pub struct PartitionConfig {
+    /// Its number in the cluster's map.
+    pub id: u16,
+    /// Higher than in any earlier life of the partition; it leads all versions. 20 bits.
+    pub epoch: u32,
+    /// Keys are hashed with it: random, and secret, so that nobody can choose keys that collide.
+    pub seed: u64,
+    /// Where log and index find memory.
+    pub memory: Memory,
+}
+
+/// A partition.
+#[derive(Debug)]
+pub struct Partition {
+    id: u16,
+    index: Index,
+    log: Log,
+    version: Version,
+    expired_removed: u64,
+}
+
+/// An object, where it lies.
+#[derive(Clone, Copy)]
+pub struct ObjectRef<'a> {
+    /// Its version.
+    pub version: Version,
+    /// Its value.
+    pub value: &'a [u8],
+    /// When it expires, in milliseconds of Unix time.
+    pub expiry_ms: Option<u64>,
+    segment: &'a Segment,
+    address: Address,
+}
+
+/// What a delete did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// The version of the removal; if there was nothing to remove, the newest that was given out.
+    pub version: Version,
+    /// Whether there was an object.
+    pub existed: bool,
+}
+
+/// What a partition holds, and what for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStats {
+    /// Objects, expired ones that nobody met included.
+    pub objects: u64,
+    /// Bytes of their records in the log.
+    pub live_bytes: u64,
+    /// Bytes of all segments, as the memory's account counts them.
+    pub log_bytes: u64,
+    /// How many segments there are.
+    pub segments: u64,
+    /// Bytes of those segments that somebody holds a view of.
+    pub pinned_bytes: u64,
+    /// Bytes of the index, as the memory's account counts them.
+    pub index_bytes: u64,
+    /// Objects that were removed because they had expired.
+    pub expired_removed: u64,
+}
+
+impl Partition {
+    /// An empty partition. It takes no memory before the first object.
+    ///
+    /// # Errors
+    /// [`StoreError::EpochsExhausted`] when the epoch has more than 20 bits.
+    pub fn new(config: PartitionConfig) -> Result<Partition, StoreError> {
+        if config.epoch > Version::EPOCH_MAX {
+            return Err(StoreError::EpochsExhausted { epoch: config.epoch });
+        }
+        Ok(Partition {
+            id: config.id,
+            index: Index::new(config.seed, &config.memory),
+            log: Log::new(config.memory),
+            version: Version::new(config.epoch, 0),
+            expired_removed: 0,
+        })
+    }
+
+    /// Its number in the cluster's map.
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// The newest version that was given out, or the epoch's zeroth. It is the answer where there
+    /// is no object: as of it, the key is absent.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The object of a key.
+    pub fn get(&mut self, table: TableId, key: &[u8], now_ms: u64) -> Option<ObjectRef<'_>> {
+        let (_, address) = self.find_current(self.index.tag(table, key), table, key, now_ms)?;
+        let segment = self.log.segment(address.segment());
+        let record = segment.record(address.offset());
+        Some(ObjectRef {
+            version: record.version(),
+            value: record.value(),
+            expiry_ms: record.expiry_ms(),
+            segment,
+            address,
+        })
+    }
+
+    /// The version of a key's object, if it has one.
+    pub fn exists(&mut self, table: TableId, key: &[u8], now_ms: u64) -> Option<Version> {
+        let (_, address) = self.find_current(self.index.tag(table, key), table, key, now_ms)?;
+        Some(self.log.record(address).version())
+    }
+
+    /// Makes `value` the object of a key, until `expiry_ms` (milliseconds of Unix time) if that is
+    /// given. An expiry that has passed is stored like any other and absent at once.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]. Nothing has changed then: the old object is still there.
+    pub fn put(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+        expiry_ms: Option<u64>,
+        now_ms: u64,
+    ) -> Result<Version, StoreError> {
+        if key.len() > KEY_MAX {
+            return Err(StoreError::KeyTooLong { len: key.len(), limit: KEY_MAX });
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(StoreError::ValueTooLarge { len: value.len(), limit: VALUE_BYTES_MAX });
+        }
+        let version = self.next_version()?;
+        let tag = self.index.tag(table, key);
+        let head = Head::object(version, table, key, value, expiry_ms);
+        let len = header::record_bytes(&head, key, value);
+        let parts = [head.bytes(), key, value];
+        match self.find_current(tag, table, key, now_ms) {
+            Some((slot, old)) => {
+                let new = self.log.append(&parts, len)?;
+                // The old record is dead before anybody can learn of the new one, so that a reader
+                // of the log by address never takes the old value for current after it has seen, or
+                // been told of, the new one.
+                self.log.kill(old);
+                self.index.replace(slot, new);
+            }
+            None => {
+                // The slot first: of the two, only the append could not be undone.
+                let slot = self.index.reserve(tag)?;
+                let new = self.log.append(&parts, len)?;
+                self.index.fill(slot, tag, new);
+            }
+        }
+        self.version = version;
+        Ok(version)
+    }
+
+    /// Removes the object of a key. Needs no memory.
+    ///
+    /// # Errors
+    /// [`StoreError::VersionsExhausted`]; the object is still there then.
+    pub fn delete(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        now_ms: u64,
+    ) -> Result<Deleted, StoreError> {
+        let tag = self.index.tag(table, key);
+        let Some((slot, address)) = self.find_current(tag, table, key, now_ms) else {
+            return Ok(Deleted { version: self.version, existed: false });
+        };
+        self.version = self.next_version()?;
+        self.remove(slot, address);
+        Ok(Deleted { version: self.version, existed: true })
+    }
+
+    /// Asks for the first thing that a lookup of this key reads, its bucket, to be brought into the
+    /// cache. Called for all keys of a batch before the first is looked up, it makes them wait for
+    /// memory at the same time instead of one after the other.
+    #[inline]
+    pub fn prefetch(&self, table: TableId, key: &[u8]) {
+        self.index.prefetch(self.index.tag(table, key));
+    }
+
+    /// Asks for the second thing, the record. Reads the bucket, so that it is of use after
+    /// [`Partition::prefetch`] was called for all keys of the batch.
+    #[inline]
+    pub fn prefetch_record(&self, table: TableId, key: &[u8]) {
+        let tag = self.index.tag(table, key);
+        self.index.candidates(tag).for_each(|address| self.log.prefetch(address));
+    }
+
+    /// What the partition holds. Walks the list of segments.
+    pub fn stats(&self) -> PartitionStats {
+        let pinned = self.log.segments().filter(|(_, segment)| segment.is_pinned());
+        PartitionStats {
+            objects: self.index.len() as u64,
+            live_bytes: self.log.live_bytes() as u64,
+            log_bytes: self.log.footprint() as u64,
+            segments: self.log.segments().count() as u64,
+            pinned_bytes: pinned.map(|(_, segment)| segment.footprint() as u64).sum(),
+            index_bytes: self.index.bytes() as u64,
+            expired_removed: self.expired_removed,
+        }
+    }
+
+    /// Checks every record's checksum and that index and log agree.
+    ///
+    /// Reads do not do this: a checksum costs as much as the read itself and would guard memory
+    /// that the machine's own error correction guards already, while bytes that leave for a disk or
+    /// another node carry the checksum with them and are checked where they arrive.
+    ///
+    /// # Errors
+    /// The first [`Corruption`] that is found.
+    pub fn verify(&self) -> Result<(), Corruption> {
+        let mut objects = 0;
+        for (number, segment) in self.log.segments() {
+            let mut end = 0;
+            for (offset, record) in segment.records() {
+                end = offset + record.len();
+                let version = record.version();
+                if record.kind() != Some(Kind::Object) {
+                    return Err(Corruption::Malformed { segment: number, offset });
+                }
+                if !record.is_intact() {
+                    return Err(Corruption::Checksum { segment: number, offset, version });
+                }
+                if record.is_live() {
+                    objects += 1;
+                    if !self.leads_to(Address::new(number, offset), &record) {
+                        return Err(Corruption::Unindexed { segment: number, offset, version });
+                    }
+                }
+            }
+            if end != segment.committed() {
+                return Err(Corruption::Malformed { segment: number, offset: end });
+            }
+        }
+        if objects != self.index.len() || objects != self.log.live_objects() {
+            return Err(Corruption::Dangling { entries: self.index.len(), objects });
+        }
+        Ok(())
+    }
+
+    /// The key's slot and record, unless it has expired; then it is removed.
+    #[inline]
+    fn find_current(
+        &mut self,
+        tag: Tag,
+        table: TableId,
+        key: &[u8],
+        now_ms: u64,
+    ) -> Option<(Slot, Address)> {
+        let is_key = |address| self.log.record(address).is_of(table, key);
+        let (slot, address) = self.index.find(tag, is_key)?;
+        if self.log.record(address).is_expired(now_ms) {
+            self.remove(slot, address);
+            self.expired_removed += 1;
+            return None;
+        }
+        Some((slot, address))
+    }
+
+    /// Dead in the log before it is gone from the index, in the order of an overwrite.
+    fn remove(&mut self, slot: Slot, address: Address) {
+        self.log.kill(address);
+        self.index.remove(slot);
+    }
+
+    fn next_version(&self) -> Result<Version, StoreError> {
+        self.version.next().ok_or(StoreError::VersionsExhausted { last: self.version })
+    }
+
+    fn leads_to(&self, address: Address, record: &Record<'_>) -> bool {
+        let tag = self.index.tag(record.table(), record.key());
+        self.index.find(tag, |found| found == address).is_some()
+    }
+}
+
+impl ObjectRef<'_> {
+    /// A counted view of the value, which stays where it is as long as the view lives, whatever
+    /// happens to the object. It keeps the whole segment.
+    pub fn pin(&self) -> Shared {
+        let start = self.segment.record(self.address.offset()).value_start();
+        self.segment.pin(self.address.offset() + start, self.value.len())
+    }
+
+    /// Checks the record's checksum.
+    ///
+    /// # Errors
+    /// [`Corruption::Checksum`].
+    pub fn verify(&self) -> Result<(), Corruption> {
+        let (segment, offset) = (self.address.segment(), self.address.offset());
+        if self.segment.record(offset).is_intact() {
+            return Ok(());
+        }
+        Err(Corruption::Checksum { segment, offset, version: self.version })
+    }
+}
+
+impl std::fmt::Debug for ObjectRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectRef")
+            .field("version", &self.version)
+            .field("value_len", &self.value.len())
+            .field("expiry_ms", &self.expiry_ms)
+            .finish_non_exhaustive()
+    }
+}
