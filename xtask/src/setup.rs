@@ -130,7 +130,7 @@ fn install(tools: &[&Tool], workspace: &Workspace) -> Result<()> {
             )?,
         }
         if !is_present(tool, workspace) {
-            bail!("{} was installed, but `{}` is not found", tool.purpose, tool.program);
+            bail!("`{}` is still not found after installing it", tool.program);
         }
     }
     Ok(())
