@@ -1,1 +1,56 @@
-//! See ARCHITECTURE.md.
+//! Moves frames between nodes, aggregated and flow-controlled, out of and into registered memory.
+//!
+//! # Layout
+//! - [`Endpoint`], [`Connection`]: what users hold. [`Handler`], [`Batch`]: what a server implements.
+//! - `session`: the protocol of one connection, without I/O and without a clock: `inbound` (frames
+//!   in), `outbound` (lanes to batches), `credit` (windows), `call` (who waits for which reply).
+//! - `reactor`: who polls, receives, dispatches and flushes; `idle`: how it waits.
+//! - `link`: the closed enum of what carries bytes; `poller`: readiness of links.
+//! - [`Memory`]: the registered memory that everything is sent from and received into.
+//!
+//! The crate knows no operation, no key and no table.
+
+#![deny(unsafe_code)]
+
+pub mod frame;
+pub mod handshake;
+pub mod limits;
+
+mod body;
+mod call;
+mod connection;
+mod credit;
+mod driver;
+mod endpoint;
+mod error;
+mod handler;
+mod identity;
+mod idle;
+mod inbound;
+mod lane;
+mod link;
+mod local;
+mod memory;
+mod outbound;
+mod poller;
+mod reactor;
+mod record;
+mod registry;
+mod reply;
+mod time;
+
+pub use body::Body;
+pub use connection::{Connection, Peer, Replies};
+pub use endpoint::{Endpoint, EndpointConfig, EndpointStats, Sleep};
+pub use error::{Applied, CallError, CloseReason, ConnectError, EndpointError, Goodbye, SendError};
+pub use handler::{Batch, CallId, Handler, Incoming, IncomingKind, NoHandler, Retained};
+pub use handshake::Windows;
+pub use identity::{Incarnation, NodeId};
+pub use idle::{PollPolicy, UnknownPollPolicy};
+pub use link::{SimConfig, SimNetwork};
+pub use memory::{
+    Account, Appender, Block, Charge, Memory, MemoryConfig, MemoryError, PAGE_BYTES, Purpose,
+    Shared,
+};
+pub use reply::Reply;
+pub use time::{Clock, ManualClock, Time};

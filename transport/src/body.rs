@@ -1,0 +1,37 @@
+//! What a message carries: something that knows its length and writes itself.
+
+/// The body of a message. It is written straight into outgoing registered memory, once, when the
+/// transport has room for it.
+pub trait Body {
+    /// How many bytes [`write`](Body::write) fills; at most [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX).
+    fn len(&self) -> usize;
+
+    /// Whether there is nothing to write.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buffer`, which is exactly [`len`](Body::len) bytes long. Its earlier contents are
+    /// unspecified, so every byte has to be written.
+    fn write(self, buffer: &mut [u8]);
+}
+
+impl Body for &[u8] {
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    fn write(self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(self);
+    }
+}
+
+impl<const N: usize> Body for &[u8; N] {
+    fn len(&self) -> usize {
+        N
+    }
+
+    fn write(self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(self);
+    }
+}

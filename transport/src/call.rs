@@ -1,0 +1,344 @@
+//! The calls of one connection that wait for replies.
+//!
+//! A slab with a generation a slot: a reply that comes after its call was given up finds another
+//! generation and is dropped, where DXNet's table indexed by a wrapping id would hand it to whoever
+//! sits there now. Slots are made in chunks that never move and are never given back, so that a
+//! reply finds its slot without a lock on the table.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
+
+use crate::error::{Applied, CallError, CloseReason};
+use crate::limits::CALLS_MAX;
+use crate::reply::Reply;
+use crate::time::Time;
+
+const CHUNK: usize = 256;
+
+/// A call's place and generation in the table; on the wire, the id of its request and replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallKey(pub(crate) u64);
+
+impl CallKey {
+    fn new(index: u32, generation: u32) -> Self {
+        Self(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// All calls of a connection.
+#[derive(Debug)]
+pub(crate) struct CallTable {
+    chunks: Box<[OnceLock<Box<[Mutex<Slot>]>>]>,
+    free: Mutex<Free>,
+    pending: AtomicUsize,
+    /// Replies that found nobody waiting any more.
+    pub(crate) late: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    slots: Vec<u32>,
+    made: u32,
+    closed: Option<CloseReason>,
+    waiters: Vec<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    used: bool,
+    /// Where the request begins, and in which lane: tells whether it has left.
+    sent: Sent,
+    deadline: Time,
+    waker: Option<Waker>,
+    reply: Option<Result<Reply, CallError>>,
+    more: VecDeque<Result<Reply, CallError>>,
+    /// No reply follows those that are here.
+    complete: bool,
+}
+
+/// Where a request lies in its lane.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sent {
+    pub(crate) lane: u32,
+    pub(crate) position: u64,
+}
+
+/// Why a call cannot begin now.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Every slot is taken; the waker given will be woken when one is free.
+    Full,
+    /// The connection has ended.
+    Closed(CloseReason),
+}
+
+impl CallTable {
+    pub(crate) fn new() -> Self {
+        Self {
+            chunks: (0..CALLS_MAX / CHUNK).map(|_| OnceLock::new()).collect(),
+            free: Mutex::default(),
+            pending: AtomicUsize::new(0),
+            late: AtomicU64::new(0),
+        }
+    }
+
+    /// How many calls wait for replies.
+    #[inline]
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.load(Ordering::SeqCst)
+    }
+
+    /// Takes a slot for a call that ends at `deadline`. `waker` is called only if this fails with
+    /// [`Refused::Full`], when there is room again.
+    pub(crate) fn begin(&self, deadline: Time, waker: Option<&Waker>) -> Result<CallKey, Refused> {
+        let index = {
+            let mut free = self.free.lock();
+            if let Some(reason) = &free.closed {
+                return Err(Refused::Closed(reason.clone()));
+            }
+            if let Some(index) = free.slots.pop() {
+                index
+            } else if (free.made as usize) < CALLS_MAX {
+                let index = free.made;
+                self.chunks[index as usize / CHUNK]
+                    .get_or_init(|| (0..CHUNK).map(|_| Mutex::default()).collect());
+                free.made += 1;
+                index
+            } else {
+                free.waiters.extend(waker.cloned());
+                return Err(Refused::Full);
+            }
+        };
+        self.pending.fetch_add(1, Ordering::SeqCst);
+        let mut slot = self.slot(index).expect("the slot was made").lock();
+        slot.used = true;
+        slot.deadline = deadline;
+        slot.complete = false;
+        Ok(CallKey::new(index, slot.generation))
+    }
+
+    /// Notes where the request of `key` was written.
+    #[inline]
+    pub(crate) fn written(&self, key: CallKey, sent: Sent) {
+        if let Some(mut slot) = self.find(key) {
+            slot.sent = sent;
+        }
+    }
+
+    /// Gives up `key`, answered or not, and frees its slot.
+    pub(crate) fn end(&self, key: CallKey) {
+        let Some(mut slot) = self.find(key) else { return };
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.used = false;
+        slot.waker = None;
+        slot.reply = None;
+        slot.more.clear();
+        drop(slot);
+        self.pending.fetch_sub(1, Ordering::SeqCst);
+        let mut free = self.free.lock();
+        free.slots.push(key.index());
+        if !free.waiters.is_empty() {
+            let waiters = std::mem::take(&mut free.waiters);
+            drop(free);
+            waiters.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// The next reply of `key`: `None` when there are no more.
+    #[inline]
+    pub(crate) fn poll_reply(
+        &self,
+        key: CallKey,
+        waker: &Waker,
+    ) -> Poll<Option<Result<Reply, CallError>>> {
+        let mut slot = self.find(key).expect("a call is polled before it ends");
+        if let Some(reply) = slot.reply.take() {
+            slot.reply = slot.more.pop_front();
+            return Poll::Ready(Some(reply));
+        }
+        if slot.complete {
+            return Poll::Ready(None);
+        }
+        match &mut slot.waker {
+            Some(known) if known.will_wake(waker) => {}
+            waiting => *waiting = Some(waker.clone()),
+        }
+        Poll::Pending
+    }
+
+    /// A reply has come for `key`; returns who is to be woken.
+    #[inline]
+    pub(crate) fn deliver(&self, key: CallKey, reply: Reply, more: bool) -> Option<Waker> {
+        let Some(mut slot) = self.find(key) else {
+            self.late.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        if slot.complete {
+            return None;
+        }
+        slot.complete = !more;
+        if slot.reply.is_none() {
+            slot.reply = Some(Ok(reply));
+        } else {
+            slot.more.push_back(Ok(reply));
+        }
+        slot.waker.take()
+    }
+
+    /// Ends every call whose deadline has come. Returns the earliest deadline that is left.
+    pub(crate) fn expire(
+        &self,
+        now: Time,
+        has_left: impl Fn(Sent) -> bool,
+        wakers: &mut Vec<Waker>,
+    ) -> Option<Time> {
+        let mut earliest: Option<Time> = None;
+        self.for_each_waiting(|slot| {
+            if slot.deadline > now {
+                earliest = Some(earliest.map_or(slot.deadline, |time| time.min(slot.deadline)));
+                return;
+            }
+            let applied = if has_left(slot.sent) { Applied::Maybe } else { Applied::No };
+            slot.fail(CallError::DeadlineExceeded { applied }, wakers);
+        });
+        earliest
+    }
+
+    /// Ends every call, because the connection has; none begins any more.
+    pub(crate) fn close(
+        &self,
+        reason: &CloseReason,
+        has_left: impl Fn(Sent) -> bool,
+        wakers: &mut Vec<Waker>,
+    ) {
+        {
+            let mut free = self.free.lock();
+            free.closed.get_or_insert_with(|| reason.clone());
+            wakers.append(&mut free.waiters);
+        }
+        self.for_each_waiting(|slot| {
+            let applied = if has_left(slot.sent) { Applied::Maybe } else { Applied::No };
+            slot.fail(CallError::Disconnected { applied, reason: reason.clone() }, wakers);
+        });
+    }
+
+    fn for_each_waiting(&self, mut visit: impl FnMut(&mut Slot)) {
+        if self.pending() == 0 {
+            return;
+        }
+        for slot in self.chunks.iter().map_while(OnceLock::get).flatten() {
+            let mut slot = slot.lock();
+            if slot.used && !slot.complete {
+                visit(&mut slot);
+            }
+        }
+    }
+
+    fn slot(&self, index: u32) -> Option<&Mutex<Slot>> {
+        self.chunks.get(index as usize / CHUNK)?.get()?.get(index as usize % CHUNK)
+    }
+
+    /// The slot of `key`, if that call still waits. The key may come from the peer.
+    #[inline]
+    fn find(&self, key: CallKey) -> Option<parking_lot::MutexGuard<'_, Slot>> {
+        let slot = self.slot(key.index())?.lock();
+        (slot.used && slot.generation == key.generation()).then_some(slot)
+    }
+}
+
+impl Slot {
+    fn fail(&mut self, error: CallError, wakers: &mut Vec<Waker>) {
+        self.complete = true;
+        if self.reply.is_none() {
+            self.reply = Some(Err(error));
+        } else {
+            self.more.push_back(Err(error));
+        }
+        wakers.extend(self.waker.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(table: &CallTable, key: CallKey) -> Poll<Option<Result<Vec<u8>, CallError>>> {
+        table.poll_reply(key, Waker::noop()).map(|reply| reply.map(|r| r.map(|r| r.to_vec())))
+    }
+
+    #[test]
+    fn a_late_reply_finds_nobody() {
+        let table = CallTable::new();
+        let first = table.begin(Time::MAX, None).unwrap();
+        table.end(first);
+        let second = table.begin(Time::MAX, None).unwrap();
+        assert_eq!(first.index(), second.index());
+        table.deliver(first, Reply::copied(b"old"), false);
+        assert_eq!(poll(&table, second), Poll::Pending);
+        assert_eq!(table.late.load(Ordering::Relaxed), 1);
+        table.deliver(second, Reply::copied(b"new"), false);
+        assert_eq!(poll(&table, second), Poll::Ready(Some(Ok(b"new".to_vec()))));
+        assert_eq!(poll(&table, second), Poll::Ready(None));
+    }
+
+    #[test]
+    fn parts_come_in_order_and_end() {
+        let table = CallTable::new();
+        let key = table.begin(Time::MAX, None).unwrap();
+        for (part, more) in [(1u8, true), (2, true), (3, false)] {
+            table.deliver(key, Reply::copied(&[part]), more);
+        }
+        table.deliver(key, Reply::copied(&[4]), false);
+        for part in 1..=3 {
+            assert_eq!(poll(&table, key), Poll::Ready(Some(Ok(vec![part]))));
+        }
+        assert_eq!(poll(&table, key), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_deadline_says_whether_the_request_had_left() {
+        let table = CallTable::new();
+        let [left, stayed] = [7, 9].map(|position| {
+            let key = table.begin(Time::from_nanos(10), None).unwrap();
+            table.written(key, Sent { lane: 0, position });
+            key
+        });
+        let later = table.begin(Time::from_nanos(50), None).unwrap();
+        let next = table.expire(Time::from_nanos(10), |sent| sent.position < 8, &mut Vec::new());
+        assert_eq!(next, Some(Time::from_nanos(50)));
+        let failed = |applied| Poll::Ready(Some(Err(CallError::DeadlineExceeded { applied })));
+        assert_eq!(poll(&table, left), failed(Applied::Maybe));
+        assert_eq!(poll(&table, stayed), failed(Applied::No));
+        assert_eq!(poll(&table, later), Poll::Pending);
+    }
+
+    #[test]
+    fn hostile_ids_are_harmless() {
+        let table = CallTable::new();
+        for id in [0, 1, u64::MAX, u64::from(u32::MAX), 1 << 32] {
+            assert!(table.deliver(CallKey(id), Reply::copied(b"x"), false).is_none());
+        }
+    }
+
+    #[test]
+    fn a_full_table_refuses_until_a_call_ends() {
+        let table = CallTable::new();
+        let keys: Vec<_> = (0..CALLS_MAX).map(|_| table.begin(Time::MAX, None).unwrap()).collect();
+        assert!(matches!(table.begin(Time::MAX, None), Err(Refused::Full)));
+        table.end(keys[17]);
+        assert_eq!(table.begin(Time::MAX, None).unwrap().index(), keys[17].index());
+    }
+}

@@ -1,0 +1,250 @@
+//! Windows: how much may be sent before the receiver grants more.
+//!
+//! Positions are cumulative 64-bit counts of frame bytes, a class each, so a grant that is lost in
+//! a race or said twice does no harm (DXNet's one-byte deltas overflowed). A sender reserves before
+//! it takes room in a lane, atomically, so a window is never overshot. A receiver gives back what
+//! its handler has let go of, in a credit frame when a quarter of the window is due, or along with
+//! whatever else is going out when a sixteenth is.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::task::Waker;
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::frame::Class;
+use crate::handshake::Windows;
+
+/// What we may send: one of these a connection.
+#[derive(Debug)]
+pub(crate) struct SendCredit {
+    windows: [CachePadded<SendWindow>; 3],
+}
+
+#[derive(Debug, Default)]
+struct SendWindow {
+    /// End of what has been reserved.
+    reserved: AtomicU64,
+    /// End of what may be reserved.
+    granted: AtomicU64,
+    /// Whether `waiters` is worth locking.
+    waiting: AtomicBool,
+    waiters: Mutex<Vec<Waker>>,
+}
+
+impl SendCredit {
+    pub(crate) fn new() -> Self {
+        Self { windows: Default::default() }
+    }
+
+    fn window(&self, class: Class) -> &SendWindow {
+        &self.windows[class as usize]
+    }
+
+    /// Reserves `bytes` of the window of `class`, if they are there.
+    #[inline]
+    pub(crate) fn try_reserve(&self, class: Class, bytes: usize) -> bool {
+        let window = self.window(class);
+        let mut reserved = window.reserved.load(Ordering::Relaxed);
+        loop {
+            let end = reserved + bytes as u64;
+            if end > window.granted.load(Ordering::Acquire) {
+                return false;
+            }
+            match window.reserved.compare_exchange_weak(
+                reserved,
+                end,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => reserved = now,
+            }
+        }
+    }
+
+    /// Reserves, or has `waker` woken when more is granted; then it is to be tried again.
+    pub(crate) fn reserve_or_wait(&self, class: Class, bytes: usize, waker: &Waker) -> bool {
+        if self.try_reserve(class, bytes) {
+            return true;
+        }
+        let window = self.window(class);
+        let mut waiters = window.waiters.lock();
+        if !waiters.iter().any(|waiter| waiter.will_wake(waker)) {
+            waiters.push(waker.clone());
+        }
+        window.waiting.store(true, Ordering::SeqCst);
+        drop(waiters);
+        fence(Ordering::SeqCst);
+        self.try_reserve(class, bytes)
+    }
+
+    /// Gives back what was reserved for a frame that was not written after all.
+    pub(crate) fn cancel(&self, class: Class, bytes: usize) {
+        self.window(class).reserved.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes that can be reserved now.
+    #[inline]
+    pub(crate) fn room(&self, class: Class) -> u64 {
+        let window = self.window(class);
+        let granted = window.granted.load(Ordering::Acquire);
+        granted.saturating_sub(window.reserved.load(Ordering::Relaxed))
+    }
+
+    /// The peer has granted everything up to `position`. Those who wait for it are to be woken.
+    pub(crate) fn grant(&self, class: Class, position: u64, wakers: &mut Vec<Waker>) {
+        let window = self.window(class);
+        window.granted.fetch_max(position, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if window.waiting.swap(false, Ordering::SeqCst) {
+            wakers.append(&mut window.waiters.lock());
+        }
+    }
+
+    /// Everybody who waits for window, for when there will be none.
+    pub(crate) fn take_waiters(&self, wakers: &mut Vec<Waker>) {
+        for window in &self.windows {
+            wakers.append(&mut window.waiters.lock());
+        }
+    }
+}
+
+/// What the peer may send us: one of these a connection.
+#[derive(Debug)]
+pub(crate) struct ReceiveCredit {
+    windows: [ReceiveWindow; 3],
+}
+
+#[derive(Debug)]
+struct ReceiveWindow {
+    size: u64,
+    /// Bytes that have been received and let go of.
+    released: CachePadded<AtomicU64>,
+    /// End of what the peer has been told it may send.
+    announced: AtomicU64,
+}
+
+impl ReceiveCredit {
+    pub(crate) fn new(windows: &Windows) -> Self {
+        Self {
+            windows: Class::ALL.map(|class| {
+                let size = u64::from(windows.of(class));
+                ReceiveWindow {
+                    size,
+                    released: CachePadded::new(AtomicU64::new(0)),
+                    announced: AtomicU64::new(size),
+                }
+            }),
+        }
+    }
+
+    /// Lets go of `bytes`. Returns whether a grant is due now.
+    #[inline]
+    pub(crate) fn release(&self, class: Class, bytes: u64) -> bool {
+        let window = &self.windows[class as usize];
+        let released = window.released.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        window.due(released) >= window.size / 4
+    }
+
+    /// The position that the peer has been granted.
+    #[inline]
+    pub(crate) fn announced(&self, class: Class) -> u64 {
+        self.windows[class as usize].announced.load(Ordering::Acquire)
+    }
+
+    /// The grant to send, if one is due: of a quarter of the window, or when something else goes
+    /// out anyway, of a sixteenth. Only the sender calls this.
+    pub(crate) fn take_grant(&self, class: Class, along: bool) -> Option<u64> {
+        let window = &self.windows[class as usize];
+        let released = window.released.load(Ordering::Acquire);
+        let least = if along { window.size / 16 } else { window.size / 4 };
+        if window.due(released) < least {
+            return None;
+        }
+        window.announced.store(released + window.size, Ordering::Release);
+        Some(released + window.size)
+    }
+}
+
+impl ReceiveWindow {
+    fn due(&self, released: u64) -> u64 {
+        (released + self.size).saturating_sub(self.announced.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CLASS: Class = Class::Request;
+
+    #[test]
+    fn nothing_can_be_reserved_before_something_is_granted() {
+        let credit = SendCredit::new();
+        assert!(!credit.try_reserve(CLASS, 16));
+        credit.grant(CLASS, 40, &mut Vec::new());
+        assert!(credit.try_reserve(CLASS, 16));
+        assert!(credit.try_reserve(CLASS, 24));
+        assert!(!credit.try_reserve(CLASS, 8));
+        assert_eq!(credit.room(CLASS), 0);
+    }
+
+    #[test]
+    fn concurrent_reservations_never_overshoot() {
+        let credit = SendCredit::new();
+        credit.grant(CLASS, 80_000, &mut Vec::new());
+        let reserved: u64 = std::thread::scope(|scope| {
+            let take = || {
+                let mut taken = 0;
+                while credit.try_reserve(CLASS, 24) {
+                    taken += 24;
+                }
+                taken
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(reserved, 80_000 / 24 * 24);
+    }
+
+    proptest! {
+        /// However sending, receiving, letting go and granting interleave, and however late a
+        /// grant arrives, the sender is never ahead of the window and never stuck for good.
+        #[test]
+        fn credit_is_neither_lost_nor_overdrawn(
+            steps in proptest::collection::vec((0u8..4, 1u64..600), 1..400),
+        ) {
+            let windows = Windows { reply: 4096, replication: 4096, request: 4096 };
+            let receive = ReceiveCredit::new(&windows);
+            let send = SendCredit::new();
+            send.grant(CLASS, 4096, &mut Vec::new());
+            let (mut sent, mut released) = (0u64, 0u64);
+            let mut wire = Vec::new();
+            for (step, amount) in steps {
+                match step {
+                    0 => if send.try_reserve(CLASS, amount as usize) { sent += amount },
+                    1 => {
+                        let amount = amount.min(sent - released);
+                        released += amount;
+                        receive.release(CLASS, amount);
+                    }
+                    2 => wire.extend(receive.take_grant(CLASS, amount % 2 == 0)),
+                    _ => if !wire.is_empty() {
+                        let at = amount as usize % wire.len();
+                        send.grant(CLASS, wire.swap_remove(at), &mut Vec::new());
+                    },
+                }
+                prop_assert!(sent <= released + 4096);
+                prop_assert!(sent <= receive.announced(CLASS));
+            }
+            receive.release(CLASS, sent - released);
+            for position in wire.into_iter().chain(receive.take_grant(CLASS, false)) {
+                send.grant(CLASS, position, &mut Vec::new());
+            }
+            prop_assert!(send.room(CLASS) > 4096 * 3 / 4 - 1);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Who drives a reactor: a caller that waits for its reply, or the endpoint's own thread.
+//!
+//! A caller that would only sleep until somebody else had received its reply does that itself
+//! instead: it polls the links, hands out the replies of others, and passes the role on when its
+//! own has come. So a lone caller has the latency of a bare socket, and a hundred callers share
+//! one receive. While callers come and go, the endpoint's own thread stays out of the way; it takes
+//! the role back when none has come for a while, or when there is something that nobody drives.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use crate::local;
+use crate::reactor::{ReactorHandle, Wait};
+
+/// After this long without a caller, the endpoint's own thread drives again.
+const CALLERS_GONE: Duration = Duration::from_millis(5);
+
+/// A thread that waits for a future, and can be woken.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    thread: Thread,
+    /// The future is to be polled again.
+    notified: AtomicBool,
+    /// The thread sleeps, or is about to: it has to be unparked.
+    parked: AtomicBool,
+    /// It is on the list of those who would drive.
+    listed: AtomicBool,
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.notified.swap(true, Ordering::SeqCst) && self.parked.load(Ordering::SeqCst) {
+            self.thread.unpark();
+        }
+    }
+}
+
+thread_local! {
+    /// This thread's parker, while it is not in use.
+    static PARKER: Cell<Option<Arc<Parker>>> = const { Cell::new(None) };
+}
+
+impl Parker {
+    /// This thread's parker; a new one inside a future that itself blocks.
+    fn take() -> Arc<Self> {
+        let new = || {
+            Arc::new(Self {
+                thread: thread::current(),
+                notified: AtomicBool::new(false),
+                parked: AtomicBool::new(false),
+                listed: AtomicBool::new(false),
+            })
+        };
+        PARKER.take().unwrap_or_else(new)
+    }
+}
+
+/// Runs `future` on this thread, which drives `reactor` while it waits, if nobody else does.
+pub(crate) fn block_on<F: Future>(reactor: &Arc<ReactorHandle>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    let caller = Caller::arrive(reactor);
+    let waker = Waker::from(Arc::clone(&caller.parker));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        caller.parker.notified.store(false, Ordering::SeqCst);
+        let polled = local::deferred(|| future.as_mut().poll(&mut context));
+        if let Poll::Ready(output) = polled {
+            return output;
+        }
+        while !caller.parker.notified.load(Ordering::SeqCst) {
+            caller.drive_or_park();
+        }
+    }
+}
+
+/// A thread in [`block_on`].
+struct Caller<'a> {
+    reactor: &'a Arc<ReactorHandle>,
+    parker: Arc<Parker>,
+}
+
+impl<'a> Caller<'a> {
+    fn arrive(reactor: &'a Arc<ReactorHandle>) -> Self {
+        reactor.callers.fetch_add(1, Ordering::SeqCst);
+        Self { reactor, parker: Parker::take() }
+    }
+
+    fn drive_or_park(&self) {
+        let Self { reactor, parker } = self;
+        if drive(reactor, parker) {
+            return;
+        }
+        if reactor.own_drives.load(Ordering::SeqCst) {
+            reactor.interrupt_own();
+        }
+        parker.parked.store(true, Ordering::SeqCst);
+        if !parker.listed.swap(true, Ordering::SeqCst) {
+            reactor.waiting.lock().push(Arc::clone(parker));
+        }
+        // The driver may have passed the role on before this thread was on the list.
+        if !parker.notified.load(Ordering::SeqCst) && reactor.state.is_locked() {
+            thread::park();
+        }
+        parker.parked.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        let Self { reactor, parker } = self;
+        if parker.listed.swap(false, Ordering::SeqCst) {
+            reactor.waiting.lock().retain(|listed| !Arc::ptr_eq(listed, parker));
+        }
+        PARKER.set(Some(Arc::clone(parker)));
+        if reactor.callers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            // The last caller leaves: calls of futures that run elsewhere need a driver at once,
+            // and anything else can wait until the endpoint's own thread looks.
+            let pending = reactor.state.try_lock().is_some_and(|state| state.has_pending_calls());
+            if pending {
+                reactor.ensure_driver();
+            }
+        }
+        pass_on(reactor);
+    }
+}
+
+/// Takes the role of the driver, if it is free, for one turn.
+fn drive(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) -> bool {
+    let Some(mut state) = reactor.state.try_lock() else { return false };
+    reactor.drives.fetch_add(1, Ordering::Relaxed);
+    state.turn(reactor, Wait::Until(&parker.notified));
+    drop(state);
+    if parker.notified.load(Ordering::SeqCst) {
+        // The future may keep this thread for a while.
+        pass_on(reactor);
+    }
+    true
+}
+
+/// Offers the role to a caller that waits for its reply. Whoever has held the lock on the reactor
+/// and lets go of it for longer than a moment does this.
+pub(crate) fn pass_on(reactor: &ReactorHandle) {
+    if reactor.callers.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    loop {
+        let Some(next) = reactor.waiting.lock().pop() else { return };
+        next.listed.store(false, Ordering::SeqCst);
+        if !next.notified.load(Ordering::SeqCst) && next.parked.load(Ordering::SeqCst) {
+            return next.thread.unpark();
+        }
+    }
+}
+
+/// What the endpoint's own thread does until the endpoint is shut down.
+pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
+    while !reactor.stopping.load(Ordering::SeqCst) {
+        if reactor.callers.load(Ordering::SeqCst) > 0 {
+            wait_for_callers_to_go(reactor);
+        }
+        let mut state = reactor.state.lock();
+        reactor.own_drives.store(true, Ordering::SeqCst);
+        reactor.own_interrupt.store(false, Ordering::SeqCst);
+        while reactor.callers.load(Ordering::SeqCst) == 0
+            && !reactor.stopping.load(Ordering::SeqCst)
+        {
+            state.turn(reactor, Wait::Until(&reactor.own_interrupt));
+        }
+        reactor.own_drives.store(false, Ordering::SeqCst);
+        drop(state);
+        pass_on(reactor);
+    }
+}
+
+/// Stays out of the way of callers, until none has come for a while or somebody needs a driver.
+fn wait_for_callers_to_go(reactor: &ReactorHandle) {
+    loop {
+        let drives = reactor.drives.load(Ordering::Relaxed);
+        thread::park_timeout(CALLERS_GONE);
+        let wanted = reactor.own_wanted.swap(false, Ordering::SeqCst);
+        let quiet = reactor.drives.load(Ordering::Relaxed) == drives;
+        let callers = reactor.callers.load(Ordering::SeqCst);
+        if callers == 0 && (quiet || wanted) || reactor.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! An endpoint: one node's presence on the network.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::connection::Connection;
+use crate::driver;
+use crate::error::{ConnectError, EndpointError};
+use crate::handler::Handler;
+use crate::handshake::Windows;
+use crate::identity::{Incarnation, NodeId};
+use crate::idle::{Idle, PollPolicy};
+use crate::limits::{WINDOW_MAX, WINDOW_MIN};
+use crate::link::{Listener, SimNetwork, SimPort, TcpListener};
+use crate::memory::Memory;
+use crate::poller::{Kick, Poller};
+use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
+use crate::registry::{Attempted, Registry};
+use crate::time::{Clock, Time};
+
+/// How an endpoint behaves. The defaults of [`new`](Self::new) suit a client.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// Who this is.
+    pub node: NodeId,
+    /// Which life of it.
+    pub incarnation: Incarnation,
+    /// What frames are sent from and received into.
+    pub memory: Memory,
+    /// How threads wait for the network.
+    pub poll: PollPolicy,
+    /// How many threads receive and dispatch. With one, a caller that blocks drives it itself.
+    pub reactors: usize,
+    /// What time it is.
+    pub clock: Clock,
+    /// How many bytes each connection may send us beyond what has been handled.
+    pub windows: Windows,
+    /// How many connections there may be. One more ends the one that has been idle for longest,
+    /// or is refused.
+    pub connections_max: usize,
+    /// How long connecting may take, the greeting included.
+    pub connect_timeout: Duration,
+    /// A peer that has taken nothing for this long, of what waits for it, is disconnected.
+    pub stall_timeout: Duration,
+}
+
+impl EndpointConfig {
+    /// One reactor, adaptive polling, the system's clock.
+    pub fn new(node: NodeId, incarnation: Incarnation, memory: Memory) -> Self {
+        Self {
+            node,
+            incarnation,
+            memory,
+            poll: PollPolicy::default(),
+            reactors: 1,
+            clock: Clock::system(),
+            windows: Windows::default(),
+            connections_max: 10_000,
+            connect_timeout: Duration::from_secs(5),
+            stall_timeout: Duration::from_secs(30),
+        }
+    }
+
+    fn check(&self) -> Result<(), EndpointError> {
+        if self.reactors == 0 {
+            return Err(EndpointError::Config("it needs at least one reactor"));
+        }
+        let Windows { reply, replication, request } = self.windows;
+        if [reply, replication, request].iter().any(|w| !(WINDOW_MIN..=WINDOW_MAX).contains(w)) {
+            return Err(EndpointError::Config("a window is out of bounds"));
+        }
+        Ok(())
+    }
+}
+
+/// One node's presence on the network: it connects, listens, and hands what comes in to its
+/// handler. Clones are the same endpoint; it lives until [`shutdown`](Self::shutdown), or until the
+/// last clone is dropped.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    common: Arc<Common>,
+    reactors: Vec<Arc<ReactorHandle>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What an endpoint has done so far, over all its connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Connections that are open now.
+    pub connections: u64,
+    /// Bytes handed to links of connections that are open now.
+    pub bytes_sent: u64,
+    /// Gathered writes that took them.
+    pub batches_sent: u64,
+    /// Bodies that were sent from where they lay, without copying them.
+    pub bodies_gathered: u64,
+    /// Replies that came after their call had been given up.
+    pub late_replies: u64,
+}
+
+impl Endpoint {
+    /// Starts an endpoint with threads of its own, on the real network.
+    ///
+    /// # Errors
+    /// [`EndpointError::Config`], or [`EndpointError::Start`] if the system refuses a thread or a
+    /// poller.
+    pub fn start(config: EndpointConfig, handler: Arc<dyn Handler>) -> Result<Self, EndpointError> {
+        let make =
+            || Poller::epoll().map_err(|source| EndpointError::Start { what: "a poller", source });
+        let endpoint = Self::new(config, handler, None, make)?;
+        for (index, reactor) in endpoint.inner.reactors.iter().enumerate() {
+            let run = {
+                let reactor = Arc::clone(reactor);
+                move || driver::run_own_thread(&reactor)
+            };
+            let thread = thread::Builder::new()
+                .name(format!("reactor-{index}"))
+                .spawn(run)
+                .map_err(|source| EndpointError::Start { what: "a thread", source })?;
+            reactor.own_thread.get_or_init(|| thread.thread().clone());
+            endpoint.inner.threads.lock().push(thread);
+        }
+        Ok(endpoint)
+    }
+
+    /// Starts an endpoint on a simulated network. It has no thread: [`turn`](Self::turn) drives it.
+    ///
+    /// # Errors
+    /// [`EndpointError::Config`].
+    pub fn simulated(
+        config: EndpointConfig,
+        handler: Arc<dyn Handler>,
+        network: &SimNetwork,
+    ) -> Result<Self, EndpointError> {
+        let config = EndpointConfig { reactors: 1, poll: PollPolicy::Park, ..config };
+        Self::new(config, handler, Some(network.port()), || Ok(Poller::sim()))
+    }
+
+    fn new(
+        config: EndpointConfig,
+        handler: Arc<dyn Handler>,
+        sim: Option<SimPort>,
+        poller: impl Fn() -> Result<(Poller, Kick), EndpointError>,
+    ) -> Result<Self, EndpointError> {
+        config.check()?;
+        let common = Arc::new(Common {
+            node: config.node,
+            incarnation: config.incarnation,
+            windows: config.windows,
+            memory: config.memory,
+            clock: config.clock,
+            handler,
+            registry: Registry::default(),
+            stall_timeout: config.stall_timeout,
+            connect_timeout: config.connect_timeout,
+            connections_max: config.connections_max,
+            connections: AtomicUsize::new(0),
+            sim,
+            reactors: OnceLock::new(),
+            next_reactor: AtomicUsize::new(0),
+        });
+        let reactors = (0..config.reactors)
+            .map(|_| {
+                let (poller, kick) = poller()?;
+                let state = Reactor::new(poller, Idle::new(config.poll));
+                Ok(Arc::new(ReactorHandle::new(Arc::clone(&common), state, kick)))
+            })
+            .collect::<Result<Vec<_>, EndpointError>>()?;
+        common.reactors.get_or_init(|| reactors.iter().map(Arc::downgrade).collect());
+        Ok(Self { inner: Arc::new(Inner { common, reactors, threads: Mutex::default() }) })
+    }
+
+    /// Accepts connections at `address`; port 0 takes a free one. Returns the address.
+    ///
+    /// # Errors
+    /// [`EndpointError::Listen`].
+    pub fn listen(&self, address: SocketAddr) -> Result<SocketAddr, EndpointError> {
+        let listener = match &self.inner.common.sim {
+            Some(port) => port.listen(address).map(Listener::Sim),
+            None => TcpListener::bind(address).map(Listener::Tcp),
+        };
+        let refused = |source| EndpointError::Listen { address, source };
+        let listener = listener.map_err(refused)?;
+        let bound = listener.address().map_err(refused)?;
+        self.inner.reactors[0].submit(Command::Listen(listener));
+        Ok(bound)
+    }
+
+    /// The connection to `address`: the one that is open, or a new one. Many callers make one
+    /// attempt and all wait for it.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect(
+        &self,
+        address: SocketAddr,
+        deadline: Time,
+    ) -> Result<Connection, ConnectError> {
+        let common = &self.inner.common;
+        let (attempt, fresh) = common.registry.attempt(address);
+        if fresh {
+            let next = common.next_reactor.fetch_add(1, Ordering::Relaxed);
+            let reactor = &self.inner.reactors[next % self.inner.reactors.len()];
+            if reactor.stopping.load(Ordering::SeqCst) {
+                attempt.finish(Err(ConnectError::ShutDown { address }));
+            } else {
+                reactor.submit(Command::Connect(address, Arc::clone(&attempt)));
+            }
+        }
+        let outcome = futures_util::future::select(Attempted(&attempt), self.sleep_until(deadline));
+        match outcome.await {
+            futures_util::future::Either::Left((outcome, _)) => outcome,
+            futures_util::future::Either::Right(((), _)) => {
+                Err(ConnectError::DeadlineExceeded { address })
+            }
+        }
+    }
+
+    /// Runs `future` on this thread until it is done. While it waits, the thread drives the links
+    /// itself, so this is the fastest way to wait for replies; many calls can be under way in one
+    /// future.
+    ///
+    /// # Panics
+    /// On a simulated endpoint, which only its simulator drives.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(self.inner.common.sim.is_none(), "a simulated endpoint is driven by turns");
+        driver::block_on(&self.inner.reactors[0], future)
+    }
+
+    /// Completes at `at`.
+    pub fn sleep_until(&self, at: Time) -> Sleep {
+        Sleep { reactor: Arc::clone(&self.inner.reactors[0]), at, timer: None }
+    }
+
+    /// One pass over links, timers and flushes of a simulated endpoint. Returns whether anything
+    /// happened.
+    pub fn turn(&self) -> bool {
+        let turn = |reactor: &Arc<ReactorHandle>| reactor.state.lock().turn(reactor, Wait::Poll);
+        self.inner.reactors.iter().map(turn).fold(false, |any, active| any | active)
+    }
+
+    /// When the next timer of a simulated endpoint is due.
+    pub fn next_timer(&self) -> Option<Time> {
+        let next = |reactor: &Arc<ReactorHandle>| reactor.state.lock().next_timer(reactor);
+        self.inner.reactors.iter().map(next).min().filter(|time| *time != Time::MAX)
+    }
+
+    /// The clock that deadlines are told by.
+    pub fn clock(&self) -> &Clock {
+        &self.inner.common.clock
+    }
+
+    /// The memory that frames are sent from and received into.
+    pub fn memory(&self) -> &Memory {
+        &self.inner.common.memory
+    }
+
+    /// Who this endpoint is.
+    pub fn node(&self) -> NodeId {
+        self.inner.common.node
+    }
+
+    /// What the endpoint has done so far. Looks at every connection, so it is not for hot paths.
+    pub fn stats(&self) -> EndpointStats {
+        let mut stats = EndpointStats::default();
+        stats.connections = self.inner.common.connections.load(Ordering::Relaxed) as u64;
+        for reactor in &self.inner.reactors {
+            for core in reactor.members.lock().values() {
+                let traffic = core.traffic();
+                stats.bytes_sent += traffic.bytes;
+                stats.batches_sent += traffic.batches;
+                stats.bodies_gathered += traffic.gathered;
+                stats.late_replies += core.calls.late.load(Ordering::Relaxed);
+            }
+        }
+        stats
+    }
+
+    /// Stops accepting, sends what is committed, says goodbye on every connection, and ends the
+    /// endpoint's threads. Calls that wait fail.
+    pub fn shutdown(&self) {
+        self.inner.shut_down();
+    }
+}
+
+impl Inner {
+    fn shut_down(&self) {
+        for reactor in &self.reactors {
+            reactor.submit(Command::ShutDown);
+            reactor.stopping.store(true, Ordering::SeqCst);
+            reactor.interrupt_own();
+            if let Some(thread) = reactor.own_thread.get() {
+                thread.unpark();
+            }
+        }
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            // The last clone may be dropped by a handler, on one of these threads.
+            if thread.thread().id() != thread::current().id() {
+                thread.join().expect("a reactor's thread ends without a panic");
+            }
+        }
+        for reactor in &self.reactors {
+            // Nobody drives any more, unless it is this thread, further up.
+            if let Some(mut state) = reactor.state.try_lock() {
+                while state.turn(reactor, Wait::Poll) && reactor.members.lock().len() > 0 {}
+                state.clear();
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+/// Completes at a given time; see [`Endpoint::sleep_until`].
+#[derive(Debug)]
+pub struct Sleep {
+    reactor: Arc<ReactorHandle>,
+    at: Time,
+    timer: Option<(Time, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(timer) = self.timer.take() {
+            self.reactor.forget_timer(timer);
+        }
+        if self.reactor.common.clock.now() >= self.at {
+            return Poll::Ready(());
+        }
+        self.timer = Some(self.reactor.wake_at(self.at, context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            self.reactor.forget_timer(timer);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What can go wrong on the way, as enums that a caller can branch on.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::frame::FrameError;
+use crate::identity::{Incarnation, NodeId};
+use crate::memory::MemoryError;
+
+/// Whether a call that failed may have had its effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// It never left this process.
+    No,
+    /// It left, and no reply came back.
+    Maybe,
+}
+
+impl std::fmt::Display for Applied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::No => "not applied",
+            Self::Maybe => "may have been applied",
+        })
+    }
+}
+
+/// Why a call has no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The body is longer than a message may be.
+    #[error("message of {len} bytes, where at most {limit} are allowed")]
+    TooLarge {
+        /// Bytes of the body.
+        len: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// No reply came in time.
+    #[error("deadline exceeded ({applied})")]
+    DeadlineExceeded {
+        /// Whether the request had left.
+        applied: Applied,
+    },
+    /// The connection ended first.
+    #[error("disconnected: {reason} ({applied})")]
+    Disconnected {
+        /// Whether the request had left.
+        applied: Applied,
+        /// Why the connection ended.
+        reason: CloseReason,
+    },
+    /// There was no memory to write the request into.
+    #[error("no memory for the request")]
+    Memory(#[source] MemoryError),
+}
+
+impl CallError {
+    /// Whether the call may have had its effect.
+    pub fn applied(&self) -> Applied {
+        match self {
+            Self::TooLarge { .. } | Self::Memory(_) => Applied::No,
+            Self::DeadlineExceeded { applied } | Self::Disconnected { applied, .. } => *applied,
+        }
+    }
+}
+
+/// Why a one-way message was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The body is longer than a message may be.
+    #[error("message of {len} bytes, where at most {limit} are allowed")]
+    TooLarge {
+        /// Bytes of the body.
+        len: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The connection has ended.
+    #[error("disconnected: {0}")]
+    Disconnected(CloseReason),
+    /// There was no memory to write the message into.
+    #[error("no memory for the message")]
+    Memory(#[source] MemoryError),
+}
+
+/// Why a connection could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The operating system refused.
+    #[error("cannot connect to {address}: {}", io::Error::from(*kind))]
+    Refused {
+        /// Where to.
+        address: SocketAddr,
+        /// The operating system's reason.
+        kind: io::ErrorKind,
+    },
+    /// The connection came up and ended before the peer had said hello.
+    #[error("cannot connect to {address}: {reason}")]
+    Closed {
+        /// Where to.
+        address: SocketAddr,
+        /// Why it ended.
+        reason: CloseReason,
+    },
+    /// It took too long.
+    #[error("cannot connect to {address}: no answer in time")]
+    DeadlineExceeded {
+        /// Where to.
+        address: SocketAddr,
+    },
+    /// This endpoint has been shut down.
+    #[error("cannot connect to {address}: this endpoint is shut down")]
+    ShutDown {
+        /// Where to.
+        address: SocketAddr,
+    },
+}
+
+/// Why an endpoint could not start or listen.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The operating system refused a thread, a poller or a descriptor.
+    #[error("cannot start the endpoint: {what}")]
+    Start {
+        /// What was refused.
+        what: &'static str,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// There is no memory to receive into.
+    #[error("cannot start the endpoint: no memory to receive into")]
+    Memory(#[from] MemoryError),
+    /// The configuration contradicts itself.
+    #[error("cannot start the endpoint: {0}")]
+    Config(&'static str),
+}
+
+/// Why a connection ended. Sent to the peer in a goodbye, so each reason has a stable code.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// This side closed it.
+    #[error("closed")]
+    Closed,
+    /// The peer ended it without a word: its process or its network is gone.
+    #[error("the peer is gone")]
+    PeerGone,
+    /// The operating system reported an error on the link.
+    #[error("link failed: {}", io::Error::from(*.0))]
+    Link(io::ErrorKind),
+    /// The peer is shutting down.
+    #[error("the peer is shutting down")]
+    ShuttingDown,
+    /// The peer does not speak this protocol.
+    #[error("the peer does not speak this protocol")]
+    BadMagic,
+    /// The two sides share no version.
+    #[error("no version in common: the peer speaks {minimum} to {maximum}")]
+    Version {
+        /// The oldest version the peer speaks.
+        minimum: u16,
+        /// The newest version the peer speaks.
+        maximum: u16,
+    },
+    /// The bytes are no frame.
+    #[error("malformed frame: {0}")]
+    Frame(#[from] FrameError),
+    /// A frame came that its place in the conversation does not allow.
+    #[error("protocol violation: {0}")]
+    Violation(&'static str),
+    /// The peer sent more than it had been granted.
+    #[error("window exceeded")]
+    WindowExceeded,
+    /// No complete hello in time.
+    #[error("no hello in time")]
+    HandshakeTimeout,
+    /// The peer has taken nothing of what waits for it for too long.
+    #[error("stalled: the peer takes nothing")]
+    Stalled,
+    /// A newer incarnation of the peer has been heard of.
+    #[error("stale incarnation {stale}: {node} is at {current}")]
+    StaleIncarnation {
+        /// Whose.
+        node: NodeId,
+        /// The one that was refused.
+        stale: Incarnation,
+        /// The newest one known.
+        current: Incarnation,
+    },
+    /// The two nodes have a connection already.
+    #[error("a connection exists already")]
+    Duplicate,
+    /// There are as many connections as there may be, and none is idle.
+    #[error("too many connections")]
+    TooManyConnections,
+    /// Idle for longest, and room was needed.
+    #[error("idle, and room was needed")]
+    Evicted,
+    /// No memory to receive into.
+    #[error("no memory to receive into")]
+    Memory,
+    /// The peer said goodbye for a reason of its own, in its words.
+    #[error("the peer ended the connection: {0}")]
+    Goodbye(Goodbye),
+}
+
+/// The reason that a peer gave for ending a connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text} (goodbye {code})")]
+pub struct Goodbye {
+    /// The reason's stable number; `docs/wire-format.md` lists them.
+    pub code: u16,
+    /// The reason in words, as the peer put it.
+    pub text: String,
+}

@@ -1,0 +1,207 @@
+//! The frame: sixteen bytes of header, then the body, padded to eight bytes.
+//!
+//! `docs/wire-format.md` draws it. Every frame begins at a multiple of eight bytes, so that a body
+//! can be read in place, whatever it holds.
+
+use crate::limits::{GREETING_MAX, MESSAGE_MAX};
+
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 16;
+
+/// Bytes that a frame with a body of `body` bytes takes on the wire: header, body, padding. This
+/// is also what it costs of its class's window.
+pub const fn frame_len(body: usize) -> usize {
+    HEADER_BYTES + padded(body)
+}
+
+/// `len` rounded up to the eight bytes that frames are aligned to.
+pub(crate) const fn padded(len: usize) -> usize {
+    (len + 7) & !7
+}
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The first frame in each direction: who speaks, and in what version.
+    Hello = 1,
+    /// The last frame in a direction: why the connection ends.
+    Goodbye = 2,
+    /// A cumulative grant of window for the frame's class.
+    Credit = 3,
+    /// A message that is not answered.
+    Message = 4,
+    /// A message that wants a reply.
+    Request = 5,
+    /// A reply, or a part of one.
+    Reply = 6,
+}
+
+impl Kind {
+    fn from_wire(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::Hello,
+            2 => Self::Goodbye,
+            3 => Self::Credit,
+            4 => Self::Message,
+            5 => Self::Request,
+            6 => Self::Reply,
+            _ => return None,
+        })
+    }
+
+    /// The longest body a frame of this kind may have.
+    const fn body_max(self) -> usize {
+        match self {
+            Self::Hello | Self::Goodbye => GREETING_MAX,
+            Self::Credit => 0,
+            Self::Message | Self::Request | Self::Reply => MESSAGE_MAX,
+        }
+    }
+}
+
+/// Which window a frame is charged to. A class waits only for those named before it, so that no
+/// cycle of nodes that wait for one another can lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// Replies to calls.
+    Reply = 0,
+    /// What storage nodes send one another on behalf of a client's request.
+    Replication = 1,
+    /// Calls and messages of clients.
+    Request = 2,
+}
+
+impl Class {
+    /// All classes, in the order in which they may wait for one another.
+    pub const ALL: [Self; 3] = [Self::Reply, Self::Replication, Self::Request];
+
+    fn from_wire(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
+}
+
+/// A frame's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the body, without padding.
+    pub len: u32,
+    /// What the frame is.
+    pub kind: Kind,
+    /// The window that it is charged to; of a credit, the one that it grants.
+    pub class: Class,
+    /// For replies: more parts of the same reply follow.
+    pub more: bool,
+    /// Of a request or reply, the caller's id of the call; of a credit, the position granted.
+    pub id: u64,
+}
+
+/// Why bytes are no frame. Each closes the connection, after a goodbye with its reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The kind byte is none that this version knows.
+    #[error("unknown frame kind {0}")]
+    UnknownKind(u8),
+    /// The class byte is none that this version knows.
+    #[error("unknown frame class {0}")]
+    UnknownClass(u8),
+    /// A flag is set that this version does not know.
+    #[error("unknown frame flags {0:#06x}")]
+    UnknownFlags(u16),
+    /// The body is longer than frames of its kind may be.
+    #[error("frame of {len} bytes, where at most {limit} are allowed")]
+    TooLong {
+        /// Bytes announced.
+        len: u32,
+        /// Bytes allowed.
+        limit: usize,
+    },
+}
+
+const FLAG_MORE: u16 = 1;
+
+impl Header {
+    /// The header as bytes.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&self.len.to_le_bytes());
+        bytes[4] = self.kind as u8;
+        bytes[5] = self.class as u8;
+        bytes[6..8].copy_from_slice(&(if self.more { FLAG_MORE } else { 0 }).to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.id.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header and checks everything in it that can be checked without the body; nothing
+    /// may be allocated for a frame before this has succeeded.
+    ///
+    /// # Errors
+    /// What is wrong with it; the connection cannot be read any further.
+    #[inline]
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
+        let len = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let kind = Kind::from_wire(bytes[4]).ok_or(FrameError::UnknownKind(bytes[4]))?;
+        let class = Class::from_wire(bytes[5]).ok_or(FrameError::UnknownClass(bytes[5]))?;
+        let flags = u16::from_le_bytes([bytes[6], bytes[7]]);
+        if flags & !FLAG_MORE != 0 {
+            return Err(FrameError::UnknownFlags(flags));
+        }
+        if len as usize > kind.body_max() {
+            return Err(FrameError::TooLong { len, limit: kind.body_max() });
+        }
+        let id = u64::from_le_bytes([
+            bytes[8], bytes[9], bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15],
+        ]);
+        Ok(Self { len, kind, class, more: flags & FLAG_MORE != 0, id })
+    }
+
+    /// Bytes of the whole frame on the wire.
+    #[inline]
+    pub const fn frame_len(&self) -> usize {
+        frame_len(self.len as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_that_announces_4_gib_is_refused_before_anything_is_allocated() {
+        let mut bytes =
+            Header { len: 0, kind: Kind::Request, class: Class::Request, more: false, id: 7 }
+                .encode();
+        bytes[0..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(
+            Header::decode(&bytes),
+            Err(FrameError::TooLong { len: u32::MAX, limit: MESSAGE_MAX })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_decodes_encodes_to_the_same_bytes(bytes: [u8; HEADER_BYTES]) {
+            if let Ok(header) = Header::decode(&bytes) {
+                prop_assert_eq!(header.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn headers_survive_a_round_trip(
+            len in 0..=MESSAGE_MAX as u32, kind in 4u8..=6, class in 0u8..3, more: bool, id: u64,
+        ) {
+            let header = Header {
+                len,
+                kind: Kind::from_wire(kind).expect("one of the message kinds"),
+                class: Class::from_wire(class).expect("one of the classes"),
+                more,
+                id,
+            };
+            prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+        }
+    }
+}

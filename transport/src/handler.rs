@@ -1,0 +1,257 @@
+//! What a server implements: one call for all that arrived together on a connection.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::body::Body;
+use crate::connection::{Core, Peer};
+use crate::frame::{Class, Kind, frame_len};
+use crate::inbound::FrameRef;
+use crate::lane::Producer;
+use crate::limits::MESSAGE_MAX;
+use crate::memory::{MemoryError, Shared};
+use crate::record::write_record;
+use crate::reply::Reply;
+use crate::time::Time;
+
+/// Handles requests and messages, to completion, on the thread that received them.
+pub trait Handler: Send + Sync + 'static {
+    /// Handles a batch: takes what is in it with [`Batch::next`] until there is nothing more.
+    /// What blocks holds up all connections of the reactor, so it belongs on another thread.
+    fn handle(&self, batch: &mut Batch<'_>);
+}
+
+/// Handles nothing: requests get no reply, and messages are dropped. For endpoints that only call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHandler;
+
+impl Handler for NoHandler {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {}
+    }
+}
+
+/// Names a call towards the connection that it came on, for the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallId(u64);
+
+/// Whether something incoming wants a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IncomingKind {
+    /// It does, under this id.
+    Call(CallId),
+    /// It does not.
+    Message,
+}
+
+/// A request or a message, read where it was received.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// Whether it wants a reply.
+    pub kind: IncomingKind,
+    /// Its body.
+    pub body: &'a [u8],
+    range: Range<usize>,
+    cost: u64,
+    class: Class,
+    held: &'a Held<'a>,
+}
+
+/// An incoming body that is kept beyond the handler. Its credit goes back when it is dropped.
+#[derive(Debug)]
+pub struct Retained {
+    bytes: RetainedBytes,
+    core: Arc<Core>,
+    class: Class,
+    cost: u64,
+}
+
+#[derive(Debug)]
+enum RetainedBytes {
+    Copied(Reply),
+    Received(Shared),
+}
+
+/// Where a batch's frames lie, and what has been retained of them.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) source: Source<'a>,
+    /// Credit that retained bodies hold back, a class.
+    pub(crate) retained: [Cell<u64>; 3],
+}
+
+/// Where received bytes lie.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// In a receive buffer, which can be held on to.
+    Buffer(&'a Shared),
+    /// In a copy that was made because replies had no room.
+    Copy(&'a [u8]),
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Buffer(buffer) => buffer,
+            Self::Copy(bytes) => bytes,
+        }
+    }
+}
+
+/// What arrived together on one connection. Replies are sent when the handler returns, in one
+/// write.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    pub(crate) held: &'a Held<'a>,
+    pub(crate) frames: &'a [FrameRef],
+    pub(crate) taken: usize,
+    pub(crate) lane: &'a mut Option<Producer>,
+    pub(crate) now: Time,
+    /// A reply found no memory: the connection has to end, or its caller would wait for ever.
+    pub(crate) failed: Option<MemoryError>,
+}
+
+impl<'a> Batch<'a> {
+    /// The next request or message. Nothing, when the batch is done or when there is no room for
+    /// another reply; in that case what is left comes again, once there is room.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "replies are given between two items")]
+    pub fn next(&mut self) -> Option<Incoming<'a>> {
+        let frame = self.frames.get(self.taken)?;
+        if self.reply_room() < MESSAGE_MAX {
+            return None;
+        }
+        self.taken += 1;
+        let kind = match frame.kind {
+            Kind::Request => IncomingKind::Call(CallId(frame.id)),
+            _ => IncomingKind::Message,
+        };
+        let body = &self.held.source.bytes()[frame.body.clone()];
+        let (range, cost, class) = (frame.body.clone(), frame.cost(), frame.class);
+        Some(Incoming { kind, body, range, cost, class, held: self.held })
+    }
+
+    /// Gives the last `count` items that were taken back, untouched: they come again, once there is
+    /// room. For handlers that take several items before they reply to the first.
+    ///
+    /// # Panics
+    /// If fewer have been taken.
+    pub fn give_back(&mut self, count: usize) {
+        self.taken = self.taken.checked_sub(count).expect("no more is given back than was taken");
+    }
+
+    /// How many requests and messages are left, room or not.
+    pub fn remaining(&self) -> usize {
+        self.frames.len() - self.taken
+    }
+
+    /// Who sent it.
+    pub fn peer(&self) -> &Peer {
+        self.held.core.peer()
+    }
+
+    /// When it was received.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Bytes of one reply body that certainly fit now.
+    #[inline]
+    pub fn reply_room(&self) -> usize {
+        let room = self.held.core.send_credit.room(Class::Reply);
+        usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(frame_len(0) + 8)
+    }
+
+    /// The last or only reply to `call`.
+    ///
+    /// # Panics
+    /// If `body` is longer than [`MESSAGE_MAX`], or than [`reply_room`](Self::reply_room).
+    #[inline]
+    pub fn reply(&mut self, call: CallId, body: impl Body) {
+        self.write(call, body, None, false);
+    }
+
+    /// A reply to `call` after which more come.
+    ///
+    /// # Panics
+    /// See [`reply`](Self::reply).
+    pub fn reply_part(&mut self, call: CallId, body: impl Body) {
+        self.write(call, body, None, true);
+    }
+
+    /// The last or only reply to `call`: `head`, which is copied, then `tail`, which is gathered
+    /// from where it lies and held until it has been sent.
+    ///
+    /// # Panics
+    /// See [`reply`](Self::reply).
+    pub fn reply_shared(&mut self, call: CallId, head: impl Body, tail: Shared) {
+        self.write(call, head, Some(tail), false);
+    }
+
+    /// As [`reply_shared`](Self::reply_shared), with more to come.
+    ///
+    /// # Panics
+    /// See [`reply`](Self::reply).
+    pub fn reply_part_shared(&mut self, call: CallId, head: impl Body, tail: Shared) {
+        self.write(call, head, Some(tail), true);
+    }
+
+    #[inline]
+    fn write(&mut self, call: CallId, body: impl Body, tail: Option<Shared>, more: bool) {
+        let core = self.held.core;
+        let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
+        assert!(len <= MESSAGE_MAX, "a reply of {len} bytes");
+        let reserved = core.send_credit.try_reserve(Class::Reply, frame_len(len));
+        assert!(reserved, "a reply of {len} bytes without room");
+        let written = match self.lane {
+            Some(lane) => Ok(lane),
+            None => core.open_lane().map(|lane| self.lane.insert(lane)),
+        }
+        .and_then(|lane| {
+            let header = (Kind::Reply, Class::Reply, call.0, more);
+            write_record(lane, &core.memory, header, body, tail)?;
+            core.lanes.announce(lane);
+            Ok(())
+        });
+        if let Err(error) = written {
+            self.failed = Some(error);
+        }
+    }
+}
+
+impl Incoming<'_> {
+    /// Keeps the body beyond the handler: a large one by holding on to the buffer it was received
+    /// into, a small one by copying it, so that little does not hold on to much.
+    pub fn retain(self) -> Retained {
+        let bytes = match self.held.source {
+            Source::Buffer(buffer) if self.body.len() >= buffer.block_len() / 4 => {
+                RetainedBytes::Received(buffer.slice(self.range))
+            }
+            _ => RetainedBytes::Copied(Reply::copied(self.body)),
+        };
+        let retained = &self.held.retained[self.class as usize];
+        retained.set(retained.get() + self.cost);
+        Retained { bytes, core: Arc::clone(self.held.core), class: self.class, cost: self.cost }
+    }
+}
+
+impl std::ops::Deref for Retained {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.bytes {
+            RetainedBytes::Copied(copy) => copy,
+            RetainedBytes::Received(shared) => shared,
+        }
+    }
+}
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        if self.core.receive_credit.release(self.class, self.cost) {
+            self.core.send_soon();
+        }
+    }
+}

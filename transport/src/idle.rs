@@ -1,0 +1,164 @@
+//! How a thread that has nothing to do waits: spin, yield, park.
+//!
+//! Waking a sleeper on another core costs about 20 us, so what a thread does between two messages
+//! decides as much as the code that handles them. But a thread that spins takes a core from
+//! everybody else: a process spins on no more threads than its affinity has cores.
+
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// How threads wait for the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PollPolicy {
+    /// Spin as long as there is a core to spin on: the lowest latency, and a core each.
+    Busy,
+    /// Spin while messages come faster than a sleeper wakes, then park: near the latency of
+    /// `Busy` under load, no processor time when idle.
+    #[default]
+    Adaptive,
+    /// Park at once: the least processor time.
+    Park,
+}
+
+impl FromStr for PollPolicy {
+    type Err = UnknownPollPolicy;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "busy" => Ok(Self::Busy),
+            "adaptive" => Ok(Self::Adaptive),
+            "park" => Ok(Self::Park),
+            _ => Err(UnknownPollPolicy),
+        }
+    }
+}
+
+impl std::fmt::Display for PollPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Busy => "busy",
+            Self::Adaptive => "adaptive",
+            Self::Park => "park",
+        })
+    }
+}
+
+/// A name that is no poll policy's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("unknown poll policy, choose busy, adaptive or park")]
+pub struct UnknownPollPolicy;
+
+/// How long an adaptive thread spins at most: longer than a sleeper needs to wake, so that traffic
+/// that a sleeping peer wakes up for is still met spinning.
+const SPIN_MAX: Duration = Duration::from_micros(60);
+
+/// After this many waits in a row that spinning did not shorten, an adaptive thread parks at once.
+const FRUITLESS_MAX: u32 = 8;
+
+/// While parking at once, every so many waits one is tried spinning.
+const RETRY_EVERY: u32 = 64;
+
+/// The waiting of one reactor.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    policy: PollPolicy,
+    fruitless: u32,
+    waits: u32,
+}
+
+impl Idle {
+    pub(crate) fn new(policy: PollPolicy) -> Self {
+        Self { policy, fruitless: 0, waits: 0 }
+    }
+
+    /// Until when to spin in a wait that begins at `now`; nothing means to park at once. While the
+    /// permit is held, the thread counts as a spinner.
+    pub(crate) fn begin(&mut self, now: Time) -> Option<(Time, SpinPermit)> {
+        self.waits = self.waits.wrapping_add(1);
+        let until = match self.policy {
+            PollPolicy::Park => return None,
+            PollPolicy::Busy => Time::MAX,
+            PollPolicy::Adaptive => {
+                if self.fruitless >= FRUITLESS_MAX && !self.waits.is_multiple_of(RETRY_EVERY) {
+                    return None;
+                }
+                now + SPIN_MAX
+            }
+        };
+        Some((until, SpinPermit::take()?))
+    }
+
+    /// A wait ended: `spun` says whether input came while spinning, `waited` how long it took.
+    pub(crate) fn end(&mut self, spun: bool, waited: Duration) {
+        if spun || waited < SPIN_MAX {
+            self.fruitless = 0;
+        } else {
+            self.fruitless = self.fruitless.saturating_add(1);
+        }
+    }
+}
+
+static SPINNERS: AtomicUsize = AtomicUsize::new(0);
+
+/// The right to spin, of which a process has one for each core that it may run on.
+#[derive(Debug)]
+pub(crate) struct SpinPermit(());
+
+impl SpinPermit {
+    fn take() -> Option<Self> {
+        let cores = cores();
+        let take = |spinners| (spinners < cores).then_some(spinners + 1);
+        SPINNERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self(()))
+    }
+}
+
+impl Drop for SpinPermit {
+    fn drop(&mut self) {
+        SPINNERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many cores this process may run on, by its affinity when it first asked.
+pub(crate) fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| {
+        rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize).max(1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_threads_spin_than_there_are_cores() {
+        let permits: Vec<_> = std::iter::from_fn(SpinPermit::take).take(10_000).collect();
+        assert!(permits.len() <= cores());
+        drop(permits);
+        assert!(SpinPermit::take().is_some());
+    }
+
+    #[test]
+    fn an_adaptive_thread_gives_up_spinning_that_does_not_help_and_tries_again() {
+        let mut idle = Idle::new(PollPolicy::Adaptive);
+        let long = SPIN_MAX * 10;
+        for _ in 0..FRUITLESS_MAX {
+            idle.end(false, long);
+        }
+        let spins = (0..RETRY_EVERY).filter(|_| idle.begin(Time::ZERO).is_some()).count();
+        assert_eq!(spins, 1);
+        idle.end(true, Duration::ZERO);
+        assert!(idle.begin(Time::ZERO).is_some());
+    }
+
+    #[test]
+    fn parking_never_spins_and_busy_spins_for_ever() {
+        assert!(Idle::new(PollPolicy::Park).begin(Time::ZERO).is_none());
+        let (until, _permit) = Idle::new(PollPolicy::Busy).begin(Time::ZERO).unwrap();
+        assert_eq!(until, Time::MAX);
+    }
+}

@@ -1,0 +1,49 @@
+//! The bounds on everything that a peer can size, and how they hang together.
+
+use std::time::Duration;
+
+use crate::frame::frame_len;
+
+/// The longest body of one message, in bytes. A longer one is refused with a typed error on the
+/// sending side, and closes the connection on the receiving side.
+pub const MESSAGE_MAX: usize = 1 << 20;
+
+/// The longest body of a hello or goodbye, in bytes: whoever has not yet said who they are gets
+/// no more than this.
+pub const GREETING_MAX: usize = 256;
+
+/// The largest window a peer may grant us, in bytes; a hello that grants more is refused.
+pub const WINDOW_MAX: u32 = 64 << 20;
+
+/// The smallest window that a peer may grant, in bytes: a message of the largest size fits.
+pub const WINDOW_MIN: u32 = 2 << 20;
+
+/// How many calls may wait for their replies on one connection; one more waits for its turn.
+pub const CALLS_MAX: usize = 1 << 16;
+
+/// How long a peer may take from connecting to a complete hello.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes received at once into a reactor's buffer.
+pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
+
+/// Incomplete frames up to this length are carried over to the front of the next receive; longer
+/// ones get a block of their own that the rest is received into.
+pub(crate) const CARRY_MAX: usize = 4 << 10;
+
+/// Bodies from this length on are written into a block of their own and gathered from there.
+pub(crate) const GATHER_MIN: usize = 32 << 10;
+
+/// Bytes handed to the link in one gathered write: the size at which loopback streams fastest.
+pub(crate) const BATCH_BYTES: usize = 64 << 10;
+
+/// Pieces handed to the link in one gathered write.
+pub(crate) const BATCH_PIECES: usize = 64;
+
+/// The first and smallest ring of a lane, in bytes.
+pub(crate) const RING_MIN: usize = 4 << 10;
+
+const _: () = assert!(WINDOW_MIN as usize >= frame_len(MESSAGE_MAX) + RECEIVE_BYTES);
+const _: () = assert!(WINDOW_MIN <= WINDOW_MAX);
+const _: () = assert!(GREETING_MAX < CARRY_MAX && CARRY_MAX < RECEIVE_BYTES);
+const _: () = assert!(GATHER_MIN <= MESSAGE_MAX);

@@ -1,0 +1,271 @@
+//! Outgoing: from lanes to batches, one gathered write each.
+//!
+//! Whoever holds the sender role drives this. A batch is whatever has been committed to the lanes
+//! of a connection when the last write returned (DXNet's implicit aggregation): no timer, no
+//! threshold. A batch that the link took only in part is finished before anything else is sent,
+//! so a record is never torn by another.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_queue::SegQueue;
+use parking_lot::{Mutex, RwLock};
+
+use crate::call::Sent;
+use crate::credit::ReceiveCredit;
+use crate::frame::{Class, HEADER_BYTES, Header, Kind};
+use crate::lane::{Consumer, Lane, Piece, Producer, lane};
+use crate::limits::{BATCH_BYTES, BATCH_PIECES};
+use crate::link::Transfer;
+use crate::memory::{Memory, MemoryError};
+
+/// The lanes of a connection, as producers see them.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    /// Lanes with records that the sender has not been told of.
+    ready: SegQueue<u32>,
+    lanes: RwLock<Vec<Option<Arc<Lane>>>>,
+    arriving: Mutex<Vec<Consumer>>,
+    /// Frames of the connection itself: greetings.
+    greetings: Mutex<VecDeque<Vec<u8>>>,
+    /// Bytes that have been taken for sending: the peer cannot have received more.
+    taken_bytes: AtomicU64,
+}
+
+impl Lanes {
+    /// A new lane for a thread that has none yet.
+    pub(crate) fn open(&self, memory: &Memory) -> Result<Producer, MemoryError> {
+        let mut lanes = self.lanes.write();
+        let index = lanes.iter().position(Option::is_none).unwrap_or(lanes.len());
+        let (producer, consumer) = lane(index as u32, memory)?;
+        if index == lanes.len() {
+            lanes.push(None);
+        }
+        lanes[index] = Some(Arc::clone(producer.lane()));
+        self.arriving.lock().push(consumer);
+        Ok(producer)
+    }
+
+    /// After a record: makes sure that the sender will look at the lane.
+    #[inline]
+    pub(crate) fn announce(&self, producer: &Producer) {
+        if producer.mark_queued() {
+            self.ready.push(producer.lane().index);
+        }
+    }
+
+    /// A producer goes away; its lane is dropped once it has been sent.
+    pub(crate) fn retire(&self, producer: Producer) {
+        let lane = Arc::clone(producer.lane());
+        drop(producer);
+        // Queued even if it is queued already: the sender may have looked before it was closed.
+        self.ready.push(lane.index);
+    }
+
+    /// Queues a frame of the connection itself.
+    pub(crate) fn greet(&self, frame: Vec<u8>) {
+        self.greetings.lock().push_back(frame);
+    }
+
+    /// Whether there is something that the sender has not been told of.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Bytes that have been taken for sending.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes.load(Ordering::SeqCst)
+    }
+
+    /// Whether any byte of the request at `sent` has been taken.
+    pub(crate) fn has_left(&self, sent: Sent) -> bool {
+        let lanes = self.lanes.read();
+        // A lane that is gone has been sent to its end.
+        lanes
+            .get(sent.lane as usize)
+            .is_none_or(|lane| lane.as_ref().is_none_or(|lane| lane.has_taken(sent.position)))
+    }
+}
+
+/// The sender's half of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Outbound {
+    consumers: Vec<Option<Consumer>>,
+    batch: VecDeque<Queued>,
+    pieces: VecDeque<Piece>,
+    /// No frame but greetings may go out before the peer's hello is here.
+    pub(crate) open: bool,
+    pub(crate) sent: Traffic,
+}
+
+/// What went over a link.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    pub(crate) bytes: u64,
+    pub(crate) batches: u64,
+    pub(crate) gathered: u64,
+}
+
+#[derive(Debug)]
+enum Queued {
+    Piece(Piece),
+    Credit { frame: [u8; HEADER_BYTES], sent: usize },
+    Greeting { frame: Vec<u8>, sent: usize },
+}
+
+/// How far sending got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Everything that was committed has been handed to the link.
+    Done,
+    /// The link takes nothing more until the poller says so.
+    Blocked,
+}
+
+impl Outbound {
+    /// Sends all that is committed, as far as `link` takes it.
+    ///
+    /// # Errors
+    /// The link's error; the connection is to be closed.
+    pub(crate) fn transmit(
+        &mut self,
+        lanes: &Lanes,
+        credit: &ReceiveCredit,
+        link: &impl Transfer,
+    ) -> io::Result<Progress> {
+        loop {
+            if self.batch.is_empty() {
+                self.gather(lanes, credit);
+                if self.batch.is_empty() {
+                    return Ok(Progress::Done);
+                }
+            }
+            match self.write(link) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Progress::Blocked);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether a part of a batch waits for the link.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Makes the next batch of what has been committed by now.
+    fn gather(&mut self, lanes: &Lanes, credit: &ReceiveCredit) {
+        let greetings = std::mem::take(&mut *lanes.greetings.lock());
+        self.batch.extend(greetings.into_iter().map(|frame| Queued::Greeting { frame, sent: 0 }));
+        if !self.open {
+            return;
+        }
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES {
+            let Some(index) = lanes.ready.pop() else { break };
+            bytes += self.take_lane(lanes, index as usize);
+        }
+        lanes.taken_bytes.fetch_add(bytes as u64, Ordering::SeqCst);
+        self.grant(credit, bytes > 0);
+        self.batch.extend(self.pieces.drain(..).map(Queued::Piece));
+    }
+
+    /// Takes what lane `index` has committed.
+    fn take_lane(&mut self, lanes: &Lanes, index: usize) -> usize {
+        if self.consumers.get(index).is_none_or(Option::is_none) {
+            for consumer in lanes.arriving.lock().drain(..) {
+                let index = consumer.index() as usize;
+                if self.consumers.len() <= index {
+                    self.consumers.resize_with(index + 1, || None);
+                }
+                self.consumers[index] = Some(consumer);
+            }
+        }
+        let Some(slot) = self.consumers.get_mut(index) else { return 0 };
+        let Some(consumer) = slot else { return 0 };
+        consumer.unqueue();
+        let bytes = consumer.take(BATCH_BYTES, &mut self.pieces);
+        if bytes >= BATCH_BYTES {
+            // There may be more, and nobody will queue the lane for what is there already.
+            if consumer.mark_queued() {
+                lanes.ready.push(index as u32);
+            }
+        } else if consumer.is_finished() {
+            *slot = None;
+            lanes.lanes.write()[index] = None;
+        }
+        bytes
+    }
+
+    /// Puts the credit that is due ahead of the batch; with other traffic, what is due sooner too.
+    fn grant(&mut self, credit: &ReceiveCredit, along: bool) {
+        for class in Class::ALL {
+            if let Some(position) = credit.take_grant(class, along) {
+                let kind = Kind::Credit;
+                let frame = Header { len: 0, kind, class, more: false, id: position }.encode();
+                self.batch.push_back(Queued::Credit { frame, sent: 0 });
+            }
+        }
+    }
+
+    /// One gathered write of the front of the batch.
+    fn write(&mut self, link: &impl Transfer) -> io::Result<()> {
+        let mut slices = [IoSlice::new(&[]); BATCH_PIECES];
+        let (mut count, mut bytes) = (0, 0);
+        for queued in self.batch.iter().take(BATCH_PIECES) {
+            let piece = queued.bytes();
+            let piece = &piece[..piece.len().min(BATCH_BYTES)];
+            slices[count] = IoSlice::new(piece);
+            count += 1;
+            bytes += piece.len();
+            // A piece that was cut short has to be the last of its write.
+            if bytes >= BATCH_BYTES {
+                break;
+            }
+        }
+        let sent = link.send(&slices[..count])?;
+        self.sent.bytes += sent as u64;
+        self.sent.batches += 1;
+        self.advance(sent);
+        Ok(())
+    }
+
+    /// Lets go of the first `sent` bytes of the batch.
+    fn advance(&mut self, mut sent: usize) {
+        while sent > 0 {
+            let front = self.batch.front_mut().expect("no more is sent than was queued");
+            let count = sent.min(front.bytes().len());
+            front.advance(count);
+            sent -= count;
+            if front.bytes().is_empty() {
+                if matches!(front, Queued::Piece(Piece::Tail(_))) {
+                    self.sent.gathered += 1;
+                }
+                self.batch.pop_front();
+            }
+        }
+    }
+}
+
+impl Queued {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Piece(piece) => piece.bytes(),
+            Self::Credit { frame, sent } => &frame[*sent..],
+            Self::Greeting { frame, sent } => &frame[*sent..],
+        }
+    }
+
+    fn advance(&mut self, count: usize) {
+        match self {
+            Self::Piece(piece) => piece.advance(count),
+            Self::Credit { sent, .. } | Self::Greeting { sent, .. } => *sent += count,
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The reactor: who polls the links, receives, dispatches, and flushes what that produced.
+//!
+//! Receiving is a role, not a thread (DXNet's hand-overs between threads cost it 8 us where MPI
+//! needs 2). Whoever holds the lock on [`Reactor`] drives it, one turn after the other: the
+//! endpoint's own thread, or a caller that waits for a reply anyway ([`driver`](crate::driver)).
+//! During a turn others only leave their records; the turn ends with one flush of each connection.
+//! A reactor never stops reading: what cannot be answered yet is set aside, bounded by the window.
+
+mod conversation;
+mod handle;
+mod membership;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use rustix::thread::sched_yield;
+
+use crate::error::CloseReason;
+use crate::idle::Idle;
+use crate::inbound::FrameRef;
+use crate::limits::RECEIVE_BYTES;
+use crate::link::{Link, Listener};
+use crate::memory::{Block, Purpose};
+use crate::poller::{Poller, Ready, Token};
+use crate::time::Time;
+
+use conversation::{Conversation, Phase, Received, Turn};
+
+pub(crate) use handle::{Command, Common, ReactorHandle};
+
+/// How often unfinished greetings, stalled peers and the like are looked at.
+const HOUSEKEEPING: Duration = Duration::from_millis(100);
+
+/// Connections that had input in the last turn are tried without asking the poller, if there are
+/// no more than this.
+const HOT_MAX: usize = 4;
+
+/// While it spins, a reactor asks the poller every so many rounds.
+const POLL_EVERY: u32 = 16;
+
+/// While it spins, a reactor lets others onto its core every so many rounds.
+const YIELD_EVERY: u32 = 8;
+
+/// After replies for other threads have come, a caller that drives lets them commit their next
+/// requests before it flushes, by yielding up to this many times.
+const YIELDS_MAX: usize = 128;
+
+/// How a turn waits for something to do.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait<'a> {
+    /// Not at all.
+    Poll,
+    /// Until there is, or until this is set.
+    Until(&'a AtomicBool),
+}
+
+/// What only the driver of a reactor touches.
+#[derive(Debug)]
+pub(crate) struct Reactor {
+    poller: Poller,
+    conversations: Vec<Option<Conversation>>,
+    listeners: Vec<Listener>,
+    ready: Vec<Ready>,
+    hot: Vec<usize>,
+    scratch: Option<Block>,
+    /// What a connection that was tried while spinning has brought; it lies in `scratch`.
+    received: Option<(usize, Received)>,
+    frames: Vec<FrameRef>,
+    wakers: Vec<Waker>,
+    idle: Idle,
+    housekeeping_at: Option<Time>,
+}
+
+/// Tokens from here on are listeners'.
+const LISTENERS: u64 = 1 << 48;
+
+impl Reactor {
+    pub(crate) fn new(poller: Poller, idle: Idle) -> Self {
+        Self {
+            poller,
+            conversations: Vec::new(),
+            listeners: Vec::new(),
+            ready: Vec::new(),
+            hot: Vec::new(),
+            scratch: None,
+            received: None,
+            frames: Vec::new(),
+            wakers: Vec::new(),
+            idle,
+            housekeeping_at: None,
+        }
+    }
+
+    /// One turn: waits for input as `wait` says, handles all that is there, and flushes. Returns
+    /// whether anything happened.
+    pub(crate) fn turn(&mut self, handle: &Arc<ReactorHandle>, wait: Wait<'_>) -> bool {
+        let mut active = self.run_commands(handle);
+        active |= handle.flush_dirty();
+        self.ready.clear();
+        if let Err(error) = self.gather_ready(handle, wait) {
+            // Only a descriptor that is not ours could do this: a bug, not the network.
+            panic!("the poller failed: {error}");
+        }
+        active |= !self.ready.is_empty();
+        handle.begin_turn();
+        let now = handle.common.clock.now();
+        self.hot.clear();
+        if let Some((index, received)) = self.received.take() {
+            active = true;
+            self.handle_received(handle, index, received, now);
+        }
+        for index in 0..self.ready.len() {
+            self.handle_ready(handle, self.ready[index], now);
+        }
+        self.run_timers(handle, now);
+        active |= !self.wakers.is_empty();
+        self.wake(handle);
+        handle.end_turn();
+        active |= handle.flush_dirty();
+        active
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_timer(&self, handle: &ReactorHandle) -> Time {
+        handle.next_deadline().min(self.housekeeping_at.unwrap_or(Time::MAX))
+    }
+
+    /// Whether any call waits for its reply here.
+    pub(crate) fn has_pending_calls(&self) -> bool {
+        self.open().any(|conversation| conversation.core.calls.pending() > 0)
+    }
+
+    /// The connections that have not ended.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Conversation> {
+        self.conversations.iter().flatten().filter(|c| c.core.closed().is_none())
+    }
+
+    /// Fills `ready`: first with what is there, then by waiting.
+    fn gather_ready(&mut self, handle: &ReactorHandle, wait: Wait<'_>) -> io::Result<()> {
+        if let Poller::Sim = self.poller {
+            self.look_around();
+            return Ok(());
+        }
+        let Wait::Until(interrupt) = wait else {
+            return self.poller.wait(Some(Duration::ZERO), &mut self.ready);
+        };
+        let began = handle.common.clock.now();
+        let interrupted = || interrupt.load(Ordering::SeqCst) || handle.has_work();
+        if let Some((until, _permit)) = self.idle.begin(began) {
+            if self.spin(handle, until, &interrupted)? {
+                self.idle.end(true, Duration::ZERO);
+                return Ok(());
+            }
+        }
+        let until = self.next_timer(handle);
+        handle.sleep(until);
+        if !interrupted() {
+            let now = handle.common.clock.now();
+            let timeout = (until != Time::MAX).then(|| until.since(now));
+            self.poller.wait(timeout, &mut self.ready)?;
+        }
+        handle.wake_up();
+        self.idle.end(false, handle.common.clock.now().since(began));
+        Ok(())
+    }
+
+    /// Spins until there is input, an interruption, a timer, or `until`. Returns whether the wait
+    /// is over.
+    fn spin(
+        &mut self,
+        handle: &ReactorHandle,
+        until: Time,
+        interrupted: &impl Fn() -> bool,
+    ) -> io::Result<bool> {
+        let timer = self.next_timer(handle);
+        let mut round = 0u32;
+        loop {
+            if self.receive_hot(handle) {
+                return Ok(true);
+            }
+            if round.is_multiple_of(POLL_EVERY) || self.hot.is_empty() {
+                self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+                if !self.ready.is_empty() {
+                    return Ok(true);
+                }
+            }
+            if interrupted() {
+                return Ok(true);
+            }
+            round = round.wrapping_add(1);
+            if round.is_multiple_of(YIELD_EVERY) {
+                sched_yield();
+                let now = handle.common.clock.now();
+                if now >= timer {
+                    return Ok(true);
+                }
+                if now >= until {
+                    return Ok(false);
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Tries the few connections that had input in the last turn.
+    fn receive_hot(&mut self, handle: &ReactorHandle) -> bool {
+        if self.hot.len() > HOT_MAX {
+            return false;
+        }
+        for at in 0..self.hot.len() {
+            let index = self.hot[at];
+            if let Some(received) = self.receive(handle, index) {
+                self.received = Some((index, received));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Handles one link that the poller found ready.
+    fn handle_ready(&mut self, handle: &Arc<ReactorHandle>, ready: Ready, now: Time) {
+        if ready.token.0 >= LISTENERS {
+            return self.accept(handle, (ready.token.0 - LISTENERS) as usize);
+        }
+        let index = ready.token.0 as usize;
+        let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
+        if let Phase::Connecting { by } = conversation.phase {
+            if ready.writable {
+                let core = Arc::clone(&conversation.core);
+                conversation.finish_connect(&handle.common, by);
+                self.watch(&core, core.is_blocked());
+            }
+            return;
+        }
+        if ready.writable {
+            conversation.core.flush(true);
+        }
+        if ready.readable {
+            if let Some(received) = self.receive(handle, index) {
+                self.handle_received(handle, index, received, now);
+            }
+        }
+    }
+
+    /// Receives what is there on a connection. An error or the end of the stream closes it.
+    fn receive(&mut self, handle: &ReactorHandle, index: usize) -> Option<Received> {
+        let conversation = self.conversations.get_mut(index)?.as_mut()?;
+        if self.scratch.is_none() {
+            match handle.common.memory.allocate(RECEIVE_BYTES, Purpose::Receive) {
+                Ok(block) => self.scratch = Some(block),
+                Err(_) => {
+                    conversation.core.close(CloseReason::Memory);
+                    return None;
+                }
+            }
+        }
+        let scratch = self.scratch.as_mut().expect("it was just made");
+        match conversation.receive(scratch) {
+            Ok(Some(received)) if received.count == 0 => {
+                conversation.core.close(CloseReason::PeerGone);
+                conversation.end_of_stream();
+                None
+            }
+            Ok(received) => received,
+            Err(error) => {
+                conversation.core.close(CloseReason::Link(error.kind()));
+                conversation.end_of_stream();
+                None
+            }
+        }
+    }
+
+    /// Handles what was received on a connection.
+    fn handle_received(
+        &mut self,
+        handle: &Arc<ReactorHandle>,
+        index: usize,
+        received: Received,
+        now: Time,
+    ) {
+        let scratch = self.scratch.take().expect("something was received into it");
+        let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
+        let mut turn = Turn {
+            common: &handle.common,
+            wakers: &mut self.wakers,
+            frames: &mut self.frames,
+            now,
+        };
+        self.scratch = conversation.handle(received, scratch, &mut turn);
+        conversation.retry_deferred(&handle.common, now);
+        if conversation.needs_housekeeping() {
+            self.housekeep_soon(now);
+        }
+        self.hot.push(index);
+    }
+
+    /// Ends what has run out of time.
+    fn run_timers(&mut self, handle: &Arc<ReactorHandle>, now: Time) {
+        if handle.take_due(now, &mut self.wakers) {
+            for conversation in self.conversations.iter().flatten() {
+                let core = &conversation.core;
+                let has_left = |sent| core.lanes.has_left(sent);
+                if let Some(next) = core.calls.expire(now, has_left, &mut self.wakers) {
+                    handle.note_deadline(next);
+                }
+            }
+        }
+        if self.housekeeping_at.is_some_and(|at| now >= at) {
+            self.housekeep(handle, now);
+        }
+    }
+
+    /// Wakes those whose replies have come. A caller that drives lets the others commit their next
+    /// requests, which the flush at the end of the turn then sends together.
+    fn wake(&mut self, handle: &ReactorHandle) {
+        let woken = self.wakers.len();
+        self.wakers.drain(..).for_each(Waker::wake);
+        if woken > 1 && handle.callers.load(Ordering::SeqCst) > 1 {
+            for _ in 0..woken.min(YIELDS_MAX) {
+                sched_yield();
+            }
+        }
+    }
+
+    /// Fills `ready` with the simulated links that are.
+    fn look_around(&mut self) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            if matches!(listener, Listener::Sim(listener) if listener.is_ready()) {
+                let token = Token(LISTENERS + index as u64);
+                self.ready.push(Ready { token, readable: true, writable: false });
+            }
+        }
+        for (index, conversation) in self.conversations.iter().enumerate() {
+            let Some(conversation) = conversation else { continue };
+            if let Link::Sim(link) = &conversation.core.link {
+                let wants_room = conversation.core.is_blocked()
+                    || matches!(conversation.phase, Phase::Connecting { .. });
+                let (readable, writable) = (link.is_readable(), wants_room && link.is_writable());
+                if readable || writable {
+                    self.ready.push(Ready { token: Token(index as u64), readable, writable });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! One connection, as its reactor drives it: from bytes to the handler and back.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use crate::connection::{Connection, Core, Peer};
+use crate::error::{CloseReason, ConnectError};
+use crate::frame::Class;
+use crate::handler::{Batch, Held, Source};
+use crate::handshake::Hello;
+use crate::inbound::{Delivery, FrameRef, Inbound};
+use crate::lane::Producer;
+use crate::link::Transfer;
+use crate::memory::{Block, Shared};
+use crate::registry::{Admission, Attempt};
+use crate::time::Time;
+
+use super::handle::Common;
+
+/// What a turn lends to the conversations that it drives.
+pub(super) struct Turn<'a> {
+    pub(super) common: &'a Common,
+    /// Those whose reply or window has come.
+    pub(super) wakers: &'a mut Vec<Waker>,
+    /// Empty between two receives.
+    pub(super) frames: &'a mut Vec<FrameRef>,
+    pub(super) now: Time,
+}
+
+/// A connection and what only its reactor touches.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    pub(crate) core: Arc<Core>,
+    pub(super) phase: Phase,
+    inbound: Inbound,
+    /// The lane that handlers reply through.
+    lane: Option<Producer>,
+    deferred: Deferred,
+    attempt: Option<Arc<Attempt>>,
+    /// Since when the peer has taken nothing, and how much it had taken then.
+    stalled: Option<(Time, u64)>,
+}
+
+/// How far a conversation has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The link is coming about.
+    Connecting { by: Time },
+    /// The peer has yet to say hello.
+    Greeting { by: Time },
+    /// Frames go both ways.
+    Open,
+    /// Over; what still comes in is dropped, so that our goodbye is not lost with the socket.
+    Draining { until: Time },
+}
+
+/// Requests that came while replies had no room. Copied, so that little does not hold on to whole
+/// receive buffers; bounded by the window, which is not given back for them.
+#[derive(Debug, Default)]
+struct Deferred {
+    bytes: Vec<u8>,
+    frames: Vec<FrameRef>,
+}
+
+/// What one receive brought.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Received {
+    /// Bytes that went into a frame with a block of its own.
+    filled: usize,
+    /// End of the bytes in the reactor's buffer.
+    end: usize,
+    pub(super) count: usize,
+}
+
+impl Conversation {
+    pub(super) fn new(core: Arc<Core>, phase: Phase, attempt: Option<Arc<Attempt>>) -> Self {
+        Self {
+            core,
+            phase,
+            inbound: Inbound::new(),
+            lane: None,
+            deferred: Deferred::default(),
+            attempt,
+            stalled: None,
+        }
+    }
+
+    /// Receives what is there, into `scratch` behind what is carried over. Nothing if there is
+    /// nothing; zero bytes at the end of the stream.
+    pub(super) fn receive(&mut self, scratch: &mut Block) -> io::Result<Option<Received>> {
+        let front = self.inbound.copy_carry(scratch);
+        let mut own = 0;
+        let result = match self.inbound.unfilled() {
+            Some(unfilled) => {
+                own = unfilled.len();
+                let buffers = &mut [IoSliceMut::new(unfilled), IoSliceMut::new(scratch)];
+                self.core.link.receive(buffers)
+            }
+            None => self.core.link.receive(&mut [IoSliceMut::new(&mut scratch[front..])]),
+        };
+        match result {
+            Ok(count) => {
+                let filled = count.min(own);
+                let end = front + count - filled;
+                scratch.mark_touched(end);
+                Ok(Some(Received { filled, end, count }))
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Handles what was received. Returns the buffer, unless something in it has been retained.
+    pub(super) fn handle(
+        &mut self,
+        received: Received,
+        scratch: Block,
+        turn: &mut Turn<'_>,
+    ) -> Option<Block> {
+        let buffer = scratch.freeze();
+        if let Phase::Draining { .. } = self.phase {
+            return buffer.try_reclaim().ok();
+        }
+        self.core.used_at.store(turn.now.nanos(), Ordering::Relaxed);
+        let result =
+            if received.filled > 0 { self.handle_filled(received.filled, turn) } else { Ok(()) };
+        let result = result.and_then(|()| self.handle_part(&buffer, received.end, turn));
+        if let Err(reason) = result {
+            turn.frames.clear();
+            self.core.close(reason);
+        }
+        buffer.try_reclaim().ok()
+    }
+
+    fn handle_filled(&mut self, filled: usize, turn: &mut Turn<'_>) -> Result<(), CloseReason> {
+        let mut block = None;
+        self.deliver(turn, |inbound, delivery| {
+            block = inbound.handle_filled(filled, delivery)?;
+            Ok(())
+        })?;
+        block.map_or(Ok(()), |block| self.dispatch(Source::Buffer(&block), turn))
+    }
+
+    fn handle_part(
+        &mut self,
+        buffer: &Shared,
+        end: usize,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), CloseReason> {
+        self.deliver(turn, |inbound, delivery| inbound.handle_bytes(buffer, 0..end, delivery))?;
+        self.dispatch(Source::Buffer(buffer), turn)
+    }
+
+    /// Runs the session's receiving half and sees to what it found besides messages and requests.
+    fn deliver(
+        &mut self,
+        turn: &mut Turn<'_>,
+        run: impl FnOnce(&mut Inbound, &mut Delivery<'_>) -> Result<(), CloseReason>,
+    ) -> Result<(), CloseReason> {
+        let core = Arc::clone(&self.core);
+        let (mut hello, mut replied, mut grant_due) = (None, false, false);
+        let mut delivery = Delivery {
+            calls: &core.calls,
+            send_credit: &core.send_credit,
+            receive_credit: &core.receive_credit,
+            memory: &turn.common.memory,
+            grant_limit: core.lanes.taken_bytes(),
+            wakers: turn.wakers,
+            frames: turn.frames,
+            hello: &mut hello,
+            replied: &mut replied,
+            grant_due: &mut grant_due,
+        };
+        let result = run(&mut self.inbound, &mut delivery);
+        if let Some(hello) = hello {
+            self.handle_hello(&hello, turn.common)?;
+        }
+        if replied || !turn.frames.is_empty() {
+            core.heard.store(true, Ordering::Relaxed);
+        }
+        if grant_due {
+            core.schedule();
+        }
+        result
+    }
+
+    /// The peer has said who it is.
+    fn handle_hello(&mut self, hello: &Hello, common: &Common) -> Result<(), CloseReason> {
+        let core = &self.core;
+        let (node, incarnation) = (hello.node, hello.incarnation);
+        let peer = Peer { node, incarnation, address: core.address };
+        let admission = common.registry.admit(common.node, core, &peer)?;
+        if !core.initiated {
+            core.greet(common.hello().encode());
+        }
+        core.open(peer, &hello.windows);
+        self.phase = Phase::Open;
+        let used = match admission {
+            Admission::Used => Arc::clone(core),
+            Admission::Replaced(existing) => existing,
+        };
+        let replaced = !Arc::ptr_eq(&used, core);
+        if let Some(attempt) = self.attempt.take() {
+            attempt.finish(Ok(Connection { core: used }));
+        }
+        if replaced { Err(CloseReason::Duplicate) } else { Ok(()) }
+    }
+
+    /// Hands requests and messages to the handler, unless earlier ones are still waiting.
+    fn dispatch(&mut self, source: Source<'_>, turn: &mut Turn<'_>) -> Result<(), CloseReason> {
+        if turn.frames.is_empty() {
+            return Ok(());
+        }
+        let taken = if self.deferred.frames.is_empty() {
+            self.run_handler(turn.frames, source, turn.common, turn.now)?
+        } else {
+            0
+        };
+        self.deferred.push(&turn.frames[taken..], source);
+        turn.frames.clear();
+        Ok(())
+    }
+
+    /// Lets the handler have what had to wait, as far as replies have room now.
+    pub(super) fn retry_deferred(&mut self, common: &Common, now: Time) {
+        if self.deferred.frames.is_empty() || self.core.closed().is_some() {
+            return;
+        }
+        let mut deferred = std::mem::take(&mut self.deferred);
+        match self.run_handler(&deferred.frames, Source::Copy(&deferred.bytes), common, now) {
+            Ok(taken) => {
+                deferred.drop_front(taken);
+                self.deferred = deferred;
+            }
+            Err(reason) => self.core.close(reason),
+        }
+    }
+
+    /// Runs the handler over `frames`; returns how many it took.
+    fn run_handler(
+        &mut self,
+        frames: &[FrameRef],
+        source: Source<'_>,
+        common: &Common,
+        now: Time,
+    ) -> Result<usize, CloseReason> {
+        let core = Arc::clone(&self.core);
+        let held = Held { core: &core, source, retained: Default::default() };
+        let lane = &mut self.lane;
+        let mut batch = Batch { held: &held, frames, taken: 0, lane, now, failed: None };
+        common.handler.handle(&mut batch);
+        let (taken, failed) = (batch.taken, batch.failed.take());
+        let mut released = [0; 3];
+        for frame in &frames[..taken] {
+            released[frame.class as usize] += frame.cost();
+        }
+        for class in Class::ALL {
+            let index = class as usize;
+            core.receive_credit.release(class, released[index] - held.retained[index].get());
+        }
+        if taken > 0 {
+            core.schedule();
+        }
+        if failed.is_some() { Err(CloseReason::Memory) } else { Ok(taken) }
+    }
+
+    /// Whether nothing is under way on it, so that it can be closed to make room.
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase == Phase::Open
+            && self.core.closed().is_none()
+            && self.core.calls.pending() == 0
+            && self.deferred.frames.is_empty()
+            && self.inbound.is_between_frames()
+            && !self.core.is_blocked()
+            && !self.core.lanes.is_waiting()
+    }
+
+    /// Whether it has to be looked at again before long though nothing comes in.
+    pub(super) fn needs_housekeeping(&self) -> bool {
+        self.phase != Phase::Open
+            || self.core.is_blocked()
+            || !self.deferred.frames.is_empty()
+            || self.core.retired.load(Ordering::SeqCst)
+    }
+
+    /// Closes what has run out of time. Returns whether the conversation is over and done.
+    pub(super) fn housekeep(&mut self, common: &Common, now: Time) -> bool {
+        match self.phase {
+            Phase::Connecting { by } | Phase::Greeting { by } if now >= by => {
+                self.core.close(CloseReason::HandshakeTimeout);
+            }
+            Phase::Draining { until } => return now >= until,
+            _ => {}
+        }
+        if self.core.is_blocked() || !self.deferred.frames.is_empty() {
+            let taken = self.core.traffic().bytes;
+            match self.stalled {
+                Some((since, before)) if before == taken => {
+                    if now.since(since) >= common.stall_timeout {
+                        self.core.close(CloseReason::Stalled);
+                    }
+                }
+                _ => self.stalled = Some((now, taken)),
+            }
+        } else {
+            self.stalled = None;
+        }
+        if self.core.retired.load(Ordering::SeqCst) && self.is_idle() {
+            self.core.close(CloseReason::Duplicate);
+        }
+        false
+    }
+
+    /// The link has come about or failed.
+    pub(super) fn finish_connect(&mut self, common: &Common, by: Time) {
+        if let Err(error) = self.core.link.finish_connect() {
+            return self.fail_connect(error.kind());
+        }
+        self.phase = Phase::Greeting { by };
+        self.core.greet(common.hello().encode());
+    }
+
+    /// The link cannot come about.
+    pub(super) fn fail_connect(&mut self, kind: io::ErrorKind) {
+        self.end_attempt(|address| ConnectError::Refused { address, kind });
+        self.core.close(CloseReason::Link(kind));
+    }
+
+    /// Nothing more comes in: there is nothing left to wait for once the connection is closed.
+    pub(super) fn end_of_stream(&mut self) {
+        self.begin_draining(Time::ZERO);
+    }
+
+    /// The connection has ended; whoever waits for it to come about is told.
+    pub(super) fn begin_draining(&mut self, until: Time) {
+        let reason = self.core.closed().cloned().unwrap_or(CloseReason::Closed);
+        self.end_attempt(|address| ConnectError::Closed { address, reason });
+        if matches!(self.phase, Phase::Draining { .. }) {
+            return;
+        }
+        self.phase = Phase::Draining { until };
+        self.deferred = Deferred::default();
+        if let Some(lane) = self.lane.take() {
+            self.core.lanes.retire(lane);
+        }
+    }
+
+    fn end_attempt(&mut self, error: impl FnOnce(SocketAddr) -> ConnectError) {
+        if let Some(attempt) = self.attempt.take() {
+            attempt.finish(Err(error(self.core.address)));
+        }
+    }
+}
+
+impl Deferred {
+    /// Copies `frames` to the end.
+    fn push(&mut self, frames: &[FrameRef], source: Source<'_>) {
+        for frame in frames {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&source.bytes()[frame.body.clone()]);
+            let body = start..self.bytes.len();
+            self.frames.push(FrameRef { body, ..frame.clone() });
+        }
+    }
+
+    /// Drops the first `count` frames.
+    fn drop_front(&mut self, count: usize) {
+        self.frames.drain(..count);
+        let Some(first) = self.frames.first() else {
+            *self = Self::default();
+            return;
+        };
+        let start = first.body.start;
+        self.bytes.drain(..start);
+        for frame in &mut self.frames {
+            frame.body = frame.body.start - start..frame.body.end - start;
+        }
+    }
+}

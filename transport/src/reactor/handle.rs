@@ -1,0 +1,283 @@
+//! What everybody else sees of a reactor: how to leave it work, and how to wake it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::thread::Thread;
+use std::time::Duration;
+
+use crossbeam_queue::SegQueue;
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::connection::Core;
+use crate::driver::Parker;
+use crate::handler::Handler;
+use crate::handshake::{Hello, Windows};
+use crate::identity::{Incarnation, NodeId};
+use crate::link::{Link, Listener, SimPort};
+use crate::memory::Memory;
+use crate::poller::Kick;
+use crate::registry::{Attempt, Registry};
+use crate::time::{Clock, Time};
+
+use super::Reactor;
+
+/// What all reactors of an endpoint share.
+pub(crate) struct Common {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) windows: Windows,
+    pub(crate) memory: Memory,
+    pub(crate) clock: Clock,
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) registry: Registry,
+    pub(crate) stall_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) connections_max: usize,
+    /// Connections that are open or coming about.
+    pub(crate) connections: AtomicUsize,
+    /// Where simulated links come from; nothing for real ones.
+    pub(crate) sim: Option<SimPort>,
+    /// All reactors, to spread what is accepted over.
+    pub(crate) reactors: OnceLock<Vec<std::sync::Weak<ReactorHandle>>>,
+    pub(crate) next_reactor: AtomicUsize,
+}
+
+impl Common {
+    /// The hello of this endpoint.
+    pub(crate) fn hello(&self) -> Hello {
+        Hello { node: self.node, incarnation: self.incarnation, features: 0, windows: self.windows }
+    }
+}
+
+impl std::fmt::Debug for Common {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Common").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// What only the driver of a reactor can do, asked for by others.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Accept what comes in here.
+    Listen(Listener),
+    /// Drive a connection that another reactor has accepted.
+    Adopt(Link, SocketAddr),
+    /// Connect, for those who wait for the attempt.
+    Connect(SocketAddr, Arc<Attempt>),
+    /// Begin or cease to wait for room on a link.
+    WatchWritable(Arc<Core>, bool),
+    /// The connection has been closed.
+    Closed(Arc<Core>),
+    /// Accept nothing more, and close everything.
+    ShutDown,
+}
+
+/// A reactor, from outside.
+#[derive(Debug)]
+pub(crate) struct ReactorHandle {
+    pub(crate) common: Arc<Common>,
+    /// The role of the driver.
+    pub(crate) state: Mutex<Reactor>,
+    /// Callers who would drive while they wait, if asked.
+    pub(crate) waiting: Mutex<Vec<Arc<Parker>>>,
+    /// Threads that are in `block_on`.
+    pub(crate) callers: AtomicUsize,
+    /// How often a caller has taken the role.
+    pub(crate) drives: AtomicU64,
+    /// The endpoint's own thread holds the role.
+    pub(crate) own_drives: AtomicBool,
+    /// The endpoint's own thread is to let go of the role, or to stop.
+    pub(crate) own_interrupt: AtomicBool,
+    /// Somebody needs a driver while there are no callers.
+    pub(crate) own_wanted: AtomicBool,
+    pub(crate) own_thread: OnceLock<Thread>,
+    pub(crate) stopping: AtomicBool,
+    /// The connections that have not ended, for those who do not hold the role.
+    pub(crate) members: Mutex<BTreeMap<u64, Arc<Core>>>,
+    in_turn: CachePadded<AtomicBool>,
+    /// Until when the driver sleeps, in nanoseconds; zero while it is awake.
+    sleeps_until: CachePadded<AtomicU64>,
+    dirty: SegQueue<Arc<Core>>,
+    commands: SegQueue<Command>,
+    kick: Kick,
+    next_deadline: AtomicU64,
+    timers: Mutex<Timers>,
+}
+
+#[derive(Debug, Default)]
+struct Timers {
+    wakers: BTreeMap<(Time, u64), Waker>,
+    next: u64,
+}
+
+impl ReactorHandle {
+    pub(crate) fn new(common: Arc<Common>, state: Reactor, kick: Kick) -> Self {
+        Self {
+            common,
+            state: Mutex::new(state),
+            waiting: Mutex::default(),
+            callers: AtomicUsize::new(0),
+            drives: AtomicU64::new(0),
+            own_drives: AtomicBool::new(false),
+            own_interrupt: AtomicBool::new(false),
+            own_wanted: AtomicBool::new(false),
+            own_thread: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+            members: Mutex::default(),
+            in_turn: CachePadded::default(),
+            sleeps_until: CachePadded::default(),
+            dirty: SegQueue::new(),
+            commands: SegQueue::new(),
+            kick,
+            next_deadline: AtomicU64::new(u64::MAX),
+            timers: Mutex::default(),
+        }
+    }
+
+    /// Whether the driver is in a turn, which ends with a flush.
+    #[inline]
+    pub(crate) fn is_in_turn(&self) -> bool {
+        self.in_turn.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn begin_turn(&self) {
+        self.in_turn.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn end_turn(&self) {
+        self.in_turn.store(false, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Leaves a connection to be flushed at the end of the turn, or when the driver wakes.
+    pub(crate) fn push_dirty(&self, core: Arc<Core>) {
+        self.dirty.push(core);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Flushes every connection that has been left. Returns whether there was one.
+    pub(super) fn flush_dirty(&self) -> bool {
+        let mut any = false;
+        // What is pushed meanwhile is for the next time, or this could go on for ever.
+        for _ in 0..self.dirty.len() {
+            let Some(core) = self.dirty.pop() else { break };
+            core.flush(false);
+            any = true;
+        }
+        any
+    }
+
+    /// Leaves the driver something to do, and wakes it.
+    pub(crate) fn submit(&self, command: Command) {
+        self.commands.push(command);
+        fence(Ordering::SeqCst);
+        self.wake_driver();
+    }
+
+    pub(super) fn next_command(&self) -> Option<Command> {
+        self.commands.pop()
+    }
+
+    /// Whether something has been left for the driver.
+    pub(super) fn has_work(&self) -> bool {
+        !self.dirty.is_empty() || !self.commands.is_empty()
+    }
+
+    /// The driver is about to sleep; it looks for work once more after saying so.
+    pub(super) fn sleep(&self, until: Time) {
+        self.sleeps_until.store(until.nanos().max(1), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn wake_up(&self) {
+        self.sleeps_until.store(0, Ordering::SeqCst);
+    }
+
+    /// Wakes the driver if it sleeps, and finds one if there is none.
+    pub(crate) fn wake_driver(&self) {
+        if self.sleeps_until.load(Ordering::SeqCst) != 0 {
+            self.kick.kick();
+        } else {
+            self.ensure_driver();
+        }
+    }
+
+    /// Finds a driver if there is none: the endpoint's own thread, which may have left the role to
+    /// callers that have gone since.
+    #[inline]
+    pub(crate) fn ensure_driver(&self) {
+        if self.callers.load(Ordering::SeqCst) == 0 && !self.own_drives.load(Ordering::SeqCst) {
+            self.own_wanted.store(true, Ordering::SeqCst);
+            if let Some(thread) = self.own_thread.get() {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Ends the wait of the endpoint's own thread, so that it lets go of the role.
+    pub(crate) fn interrupt_own(&self) {
+        if !self.own_interrupt.swap(true, Ordering::SeqCst) {
+            self.kick.kick();
+        }
+    }
+
+    /// The earliest deadline that anybody waits for.
+    pub(super) fn next_deadline(&self) -> Time {
+        Time::from_nanos(self.next_deadline.load(Ordering::SeqCst))
+    }
+
+    /// Sees to it that the driver looks at deadlines when `deadline` has come.
+    #[inline]
+    pub(crate) fn note_deadline(&self, deadline: Time) {
+        if deadline.nanos() >= self.next_deadline.load(Ordering::SeqCst) {
+            return;
+        }
+        self.next_deadline.fetch_min(deadline.nanos(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.sleeps_until.load(Ordering::SeqCst) > deadline.nanos() {
+            self.kick.kick();
+        }
+    }
+
+    /// Has `waker` woken at `time`. Returns what [`forget_timer`](Self::forget_timer) takes.
+    pub(crate) fn wake_at(&self, time: Time, waker: Waker) -> (Time, u64) {
+        let key = {
+            let mut timers = self.timers.lock();
+            timers.next += 1;
+            let key = (time, timers.next);
+            timers.wakers.insert(key, waker);
+            key
+        };
+        self.note_deadline(time);
+        self.ensure_driver();
+        key
+    }
+
+    /// The waker of a timer that has not fired is dropped.
+    pub(crate) fn forget_timer(&self, key: (Time, u64)) {
+        self.timers.lock().wakers.remove(&key);
+    }
+
+    /// Takes the deadlines that have come, and forgets the next one: the caller finds it anew.
+    pub(super) fn take_due(&self, now: Time, wakers: &mut Vec<Waker>) -> bool {
+        if now < self.next_deadline() {
+            return false;
+        }
+        self.next_deadline.store(u64::MAX, Ordering::SeqCst);
+        let mut timers = self.timers.lock();
+        while let Some(entry) = timers.wakers.first_entry() {
+            let (time, _) = *entry.key();
+            if time > now {
+                drop(timers);
+                self.note_deadline(time);
+                return true;
+            }
+            wakers.push(entry.remove());
+        }
+        true
+    }
+}

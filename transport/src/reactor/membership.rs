@@ -1,0 +1,234 @@
+//! How connections come to a reactor and leave it: listen, accept, connect, make room, drain.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::connection::Core;
+use crate::error::{CloseReason, ConnectError};
+use crate::handshake::encode_goodbye;
+use crate::limits::HANDSHAKE_TIMEOUT;
+use crate::link::{Link, Listener, TcpLink, Transfer};
+use crate::poller::Token;
+use crate::registry::Attempt;
+use crate::time::Time;
+
+use super::conversation::{Conversation, Phase};
+use super::handle::{Command, ReactorHandle};
+use super::{HOUSEKEEPING, LISTENERS, Reactor};
+
+/// How long a closed connection is read to its end, so that the peer gets the goodbye instead of
+/// a reset.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// Connections accepted in one turn, so that a flood of them does not hold up the others.
+const ACCEPTS_MAX: usize = 64;
+
+impl Reactor {
+    /// Does what others have asked for.
+    pub(super) fn run_commands(&mut self, handle: &Arc<ReactorHandle>) -> bool {
+        let mut any = false;
+        while let Some(command) = handle.next_command() {
+            any = true;
+            match command {
+                Command::Listen(listener) => self.listen(listener),
+                Command::Adopt(link, address) => self.adopt(handle, link, address),
+                Command::Connect(address, attempt) => self.connect(handle, address, attempt),
+                Command::WatchWritable(core, writable) => {
+                    self.watch(&core, writable);
+                    self.housekeep_soon(handle.common.clock.now());
+                }
+                Command::Closed(core) => self.leave(handle, &core),
+                Command::ShutDown => self.shut_down(),
+            }
+        }
+        any
+    }
+
+    fn listen(&mut self, listener: Listener) {
+        let token = Token(LISTENERS + self.listeners.len() as u64);
+        match self.poller.add_listener(&listener, token) {
+            Ok(()) => self.listeners.push(listener),
+            Err(error) => tracing::error!(%error, "a listener cannot be watched"),
+        }
+    }
+
+    /// Accepts what has come in, and spreads it over the reactors.
+    pub(super) fn accept(&mut self, handle: &Arc<ReactorHandle>, listener: usize) {
+        let reactors = handle.common.reactors.get().map_or(&[][..], Vec::as_slice);
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listening) = self.listeners.get(listener) else { return };
+            let (link, address) = match listening.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors, or a peer that was gone before we looked.
+                    tracing::debug!(%error, "a connection was not accepted");
+                    return;
+                }
+            };
+            let next = handle.common.next_reactor.fetch_add(1, Ordering::Relaxed);
+            let chosen =
+                reactors.get(next % reactors.len().max(1)).and_then(std::sync::Weak::upgrade);
+            match chosen {
+                Some(other) if !Arc::ptr_eq(&other, handle) => {
+                    other.submit(Command::Adopt(link, address));
+                }
+                _ => self.adopt(handle, link, address),
+            }
+        }
+    }
+
+    /// Takes a connection that somebody else has begun.
+    fn adopt(&mut self, handle: &Arc<ReactorHandle>, link: Link, address: SocketAddr) {
+        if !self.make_room(handle) {
+            // A courtesy: if the link does not take it, the peer sees it closed.
+            let goodbye = encode_goodbye(&CloseReason::TooManyConnections);
+            let _ = link.send(&[io::IoSlice::new(&goodbye)]);
+            return;
+        }
+        let by = handle.common.clock.now() + HANDSHAKE_TIMEOUT;
+        self.insert(handle, link, address, Phase::Greeting { by }, None);
+    }
+
+    fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
+        if !self.make_room(handle) {
+            let reason = CloseReason::TooManyConnections;
+            return attempt.finish(Err(ConnectError::Closed { address, reason }));
+        }
+        let link = match &handle.common.sim {
+            Some(port) => port.connect(address).map(Link::Sim),
+            None => TcpLink::connect(address).map(Link::Tcp),
+        };
+        match link {
+            Ok(link) => {
+                let by = handle.common.clock.now() + handle.common.connect_timeout;
+                self.insert(handle, link, address, Phase::Connecting { by }, Some(attempt));
+            }
+            Err(error) => {
+                attempt.finish(Err(ConnectError::Refused { address, kind: error.kind() }));
+            }
+        }
+    }
+
+    fn insert(
+        &mut self,
+        handle: &Arc<ReactorHandle>,
+        link: Link,
+        address: SocketAddr,
+        phase: Phase,
+        attempt: Option<Arc<Attempt>>,
+    ) {
+        // Threads keep lanes by this, across all endpoints of the process.
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let initiated = attempt.is_some();
+        let core = Core::new(id, link, address, initiated, &handle.common.windows, handle);
+        let core = Arc::new(core);
+        let free = self.conversations.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.conversations.len());
+        if place == self.conversations.len() {
+            self.conversations.push(None);
+        }
+        core.place.store(place, Ordering::Relaxed);
+        let watched = self.poller.add(&core.link, Token(place as u64), initiated);
+        handle.common.connections.fetch_add(1, Ordering::Relaxed);
+        handle.members.lock().insert(id, Arc::clone(&core));
+        let mut conversation = Conversation::new(Arc::clone(&core), phase, attempt);
+        if let Err(error) = watched {
+            conversation.fail_connect(error.kind());
+        }
+        self.conversations[place] = Some(conversation);
+        self.housekeep_soon(handle.common.clock.now());
+    }
+
+    /// Begins or ceases to wait for room on a link.
+    pub(super) fn watch(&mut self, core: &Arc<Core>, writable: bool) {
+        let place = core.place.load(Ordering::Relaxed);
+        let here = self.conversations.get(place).and_then(Option::as_ref);
+        if !here.is_some_and(|conversation| Arc::ptr_eq(&conversation.core, core)) {
+            return;
+        }
+        if let Err(error) = self.poller.set_writable(&core.link, Token(place as u64), writable) {
+            core.close(CloseReason::Link(error.kind()));
+        }
+    }
+
+    /// Sees to it that there is room for one more connection, by ending the one that has been idle
+    /// for longest.
+    fn make_room(&self, handle: &ReactorHandle) -> bool {
+        let common = &handle.common;
+        if common.connections.load(Ordering::Relaxed) < common.connections_max {
+            return true;
+        }
+        let idle = self.conversations.iter().flatten().filter(|c| c.is_idle());
+        let Some(oldest) = idle.min_by_key(|c| c.core.used_at.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        oldest.core.close(CloseReason::Evicted);
+        true
+    }
+
+    /// A connection has been closed: nobody finds it any more, and it is read to its end.
+    fn leave(&mut self, handle: &Arc<ReactorHandle>, core: &Arc<Core>) {
+        let now = handle.common.clock.now();
+        handle.common.registry.forget(core);
+        if handle.members.lock().remove(&core.id).is_some() {
+            handle.common.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+        let place = core.place.load(Ordering::Relaxed);
+        if let Some(Some(conversation)) = self.conversations.get_mut(place) {
+            if Arc::ptr_eq(&conversation.core, core) {
+                conversation.begin_draining(now + DRAIN);
+            }
+        }
+        if let (Some(reason), peer) = (core.closed(), core.address) {
+            tracing::debug!(%peer, %reason, "connection closed");
+        }
+        self.housekeep_soon(now);
+    }
+
+    /// Accepts nothing more and closes everything.
+    fn shut_down(&mut self) {
+        self.listeners.clear();
+        for conversation in self.open() {
+            conversation.core.flush(false);
+            conversation.core.close(CloseReason::ShuttingDown);
+        }
+    }
+
+    /// Lets go of everything, when nobody will drive any more.
+    pub(crate) fn clear(&mut self) {
+        self.listeners.clear();
+        self.conversations.clear();
+    }
+
+    pub(super) fn housekeep_soon(&mut self, now: Time) {
+        self.housekeeping_at.get_or_insert(now + HOUSEKEEPING);
+    }
+
+    /// Looks after connections that are not simply open: closes what has run out of time, retries
+    /// what had to wait, and drops what has been read to its end.
+    pub(super) fn housekeep(&mut self, handle: &Arc<ReactorHandle>, now: Time) {
+        self.housekeeping_at = None;
+        for place in 0..self.conversations.len() {
+            let Some(conversation) = &mut self.conversations[place] else { continue };
+            if !conversation.needs_housekeeping() {
+                continue;
+            }
+            conversation.retry_deferred(&handle.common, now);
+            if conversation.housekeep(&handle.common, now) {
+                self.poller.remove(&conversation.core.link);
+                conversation.core.link.shutdown();
+                self.conversations[place] = None;
+            } else {
+                self.housekeep_soon(now);
+            }
+        }
+        while self.conversations.last().is_some_and(Option::is_none) {
+            self.conversations.pop();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A reply as the caller gets it.
+
+use std::ops::{Deref, Range};
+
+use crate::memory::Shared;
+
+/// Replies up to this length are copied into the call's slot: cheaper than counting references.
+const INLINE_MAX: usize = 104;
+
+/// Replies up to this length are copied to the heap, so that they do not hold on to a whole
+/// receive buffer.
+const COPY_MAX: usize = 16 << 10;
+
+/// The body of a reply. It reads as bytes; a large one is a part of the buffer that it was received
+/// into, which is held until the reply is dropped.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    bytes: Bytes,
+}
+
+#[derive(Clone)]
+enum Bytes {
+    Inline { start: u8, end: u8, bytes: [u8; INLINE_MAX] },
+    Heap { bytes: std::sync::Arc<[u8]>, start: usize, end: usize },
+    Received(Shared),
+}
+
+impl Reply {
+    /// A reply that lies at `range` of a receive buffer. Large ones keep `buffer`.
+    pub(crate) fn received(buffer: &Shared, range: Range<usize>) -> Self {
+        if range.len() > COPY_MAX {
+            return Self { bytes: Bytes::Received(buffer.slice(range)) };
+        }
+        Self::copied(&buffer[range])
+    }
+
+    /// A reply with a copy of `body`.
+    pub(crate) fn copied(body: &[u8]) -> Self {
+        if body.len() <= INLINE_MAX {
+            let mut bytes = [0; INLINE_MAX];
+            bytes[..body.len()].copy_from_slice(body);
+            return Self { bytes: Bytes::Inline { start: 0, end: body.len() as u8, bytes } };
+        }
+        Self { bytes: Bytes::Heap { bytes: body.into(), start: 0, end: body.len() } }
+    }
+
+    /// The part of the reply at `range`, without copying it.
+    ///
+    /// # Panics
+    /// If `range` does not lie within the reply.
+    #[must_use]
+    pub fn slice(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len(), "a range within the reply");
+        let bytes = match self.bytes {
+            Bytes::Inline { start, bytes, .. } => Bytes::Inline {
+                start: start + range.start as u8,
+                end: start + range.end as u8,
+                bytes,
+            },
+            Bytes::Heap { bytes, start, .. } => {
+                Bytes::Heap { bytes, start: start + range.start, end: start + range.end }
+            }
+            Bytes::Received(shared) => Bytes::Received(shared.slice(range)),
+        };
+        Self { bytes }
+    }
+}
+
+impl Deref for Reply {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Inline { start, end, bytes } => &bytes[usize::from(*start)..usize::from(*end)],
+            Bytes::Heap { bytes, start, end } => &bytes[*start..*end],
+            Bytes::Received(shared) => shared,
+        }
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Inline { .. } => "inline",
+            Self::Heap { .. } => "heap",
+            Self::Received(_) => "received",
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! Points in time, and the only two clocks that give them: the system's and a simulator's.
+//!
+//! Cores take `now: Time` and read no clock, so that a simulator can run them in virtual time.
+
+use std::ops::Add;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A point in time: nanoseconds since the origin of the clock that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// The clock's origin.
+    pub const ZERO: Self = Self(0);
+    /// A time that never comes.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The time `nanos` nanoseconds after the clock's origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the clock's origin.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    /// Saturates at [`Time::MAX`].
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// A source of time: the system's monotonic clock, or one that a simulator moves.
+#[derive(Debug, Clone)]
+pub enum Clock {
+    /// The system's monotonic clock; its origin is when the `Clock` was made.
+    System(Instant),
+    /// Virtual time; see [`ManualClock`].
+    Manual(ManualClock),
+}
+
+impl Clock {
+    /// The system's monotonic clock, with now as its origin.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
+    pub fn system() -> Self {
+        Self::System(Instant::now())
+    }
+
+    /// A clock that stands still until its handle moves it.
+    pub fn manual() -> (Self, ManualClock) {
+        let manual = ManualClock::default();
+        (Self::Manual(manual.clone()), manual)
+    }
+
+    /// The time by this clock.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
+    pub fn now(&self) -> Time {
+        match self {
+            Self::System(origin) => {
+                let elapsed = Instant::now().saturating_duration_since(*origin);
+                Time(elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos()))
+            }
+            Self::Manual(manual) => manual.now(),
+        }
+    }
+
+    /// Milliseconds since the Unix epoch, for what people and other processes date: expiry, logs.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
+    pub fn unix_millis(&self) -> u64 {
+        match self {
+            Self::System(_) => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
+            Self::Manual(manual) => manual.now().nanos() / 1_000_000,
+        }
+    }
+}
+
+/// The handle that moves a [`Clock::manual`].
+#[derive(Debug, Clone, Default)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// The virtual time.
+    pub fn now(&self) -> Time {
+        Time(self.0.load(Ordering::SeqCst))
+    }
+
+    /// Moves the clock to `time`; a time in the past leaves it where it is.
+    pub fn advance_to(&self, time: Time) {
+        self.0.fetch_max(time.0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_forward_only() {
+        let (clock, hand) = Clock::manual();
+        hand.advance_to(Time::from_nanos(5_000_000));
+        hand.advance_to(Time::from_nanos(1));
+        assert_eq!(clock.now(), Time::from_nanos(5_000_000));
+        assert_eq!(clock.unix_millis(), 5);
+    }
+
+    #[test]
+    fn sums_and_differences_saturate() {
+        assert_eq!(Time::MAX + Duration::from_secs(1), Time::MAX);
+        assert_eq!(Time::ZERO.since(Time::MAX), Duration::ZERO);
+    }
+}
