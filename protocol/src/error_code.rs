@@ -225,6 +225,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_documentation_lists_every_code() {
+        let page = include_str!("../../docs/protocol.md");
+        let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| WEFT-")).collect();
+        assert_eq!(rows.len(), ErrorCode::all().len());
+        for (row, code) in rows.iter().zip(ErrorCode::all()) {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            let applied = if code.may_have_been_applied() { "yes" } else { "no" };
+            assert_eq!([cells[1], cells[2], cells[4]], [&code.to_string(), code.name(), applied]);
+        }
+    }
+
     /// The texts promise what `may_have_been_applied` tells the retry logic.
     #[test]
     fn texts_agree_with_what_may_have_been_applied() {

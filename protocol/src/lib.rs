@@ -7,7 +7,7 @@
 //!
 //! Three shapes make up the whole wire (`docs/protocol.md` draws them):
 //!
-//! - every request starts with a 16-byte [prefix](prefix),
+//! - every request starts with a 16-byte [prefix],
 //! - every reply starts with a 16-byte [`ReplyHead`],
 //! - an item of a multi-operation's reply is a `ReplyHead` and its bytes too, so that a value can
 //!   be gathered from the log behind either of them.

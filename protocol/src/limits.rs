@@ -62,3 +62,29 @@ const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
 // The largest map and the longest stats fit a message.
 const _: () = assert!(HEAD_LEN + 16 + NODES_MAX * (18 + ADDRESS_MAX) + 16_384 * 12 <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 28 + COUNTERS_MAX * (10 + COUNTER_NAME_MAX) <= MESSAGE_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_names_the_limits() {
+        let page = include_str!("../../docs/protocol.md");
+        let (_, limits) = page.split_once("## Limits").expect("the page has the section");
+        let (limits, _) = limits.split_once("\n## ").expect("another section follows");
+        let all = [
+            MESSAGE_MAX,
+            KEY_MAX,
+            VALUE_MAX,
+            MULTI_KEYS_MAX,
+            ERROR_DETAIL_MAX,
+            NODES_MAX,
+            ADDRESS_MAX,
+            COUNTERS_MAX,
+            COUNTER_NAME_MAX,
+        ];
+        for limit in all {
+            assert!(limits.contains(&limit.to_string()), "{limit}");
+        }
+    }
+}

@@ -164,10 +164,7 @@ mod tests {
 
         /// A list of pairs whose bytes are changed here and there.
         #[test]
-        fn hostile_lists_are_survived(message in hostile(hex(
-            "06 01 0200 07000000 01 00 0000 02000000 0300000000000000 0400000000000000
-            0400 0000 02000000 77617270 7570 0400 0100 00000000 0500000000000000 77656674",
-        ))) {
+        fn hostile_lists_are_survived(message in hostile(documented("multi-put request"))) {
             if let Ok(request) = Request::decode(&message) {
                 prop_assert!(touch(request) <= message.len());
             }

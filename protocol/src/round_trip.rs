@@ -87,7 +87,17 @@ pub(crate) fn hostile(message: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![1 => prop::collection::vec(any::<u8>(), 0..200), 4 => changed]
 }
 
-/// The bytes of a drawing: hexadecimal digits, in which white space plays no part.
+/// The bytes of the example called `name` in docs/protocol.md, so that page and code cannot drift
+/// apart.
+pub(crate) fn documented(name: &str) -> Vec<u8> {
+    const PAGE: &str = include_str!("../../docs/protocol.md");
+    let (_, rest) = PAGE.split_once(&format!("```hex {name}\n")).expect("the page has the example");
+    let (example, _) = rest.split_once("```").expect("the example ends");
+    let lines = example.lines().map(|line| line.split('#').next().unwrap_or_default());
+    hex(&lines.collect::<String>())
+}
+
+/// The bytes that hexadecimal digits name; white space plays no part.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let byte = |pair: &[u8]| {

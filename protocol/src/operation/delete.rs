@@ -142,13 +142,11 @@ mod tests {
         let completion = Some(CompletionId { client: 3, sequence: 4 });
         let delete = Delete { table: TableId(2), map_epoch: 7, completion, key: key(b"loom") };
         let request = encode(delete.encoded_len(), |buffer| delete.encode(buffer));
-        let expected = "03 01 0200 07000000 01 00 0400 00000000
-            0300000000000000 0400000000000000 6c6f6f6d";
-        assert_eq!(request, hex(expected));
+        assert_eq!(request, documented("delete request"));
 
         let absent = DeleteReply { version: Version::new(1, 9), existed: false };
         let reply = encode(absent.encoded_len(), |buffer| absent.encode(buffer));
-        assert_eq!(reply, hex("0100 0000 00000000 0900000000100000"));
+        assert_eq!(reply, documented("get absent"));
     }
 
     proptest! {

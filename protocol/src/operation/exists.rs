@@ -113,11 +113,11 @@ mod tests {
     fn the_bytes_are_those_of_the_docs() {
         let exists = Exists { table: TableId(2), map_epoch: 7, key: key(b"loom") };
         let request = encode(exists.encoded_len(), |buffer| exists.encode(buffer));
-        assert_eq!(request, hex("04 00 0200 07000000 01 00 0400 00000000 6c6f6f6d"));
+        assert_eq!(request, documented("exists request"));
 
         let there = ExistsReply { version: Version::new(1, 9), exists: true };
         let reply = encode(there.encoded_len(), |buffer| there.encode(buffer));
-        assert_eq!(reply, hex("0000 0000 00000000 0900000000100000"));
+        assert_eq!(reply, documented("put reply"));
     }
 
     #[test]

@@ -202,15 +202,15 @@ mod tests {
     fn the_bytes_are_those_of_the_docs() {
         let get = Get { table: TableId(2), map_epoch: 7, key: key(b"loom") };
         let request = encode(get.encoded_len(), |buffer| get.encode(buffer));
-        assert_eq!(request, hex("01 00 0200 07000000 01 00 0400 00000000 6c6f6f6d"));
+        assert_eq!(request, documented("get request"));
 
         let found = GetReply::Found { version: Version::new(1, 9), value: b"weft" };
         let reply = encode(found.encoded_len(), |buffer| found.encode(buffer));
-        assert_eq!(reply, hex("0000 0000 04000000 0900000000100000 77656674"));
+        assert_eq!(reply, documented("get found"));
 
         let absent = GetReply::Absent { version: Version::new(1, 9) };
         let reply = encode(absent.encoded_len(), |buffer| absent.encode(buffer));
-        assert_eq!(reply, hex("0100 0000 00000000 0900000000100000"));
+        assert_eq!(reply, documented("get absent"));
     }
 
     #[test]

@@ -83,9 +83,7 @@ mod tests {
         let completion = Some(CompletionId { client: 3, sequence: 4 });
         let multi_delete = MultiDelete { table: TableId(2), map_epoch: 7, completion, keys };
         let request = encode(multi_delete.encoded_len(), |buffer| multi_delete.encode(buffer));
-        let expected = "07 01 0200 07000000 01 00 0000 02000000
-            0300000000000000 0400000000000000 0400 77617270 0400 77656674";
-        assert_eq!(request, hex(expected));
+        assert_eq!(request, documented("multi-delete request"));
     }
 
     proptest! {

@@ -77,9 +77,7 @@ mod tests {
         assert!(rest.is_empty());
         let multi_get = MultiGet { table: TableId(2), map_epoch: 7, keys };
         let request = encode(multi_get.encoded_len(), |buffer| multi_get.encode(buffer));
-        let expected = "05 00 0200 07000000 01 00 0000 03000000
-            0400 77617270 0000 0500 7765667421";
-        assert_eq!(request, hex(expected));
+        assert_eq!(request, documented("multi-get request"));
     }
 
     #[test]

@@ -90,11 +90,7 @@ mod tests {
         let completion = Some(CompletionId { client: 3, sequence: 4 });
         let multi_put = MultiPut { table: TableId(2), map_epoch: 7, completion, pairs };
         let request = encode(multi_put.encoded_len(), |buffer| multi_put.encode(buffer));
-        let expected = "06 01 0200 07000000 01 00 0000 02000000
-            0300000000000000 0400000000000000
-            0400 0000 02000000 77617270 7570
-            0400 0100 00000000 0500000000000000 77656674";
-        assert_eq!(request, hex(expected));
+        assert_eq!(request, documented("multi-put request"));
     }
 
     #[test]

@@ -160,18 +160,16 @@ mod tests {
             value: value(b"weft!"),
         };
         let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
-        assert_eq!(request, hex("02 00 0200 07000000 01 00 0400 05000000 6c6f6f6d 7765667421"));
+        assert_eq!(request, documented("put request"));
 
         put.completion = Some(CompletionId { client: 3, sequence: 4 });
         put.expires_at_ms = Some(5);
         let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
-        let expected = "02 03 0200 07000000 01 00 0400 05000000
-            0300000000000000 0400000000000000 0500000000000000 6c6f6f6d 7765667421";
-        assert_eq!(request, hex(expected));
+        assert_eq!(request, documented("put request with everything"));
 
         let written = PutReply { version: Version::new(1, 9) };
         let reply = encode(written.encoded_len(), |buffer| written.encode(buffer));
-        assert_eq!(reply, hex("0000 0000 00000000 0900000000100000"));
+        assert_eq!(reply, documented("put reply"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::limits::{ERROR_DETAIL_MAX, VALUE_MAX};
 use crate::operation::delete::DeleteReply;
 use crate::operation::get::GetReply;
 use crate::operation::put::PutReply;
-use crate::round_trip::{bytes, cuts, hex, hostile, versions};
+use crate::round_trip::{bytes, cuts, documented, hostile, versions};
 
 type GetPart<'a> = Part<'a, GetReply<'a>>;
 
@@ -22,13 +22,7 @@ fn outcomes<'a, R: ItemReply<'a>>(message: &'a [u8]) -> Vec<(usize, Outcome<'a, 
     part.items().map(|item| (item.index, item.outcome)).collect()
 }
 
-const DOCUMENTED: &str = "0000 0400 48000000 0000000000000000
-    0000 0500 03000000 0900000000100000 757066 0000000000
-    0100 0100 00000000 0900000000100000
-    0200 0000 00000000 0000000000000000
-    4d04 0300 00000000 0c00000000000000";
-
-fn documented(part: &mut PartBuilder) {
+fn fill(part: &mut PartBuilder) {
     part.push(5, &found(b"upf")).unwrap();
     part.push(1, &GetReply::Absent { version: VERSION }).unwrap();
     part.push_unprocessed(0).unwrap();
@@ -38,9 +32,9 @@ fn documented(part: &mut PartBuilder) {
 #[test]
 fn the_bytes_are_those_of_the_docs() {
     let mut part = PartBuilder::new();
-    documented(&mut part);
+    fill(&mut part);
     let message = part.finish();
-    assert_eq!(message, hex(DOCUMENTED));
+    assert_eq!(message, documented("multi-get part"));
     assert_eq!(
         outcomes::<GetReply<'_>>(message),
         [
@@ -145,7 +139,7 @@ fn versions_of_all_keys_fit_one_part() {
 #[test]
 fn a_count_that_the_items_do_not_make_up_is_refused() {
     let mut part = PartBuilder::new();
-    documented(&mut part);
+    fill(&mut part);
     let message = part.finish();
     let with_count = |count: u16| {
         let mut message = message.to_vec();
@@ -192,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_parts_are_survived(message in hostile(hex(DOCUMENTED))) {
+    fn hostile_parts_are_survived(message in hostile(documented("multi-get part"))) {
         if let Ok(part) = GetPart::decode(&message) {
             prop_assert_eq!(part.items().count(), part.len());
             for item in part.items() {

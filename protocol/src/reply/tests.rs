@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::round_trip::{cuts, encode, hex, hostile};
+use crate::round_trip::{cuts, documented, encode, hex, hostile};
 
 fn message(reply: &ErrorReply<'_>) -> Vec<u8> {
     encode(reply.encoded_len(), |buffer| reply.encode(buffer))
@@ -18,7 +18,7 @@ fn refusal(message: &[u8]) -> ErrorReply<'_> {
 fn the_bytes_are_those_of_the_docs() {
     let reply = ErrorReply::wrong_owner(12).with_detail("slot 5");
     let message = message(&reply);
-    assert_eq!(message, hex("4d04 0000 06000000 0c00000000000000 736c6f742035"));
+    assert_eq!(message, documented("wrong owner"));
     assert_eq!(refusal(&message), reply);
     assert_eq!(reply.to_string(), "WEFT-1101 wrong owner: slot 5");
 }
@@ -98,7 +98,7 @@ proptest! {
 
     #[test]
     fn hostile_replies_are_survived(
-        message in hostile(hex("4d04 0000 06000000 0c00000000000000 736c6f742035")),
+        message in hostile(documented("wrong owner")),
     ) {
         if let Ok((head, body)) = ReplyHead::decode(&message) {
             prop_assert_eq!(head.length as usize, body.len());
