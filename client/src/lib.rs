@@ -1,1 +1,37 @@
-//! See ARCHITECTURE.md.
+//! The client of a Weft cluster: finds the owner of a key, calls it, and retries what may be
+//! retried.
+//!
+//! # Layout
+//! - [`Client`], [`BlockingClient`]: what a program calls; both are one core.
+//! - `core`: the one path of an operation, from key to answer; `operation`: one file each.
+//! - `multi`: operations on many keys, across nodes, in the order in which answers come.
+//! - `cluster`, `map_keeper`: the map and its nodes, and how a newer one is fetched; `remote`: the
+//!   connection to a node; `resolve`: what an address stands for.
+//! - `retry`: what is tried again, and when; without I/O and without a clock.
+//! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.
+
+#![forbid(unsafe_code)]
+
+mod blocking;
+mod client;
+mod cluster;
+mod config;
+mod core;
+mod error;
+mod limits;
+mod map_keeper;
+mod multi;
+mod object;
+mod operation;
+mod remote;
+mod resolve;
+mod retry;
+
+pub use blocking::{BlockingClient, BlockingMulti};
+pub use client::{Client, NodeStats};
+pub use config::ClientConfig;
+pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
+pub use multi::{Multi, MultiOutcome};
+pub use object::{Deleted, Object};
+pub use weft_protocol::{ClusterMap, ErrorCode, StatsReply, Version, stat_name};
+pub use weft_transport::{Applied, NodeId, PollPolicy};

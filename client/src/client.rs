@@ -1,0 +1,305 @@
+//! The client: what a program calls.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use rand::random;
+use weft_protocol::{
+    ClusterMap, Key, LimitError, Map, MapReply, Pair, Stats, StatsReply, Value, Version,
+};
+use weft_transport::{
+    Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, MemoryError, NoHandler, NodeId,
+    Time,
+};
+
+use crate::blocking::BlockingClient;
+use crate::config::ClientConfig;
+use crate::core::Core;
+use crate::error::{ClientError, NodeName};
+use crate::limits::MEMORY_MIN_BYTES;
+use crate::map_keeper::MapKeeper;
+use crate::multi::{Multi, run};
+use crate::object::{Deleted, Object};
+use crate::operation::delete::AskDelete;
+use crate::operation::exists::AskExists;
+use crate::operation::get::AskGet;
+use crate::operation::multi_delete::AskMultiDelete;
+use crate::operation::multi_get::AskMultiGet;
+use crate::operation::multi_put::AskMultiPut;
+use crate::operation::put::AskPut;
+use crate::remote::Remote;
+
+/// A client of one cluster. Clones are the same client: they share its connections, its map and its
+/// thread, so one is enough for a process.
+///
+/// Its futures run on any executor, for the client has a thread of its own that sends and receives.
+/// A thread that has nothing else to do should wait by [`block_on`](Self::block_on) instead, or use
+/// [`blocking`](Self::blocking): then it drives the connections itself while it waits, which saves
+/// waking it.
+///
+/// Every operation ends within [`ClientConfig::timeout`]. What certainly had no effect, and every
+/// read, is tried again within this time; a mutation that may have been applied is not, and its
+/// error says so ([`ClientError::applied`]).
+///
+/// ```
+/// # let node = weft_client::doctest::node();
+/// # let address = node.address();
+/// use weft_client::{Client, ClientConfig, ClientError};
+///
+/// async fn weave(client: &Client) -> Result<(), ClientError> {
+///     let version = client.put(b"shuttle", b"weft").await?;
+///     let object = client.get(b"shuttle").await?.expect("it has just been put");
+///     assert_eq!((&*object, object.version()), (&b"weft"[..], version));
+///     assert!(client.delete(b"shuttle").await?.existed);
+///     Ok(())
+/// }
+///
+/// let client = Client::connect_blocking(ClientConfig::new([address]))?;
+/// client.block_on(weave(&client))?;
+/// # Ok::<(), ClientError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Client {
+    core: Arc<Core>,
+}
+
+/// What a node says of itself, or why it says nothing.
+#[derive(Debug, Clone)]
+pub struct NodeStats {
+    /// The node.
+    pub node: NodeName,
+    /// Its counters; [`stat_name`](weft_protocol::stat_name) names those that programs look up.
+    pub stats: Result<StatsReply<'static>, ClientError>,
+}
+
+impl Client {
+    /// Starts a client and fetches the cluster's map.
+    ///
+    /// # Errors
+    /// [`ClientError::ClusterNotReachable`] as soon as every address has failed, or at the deadline;
+    /// [`ClientError::Endpoint`] and [`ClientError::Memory`] if this process lacks the means.
+    pub async fn connect(config: ClientConfig) -> Result<Self, ClientError> {
+        let endpoint = start_endpoint(&config)?;
+        Self::with_endpoint(endpoint, config).await
+    }
+
+    /// The same, waiting for it on this thread.
+    ///
+    /// # Errors
+    /// See [`connect`](Self::connect).
+    pub fn connect_blocking(config: ClientConfig) -> Result<Self, ClientError> {
+        let endpoint = start_endpoint(&config)?;
+        endpoint.block_on(Self::with_endpoint(endpoint.clone(), config))
+    }
+
+    /// A client on an endpoint that exists already: one that serves as well, or a simulated one. Of
+    /// the configuration only the addresses and the timeout count.
+    ///
+    /// # Errors
+    /// See [`connect`](Self::connect).
+    pub async fn with_endpoint(
+        endpoint: Endpoint,
+        config: ClientConfig,
+    ) -> Result<Self, ClientError> {
+        let deadline = endpoint.clock().now() + config.timeout;
+        let keeper = MapKeeper::start(&endpoint, &config.bootstrap, deadline).await?;
+        let random = AtomicU64::new(endpoint.node().0);
+        Ok(Self { core: Arc::new(Core { endpoint, config, keeper, random }) })
+    }
+
+    /// The same client for callers that block.
+    pub fn blocking(&self) -> BlockingClient {
+        BlockingClient::new(self.clone())
+    }
+
+    /// Runs `future` on this thread until it is done, driving the client's connections in between.
+    /// Many operations can be under way in one future.
+    ///
+    /// # Panics
+    /// On a simulated endpoint.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.core.endpoint.block_on(future)
+    }
+
+    /// The endpoint that the client sends and receives by.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.core.endpoint
+    }
+
+    /// The object of `key`, or nothing if it has none.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    #[inline]
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Object>, ClientError> {
+        self.core.ask(AskGet { key: Key::new(key.as_ref())? }).await
+    }
+
+    /// The version of the object of `key`, or nothing if it has none.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn exists(&self, key: impl AsRef<[u8]>) -> Result<Option<Version>, ClientError> {
+        self.core.ask(AskExists { key: Key::new(key.as_ref())? }).await
+    }
+
+    /// Makes `value` the object of `key`. Returns the object's version.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; [`ClientError::applied`] says whether it may have been done nevertheless.
+    #[inline]
+    pub async fn put(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Version, ClientError> {
+        self.put_until(key.as_ref(), value.as_ref(), None).await
+    }
+
+    /// The same, for an object that ceases to be after `lifetime`, by this machine's clock.
+    ///
+    /// # Errors
+    /// See [`put`](Self::put).
+    pub async fn put_expiring(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lifetime: Duration,
+    ) -> Result<Version, ClientError> {
+        let lifetime_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
+        let expires_at_ms = self.core.endpoint.clock().unix_millis().saturating_add(lifetime_ms);
+        self.put_until(key.as_ref(), value.as_ref(), Some(expires_at_ms)).await
+    }
+
+    #[inline]
+    async fn put_until(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<Version, ClientError> {
+        let (key, value) = (Key::new(key)?, Value::new(value)?);
+        self.core.ask(AskPut { key, value, expires_at_ms }).await
+    }
+
+    /// Removes the object of `key`. It is no error if there is none.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; [`ClientError::applied`] says whether it may have been done nevertheless.
+    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<Deleted, ClientError> {
+        self.core.ask(AskDelete { key: Key::new(key.as_ref())? }).await
+    }
+
+    /// The objects of many keys, from all the nodes that own some, in the order in which they come.
+    ///
+    /// ```
+    /// # let node = weft_client::doctest::node();
+    /// # let client = weft_client::Client::connect_blocking(
+    /// #     weft_client::ClientConfig::new([node.address()]))?;
+    /// # client.block_on(async {
+    /// client.put(b"warp", b"lengthwise").await?;
+    ///
+    /// let keys = ["warp", "selvedge"];
+    /// let mut objects = client.multi_get(&keys);
+    /// while let Some(outcome) = objects.next().await {
+    ///     match outcome {
+    ///         Ok((index, Some(object))) => println!("{} has {} bytes", keys[index], object.len()),
+    ///         Ok((index, None)) => println!("{} has no object", keys[index]),
+    ///         Err((index, error)) => println!("{} is not to be had: {error}", keys[index]),
+    ///     }
+    /// }
+    /// # Ok::<(), weft_client::ClientError>(())
+    /// # })?;
+    /// # Ok::<(), weft_client::ClientError>(())
+    /// ```
+    pub fn multi_get<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Option<Object>> {
+        let elements = keys.iter().map(|key| Key::new(key.as_ref()));
+        Multi::new(run::<AskMultiGet<'a>>(Arc::clone(&self.core), elements), keys.len())
+    }
+
+    /// Writes many pairs of key and value, each a put of its own: some may succeed and others fail.
+    pub fn multi_put<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: &'a [(K, V)],
+    ) -> Multi<'a, Version> {
+        let elements = pairs.iter().map(|(key, value)| pair(key.as_ref(), value.as_ref()));
+        Multi::new(run::<AskMultiPut<'a>>(Arc::clone(&self.core), elements), pairs.len())
+    }
+
+    /// Removes the objects of many keys, each a delete of its own: some may succeed and others fail.
+    pub fn multi_delete<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Deleted> {
+        let elements = keys.iter().map(|key| Key::new(key.as_ref()));
+        Multi::new(run::<AskMultiDelete<'a>>(Arc::clone(&self.core), elements), keys.len())
+    }
+
+    /// The map that the client goes by.
+    pub fn map(&self) -> Arc<ClusterMap> {
+        Arc::clone(self.core.keeper.current().map())
+    }
+
+    /// What each node of the map says of itself, by id. One that does not answer is no error of the
+    /// whole.
+    pub async fn stats(&self) -> Vec<NodeStats> {
+        let cluster = self.core.keeper.current_owned();
+        let deadline = self.core.deadline();
+        let asked = cluster.remotes().iter().map(|remote| async move {
+            let stats = self.stats_of(remote, deadline).await;
+            NodeStats { node: remote.name().clone(), stats }
+        });
+        asked.collect::<FuturesOrdered<_>>().collect().await
+    }
+
+    async fn stats_of(
+        &self,
+        remote: &Remote,
+        deadline: Time,
+    ) -> Result<StatsReply<'static>, ClientError> {
+        let connection = remote.connect(&self.core.endpoint, deadline).await?;
+        let timeout = self.core.config.timeout;
+        let reply = connection.call(Stats, deadline).await;
+        let reply = reply.map_err(|error| ClientError::of_call(&connection, error, timeout))?;
+        let stats = StatsReply::decode(&reply);
+        Ok(stats.map_err(|error| ClientError::of_reply(&connection, error))?.into_owned())
+    }
+
+    /// Asks one node for next to nothing, once. Returns how long the answer took, without
+    /// connecting.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn ping(&self, node: NodeId) -> Result<Duration, ClientError> {
+        let cluster = self.core.keeper.current_owned();
+        let Some(remote) = cluster.remote(node) else {
+            return Err(ClientError::UnknownNode { node });
+        };
+        let deadline = self.core.deadline();
+        let connection = remote.connect(&self.core.endpoint, deadline).await?;
+        let clock = self.core.endpoint.clock();
+        let asked_at = clock.now();
+        let timeout = self.core.config.timeout;
+        let reply = connection.call(Map { known_epoch: cluster.epoch() }, deadline).await;
+        let reply = reply.map_err(|error| ClientError::of_call(&connection, error, timeout))?;
+        let round_trip = clock.now().since(asked_at);
+        MapReply::decode(&reply).map_err(|error| ClientError::of_reply(&connection, error))?;
+        Ok(round_trip)
+    }
+}
+
+fn pair<'a>(key: &'a [u8], value: &'a [u8]) -> Result<Pair<'a>, LimitError> {
+    Ok(Pair { key: Key::new(key)?, value: Value::new(value)?, expires_at_ms: None })
+}
+
+fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
+    let memory_of = |error: MemoryError| ClientError::Memory(Arc::new(error));
+    let limit_bytes = config.memory_limit_bytes.max(MEMORY_MIN_BYTES);
+    let memory = Memory::new(MemoryConfig { limit_bytes }).map_err(memory_of)?;
+    // Nobody connects to a client, so nobody has to tell one life of it from another.
+    let mut settings = EndpointConfig::new(NodeId::client(random()), Incarnation(1), memory);
+    settings.poll = config.poll;
+    settings.reactors = config.reactors;
+    Endpoint::start(settings, Arc::new(NoHandler))
+        .map_err(|error| ClientError::Endpoint(Arc::new(error)))
+}

@@ -1,0 +1,94 @@
+//! The cluster as the client sees it: one map, and a handle for each of its nodes.
+
+use std::sync::Arc;
+
+use weft_protocol::{ClusterMap, Slot};
+use weft_transport::NodeId;
+
+use crate::remote::Remote;
+
+/// A map and its nodes. It never changes; a newer map makes a new `Cluster`.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    map: Arc<ClusterMap>,
+    /// In the order of the map's nodes.
+    remotes: Box<[Arc<Remote>]>,
+}
+
+impl Cluster {
+    /// The cluster that `map` describes. Nodes that were in `previous` keep their connections.
+    pub(crate) fn new(map: ClusterMap, previous: Option<&Cluster>) -> Self {
+        let remotes = map.nodes().iter().map(|entry| {
+            let known = previous.and_then(|cluster| cluster.remote(entry.id));
+            match known.filter(|remote| remote.is(entry)) {
+                Some(remote) => Arc::clone(remote),
+                None => Arc::new(Remote::new(entry)),
+            }
+        });
+        Self { remotes: remotes.collect(), map: Arc::new(map) }
+    }
+
+    pub(crate) fn map(&self) -> &Arc<ClusterMap> {
+        &self.map
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.map.epoch()
+    }
+
+    /// The nodes, by id.
+    pub(crate) fn remotes(&self) -> &[Arc<Remote>] {
+        &self.remotes
+    }
+
+    /// The node that owns `slot`.
+    #[inline]
+    pub(crate) fn owner(&self, slot: Slot) -> Option<&Arc<Remote>> {
+        self.map.owner_index(slot).map(|index| &self.remotes[index])
+    }
+
+    /// The node with this id.
+    pub(crate) fn remote(&self, id: NodeId) -> Option<&Arc<Remote>> {
+        let index = self.map.nodes().binary_search_by_key(&id, |node| node.id).ok()?;
+        Some(&self.remotes[index])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_protocol::NodeEntry;
+    use weft_transport::Incarnation;
+
+    use super::*;
+
+    fn map(epoch: u64, nodes: &[(u64, &str)]) -> ClusterMap {
+        let entry = |&(id, address): &(u64, &str)| NodeEntry {
+            id: NodeId(id),
+            incarnation: Incarnation(1),
+            address: address.to_owned(),
+        };
+        ClusterMap::even(nodes.iter().map(entry).collect(), 8, epoch).unwrap()
+    }
+
+    #[test]
+    fn every_slot_leads_to_the_node_that_the_map_names() {
+        let cluster = Cluster::new(map(1, &[(7, "c:1"), (1, "a:1"), (3, "b:1")]), None);
+        for slot in (0..Slot::COUNT).map(|number| Slot::from_number(number).unwrap()) {
+            let owner = cluster.owner(slot).unwrap().name().id;
+            assert_eq!(owner, cluster.map().owner_of(slot).unwrap().id);
+        }
+    }
+
+    #[test]
+    fn nodes_that_stay_are_kept_with_their_connections() {
+        let before = Cluster::new(map(1, &[(1, "a:1"), (2, "b:1"), (3, "c:1")]), None);
+        let after = Cluster::new(map(2, &[(1, "a:1"), (2, "moved:1"), (4, "d:1")]), Some(&before));
+        let same = |id| match (before.remote(NodeId(id)), after.remote(NodeId(id))) {
+            (Some(before), Some(after)) => Some(Arc::ptr_eq(before, after)),
+            _ => None,
+        };
+        assert_eq!((same(1), same(2), same(3), same(4)), (Some(true), Some(false), None, None));
+        assert_eq!(&*after.remote(NodeId(2)).unwrap().name().address, "moved:1");
+    }
+}

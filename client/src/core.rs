@@ -1,0 +1,179 @@
+//! The one path of an operation: find the owner, call it, and see what became of it.
+//!
+//! The first attempt is all that a healthy cluster needs, and all that is compiled into the caller's
+//! future: it looks up the owner in the map at hand, takes the open connection, and calls. It
+//! allocates nothing, takes no lock, and borrows key and value until they are written into outgoing
+//! memory. Everything that goes wrong continues in a boxed future of its own.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_protocol::{ErrorCode, Slot};
+use weft_transport::{Body, Connection, Endpoint, Reply, Time};
+
+use crate::config::ClientConfig;
+use crate::error::ClientError;
+use crate::map_keeper::MapKeeper;
+use crate::retry::{Effect, MapNeed, Next, Retry};
+
+/// A request for one key: what an operation's file says about it.
+pub(crate) trait Ask: Send + Sync {
+    type Answer: Send;
+    const EFFECT: Effect;
+
+    fn slot(&self) -> Slot;
+
+    fn request(&self, map_epoch: u32) -> impl Body + Send;
+
+    /// What the reply says. `from` is named in the error if it says something else.
+    fn answer(reply: Reply, from: &Connection) -> Result<Self::Answer, ClientError>;
+}
+
+/// What every handle of one client shares.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) config: ClientConfig,
+    pub(crate) keeper: MapKeeper,
+    /// How many random numbers were drawn, on top of where they start.
+    pub(crate) random: AtomicU64,
+}
+
+/// A failed attempt, and the epoch of the map that it went by.
+pub(crate) type Failed = (ClientError, u64);
+
+impl Core {
+    /// When an operation that begins now has to be done.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        self.endpoint.clock().now() + self.config.timeout
+    }
+
+    /// Asks the owner of a key.
+    #[inline]
+    pub(crate) async fn ask<A: Ask>(&self, ask: A) -> Result<A::Answer, ClientError> {
+        let deadline = self.deadline();
+        let Some((connection, epoch)) = self.open_owner(ask.slot()) else {
+            return self.persist(ask, None, deadline).await;
+        };
+        match self.ask_on(&connection, &ask, epoch, deadline).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => self.persist(ask, Some((error, epoch)), deadline).await,
+        }
+    }
+
+    /// The open connection to the owner of `slot`, and the epoch of the map that says so.
+    #[inline]
+    fn open_owner(&self, slot: Slot) -> Option<(Connection, u64)> {
+        let cluster = self.keeper.current();
+        let connection = cluster.owner(slot)?.open()?;
+        Some((connection, cluster.epoch()))
+    }
+
+    #[inline]
+    async fn ask_on<A: Ask>(
+        &self,
+        connection: &Connection,
+        ask: &A,
+        epoch: u64,
+        deadline: Time,
+    ) -> Result<A::Answer, ClientError> {
+        match connection.call(ask.request(epoch as u32), deadline).await {
+            Ok(reply) => A::answer(reply, connection),
+            Err(error) => Err(ClientError::of_call(connection, error, self.config.timeout)),
+        }
+    }
+
+    /// Goes on after the quick attempt came to nothing: connects, waits, fetches maps and tries
+    /// again, as long as the deadline and [`Retry`] allow it.
+    #[cold]
+    fn persist<'a, A: Ask + 'a>(
+        &'a self,
+        ask: A,
+        mut failed: Option<Failed>,
+        deadline: Time,
+    ) -> Pin<Box<dyn Future<Output = Result<A::Answer, ClientError>> + Send + 'a>> {
+        Box::pin(async move {
+            let slot = ask.slot();
+            let mut retry = Retry::new(A::EFFECT, deadline);
+            loop {
+                if let Some(failed) = failed.take() {
+                    self.prepare_next(&mut retry, failed, slot).await?;
+                }
+                let attempt = match self.connect_owner(slot, deadline).await {
+                    Ok((connection, epoch)) => {
+                        let answer = self.ask_on(&connection, &ask, epoch, deadline).await;
+                        answer.map_err(|error| (error, epoch))
+                    }
+                    Err(failed) => Err(failed),
+                };
+                match attempt {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => failed = Some(error),
+                }
+            }
+        })
+    }
+
+    /// A connection to the owner of `slot`, opened if need be, and the epoch of the map that says
+    /// so.
+    async fn connect_owner(&self, slot: Slot, deadline: Time) -> Result<(Connection, u64), Failed> {
+        let cluster = self.keeper.current_owned();
+        let epoch = cluster.epoch();
+        let Some(owner) = cluster.owner(slot) else {
+            return Err((ClientError::SlotUnowned { slot, epoch }, epoch));
+        };
+        match owner.connect(&self.endpoint, deadline).await {
+            Ok(connection) => Ok((connection, epoch)),
+            Err(error) => Err((error, epoch)),
+        }
+    }
+
+    /// Does what has to be done before the next attempt, or returns the error that ends the
+    /// operation on `slot`.
+    async fn prepare_next(
+        &self,
+        retry: &mut Retry,
+        (error, epoch): Failed,
+        slot: Slot,
+    ) -> Result<(), ClientError> {
+        let next = retry.need(&error, epoch).and_then(|need| self.next_attempt(retry, need));
+        match next {
+            Some(next) => Ok(self.prepare(next, retry.deadline()).await),
+            None => Err(self.give_up(error, slot)),
+        }
+    }
+
+    /// When to try again after an attempt that has just failed.
+    pub(crate) fn next_attempt(&self, retry: &mut Retry, need: MapNeed) -> Option<Next> {
+        retry.after(need, self.endpoint.clock().now(), self.random())
+    }
+
+    /// Waits until `next` may start, and sees to the map.
+    pub(crate) async fn prepare(&self, next: Next, deadline: Time) {
+        if next.at > self.endpoint.clock().now() {
+            self.endpoint.sleep_until(next.at).await;
+        }
+        self.keeper.provide(&self.endpoint, next.map, deadline).await;
+    }
+
+    /// That a node is not the owner is for the client to see to, so what the caller is told is that
+    /// the client did not succeed in it.
+    pub(crate) fn give_up(&self, error: ClientError, slot: Slot) -> ClientError {
+        match error {
+            ClientError::Refused { node, code: ErrorCode::WrongOwner, .. } => {
+                ClientError::MapUnsettled { slot, node, timeout: self.config.timeout }
+            }
+            error => error,
+        }
+    }
+
+    /// 64 random bits, the same ones in every run that starts alike (SplitMix64).
+    fn random(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let state = self.random.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,323 @@
+//! What can go wrong with an operation: where, whether it may have had an effect, and what to do.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_protocol::{DecodeError, ErrorCode, ErrorReply, LimitError, ReplyError, Slot};
+use weft_transport::{Applied, CallError, CloseReason, ConnectError, EndpointError, NodeId};
+use weft_transport::{Connection, MemoryError};
+
+/// A node as a message names it: its id, and where it was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeName {
+    /// The node's id.
+    pub id: NodeId,
+    /// Where it was asked: `host:port`.
+    pub address: Arc<str>,
+}
+
+/// `node 2 at 127.0.0.1:7401`
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.id, self.address)
+    }
+}
+
+/// Why an operation has no result.
+///
+/// [`applied`](Self::applied) says whether a mutation may have had its effect nevertheless, and
+/// [`code`](Self::code) is a stable number that `kv explain` knows more about.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ClientError {
+    /// The key, the value or the request is larger than the protocol carries.
+    #[error("{0}")]
+    Limit(#[from] LimitError),
+    /// The map names no owner for the key's slot.
+    #[error(
+        "no node owns slot {slot} by the cluster's map of epoch {epoch}; check that all nodes are up"
+    )]
+    SlotUnowned {
+        /// The key's slot.
+        slot: Slot,
+        /// The epoch of the client's map.
+        epoch: u64,
+    },
+    /// There is no such node in the map.
+    #[error("{node} is not in the cluster's map; `kv stat` lists the nodes")]
+    UnknownNode {
+        /// The node that was asked for.
+        node: NodeId,
+    },
+    /// None of the addresses given for the cluster led to a map.
+    #[error("no node of the cluster answered: {}; check the addresses, and that a node runs there", Attempts(.attempts))]
+    ClusterNotReachable {
+        /// What came of each address, in the order in which they failed.
+        attempts: Arc<[Attempt]>,
+    },
+    /// No connection to the node could be made.
+    #[error("{node} cannot be reached: {reason}; check that it runs")]
+    Unreachable {
+        /// The node.
+        node: NodeName,
+        /// Why not.
+        reason: Unreachable,
+    },
+    /// The connection ended before the reply came.
+    #[error("the connection to {node} was lost: {reason}; {}", Repeat(*.applied))]
+    Disconnected {
+        /// The node.
+        node: NodeName,
+        /// Whether the request had left.
+        applied: Applied,
+        /// Why the connection ended.
+        reason: CloseReason,
+    },
+    /// The reply did not come in time.
+    #[error("{node} did not answer within {timeout:?}; {}", Repeat(*.applied))]
+    DeadlineExceeded {
+        /// The node.
+        node: NodeName,
+        /// Whether the request had left.
+        applied: Applied,
+        /// The time that the operation had.
+        timeout: Duration,
+    },
+    /// The node answered with an error.
+    #[error("{node} refused: {}{}; {}", .code.name(), Detail(.detail), Advice(*.code))]
+    Refused {
+        /// The node.
+        node: NodeName,
+        /// What is wrong.
+        code: ErrorCode,
+        /// A number that goes with the code; see [`ErrorReply::argument`].
+        argument: u64,
+        /// What exactly; may be empty.
+        detail: Box<str>,
+    },
+    /// One node after the other said that it does not own the key's slot.
+    #[error(
+        "the owner of slot {slot} was not found within {timeout:?}: {node} says that it is not; \
+         if this persists, compare the peer lists that the nodes were started with"
+    )]
+    MapUnsettled {
+        /// The key's slot.
+        slot: Slot,
+        /// The last node that was asked.
+        node: NodeName,
+        /// The time that the operation had.
+        timeout: Duration,
+    },
+    /// The node answered with something that is no reply to the request.
+    #[error("{node} gave a malformed reply: {reason}; use a client and nodes of one release")]
+    MalformedReply {
+        /// The node.
+        node: NodeName,
+        /// What is wrong with it.
+        reason: DecodeError,
+    },
+    /// This process has no memory for the request.
+    #[error(
+        "no memory for the request: {0}; have fewer requests under way, or raise the client's limit"
+    )]
+    Memory(Arc<MemoryError>),
+    /// The client's own endpoint could not start.
+    #[error("{}", Chain(.0))]
+    Endpoint(Arc<EndpointError>),
+}
+
+/// An address that was asked for the map in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The address: `host:port`.
+    pub address: Arc<str>,
+    /// What came of it.
+    pub reason: Box<str>,
+}
+
+/// Why there is no connection to a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// The address is not `HOST:PORT`, or the name of the host cannot be resolved.
+    #[error("{0}")]
+    Address(#[from] AddressError),
+    /// Connecting failed.
+    #[error("{}", Connecting(.0))]
+    Connect(#[from] ConnectError),
+    /// Another node answers at the address.
+    #[error("{found} answers there")]
+    OtherNode {
+        /// Who does.
+        found: NodeId,
+    },
+}
+
+/// Why an address leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// It is not `HOST:PORT`.
+    #[error("the address is not HOST:PORT")]
+    Malformed,
+    /// The host's name cannot be resolved.
+    #[error("the host's name cannot be resolved: {reason}")]
+    Unresolved {
+        /// The system's reason.
+        reason: Box<str>,
+    },
+    /// The name service did not answer in time.
+    #[error("the host's name was not resolved in time")]
+    TimedOut,
+}
+
+impl ClientError {
+    /// Whether a mutation that ended so may have been applied.
+    pub fn applied(&self) -> Applied {
+        if self.code().may_have_been_applied() { Applied::Maybe } else { Applied::No }
+    }
+
+    /// The stable code: `kv explain WEFT-1203` says more about it.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Limit(error) => error.code(),
+            Self::SlotUnowned { .. } => ErrorCode::SlotUnowned,
+            Self::UnknownNode { .. } => ErrorCode::NotReachable,
+            Self::ClusterNotReachable { .. } => ErrorCode::ClusterNotReachable,
+            Self::Unreachable { reason, .. } => reason.code(),
+            Self::Disconnected { applied: Applied::No, .. } => ErrorCode::DisconnectedNotApplied,
+            Self::Disconnected { .. } => ErrorCode::DisconnectedMaybeApplied,
+            Self::DeadlineExceeded { applied: Applied::No, .. } => ErrorCode::DeadlineNotApplied,
+            Self::DeadlineExceeded { .. } => ErrorCode::DeadlineMaybeApplied,
+            Self::Refused { code, .. } => *code,
+            Self::MapUnsettled { .. } => ErrorCode::MapUnsettled,
+            Self::MalformedReply { .. } => ErrorCode::MalformedReply,
+            Self::Memory(_) | Self::Endpoint(_) => ErrorCode::ClientMemory,
+        }
+    }
+
+    /// What became of a call on `connection`.
+    #[cold]
+    pub(crate) fn of_call(connection: &Connection, error: CallError, timeout: Duration) -> Self {
+        let node = NodeName::of_peer(connection);
+        match error {
+            CallError::DeadlineExceeded { applied } => {
+                Self::DeadlineExceeded { node, applied, timeout }
+            }
+            CallError::Disconnected { applied, reason } => {
+                Self::Disconnected { node, applied, reason }
+            }
+            CallError::Memory(error) => Self::Memory(Arc::new(error)),
+            // Keys and values are checked before, so that a request always fits a message.
+            CallError::TooLarge { len, .. } => LimitError::ValueTooLarge { len }.into(),
+        }
+    }
+
+    /// What a node answered, if it was not what had been asked for.
+    #[cold]
+    pub(crate) fn of_reply(connection: &Connection, error: ReplyError<'_>) -> Self {
+        let node = NodeName::of_peer(connection);
+        match error {
+            ReplyError::Refused(reply) => Self::refused(node, reply),
+            ReplyError::Malformed(reason) => Self::MalformedReply { node, reason },
+        }
+    }
+
+    pub(crate) fn refused(node: NodeName, reply: ErrorReply<'_>) -> Self {
+        let ErrorReply { code, argument, detail } = reply;
+        Self::Refused { node, code, argument, detail: detail.into() }
+    }
+}
+
+impl NodeName {
+    pub(crate) fn of_peer(connection: &Connection) -> Self {
+        let peer = connection.peer();
+        Self { id: peer.node, address: peer.address.to_string().into() }
+    }
+}
+
+impl Unreachable {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Connect(ConnectError::ShutDown { .. }) => ErrorCode::ClientClosed,
+            Self::Connect(ConnectError::Closed { .. }) | Self::OtherNode { .. } => {
+                ErrorCode::HandshakeRefused
+            }
+            Self::Connect(_) | Self::Address(_) => ErrorCode::NotReachable,
+        }
+    }
+}
+
+/// A connect error without the address, which the sentence around it has already named.
+struct Connecting<'a>(&'a ConnectError);
+
+impl fmt::Display for Connecting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        f.write_str(text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason))
+    }
+}
+
+struct Attempts<'a>(&'a [Attempt]);
+
+impl fmt::Display for Attempts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Attempt { address, reason }) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{address} ({reason})")?;
+        }
+        Ok(())
+    }
+}
+
+/// What the reader may do after a request that got no reply.
+struct Repeat(Applied);
+
+impl fmt::Display for Repeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Applied::No => "the request was not sent, so ask again",
+            Applied::Maybe => {
+                "the request may have been applied, so read before repeating a mutation"
+            }
+        })
+    }
+}
+
+struct Detail<'a>(&'a str);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, " ({})", self.0) }
+    }
+}
+
+/// The first sentence of what to do about a code, as a fragment.
+struct Advice(ErrorCode);
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = self.0.remedy();
+        let sentence = remedy.split_once(". ").map_or(remedy, |(first, _)| first);
+        let sentence = sentence.trim_end_matches('.');
+        let mut characters = sentence.chars();
+        match characters.next() {
+            Some(first) => write!(f, "{}{}", first.to_ascii_lowercase(), characters.as_str()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An error and each of its sources in turn.
+struct Chain<'a>(&'a EndpointError);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}

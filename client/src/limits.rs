@@ -1,0 +1,31 @@
+//! The bounds on what a client does by itself, and how they hang together.
+
+use std::time::Duration;
+
+use weft_transport::limits::WINDOW_MIN;
+
+/// The first pause before an operation is tried again.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// The longest pause before an operation is tried again: a node that comes back is noticed within
+/// this time.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// How long one node may take to hand out its map before the next one is asked as well.
+pub(crate) const MAP_PATIENCE: Duration = Duration::from_millis(250);
+
+/// The map is not fetched again on mere suspicion (an owner that cannot be reached) when the last
+/// fetch ended less than this ago.
+pub(crate) const MAP_FRESH: Duration = Duration::from_millis(100);
+
+/// How many nodes are asked for the map in one go. Any node has it, so in a cluster of a thousand
+/// there is no point in asking them all.
+pub(crate) const MAP_SOURCES_MAX: usize = 5;
+
+/// The smallest memory limit that a client starts with: room to send and receive the largest
+/// message on a few connections.
+pub(crate) const MEMORY_MIN_BYTES: u64 = 16 << 20;
+
+const _: () = assert!(PAUSE_MIN.as_nanos() < PAUSE_MAX.as_nanos());
+const _: () = assert!(PAUSE_MAX.as_nanos() <= MAP_FRESH.as_nanos());
+const _: () = assert!(MEMORY_MIN_BYTES >= 4 * WINDOW_MIN as u64);

@@ -1,0 +1,203 @@
+//! Keeps the map: hands out the one at hand, and fetches a newer one when there is one.
+//!
+//! Any node can be asked. They are asked one after the other, the next as soon as one has failed or
+//! has taken longer than its share of patience, and the first good answer counts; so a node that
+//! hangs costs a quarter of a second and not the whole deadline. Whoever needs a newer map while
+//! somebody is fetching it waits for that one instead of asking as well: a thousand requests that a
+//! node sends elsewhere cost one fetch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::lock::Mutex;
+use futures_util::stream::FuturesUnordered;
+use weft_protocol::{ClusterMap, Map, MapReply};
+use weft_transport::{Connection, Endpoint, Time};
+
+use crate::cluster::Cluster;
+use crate::error::{Attempt, ClientError};
+use crate::limits::{MAP_FRESH, MAP_PATIENCE, MAP_SOURCES_MAX};
+use crate::remote::{Remote, connect_to};
+use crate::retry::MapNeed;
+
+/// The map of one cluster, and how to get a newer one.
+#[derive(Debug)]
+pub(crate) struct MapKeeper {
+    bootstrap: Box<[Arc<str>]>,
+    current: ArcSwap<Cluster>,
+    /// When the last fetch ended; whoever holds the lock fetches.
+    fetched: Mutex<Option<Time>>,
+    /// Which node is asked first: another one each time.
+    turn: AtomicUsize,
+}
+
+impl MapKeeper {
+    /// Fetches the first map.
+    pub(crate) async fn start(
+        endpoint: &Endpoint,
+        bootstrap: &[String],
+        deadline: Time,
+    ) -> Result<Self, ClientError> {
+        let bootstrap: Box<[Arc<str>]> =
+            bootstrap.iter().map(|text| text.as_str().into()).collect();
+        let sources = bootstrap.iter().cloned().map(Source::Address);
+        let (map, attempts) = fetch(endpoint, sources, Wanted::default(), deadline).await;
+        let Some(map) = map else {
+            return Err(ClientError::ClusterNotReachable { attempts: attempts.into() });
+        };
+        Ok(Self {
+            bootstrap,
+            current: ArcSwap::from_pointee(Cluster::new(map, None)),
+            fetched: Mutex::new(Some(endpoint.clock().now())),
+            turn: AtomicUsize::new(0),
+        })
+    }
+
+    /// The cluster by the map at hand.
+    #[inline]
+    pub(crate) fn current(&self) -> Guard<Arc<Cluster>> {
+        self.current.load()
+    }
+
+    /// The same, to be held for as long as one likes.
+    pub(crate) fn current_owned(&self) -> Arc<Cluster> {
+        self.current.load_full()
+    }
+
+    /// Sees to what an attempt needs of the map. If it cannot be had, the map stays as it is: the
+    /// attempt then fails for a reason of its own, or finds that all is well again.
+    pub(crate) async fn provide(&self, endpoint: &Endpoint, need: MapNeed, deadline: Time) {
+        if self.at_hand(need) {
+            return;
+        }
+        let asked_at = endpoint.clock().now();
+        let waiting = select(self.fetched.lock(), endpoint.sleep_until(deadline));
+        let Either::Left((mut fetched, _)) = waiting.await else { return };
+        // Somebody else may have fetched it in the meantime.
+        let now = endpoint.clock().now();
+        let just_fetched = fetched.is_some_and(|ended| match need {
+            MapNeed::Recheck => now.since(ended) < MAP_FRESH,
+            MapNeed::AtLeast(_) => ended > asked_at,
+        });
+        if just_fetched || self.at_hand(need) {
+            return;
+        }
+        let known = self.current.load_full();
+        let wanted = Wanted { known_epoch: known.epoch(), need };
+        let (map, _) = fetch(endpoint, self.sources(&known), wanted, deadline).await;
+        if let Some(map) = map.filter(|map| map.epoch() > known.epoch()) {
+            self.current.store(Arc::new(Cluster::new(map, Some(&known))));
+        }
+        *fetched = Some(endpoint.clock().now());
+    }
+
+    fn at_hand(&self, need: MapNeed) -> bool {
+        match need {
+            MapNeed::Recheck => false,
+            MapNeed::AtLeast(epoch) => self.current.load().epoch() >= epoch,
+        }
+    }
+
+    /// Nodes of the map, and then, since all of these may have gone, the first addresses.
+    fn sources<'a>(&'a self, known: &'a Cluster) -> impl Iterator<Item = Source> + 'a {
+        let remotes = known.remotes();
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) % remotes.len();
+        let in_turn = remotes[first..].iter().chain(&remotes[..first]).take(MAP_SOURCES_MAX);
+        in_turn
+            .cloned()
+            .map(Source::Node)
+            .chain(self.bootstrap.iter().cloned().map(Source::Address))
+    }
+}
+
+/// Who may be asked for the map.
+enum Source {
+    Node(Arc<Remote>),
+    Address(Arc<str>),
+}
+
+/// Which map will do.
+#[derive(Clone, Copy)]
+struct Wanted {
+    known_epoch: u64,
+    need: MapNeed,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self { known_epoch: 0, need: MapNeed::Recheck }
+    }
+}
+
+/// The first answer that will do, and what came of those that were asked before. An answer without
+/// a map says that the known one is the newest.
+async fn fetch(
+    endpoint: &Endpoint,
+    sources: impl Iterator<Item = Source>,
+    wanted: Wanted,
+    deadline: Time,
+) -> (Option<ClusterMap>, Vec<Attempt>) {
+    let mut sources = sources.fuse();
+    let mut asked = FuturesUnordered::new();
+    let mut attempts = Vec::new();
+    loop {
+        let patience = match sources.next() {
+            Some(source) => {
+                asked.push(ask(endpoint, source, wanted, deadline));
+                endpoint.clock().now() + MAP_PATIENCE
+            }
+            None if asked.is_empty() => return (None, attempts),
+            None => deadline,
+        };
+        match select(asked.next(), endpoint.sleep_until(patience)).await {
+            Either::Left((Some(Ok(MapReply::Map(map))), _)) => return (Some(map), attempts),
+            Either::Left((Some(Ok(MapReply::Unchanged { .. })), _)) => return (None, attempts),
+            Either::Left((Some(Err(attempt)), _)) => attempts.push(attempt),
+            Either::Left((None, _)) => {}
+            Either::Right(_) if patience == deadline => return (None, attempts),
+            Either::Right(_) => {}
+        }
+    }
+}
+
+async fn ask(
+    endpoint: &Endpoint,
+    source: Source,
+    wanted: Wanted,
+    deadline: Time,
+) -> Result<MapReply, Attempt> {
+    let (address, connected) = match source {
+        Source::Node(remote) => {
+            let connected = remote.connect(endpoint, deadline).await;
+            (Arc::clone(&remote.name().address), connected.map_err(|error| error.to_string()))
+        }
+        Source::Address(address) => {
+            let connected = connect_to(endpoint, &address, deadline).await;
+            (address, connected.map_err(|error| error.to_string()))
+        }
+    };
+    let answer = match connected {
+        Ok(connection) => ask_on(&connection, wanted, deadline).await,
+        Err(reason) => Err(reason),
+    };
+    answer.map_err(|reason| Attempt { address, reason: reason.into() })
+}
+
+async fn ask_on(
+    connection: &Connection,
+    wanted: Wanted,
+    deadline: Time,
+) -> Result<MapReply, String> {
+    let request = Map { known_epoch: wanted.known_epoch };
+    let reply = connection.call(request, deadline).await.map_err(|error| error.to_string())?;
+    let reply = MapReply::decode(&reply).map_err(|error| error.to_string())?;
+    match wanted.need {
+        MapNeed::AtLeast(epoch) if reply.epoch() < epoch => {
+            Err(format!("its map is of epoch {}, older than {epoch}", reply.epoch()))
+        }
+        _ => Ok(reply),
+    }
+}

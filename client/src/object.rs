@@ -1,0 +1,64 @@
+//! An object as the caller gets it.
+
+use std::fmt;
+use std::ops::Deref;
+
+use weft_protocol::Version;
+use weft_transport::Reply;
+
+/// A value and its version. It reads as bytes.
+///
+/// The bytes are those of the reply: a small value is held in place, a large one where it was
+/// received, so that an `Object` may hold on to a receive buffer. Copy what is to be kept for long.
+#[derive(Clone)]
+pub struct Object {
+    value: Reply,
+    version: Version,
+}
+
+impl Object {
+    /// The object whose value is the whole of `value`.
+    pub(crate) fn new(value: Reply, version: Version) -> Self {
+        Self { value, version }
+    }
+
+    /// The object's version: it grows with every write of the key.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+}
+
+impl Deref for Object {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+impl AsRef<[u8]> for Object {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// The version and the length; values may be large and secret.
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("version", &self.version)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a delete did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deleted {
+    /// The version of the removal; if there was nothing to remove, the newest version that the
+    /// key's partition has given out.
+    pub version: Version,
+    /// Whether there was an object.
+    pub existed: bool,
+}

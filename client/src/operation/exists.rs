@@ -1,0 +1,35 @@
+//! Exists: whether a key has an object, and of which version.
+
+use weft_protocol::{Exists, ExistsReply, Key, Slot, TableId, Version};
+use weft_transport::{Body, Connection, Reply};
+
+use crate::core::Ask;
+use crate::error::ClientError;
+use crate::retry::Effect;
+
+pub(crate) struct AskExists<'a> {
+    pub(crate) key: Key<'a>,
+}
+
+impl Ask for AskExists<'_> {
+    type Answer = Option<Version>;
+    const EFFECT: Effect = Effect::Read;
+
+    #[inline]
+    fn slot(&self) -> Slot {
+        self.key.slot()
+    }
+
+    #[inline]
+    fn request(&self, map_epoch: u32) -> impl Body + Send {
+        Exists { table: TableId::DEFAULT, map_epoch, key: self.key }
+    }
+
+    #[inline]
+    fn answer(reply: Reply, from: &Connection) -> Result<Option<Version>, ClientError> {
+        match ExistsReply::decode(&reply) {
+            Ok(reply) => Ok(reply.exists.then_some(reply.version)),
+            Err(error) => Err(ClientError::of_reply(from, error)),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Get: the object of one key.
+
+use weft_protocol::{Get, GetReply, Key, ReplyHead, Slot, TableId};
+use weft_transport::{Body, Connection, Reply};
+
+use crate::core::Ask;
+use crate::error::ClientError;
+use crate::object::Object;
+use crate::retry::Effect;
+
+pub(crate) struct AskGet<'a> {
+    pub(crate) key: Key<'a>,
+}
+
+impl Ask for AskGet<'_> {
+    type Answer = Option<Object>;
+    const EFFECT: Effect = Effect::Read;
+
+    #[inline]
+    fn slot(&self) -> Slot {
+        self.key.slot()
+    }
+
+    #[inline]
+    fn request(&self, map_epoch: u32) -> impl Body + Send {
+        Get { table: TableId::DEFAULT, map_epoch, key: self.key }
+    }
+
+    #[inline]
+    fn answer(reply: Reply, from: &Connection) -> Result<Option<Object>, ClientError> {
+        let version = match GetReply::decode(&reply) {
+            Ok(GetReply::Found { version, .. }) => version,
+            Ok(GetReply::Absent { .. }) => return Ok(None),
+            Err(error) => return Err(ClientError::of_reply(from, error)),
+        };
+        let message_len = reply.len();
+        Ok(Some(Object::new(reply.slice(ReplyHead::LEN..message_len), version)))
+    }
+}

@@ -1,0 +1,43 @@
+//! Multi-delete: remove the objects of many keys.
+
+use std::marker::PhantomData;
+
+use weft_protocol::{
+    DeleteReply, Item, Key, Keys, MultiDelete, MultiDeletePart, ReplyError, Slot, TableId,
+};
+use weft_transport::{Body, Reply};
+
+use crate::multi::{Answered, AskMany};
+use crate::object::Deleted;
+use crate::retry::Effect;
+
+pub(crate) struct AskMultiDelete<'a>(PhantomData<&'a ()>);
+
+impl<'a> AskMany for AskMultiDelete<'a> {
+    type Element = Key<'a>;
+    type Answer = Deleted;
+    const EFFECT: Effect = Effect::Mutation;
+
+    fn slot(key: &Key<'a>) -> Slot {
+        key.slot()
+    }
+
+    fn request(keys: &[Key<'a>], map_epoch: u32) -> (impl Body + Send, usize) {
+        let (keys, _) = Keys::fitting(keys);
+        let table = TableId::DEFAULT;
+        (MultiDelete { table, map_epoch, completion: None, keys }, keys.len())
+    }
+
+    fn answers<'r>(
+        part: &'r Reply,
+        mut take: impl FnMut(Answered<'r, Deleted>),
+    ) -> Result<(), ReplyError<'r>> {
+        for Item { index, outcome, .. } in MultiDeletePart::decode(part)?.items() {
+            take(Answered::new(index, outcome, |DeleteReply { version, existed }| Deleted {
+                version,
+                existed,
+            }));
+        }
+        Ok(())
+    }
+}

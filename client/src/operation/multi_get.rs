@@ -1,0 +1,42 @@
+//! Multi-get: the objects of many keys.
+
+use std::marker::PhantomData;
+
+use weft_protocol::{GetReply, Item, Key, Keys, MultiGet, MultiGetPart, ReplyError, Slot, TableId};
+use weft_transport::{Body, Reply};
+
+use crate::multi::{Answered, AskMany};
+use crate::object::Object;
+use crate::retry::Effect;
+
+pub(crate) struct AskMultiGet<'a>(PhantomData<&'a ()>);
+
+impl<'a> AskMany for AskMultiGet<'a> {
+    type Element = Key<'a>;
+    type Answer = Option<Object>;
+    const EFFECT: Effect = Effect::Read;
+
+    fn slot(key: &Key<'a>) -> Slot {
+        key.slot()
+    }
+
+    fn request(keys: &[Key<'a>], map_epoch: u32) -> (impl Body + Send, usize) {
+        let (keys, _) = Keys::fitting(keys);
+        (MultiGet { table: TableId::DEFAULT, map_epoch, keys }, keys.len())
+    }
+
+    fn answers<'r>(
+        part: &'r Reply,
+        mut take: impl FnMut(Answered<'r, Option<Object>>),
+    ) -> Result<(), ReplyError<'r>> {
+        for Item { index, outcome, value_range } in MultiGetPart::decode(part)?.items() {
+            take(Answered::new(index, outcome, |answer| match answer {
+                GetReply::Found { version, .. } => {
+                    Some(Object::new(part.clone().slice(value_range), version))
+                }
+                GetReply::Absent { .. } => None,
+            }));
+        }
+        Ok(())
+    }
+}

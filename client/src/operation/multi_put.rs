@@ -1,0 +1,39 @@
+//! Multi-put: write the objects of many keys.
+
+use std::marker::PhantomData;
+
+use weft_protocol::{
+    Item, MultiPut, MultiPutPart, Pair, Pairs, ReplyError, Slot, TableId, Version,
+};
+use weft_transport::{Body, Reply};
+
+use crate::multi::{Answered, AskMany};
+use crate::retry::Effect;
+
+pub(crate) struct AskMultiPut<'a>(PhantomData<&'a ()>);
+
+impl<'a> AskMany for AskMultiPut<'a> {
+    type Element = Pair<'a>;
+    type Answer = Version;
+    const EFFECT: Effect = Effect::Mutation;
+
+    fn slot(pair: &Pair<'a>) -> Slot {
+        pair.key.slot()
+    }
+
+    fn request(pairs: &[Pair<'a>], map_epoch: u32) -> (impl Body + Send, usize) {
+        let (pairs, _) = Pairs::fitting(pairs);
+        let table = TableId::DEFAULT;
+        (MultiPut { table, map_epoch, completion: None, pairs }, pairs.len())
+    }
+
+    fn answers<'r>(
+        part: &'r Reply,
+        mut take: impl FnMut(Answered<'r, Version>),
+    ) -> Result<(), ReplyError<'r>> {
+        for Item { index, outcome, .. } in MultiPutPart::decode(part)?.items() {
+            take(Answered::new(index, outcome, |answer| answer.version));
+        }
+        Ok(())
+    }
+}

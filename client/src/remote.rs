@@ -1,0 +1,78 @@
+//! A node of the map, and the connection to it.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use weft_protocol::NodeEntry;
+use weft_transport::{Connection, Endpoint, Time};
+
+use crate::error::{ClientError, NodeName, Unreachable};
+use crate::resolve::resolve;
+
+/// One node. The connection is opened when it is first needed and again when it has ended; finding
+/// an open one takes no lock and writes nothing but its count.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    name: NodeName,
+    connection: ArcSwapOption<Connection>,
+}
+
+impl Remote {
+    pub(crate) fn new(entry: &NodeEntry) -> Self {
+        let name = NodeName { id: entry.id, address: entry.address.as_str().into() };
+        Self { name, connection: ArcSwapOption::empty() }
+    }
+
+    pub(crate) fn name(&self) -> &NodeName {
+        &self.name
+    }
+
+    /// Whether this is still the node that `entry` describes.
+    pub(crate) fn is(&self, entry: &NodeEntry) -> bool {
+        self.name.id == entry.id && *self.name.address == *entry.address
+    }
+
+    /// The connection, if it is open.
+    #[inline]
+    pub(crate) fn open(&self) -> Option<Connection> {
+        let connection = self.connection.load();
+        connection.as_deref().filter(|connection| connection.is_open()).cloned()
+    }
+
+    /// The connection, opened if need be.
+    pub(crate) async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Time,
+    ) -> Result<Connection, ClientError> {
+        if let Some(connection) = self.open() {
+            return Ok(connection);
+        }
+        let unreachable = |reason| ClientError::Unreachable { node: self.name.clone(), reason };
+        let connection =
+            connect_to(endpoint, &self.name.address, deadline).await.map_err(unreachable)?;
+        let found = connection.peer().node;
+        if found != self.name.id {
+            return Err(unreachable(Unreachable::OtherNode { found }));
+        }
+        self.connection.store(Some(Arc::new(connection.clone())));
+        Ok(connection)
+    }
+}
+
+/// A connection to whoever answers at `address`. A name may stand for several addresses (`localhost`
+/// usually does for two); they are tried in turn.
+pub(crate) async fn connect_to(
+    endpoint: &Endpoint,
+    address: &str,
+    deadline: Time,
+) -> Result<Connection, Unreachable> {
+    let candidates = resolve(endpoint, address, deadline).await?;
+    let (last, others) = candidates.split_last().expect("resolving found at least one");
+    for candidate in others {
+        if let Ok(connection) = endpoint.connect(*candidate, deadline).await {
+            return Ok(connection);
+        }
+    }
+    Ok(endpoint.connect(*last, deadline).await?)
+}
