@@ -1,0 +1,157 @@
+//! The command line, drop-in for upstream's `bin/ycsb`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::properties::{Properties, UsageError};
+use crate::target::TargetKind;
+
+/// The Yahoo! Cloud Serving Benchmark
+#[derive(Debug, Parser)]
+#[command(name = "ycsb", version, about, after_help = EXAMPLES)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ycsb load weft -P ycsb/workloads/workloada -p recordcount=1000000 -p weft.cluster=127.0.0.1:7400
+  ycsb run weft -P ycsb/workloads/workloadb -p recordcount=1000000 -p operationcount=5000000 \\
+      -threads 100 -p weft.mode=async -s
+  ycsb run basic -P ycsb/workloads/workloadc -p operationcount=10000000   (what the driver costs)";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Insert the records of a workload
+    Load(RunArgs),
+    /// Do the operations of a workload on records that were loaded
+    Run(RunArgs),
+    /// List the properties, their defaults and what they mean
+    Properties,
+}
+
+/// What `load` and `run` take.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The store to drive
+    pub(crate) target: TargetKind,
+    /// A file of properties, such as a workload; can be given again, later ones override
+    #[arg(short = 'P', value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// A property, which overrides those in files; can be given again
+    #[arg(short = 'p', value_name = "NAME=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// Concurrent requesters, also -threads [property threadcount; default 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Operations a second to attempt, also -target [property target; default as many as possible]
+    #[arg(long = "target", value_name = "OPS")]
+    pub(crate) operations_per_second: Option<u64>,
+    /// Show progress on standard error every 10 seconds [property status.interval]
+    #[arg(short = 's')]
+    pub(crate) status: bool,
+    /// What each status line begins with
+    #[arg(short = 'l', long, value_name = "LABEL")]
+    pub(crate) label: Option<String>,
+    /// Nodes of the Weft cluster [property weft.cluster]
+    #[arg(long, env = "WEFT_CLUSTER", value_name = "HOST:PORT,...")]
+    pub(crate) cluster: Option<String>,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl CommandLine {
+    /// Parses the arguments of this process; prints help or what is wrong and exits, as clap does.
+    pub(crate) fn from_process() -> CommandLine {
+        CommandLine::parse_from(std::env::args_os().map(with_two_dashes))
+    }
+}
+
+impl RunArgs {
+    /// The properties of files, overridden by those of the command line.
+    pub(crate) fn properties(&self) -> Result<Properties, UsageError> {
+        let mut properties = Properties::default();
+        self.files.iter().try_for_each(|file| properties.read_file(file))?;
+        if let Some(cluster) = &self.cluster {
+            properties.set("weft.cluster", cluster);
+        }
+        self.overrides.iter().try_for_each(|given| properties.read_override(given))?;
+        let mut flag = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                properties.set(name, &value);
+            }
+        };
+        flag("threadcount", self.threads.map(|threads| threads.to_string()));
+        flag("target", self.operations_per_second.map(|target| target.to_string()));
+        flag("status", self.status.then(|| "true".to_owned()));
+        flag("label", self.label.as_ref().map(|label| format!("{label} ")));
+        Ok(properties)
+    }
+
+    /// What the report calls the workload: its files.
+    pub(crate) fn workload_name(&self) -> String {
+        let names: Vec<_> =
+            self.files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+        if names.is_empty() { "core".to_owned() } else { names.join("+") }
+    }
+}
+
+/// Upstream's long options have one dash.
+fn with_two_dashes(argument: OsString) -> OsString {
+    match argument.to_str() {
+        Some("-threads") => "--threads".into(),
+        Some("-target") => "--target".into(),
+        _ => argument,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(arguments: &str) -> RunArgs {
+        let arguments = arguments.split(' ').map(OsString::from).map(with_two_dashes);
+        match CommandLine::try_parse_from(arguments).unwrap().command {
+            Command::Load(args) | Command::Run(args) => args,
+            Command::Properties => panic!("not a run"),
+        }
+    }
+
+    #[test]
+    fn the_parser_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn upstreams_command_line_is_understood() {
+        let args = parse(
+            "ycsb run basic -s -threads 8 -target 1000 -p recordcount=5 -p threadcount=1 -l trial",
+        );
+        let properties = args.properties().unwrap();
+        assert_eq!(args.target, TargetKind::Basic);
+        assert_eq!(properties.number::<usize>("threadcount").unwrap(), 8);
+        assert_eq!(properties.number::<u64>("target").unwrap(), 1_000);
+        assert_eq!(properties.number::<u64>("recordcount").unwrap(), 5);
+        assert!(properties.flag("status").unwrap());
+        assert_eq!(args.workload_name(), "core");
+    }
+
+    #[test]
+    fn later_files_override_and_name_the_workload() {
+        let workloads = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads");
+        let args = parse(&format!(
+            "ycsb load basic -P {workloads}/workloada -P {workloads}/workloadf \
+             -p updateproportion=0.25"
+        ));
+        let properties = args.properties().unwrap();
+        assert_eq!(properties.text("readmodifywriteproportion"), Some("0.5"));
+        assert_eq!(properties.text("updateproportion"), Some("0.25"));
+        assert_eq!(args.workload_name(), "workloada+workloadf");
+    }
+}

@@ -1,0 +1,275 @@
+//! One requester: does one operation after another until its share is done or the time is over.
+//!
+//! Written once for blocking and shared sessions: with a blocking session the future never waits.
+//! The clock is read once between two operations, since the end of one is the beginning of the
+//! next; so what the driver itself spends on an operation, about 0.1 us, is part of its latency.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::clock::RunClock;
+use crate::generator::{KeyChooser, Random};
+use crate::measurement::{Measurements, Operation, Span, Status};
+use crate::pace::{Pace, Wait};
+use crate::target::{Fetched, RequestError, Session};
+use crate::workload::{Phase, Transaction, Workload};
+
+/// What all requesters of a run share.
+pub(crate) struct Shared {
+    pub(crate) workload: Workload,
+    pub(crate) pace: Option<Pace>,
+    /// `spin.sleep`.
+    pub(crate) spin: bool,
+    /// No operation begins after this moment of the run.
+    pub(crate) stop_at_ns: u64,
+    pub(crate) errors: ErrorLog,
+}
+
+/// Shows the first failures while they happen; all are counted elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorLog(AtomicU64);
+
+impl ErrorLog {
+    const SHOWN: u64 = 5;
+
+    fn show(&self, operation: Operation, error: &RequestError) {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            number if number < Self::SHOWN => {
+                eprintln!("ycsb: {} failed: {error}", operation.name());
+            }
+            Self::SHOWN => eprintln!("ycsb: further failures are counted, not shown"),
+            _ => (),
+        }
+    }
+}
+
+/// One requester, with everything that an operation needs, so that none allocates.
+pub(crate) struct Requester {
+    shared: Arc<Shared>,
+    session: Session,
+    /// Shared with the requesters of the same thread, and with the status line.
+    measurements: Arc<Mutex<Measurements>>,
+    random: Random,
+    key_chooser: KeyChooser,
+    wait: Wait,
+    /// Operations to do; `None`: until the time is over.
+    quota: Option<u64>,
+    key: Vec<u8>,
+    record: Vec<u8>,
+}
+
+impl Requester {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        session: Session,
+        measurements: Arc<Mutex<Measurements>>,
+        quota: Option<u64>,
+        seed: u64,
+    ) -> Requester {
+        Requester {
+            wait: Wait::new(session.blocks(), shared.spin),
+            key_chooser: shared.workload.key_chooser.clone(),
+            shared,
+            session,
+            measurements,
+            random: Random::seed_from_u64(seed),
+            quota,
+            key: Vec::new(),
+            record: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn run(mut self, clock: RunClock) {
+        let Shared { pace, stop_at_ns, .. } = *self.shared;
+        let mut now_ns = clock.now_ns();
+        if let Some(pace) = pace {
+            let spread = now_ns + pace.spread_ns(&mut self.random);
+            now_ns = self.wait.until(spread.min(stop_at_ns), clock).await;
+        }
+        let began_ns = now_ns;
+        let mut intended_ns = now_ns;
+        let mut done = 0;
+        while self.quota.is_none_or(|quota| done < quota) && now_ns < stop_at_ns {
+            let span = Span { intended_ns, start_ns: now_ns };
+            now_ns = match self.shared.workload.phase {
+                Phase::Load => self.load(span, clock).await,
+                Phase::Run => self.operate(span, clock).await,
+            };
+            done += 1;
+            intended_ns = now_ns;
+            if let Some(pace) = pace {
+                intended_ns = pace.due_ns(began_ns, done);
+                now_ns = self.wait.until(intended_ns.min(stop_at_ns), clock).await;
+            }
+        }
+    }
+
+    /// Does one operation of the mix; returns when it ended.
+    async fn operate(&mut self, span: Span, clock: RunClock) -> u64 {
+        match self.shared.workload.mix.choose(&mut self.random) {
+            Transaction::Read => self.read(span, clock).await,
+            Transaction::Update => self.update(span, clock).await,
+            Transaction::Insert => self.insert(span, clock).await,
+            Transaction::ReadModifyWrite => self.read_modify_write(span, clock).await,
+        }
+    }
+
+    async fn read(&mut self, span: Span, clock: RunClock) -> u64 {
+        self.choose_key();
+        let (status, fetched) = self.fetch(Operation::Read).await;
+        let end_ns = clock.now_ns();
+        self.finish(Operation::Read, status, span, end_ns);
+        self.verify(fetched.as_deref(), end_ns, clock)
+    }
+
+    async fn update(&mut self, span: Span, clock: RunClock) -> u64 {
+        self.choose_key();
+        let status = if self.shared.workload.update_reads() {
+            match self.fetch(Operation::Update).await {
+                (Status::Ok, Some(fetched)) => self.change(Operation::Update, &fetched).await,
+                (status, _) => status,
+            }
+        } else {
+            self.replace(Operation::Update).await
+        };
+        let end_ns = clock.now_ns();
+        self.finish(Operation::Update, status, span, end_ns);
+        end_ns
+    }
+
+    /// Reads a record, and writes it back with one field or all of them changed: what was read is
+    /// what is changed, there is no second read. Measured as a whole and in its two parts.
+    async fn read_modify_write(&mut self, span: Span, clock: RunClock) -> u64 {
+        self.choose_key();
+        let (status, fetched) = self.fetch(Operation::Read).await;
+        let read_ns = clock.now_ns();
+        self.measurements.lock().record(Operation::Read, status, span, read_ns);
+        let (status, end_ns) = match (status, &fetched) {
+            (Status::Ok, Some(fetched)) => {
+                let status = if self.shared.workload.update_reads() {
+                    self.change(Operation::Update, fetched).await
+                } else {
+                    self.replace(Operation::Update).await
+                };
+                let (update, end_ns) = (Span { start_ns: read_ns, ..span }, clock.now_ns());
+                self.measurements.lock().record(Operation::Update, status, update, end_ns);
+                (status, end_ns)
+            }
+            _ => (status, read_ns),
+        };
+        self.finish(Operation::ReadModifyWrite, status, span, end_ns);
+        self.verify(fetched.as_deref(), end_ns, clock)
+    }
+
+    /// Adds a record to those that exist.
+    async fn insert(&mut self, span: Span, clock: RunClock) -> u64 {
+        let number = self.shared.workload.inserted.next();
+        self.shared.workload.key_format.write(number, &mut self.key);
+        let status = self.replace(Operation::Insert).await;
+        // As upstream, also if it failed: others wait behind this number.
+        self.shared.workload.inserted.acknowledge(number);
+        let end_ns = clock.now_ns();
+        self.finish(Operation::Insert, status, span, end_ns);
+        end_ns
+    }
+
+    /// Inserts the next record to load, again if that fails and retries are allowed.
+    async fn load(&mut self, span: Span, clock: RunClock) -> u64 {
+        let number = self.shared.workload.to_load.next();
+        self.shared.workload.key_format.write(number, &mut self.key);
+        let retry = self.shared.workload.retry;
+        let mut attempt = span;
+        let mut retries_left = retry.limit;
+        loop {
+            let status = self.replace(Operation::Insert).await;
+            let end_ns = clock.now_ns();
+            if status == Status::Ok || retries_left == 0 || end_ns >= self.shared.stop_at_ns {
+                self.finish(Operation::Insert, status, attempt, end_ns);
+                return end_ns;
+            }
+            self.measurements.lock().record(Operation::Insert, status, attempt, end_ns);
+            retries_left -= 1;
+            let pause = retry.interval.mul_f64(self.random.random_range(0.8..1.2));
+            let again_ns = end_ns + pause.as_nanos() as u64;
+            attempt.start_ns = self.wait.until(again_ns, clock).await;
+        }
+    }
+
+    fn choose_key(&mut self) {
+        let workload = &self.shared.workload;
+        let number = self.key_chooser.next(&mut self.random, &workload.inserted);
+        workload.key_format.write(number, &mut self.key);
+    }
+
+    /// Gets the record of the key.
+    async fn fetch(&mut self, operation: Operation) -> (Status, Option<Fetched>) {
+        match self.session.get(&self.key).await {
+            Ok(Some(fetched)) if self.shared.workload.content.layout.fits(&fetched) => {
+                (Status::Ok, Some(fetched))
+            }
+            Ok(Some(fetched)) => (Status::UnexpectedState, Some(fetched)),
+            Ok(None) => (Status::NotFound, None),
+            Err(error) => {
+                self.shared.errors.show(operation, &error);
+                (Status::Error, None)
+            }
+        }
+    }
+
+    /// Puts the record that was fetched, with one field changed.
+    async fn change(&mut self, operation: Operation, fetched: &[u8]) -> Status {
+        let content = &self.shared.workload.content;
+        let field = self.random.random_range(0..content.layout.fields);
+        let (record, random) = (&mut self.record, &mut self.random);
+        match content.change_field(&self.key, fetched, field, record, random) {
+            Some(()) => self.put(operation).await,
+            None => Status::UnexpectedState,
+        }
+    }
+
+    /// Puts a whole new record.
+    async fn replace(&mut self, operation: Operation) -> Status {
+        let content = &self.shared.workload.content;
+        content.write_record(&self.key, &mut self.record, &mut self.random);
+        self.put(operation).await
+    }
+
+    async fn put(&mut self, operation: Operation) -> Status {
+        match self.session.put(&self.key, &self.record).await {
+            Ok(()) => Status::Ok,
+            Err(error) => {
+                self.shared.errors.show(operation, &error);
+                Status::Error
+            }
+        }
+    }
+
+    /// Records the operation that ends with this, and counts it.
+    fn finish(&self, operation: Operation, status: Status, span: Span, end_ns: u64) {
+        let mut measurements = self.measurements.lock();
+        measurements.record(operation, status, span, end_ns);
+        measurements.operations += 1;
+    }
+
+    /// Checks what was read, if the workload says so; returns when that ended.
+    fn verify(&mut self, fetched: Option<&[u8]>, start_ns: u64, clock: RunClock) -> u64 {
+        let Workload { content, read_all_fields, .. } = &self.shared.workload;
+        if !content.verifiable {
+            return start_ns;
+        }
+        let fields = content.layout.fields;
+        let only = (!read_all_fields).then(|| self.random.random_range(0..fields));
+        let status = match fetched {
+            None => Status::Error,
+            Some(record) if content.verify(&self.key, record, only) => Status::Ok,
+            Some(_) => Status::UnexpectedState,
+        };
+        let end_ns = clock.now_ns();
+        let span = Span { intended_ns: start_ns, start_ns };
+        self.measurements.lock().record(Operation::Verify, status, span, end_ns);
+        end_ns
+    }
+}

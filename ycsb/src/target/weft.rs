@@ -1,0 +1,60 @@
+//! A Weft cluster: one object a record, `get` and `put`.
+//!
+//! All requesters use one client. Blocking: each calls from its own thread, and the client gathers
+//! what the threads send. Async: the requesters of a thread are futures that the client drives on
+//! that thread, with its links.
+
+use std::time::Duration;
+
+use weft_client::{Client, ClientConfig};
+
+use super::{Crew, Driver, Mode, OpenError, Session};
+use crate::properties::Properties;
+
+/// A cluster that answered.
+pub(crate) struct Weft {
+    client: Client,
+}
+
+impl Weft {
+    pub(super) fn open(properties: &Properties) -> Result<Weft, OpenError> {
+        let addresses = properties.required("weft.cluster")?;
+        let timeout: u64 = properties.number("weft.timeout")?;
+        if timeout == 0 {
+            return Err(OpenError::Usage(properties.wrong("weft.timeout", "above 0")));
+        }
+        let poll = properties.required("weft.poll")?.parse();
+        let expected = "one of busy, adaptive, park";
+        let mut config = ClientConfig::new(addresses.split(',').map(str::trim));
+        config.timeout = Duration::from_millis(timeout);
+        config.poll = poll.map_err(|_| properties.wrong("weft.poll", expected))?;
+        match Client::connect_blocking(config) {
+            Ok(client) => Ok(Weft { client }),
+            Err(error) => Err(OpenError::Unreachable {
+                target: "weft",
+                address: addresses.to_owned(),
+                reason: error.to_string(),
+                advice: "start a cluster, such as by `kv playground`, or give its address by \
+                         -p weft.cluster=HOST:PORT",
+            }),
+        }
+    }
+
+    pub(super) fn crew(&self, mode: Mode, requesters: usize) -> Crew {
+        let session = || match mode {
+            Mode::Blocking => Session::WeftBlocking(self.client.blocking()),
+            Mode::Async { .. } => Session::WeftShared(self.client.clone()),
+        };
+        Crew {
+            driver: match mode {
+                Mode::Blocking => Driver::Blocking,
+                Mode::Async { .. } => Driver::Weft(self.client.clone()),
+            },
+            sessions: (0..requesters).map(|_| session()).collect(),
+        }
+    }
+
+    pub(super) fn server_cpu_seconds(&self) -> Result<f64, String> {
+        Err("not told by the nodes; name their processes by -p server.pids=PID,…".to_owned())
+    }
+}
