@@ -43,18 +43,10 @@ impl Playground {
                 .arg("--dir")
                 .arg(folder),
         )?;
-        playground.read(&printed).with_context(|| {
+        (playground.cluster, playground.nodes) = parse(&printed).with_context(|| {
             format!("`kv playground -o json` printed something unexpected: {printed}")
         })?;
         Ok(playground)
-    }
-
-    fn read(&mut self, printed: &str) -> Result<()> {
-        let value: Value = serde_json::from_str(printed)?;
-        self.cluster = value["cluster"].as_str().context("no `cluster`")?.to_owned();
-        let nodes = value["nodes"].as_array().context("no `nodes`")?;
-        self.nodes = nodes.iter().map(Node::from_json).collect::<Result<_>>()?;
-        Ok(())
     }
 
     /// The address by which a client finds the cluster.
@@ -89,6 +81,14 @@ impl Drop for Playground {
     }
 }
 
+/// The cluster's address and its nodes, as `kv playground -o json` prints them.
+fn parse(printed: &str) -> Result<(String, Vec<Node>)> {
+    let value: Value = serde_json::from_str(printed)?;
+    let cluster = value["cluster"].as_str().context("no `cluster`")?.to_owned();
+    let nodes = value["nodes"].as_array().context("no `nodes`")?;
+    Ok((cluster, nodes.iter().map(Node::from_json).collect::<Result<_>>()?))
+}
+
 impl Node {
     fn from_json(value: &Value) -> Result<Node> {
         Ok(Node {
@@ -106,5 +106,31 @@ impl Node {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         kibibytes.map(|kib| kib * 1024).with_context(|| format!("no VmRSS in {path}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_playground_is_known_by_its_cluster_and_nodes() {
+        let printed = r#"{
+            "cluster": "127.0.0.1:7400", "dir": "target/demo/playground",
+            "nodes": [{"id": 1, "address": "127.0.0.1:7400", "pid": 4711}]
+        }"#;
+        let (cluster, nodes) = parse(printed).unwrap();
+        assert_eq!(cluster, "127.0.0.1:7400");
+        assert_eq!((nodes[0].id, nodes[0].pid), (1, 4711));
+        assert!(parse(r#"{"cluster": "127.0.0.1:7400"}"#).is_err());
+    }
+
+    #[test]
+    fn the_memory_of_a_process_is_what_the_kernel_says() {
+        let own = Node { id: 1, address: String::new(), pid: std::process::id() };
+        let before = own.resident_bytes().unwrap();
+        let held = vec![1_u8; 64 << 20];
+        let growth = own.resident_bytes().unwrap() - before;
+        assert!(growth > held.len() as u64 / 2, "grew by {growth} bytes");
     }
 }

@@ -85,3 +85,19 @@ impl Drop for Redis {
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redis_answers_while_it_lives_and_not_after() {
+        let folder = std::env::temp_dir().join(format!("weft-xtask-redis-{}", std::process::id()));
+        let redis = Redis::start(&folder, None).unwrap().expect("`cargo xtask setup` installs it");
+        let port = redis.port();
+        redis.ping().unwrap();
+        drop(redis);
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
