@@ -33,7 +33,7 @@ pub enum StoreError {
         last: Version,
     },
     /// The epoch has more bits than a version has room for.
-    #[error("start a partition in epoch {epoch}: versions have room for {max}", max = Version::EPOCH_MAX)]
+    #[error("start a partition in epoch {epoch}: the last is {}", Version::EPOCH_MAX)]
     EpochsExhausted {
         /// The epoch.
         epoch: u32,

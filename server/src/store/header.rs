@@ -258,7 +258,7 @@ mod tests {
         }
 
         #[test]
-        fn every_flipped_bit_is_noticed_but_those_of_liveness(bit in 0_usize..(24 + 8 + 3 + 13) * 8) {
+        fn every_flipped_bit_is_noticed_but_those_of_liveness(bit in 0_usize..48 * 8) {
             let mut bytes = written(7, 1, b"key", b"thirteen byte", Some(9));
             bytes[bit / 8] ^= 1 << (bit % 8);
             let intact = Record::parse(&bytes).unwrap().is_intact();

@@ -1,0 +1,95 @@
+//! How long the store core's verbs take, without network, locks or threads: `cargo run --release -p
+//! weft-server --example store_speed`. Keys of 16 bytes with values of 32, once few enough to stay in
+//! the cache and once so many that every access waits for memory. Processor time is counted, so that
+//! what else runs on the machine matters little.
+
+#![expect(clippy::print_stdout, reason = "the figures are what this is for")]
+
+use std::hint::black_box;
+
+use rustix::time::{ClockId, clock_gettime};
+use weft_protocol::TableId;
+use weft_server::store::{Partition, PartitionConfig};
+use weft_transport::{Memory, MemoryConfig};
+
+const TABLE: TableId = TableId::DEFAULT;
+const OPERATIONS: u64 = 2_000_000;
+const BATCH: u64 = 32;
+
+fn main() {
+    for keys in [1_000, 1_000_000] {
+        println!("{keys} keys");
+        measure(keys);
+    }
+}
+
+fn measure(keys: u64) {
+    let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 30 }).expect("1 GiB can be reserved");
+    let config = PartitionConfig { id: 0, epoch: 1, seed: 0x5eed, memory: memory.clone() };
+    let mut partition = Partition::new(config).expect("1 is an epoch");
+    let value = [7; 32];
+    // One key after the other in an order that no prefetcher foresees.
+    let scattered = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % keys;
+    let all: Vec<[u8; 16]> = (0..OPERATIONS).map(|i| key(scattered(i))).collect();
+
+    report("put, new", keys, || {
+        for i in 0..keys {
+            partition.put(TABLE, &key(i), &value, None, 0).expect("1 GiB suffices");
+        }
+    });
+    let account = memory.account();
+    println!(
+        "  {:<14} {:>6.1} bytes a key allocated, {:.1} resident",
+        "memory",
+        account.allocated_bytes as f64 / keys as f64,
+        account.resident_bytes as f64 / keys as f64,
+    );
+    report("get", OPERATIONS, || {
+        for key in &all {
+            black_box(partition.get(TABLE, key, 0).expect("every key is there").value);
+        }
+    });
+    report("get, batched", OPERATIONS, || {
+        for batch in all.chunks(BATCH as usize) {
+            batch.iter().for_each(|key| partition.prefetch(TABLE, key));
+            batch.iter().for_each(|key| partition.prefetch_record(TABLE, key));
+            for key in batch {
+                black_box(partition.get(TABLE, key, 0).expect("every key is there").value);
+            }
+        }
+    });
+    report("get and pin", OPERATIONS, || {
+        for key in &all {
+            black_box(partition.get(TABLE, key, 0).expect("every key is there").pin());
+        }
+    });
+    report("get, absent", OPERATIONS, || {
+        for key in &all {
+            black_box(partition.get(TABLE, &key[1..], 0).is_none());
+        }
+    });
+    report("put, overwrite", OPERATIONS, || {
+        for key in &all {
+            partition.put(TABLE, key, &value, None, 0).expect("1 GiB suffices");
+        }
+    });
+    report("delete", keys, || {
+        for i in 0..keys {
+            partition.delete(TABLE, &key(i), 0).expect("an epoch has versions enough");
+        }
+    });
+}
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"user............";
+    key[8..].copy_from_slice(&number.to_le_bytes());
+    key
+}
+
+fn report(what: &str, operations: u64, mut work: impl FnMut()) {
+    let start = clock_gettime(ClockId::ThreadCPUTime);
+    work();
+    let end = clock_gettime(ClockId::ThreadCPUTime);
+    let nanos = (end.tv_sec - start.tv_sec) * 1_000_000_000 + (end.tv_nsec - start.tv_nsec);
+    println!("  {what:<14} {:>6.1} ns", nanos as f64 / operations as f64);
+}
