@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use weft_transport::{
-    Batch, Connection, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig,
+    Connection, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig, NoHandler,
     NodeId, PollPolicy, Time,
 };
 
@@ -42,7 +42,7 @@ impl Clients {
     ) -> anyhow::Result<Self> {
         let clients = (1..=connections as u64)
             .map(|node| {
-                let endpoint = start(node, poll, Arc::new(ExpectsNothing))?;
+                let endpoint = start(node, poll, Arc::new(NoHandler))?;
                 let deadline = deadline(&endpoint);
                 let connection = endpoint
                     .block_on(endpoint.connect(address, deadline))
@@ -63,15 +63,6 @@ impl Drop for Clients {
         for (endpoint, _) in &self.clients {
             endpoint.shutdown();
         }
-    }
-}
-
-/// The client side's handler: the server sends nothing but replies.
-struct ExpectsNothing;
-
-impl Handler for ExpectsNothing {
-    fn handle(&self, batch: &mut Batch<'_>) {
-        while batch.next().is_some() {}
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn serve_messages(
             batch.count(messages, parsed);
             drop(batch);
             buffer.copy_within(parsed..filled + read, 0);
-            filled += read - parsed;
+            filled = filled + read - parsed;
         }
     })
 }
