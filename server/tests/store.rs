@@ -1,5 +1,7 @@
 //! What a partition promises, one promise a test.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use weft_protocol::limits::KEY_MAX;
 use weft_protocol::{TableId, Version};
 use weft_server::store::{Partition, PartitionConfig, StoreError, VALUE_BYTES_MAX};

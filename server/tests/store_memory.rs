@@ -1,5 +1,7 @@
 //! What a million small objects cost, counted in bytes.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use weft_protocol::{Slot, TableId};
 use weft_server::store::{Partition, PartitionConfig};
 use weft_transport::{Memory, MemoryConfig, Purpose};
@@ -44,5 +46,5 @@ fn a_key_costs_at_most_90_bytes_in_one_partition() {
 
 #[test]
 fn a_key_costs_at_most_90_bytes_resident_in_64_partitions() {
-    check(64, 12, 100, 90);
+    check(64, 12, 104, 90);
 }

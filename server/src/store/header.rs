@@ -268,16 +268,14 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_of_the_format() {
-        let bytes = written(0x0102_0304_0506_0708, 0x0a0b, b"k", b"value", Some(0x11));
-        let checksum = crc32c::crc32c(&bytes[8..38]).to_le_bytes();
-        let mut expected = Vec::new();
-        expected.extend_from_slice(b"LIVE");
-        expected.extend_from_slice(&checksum);
-        expected.extend_from_slice(&[8, 7, 6, 5, 4, 3, 2, 1]);
-        expected.extend_from_slice(&[5, 0, 0, 0x90]);
-        expected.extend_from_slice(&[1, 0, 0x0b, 0x0a]);
-        expected.extend_from_slice(&[0x11, 0, 0, 0, 0, 0, 0, 0]);
-        expected.extend_from_slice(b"kvalue\0\0");
+        let page = include_str!("../../../docs/storage-format.md");
+        let example = page.split("```text\n").find(|block| block.starts_with("4c 49")).unwrap();
+        let lines = example.split("```").next().unwrap().lines();
+        let expected: Vec<u8> = lines
+            .flat_map(|line| line.split('#').next().unwrap().split_ascii_whitespace())
+            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+            .collect();
+        let bytes = written(0x0102_0304_0506_0708, 0x0a0b, b"k", b"value", Some(17));
         assert_eq!(bytes, expected);
     }
 
