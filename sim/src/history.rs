@@ -72,30 +72,26 @@ pub enum Ending {
 /// What a client is told by a reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The value was written as this version.
-    Put {
-        /// Version of what was written.
+    /// The value was written.
+    Written {
+        /// As which version.
         version: u64,
     },
-    /// The value that was read, or that there was none.
-    Get {
-        /// The value; `None` is absent.
+    /// There is a value.
+    Found {
+        /// The value; `None` where only its presence was asked for.
         value: Option<Vec<u8>>,
-        /// Version of the value; of an absent key, a version as of which it was absent.
+        /// Its version.
         version: u64,
     },
-    /// Whether there was a value.
-    Exists {
-        /// Whether there was one.
-        existed: bool,
-        /// As in [`Outcome::Get`].
-        version: u64,
+    /// There is no value, or there was none to remove.
+    Absent {
+        /// A version as of which there was none, if the client was told one.
+        as_of: Option<u64>,
     },
-    /// The value was removed, or there was none.
-    Delete {
-        /// Whether there was something to remove.
-        existed: bool,
-        /// Version of the removal; if nothing was removed, a version as of which the key was absent.
+    /// The value was removed.
+    Removed {
+        /// The version of the removal.
         version: u64,
     },
 }
@@ -136,12 +132,13 @@ impl Recorder {
         assert!(
             matches!(
                 (&operation.action, &outcome),
-                (Action::Put(_), Outcome::Put { .. })
-                    | (Action::Get, Outcome::Get { .. })
-                    | (Action::Exists, Outcome::Exists { .. })
-                    | (Action::Delete, Outcome::Delete { .. })
+                (Action::Put(_), Outcome::Written { .. })
+                    | (Action::Get, Outcome::Found { value: Some(_), .. })
+                    | (Action::Exists, Outcome::Found { value: None, .. })
+                    | (Action::Delete, Outcome::Removed { .. })
+                    | (Action::Get | Action::Exists | Action::Delete, Outcome::Absent { .. })
             ),
-            "{operation} was told {outcome:?}"
+            "{operation} was told: {outcome}"
         );
         operation.end(Ending::Completed(moment, outcome));
     }
@@ -242,17 +239,14 @@ impl fmt::Display for Operation {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Put { version } => write!(f, "version {version}"),
-            Outcome::Get { value: Some(value), version } => {
+            Outcome::Written { version } => write!(f, "version {version}"),
+            Outcome::Found { value: Some(value), version } => {
                 write!(f, "{} at version {version}", value.escape_ascii())
             }
-            Outcome::Exists { existed: true, version } => write!(f, "yes, at version {version}"),
-            Outcome::Get { value: None, version }
-            | Outcome::Exists { existed: false, version }
-            | Outcome::Delete { existed: false, version } => {
-                write!(f, "absent as of version {version}")
-            }
-            Outcome::Delete { existed: true, version } => write!(f, "removed by version {version}"),
+            Outcome::Found { value: None, version } => write!(f, "yes, at version {version}"),
+            Outcome::Absent { as_of: Some(version) } => write!(f, "absent as of version {version}"),
+            Outcome::Absent { as_of: None } => write!(f, "absent"),
+            Outcome::Removed { version } => write!(f, "removed by version {version}"),
         }
     }
 }
@@ -273,7 +267,7 @@ mod tests {
     fn events_are_ordered_even_where_virtual_time_is_equal() {
         let recorder = Recorder::new();
         let put = recorder.invoke(1, b"k", Action::Put(b"v".to_vec()), at(5));
-        recorder.complete(put, Outcome::Put { version: 1 }, at(5));
+        recorder.complete(put, Outcome::Written { version: 1 }, at(5));
         let get = recorder.invoke(2, b"k", Action::Get, at(5));
         recorder.not_applied(get, at(5));
         recorder.invoke(2, b"l", Action::Delete, at(5));
@@ -300,7 +294,7 @@ mod tests {
         let get = recorder.invoke(3, b"k", Action::Get, at(1500));
         recorder.complete(
             get,
-            Outcome::Get { value: Some(b"v\x01".to_vec()), version: 9 },
+            Outcome::Found { value: Some(b"v\x01".to_vec()), version: 9 },
             at(2000),
         );
         recorder.invoke(3, b"k", Action::Put(b"w".to_vec()), at(2000));

@@ -105,7 +105,7 @@ struct Search<'a> {
     steps: &'a [Step],
     /// Steps of unknown outcome.
     unknown: Vec<usize>,
-    /// Known steps, and the version each was told, in the order of versions.
+    /// The known steps that were told a version, in the order of versions.
     versions: Vec<(u64, usize)>,
     taken: Taken,
     /// Every set of taken steps and state that was entered.
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
         let told = |(index, step): (usize, &Step)| Some((step.effect.version()?, index));
         let mut versions: Vec<(u64, usize)> = steps.iter().enumerate().filter_map(told).collect();
         versions.sort_unstable();
-        let remaining = versions.len();
+        let remaining = steps.len() - unknown.len();
         let deepest = (remaining, taken.clone(), Register::default());
         let configurations = HashSet::new();
         Search { steps, unknown, versions, taken, configurations, remaining, deepest }

@@ -51,7 +51,7 @@ pub(super) enum Effect {
     },
     /// A read, an `exists` or a delete that found nothing.
     Absent {
-        as_of: u64,
+        as_of: Option<u64>,
     },
     Remove {
         version: u64,
@@ -84,6 +84,7 @@ impl Register {
                 })
             }
             (Effect::Absent { as_of }, None) => {
+                let as_of = as_of.unwrap_or(self.floor);
                 (as_of >= self.floor).then_some(Register { held: None, floor: as_of })
             }
             (Effect::Remove { version }, Some(_)) => {
@@ -115,13 +116,11 @@ impl Register {
 }
 
 impl Effect {
-    /// The version that the client was told; `None` if the outcome is unknown.
+    /// The version that the client was told, if it was told one.
     pub(super) fn version(self) -> Option<u64> {
         match self {
-            Effect::Write { version, .. } => version,
-            Effect::Found { version, .. }
-            | Effect::Absent { as_of: version }
-            | Effect::Remove { version } => Some(version),
+            Effect::Write { version, .. } | Effect::Absent { as_of: version } => version,
+            Effect::Found { version, .. } | Effect::Remove { version } => Some(version),
             Effect::RemoveIfHeld => None,
         }
     }
@@ -156,13 +155,10 @@ fn effect(operation: &Operation, value: Option<ValueId>) -> Option<(Option<u64>,
         Ending::Completed(moment, outcome) => (Some(moment.order), outcome),
     };
     let effect = match *outcome {
-        Outcome::Put { version } => Effect::Write { value: value?, version: Some(version) },
-        Outcome::Get { value: Some(_), version } => Effect::Found { value, version },
-        Outcome::Exists { existed: true, version } => Effect::Found { value: None, version },
-        Outcome::Get { value: None, version }
-        | Outcome::Exists { existed: false, version }
-        | Outcome::Delete { existed: false, version } => Effect::Absent { as_of: version },
-        Outcome::Delete { existed: true, version } => Effect::Remove { version },
+        Outcome::Written { version } => Effect::Write { value: value?, version: Some(version) },
+        Outcome::Found { version, .. } => Effect::Found { value, version },
+        Outcome::Absent { as_of } => Effect::Absent { as_of },
+        Outcome::Removed { version } => Effect::Remove { version },
     };
     Some((returned, effect))
 }
@@ -170,10 +166,8 @@ fn effect(operation: &Operation, value: Option<ValueId>) -> Option<(Option<u64>,
 /// The value that an operation wrote or read.
 fn named_value(operation: &Operation) -> Option<&[u8]> {
     match (&operation.action, &operation.ending) {
-        (Action::Put(value), _)
-        | (Action::Get, Ending::Completed(_, Outcome::Get { value: Some(value), .. })) => {
-            Some(value)
-        }
+        (Action::Put(value), _) => Some(value),
+        (_, Ending::Completed(_, Outcome::Found { value, .. })) => value.as_deref(),
         _ => None,
     }
 }

@@ -7,8 +7,9 @@ use super::register::{Register, Step, steps};
 use super::*;
 use crate::history::{Action, Ending, Moment, Outcome};
 
-/// Writes a history as a picture: each line is an operation on one key, `put a`, `get a`, `get -`, `exists 3`, `exists -`,
-/// `del 3`, `del -`, then `@version`, then when it began and ended; `?` is an unknown ending, `x` one that was not applied.
+/// Writes a history as a picture: each line is an operation on one key, `put a`, `get a`, `get -`, `exists y`, `exists -`,
+/// `del y`, `del -`, then `@version` if one was told, then when it began and ended; `?` is an unknown ending, `x` and a time
+/// one that was not applied.
 fn picture(lines: &[&str]) -> Vec<Operation> {
     let mut operations: Vec<Operation> = lines.iter().map(|line| operation(line)).collect();
     operations.sort_by_key(|operation| operation.invoked);
@@ -19,27 +20,43 @@ fn operation(line: &str) -> Operation {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (verb, value, version, [begin, end]) = match words[..] {
         [verb, value, version, begin, end] => {
-            (verb, value, version.strip_prefix('@').unwrap().parse().unwrap(), [begin, end])
+            (verb, value, Some(version.strip_prefix('@').unwrap().parse().unwrap()), [begin, end])
         }
-        [verb, value, begin, end] => (verb, value, 0, [begin, end]),
+        [verb, value, begin, end] => (verb, value, None, [begin, end]),
         _ => panic!("{line}"),
     };
     let moment = |at: &str| {
         let order = at.parse().unwrap();
         Moment { order, time: Time::from_nanos(order) }
     };
-    let found = value != "-";
+    let value = (value != "-").then(|| value.as_bytes().to_vec());
+    let known = !end.starts_with(['?', 'x']);
     let (action, outcome) = match verb {
-        "put" => (Action::Put(value.into()), Outcome::Put { version }),
-        "get" => (Action::Get, Outcome::Get { value: found.then(|| value.into()), version }),
-        "exists" => (Action::Exists, Outcome::Exists { existed: found, version }),
-        "del" => (Action::Delete, Outcome::Delete { existed: found, version }),
-        _ => panic!("{line}"),
+        "put" => (
+            Action::Put(value.clone().unwrap()),
+            known.then(|| Outcome::Written { version: version.unwrap() }),
+        ),
+        verb => {
+            let outcome = match (verb, value) {
+                _ if !known => None,
+                (_, None) => Some(Outcome::Absent { as_of: version }),
+                ("get", value) => Some(Outcome::Found { value, version: version.unwrap() }),
+                ("exists", _) => Some(Outcome::Found { value: None, version: version.unwrap() }),
+                _ => Some(Outcome::Removed { version: version.unwrap() }),
+            };
+            let action = match verb {
+                "get" => Action::Get,
+                "exists" => Action::Exists,
+                "del" => Action::Delete,
+                _ => panic!("{line}"),
+            };
+            (action, outcome)
+        }
     };
-    let ending = match end {
-        "?" => Ending::Unknown,
-        _ if end.starts_with('x') => Ending::NotApplied(moment(&end[1..])),
-        _ => Ending::Completed(moment(end), outcome),
+    let ending = match (outcome, end) {
+        (Some(outcome), end) => Ending::Completed(moment(end), outcome),
+        (None, "?") => Ending::Unknown,
+        (None, end) => Ending::NotApplied(moment(&end[1..])),
     };
     Operation { client: 0, key: b"k".to_vec(), action, invoked: moment(begin), ending }
 }
@@ -108,6 +125,8 @@ fn versions_grow_and_name_one_value() {
     good(&["put a @3 0 1", "del y @4 2 3", "put b @5 4 5"]);
     bad(&["put a @3 0 1", "del y @4 2 3", "get - @3 4 5"]);
     bad(&["get - @7 0 1", "put a @7 2 3"]);
+    good(&["get - 0 1", "put a @7 2 3"]);
+    bad(&["put a @1 0 1", "get - 2 3"]);
 }
 
 #[test]
@@ -248,12 +267,16 @@ fn arbitrary_history(operations_max: usize) -> impl Strategy<Value = Vec<Operati
 fn drawn_operation(verb: u8, value: u8, version: u64, ending: u8, span: [u64; 2]) -> Operation {
     let [invoked, returned] = span.map(|order| Moment { order, time: Time::from_nanos(order) });
     let name = vec![b'a' + value];
+    let absent = Outcome::Absent { as_of: (version < 4).then_some(version) };
     let found = value < 2;
     let (action, outcome) = match verb {
-        0 => (Action::Put(name), Outcome::Put { version }),
-        1 => (Action::Get, Outcome::Get { value: found.then_some(name), version }),
-        2 => (Action::Exists, Outcome::Exists { existed: found, version }),
-        _ => (Action::Delete, Outcome::Delete { existed: found, version }),
+        0 => (Action::Put(name), Outcome::Written { version }),
+        1 if found => (Action::Get, Outcome::Found { value: Some(name), version }),
+        1 => (Action::Get, absent),
+        2 if found => (Action::Exists, Outcome::Found { value: None, version }),
+        2 => (Action::Exists, absent),
+        _ if found => (Action::Delete, Outcome::Removed { version }),
+        _ => (Action::Delete, absent),
     };
     let ending = match ending {
         0 | 1 => Ending::Unknown,
@@ -285,24 +308,20 @@ fn honest(mut operations: Vec<Operation>, points: &[u32]) -> Vec<Operation> {
     let mut held: Option<(Vec<u8>, u64)> = None;
     let mut newest = 0;
     for (_, index) in order {
-        let outcome = match &operations[index].action {
-            Action::Put(value) => {
+        let absent = Outcome::Absent { as_of: (newest % 2 == 0).then_some(newest) };
+        let outcome = match (&operations[index].action, held.clone()) {
+            (Action::Put(value), _) => {
                 newest += 1;
                 held = Some((value.clone(), newest));
-                Outcome::Put { version: newest }
+                Outcome::Written { version: newest }
             }
-            Action::Get => {
-                let version = held.as_ref().map_or(newest, |(_, version)| *version);
-                Outcome::Get { value: held.clone().map(|(value, _)| value), version }
-            }
-            Action::Exists => {
-                let version = held.as_ref().map_or(newest, |(_, version)| *version);
-                Outcome::Exists { existed: held.is_some(), version }
-            }
-            Action::Delete => {
-                let existed = held.take().is_some();
-                newest += u64::from(existed);
-                Outcome::Delete { existed, version: newest }
+            (_, None) => absent,
+            (Action::Get, Some((value, version))) => Outcome::Found { value: Some(value), version },
+            (Action::Exists, Some((_, version))) => Outcome::Found { value: None, version },
+            (Action::Delete, Some(_)) => {
+                newest += 1;
+                held = None;
+                Outcome::Removed { version: newest }
             }
         };
         if let Ending::Completed(_, told) = &mut operations[index].ending {
