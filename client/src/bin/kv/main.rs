@@ -1,1 +1,52 @@
-fn main() {}
+//! `kv`: a Weft cluster from the command line.
+//!
+//! # Layout
+//! - `args`: what is typed, as types that hold only what makes sense.
+//! - `command`: one file each, with its arguments and what it does.
+//! - `playground`: server processes on this machine: start, wait, stop.
+//! - `output`: table, JSON or raw bytes on stdout; `complaint`: what went wrong, on stderr.
+//!
+//! What scripts may rely on is in `docs/cli.md`.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod complaint;
+mod environment;
+mod output;
+mod playground;
+mod text;
+mod value;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let Args { global, command } = Args::parse();
+    let mut output = Output::to_stdout(global.format());
+    let done = match command {
+        Command::Put(put) => put.run(&global, &mut output),
+        Command::Get(get) => get.run(&global, &mut output),
+        Command::Del(del) => del.run(&global, &mut output),
+        Command::Exists(exists) => exists.run(&global, &mut output),
+        Command::Mput(mput) => mput.run(&global, &mut output),
+        Command::Mget(mget) => mget.run(&global, &mut output),
+        Command::Mdel(mdel) => mdel.run(&global, &mut output),
+        Command::Stat(stat) => stat.run(&global, &mut output),
+        Command::Ping(ping) => ping.run(&global, &mut output),
+        Command::Bench(bench) => bench.run(&global, &mut output),
+        Command::Playground(playground) => playground.run(&mut output),
+        Command::Explain(explain) => explain.run(&mut output),
+        Command::Completions(completions) => completions.run(),
+        Command::Launch(launch) => launch.run(),
+    };
+    match done.and_then(|()| Ok(output.finish()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complaint::report(&error),
+    }
+}

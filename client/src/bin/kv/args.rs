@@ -1,0 +1,195 @@
+//! What is typed: flags that every command takes, and the commands.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use weft_client::{Client, ClientConfig, ClientError, PollPolicy};
+
+use crate::command::bench::Bench;
+use crate::command::completions::Completions;
+use crate::command::del::Del;
+use crate::command::exists::Exists;
+use crate::command::explain::Explain;
+use crate::command::get::Get;
+use crate::command::launch::Launch;
+use crate::command::mdel::Mdel;
+use crate::command::mget::Mget;
+use crate::command::mput::Mput;
+use crate::command::ping::Ping;
+use crate::command::playground::Playground;
+use crate::command::put::Put;
+use crate::command::stat::Stat;
+use crate::output::Format;
+
+/// Read and write a Weft cluster, see how it is, and start one to play with.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kv",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  kv playground --nodes 3 --detach            start a cluster on this machine
+  export WEFT_CLUSTER=127.0.0.1:7400          name it once (any of its nodes will do)
+  kv put greeting hello                       store a value
+  kv get greeting                             print it, byte for byte when piped
+  kv put picture @cat.jpg                     the value from a file; `-` is stdin
+  kv stat                                     keys and memory of each node
+  kv explain WEFT-1203                        what an error code means
+
+Exit codes: 0 done, 1 failed or not found, 2 wrong usage."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Global {
+    /// Nodes of the cluster to begin with; one that answers is enough
+    #[arg(
+        long,
+        global = true,
+        env = "WEFT_CLUSTER",
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7400"
+    )]
+    pub(crate) cluster: Vec<Address>,
+
+    /// How long an operation may take, such as 5s or 200ms
+    #[arg(
+        long,
+        global = true,
+        env = "WEFT_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "5s",
+        value_parser = humantime::parse_duration
+    )]
+    pub(crate) timeout: Duration,
+
+    /// How results are printed [default: table on a terminal, raw otherwise]
+    #[arg(short, long, global = true, env = "WEFT_OUTPUT", value_name = "FORMAT")]
+    output: Option<Format>,
+
+    /// The same as -o json
+    #[arg(long, global = true, env = "WEFT_JSON", conflicts_with = "output")]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Put(Put),
+    Get(Get),
+    Del(Del),
+    Exists(Exists),
+    Mput(Mput),
+    Mget(Mget),
+    Mdel(Mdel),
+    Stat(Stat),
+    Ping(Ping),
+    Bench(Bench),
+    Playground(Playground),
+    Explain(Explain),
+    Completions(Completions),
+    #[command(hide = true)]
+    Launch(Launch),
+}
+
+impl Global {
+    pub(crate) fn format(&self) -> Format {
+        match self.output {
+            _ if self.json => Format::Json,
+            Some(format) => format,
+            None => Format::for_stdout(),
+        }
+    }
+
+    /// A client for one or a few operations: threads sleep while they wait.
+    pub(crate) fn connect(&self) -> Result<Client, ClientError> {
+        self.connect_with(PollPolicy::Park)
+    }
+
+    pub(crate) fn connect_with(&self, poll: PollPolicy) -> Result<Client, ClientError> {
+        let mut config = ClientConfig::new(self.cluster.iter().map(Address::to_string));
+        config.timeout = self.timeout;
+        config.poll = poll;
+        Client::connect_blocking(config)
+    }
+}
+
+/// `HOST:PORT`, as it was typed.
+#[derive(Debug, Clone)]
+pub(crate) struct Address(String);
+
+impl FromStr for Address {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let malformed = "an address is HOST:PORT, such as 127.0.0.1:7400 or [::1]:7400";
+        let (host, port) = text.rsplit_once(':').ok_or(malformed)?;
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        let is_host = !host.is_empty() && (bracketed || !host.contains([':', '/', ' ', '[', ']']));
+        match port.parse::<u16>() {
+            Ok(1..) if is_host => Ok(Self(text.to_owned())),
+            _ => Err(malformed),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_contradict_each_other_nowhere() {
+        Args::command().debug_assert();
+    }
+
+    /// What can be set by a flag can be set by a variable, so that a container needs no wrapper.
+    #[test]
+    fn every_flag_has_a_variable() {
+        fn check(command: &clap::Command) {
+            for flag in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
+                let long = flag.get_long().expect("it was filtered for one");
+                if ["help", "version"].contains(&long) || command.is_hide_set() {
+                    continue;
+                }
+                let variable = flag.get_env().and_then(|name| name.to_str());
+                assert!(
+                    variable.is_some_and(|name| name.starts_with("WEFT_")),
+                    "kv {} --{long} has {variable:?}",
+                    command.get_name()
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Args::command());
+    }
+
+    #[test]
+    fn addresses_are_host_and_port() {
+        for good in ["127.0.0.1:7400", "[::1]:7400", "localhost:1", "node-1.weft.svc:65535"] {
+            assert_eq!(good.parse::<Address>().unwrap().to_string(), good);
+        }
+        for bad in
+            ["", "localhost", ":7400", "a:0", "a:65536", "::1:7400", "http://a:7400", "a b:1"]
+        {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The commands: one file each, with its arguments and what it does.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod del;
+pub(crate) mod exists;
+pub(crate) mod explain;
+pub(crate) mod get;
+pub(crate) mod launch;
+pub(crate) mod mdel;
+pub(crate) mod mget;
+pub(crate) mod mput;
+pub(crate) mod ping;
+pub(crate) mod playground;
+pub(crate) mod put;
+pub(crate) mod stat;

@@ -1,0 +1,38 @@
+//! `kv exists`: ask whether a key has a value.
+
+use anyhow::{Context, bail};
+use serde_json::{Map, Value};
+
+use crate::args::Global;
+use crate::output::{Format, Output};
+use crate::text;
+
+/// Print the version of a key's value; exit code 1 if there is none
+#[derive(Debug, clap::Args)]
+pub(crate) struct Exists {
+    /// The key
+    #[arg(value_parser = text::bytes())]
+    key: Vec<u8>,
+}
+
+impl Exists {
+    pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
+        let key = text::readable(&self.key);
+        let context = || format!("cannot look for {key:?}");
+        let client = global.connect().with_context(context)?.blocking();
+        let Some(version) = client.exists(&self.key).with_context(context)? else {
+            bail!("key not found: {key:?}");
+        };
+        match output.format {
+            Format::Table => output.line(format!("{key} is at version {version}"))?,
+            Format::Raw => output.line(version.to_string())?,
+            Format::Json => {
+                let mut object = Map::new();
+                text::insert(&mut object, "key", &self.key);
+                object.insert("version".to_owned(), version.to_string().into());
+                output.json(&Value::from(object))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! `kv mget`: print the values of many keys.
+
+use anyhow::Context;
+use serde_json::{Map, Value};
+use weft_client::{ClientError, Object};
+
+use crate::args::Global;
+use crate::complaint::{AlreadySaid, note};
+use crate::output::{Format, Output};
+use crate::text;
+
+/// Print the values of many keys, in their order; exit code 1 if one is missing
+#[derive(Debug, clap::Args)]
+pub(crate) struct Mget {
+    /// The keys
+    #[arg(required = true, value_parser = text::bytes())]
+    keys: Vec<Vec<u8>>,
+}
+
+impl Mget {
+    pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
+        let client = global.connect().context("cannot get the keys")?.blocking();
+        let outcomes = client.multi_get(&self.keys).collect_in_order();
+        let found = self.keys.iter().zip(&outcomes);
+        match output.format {
+            Format::Raw => {
+                for object in outcomes.iter().flatten().flatten() {
+                    output.bytes(object)?;
+                    output.line("")?;
+                }
+            }
+            Format::Table => {
+                let objects = found.clone().filter_map(|(key, outcome)| {
+                    let object = outcome.as_ref().ok()?.as_ref()?;
+                    let version = object.version().to_string();
+                    Some([text::abridged(key), version, text::abridged(object)])
+                });
+                output.table(&["key", "version", "value"], objects, 3)?;
+            }
+            Format::Json => {
+                let all = found.clone().map(|(key, outcome)| to_json(key, outcome));
+                output.json(&all.collect::<Vec<_>>())?;
+            }
+        }
+        output.finish()?;
+        let mut all_found = true;
+        for (key, outcome) in found {
+            let key = text::readable(key);
+            match outcome {
+                Ok(Some(_)) => continue,
+                Ok(None) => note(&format!("key not found: {key:?}")),
+                Err(error) => note(&format!("cannot get {key:?}: {error} ({})", error.code())),
+            }
+            all_found = false;
+        }
+        if all_found { Ok(()) } else { Err(AlreadySaid.into()) }
+    }
+}
+
+fn to_json(key: &[u8], outcome: &Result<Option<Object>, ClientError>) -> Value {
+    let mut entry = Map::new();
+    text::insert(&mut entry, "key", key);
+    match outcome {
+        Ok(Some(object)) => {
+            entry.insert("version".to_owned(), object.version().to_string().into());
+            text::insert(&mut entry, "value", object);
+        }
+        Ok(None) => {
+            entry.insert("error".to_owned(), "key not found".into());
+        }
+        Err(error) => {
+            entry.insert("error".to_owned(), error.code().to_string().into());
+        }
+    }
+    entry.into()
+}

@@ -1,0 +1,61 @@
+//! `kv put`: store a value under a key.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::{Map, Value};
+
+use crate::args::Global;
+use crate::output::{Format, Output};
+use crate::text;
+use crate::value::Source;
+
+/// Store a value under a key
+#[derive(Debug, clap::Args)]
+pub(crate) struct Put {
+    /// The key
+    #[arg(value_parser = text::bytes())]
+    key: Vec<u8>,
+
+    /// The value; `-` reads it from stdin, `@FILE` from a file
+    #[arg(value_parser = text::bytes(), allow_negative_numbers = true)]
+    value: Vec<u8>,
+
+    /// Take the value as it is typed, `-` and `@` included
+    #[arg(long, env = "WEFT_LITERAL")]
+    literal: bool,
+
+    /// Let the object cease to be after this long, such as 10m
+    #[arg(
+        long,
+        env = "WEFT_EXPIRES_IN",
+        value_name = "DURATION",
+        value_parser = humantime::parse_duration
+    )]
+    expires_in: Option<Duration>,
+}
+
+impl Put {
+    pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
+        let key = text::readable(&self.key);
+        let value = Source::of(self.value, self.literal).read()?;
+        let context = || format!("cannot put {key:?}");
+        let client = global.connect().with_context(context)?.blocking();
+        let version = match self.expires_in {
+            Some(lifetime) => client.put_expiring(&self.key, &value, lifetime),
+            None => client.put(&self.key, &value),
+        };
+        let version = version.with_context(context)?.to_string();
+        match output.format {
+            Format::Table => output.line(format!("{key} is at version {version}"))?,
+            Format::Raw => output.line(version)?,
+            Format::Json => {
+                let mut object = Map::new();
+                text::insert(&mut object, "key", &self.key);
+                object.insert("version".to_owned(), version.into());
+                output.json(&Value::from(object))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! What went wrong, on stderr: what, where, what to do, and the code to look up.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Error;
+use weft_client::ClientError;
+
+/// There is nothing to add to what has been printed already; the exit code says the rest.
+#[derive(Debug, thiserror::Error)]
+#[error("failed")]
+pub(crate) struct AlreadySaid;
+
+/// The command line makes no sense in a way that the parser cannot tell.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongUsage(pub(crate) String);
+
+/// Prints `error` and returns the exit code for it.
+pub(crate) fn report(error: &Error) -> ExitCode {
+    if error.is::<AlreadySaid>() {
+        return ExitCode::FAILURE;
+    }
+    if is_broken_pipe(error) {
+        // Whoever read the output has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    let code = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>());
+    let mut stderr = io::stderr().lock();
+    // If stderr cannot be written to, there is nobody to tell.
+    let _ = writeln!(stderr, "kv: {error:#}");
+    if let Some(code) = code.map(ClientError::code) {
+        let _ = writeln!(stderr, "    {code}: `kv explain {code}` says more");
+    }
+    if error.is::<WrongUsage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// Says what is wrong with one key among many, and goes on.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "kv: {text}");
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

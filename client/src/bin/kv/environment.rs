@@ -1,0 +1,16 @@
+//! What the environment says beside the `WEFT_*` variables, which the argument parser reads.
+
+#![expect(clippy::disallowed_methods, reason = "the one place of this program that reads it")]
+
+use std::env;
+use std::path::PathBuf;
+
+/// The directory for this user's sockets and state, which goes away when the user logs out.
+pub(crate) fn runtime_dir() -> Option<PathBuf> {
+    env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The directories that programs are looked for in.
+pub(crate) fn program_dirs() -> Vec<PathBuf> {
+    env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
+}

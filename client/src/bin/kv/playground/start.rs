@@ -1,0 +1,301 @@
+//! Starting the nodes of a playground, and staying with them.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use weft_client::{Client, ClientConfig, NodeId};
+use weft_transport::Clock;
+
+use super::ports::free_addresses;
+use super::process::{Identity, Process, any_ends_within};
+use super::program::find_server;
+use super::stop::end_all;
+use super::{Locked, Playground, State, state};
+use crate::complaint::note;
+
+/// What to start, and where.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) nodes: u16,
+    pub(crate) dir: PathBuf,
+    pub(crate) server_binary: Option<PathBuf>,
+    pub(crate) server_arguments: Vec<String>,
+    /// The nodes end when this process does.
+    pub(crate) attached: bool,
+    /// How long the nodes may take until they answer.
+    pub(crate) patience: Duration,
+}
+
+/// How a playground that somebody stayed with came to its end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// How many nodes had to be stopped.
+    pub(crate) stopped: usize,
+}
+
+/// How often other ports are tried, because one was taken between finding it free and using it.
+const PORT_ATTEMPTS: usize = 5;
+
+/// How long a node may take to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether a node answers that did not before.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long one look may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Why nodes that were started do not answer.
+enum Unready {
+    /// One could not have its port; others may do.
+    PortTaken,
+    Failed(anyhow::Error),
+}
+
+impl Plan {
+    /// Starts the nodes and returns when every one of them answers. If that cannot be, none is left.
+    pub(crate) fn start(self) -> anyhow::Result<Playground> {
+        let server = find_server(self.server_binary.as_deref())?;
+        let locked = Locked::create(&self.dir)?;
+        refuse_if_running(&locked)?;
+        // From here on ctrl-C is an event like others, and nothing is left behind.
+        let mut interrupts =
+            Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]).context("cannot watch for signals")?;
+        for _ in 0..PORT_ATTEMPTS {
+            let (state, children) = self.spawn(&server, &locked)?;
+            let error = match self.wait_until_ready(&state, &mut interrupts, locked.dir()) {
+                Ok(()) => {
+                    let dir = locked.dir().to_owned();
+                    return Ok(Playground { dir, state, children, interrupts });
+                }
+                Err(Unready::PortTaken) => None,
+                Err(Unready::Failed(error)) => Some(error),
+            };
+            end(&state, children)?;
+            locked.clear()?;
+            if let Some(error) = error {
+                return Err(error);
+            }
+        }
+        bail!("somebody else took every port that was found free, {PORT_ATTEMPTS} times over")
+    }
+
+    /// Starts every node's process, and writes down which they are.
+    fn spawn(&self, server: &Path, locked: &Locked) -> anyhow::Result<(State, Vec<Child>)> {
+        let count = usize::from(self.nodes);
+        let addresses = free_addresses(2 * count).context("cannot find free ports")?;
+        let (data, http) = addresses.split_at(count);
+        let peers: Vec<_> =
+            data.iter().zip(1..).map(|(address, id): (_, u64)| format!("{id}={address}")).collect();
+        let peers = peers.join(",");
+        let mut state = State { nodes: Vec::new() };
+        let mut children = Vec::new();
+        for (id, (&address, &http)) in (1..).zip(data.iter().zip(http)) {
+            let arguments = node_arguments(id, address, http, &peers);
+            let log = locked.dir().join(log_name(id));
+            let spawned = self.spawn_node(server, &arguments, &log).and_then(|child| {
+                let process = Identity::of(child.id());
+                children.push(child);
+                Ok(process?)
+            });
+            match spawned {
+                Ok(process) => state.nodes.push(state::Node { id, address, http, process }),
+                Err(error) => {
+                    end(&state, children)?;
+                    return Err(error.context(format!("cannot start {}", server.display())));
+                }
+            }
+        }
+        if let Err(error) = locked.write(&state) {
+            end(&state, children)?;
+            return Err(error);
+        }
+        Ok((state, children))
+    }
+
+    fn spawn_node(&self, server: &Path, arguments: &[String], log: &Path) -> anyhow::Result<Child> {
+        let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("launch");
+        if self.attached {
+            command.arg("--attached");
+        }
+        command.arg(server).arg("--").args(arguments).args(&self.server_arguments);
+        // Whoever reads kv's output to its end must not have to wait for the nodes' end.
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        for variable in ["WEFT_CONFIG", "WEFT_OUTPUT", "WEFT_JSON", "WEFT_CLUSTER", "WEFT_TIMEOUT"]
+        {
+            command.env_remove(variable);
+        }
+        Ok(command.spawn()?)
+    }
+
+    fn wait_until_ready(
+        &self,
+        state: &State,
+        interrupts: &mut Signals,
+        dir: &Path,
+    ) -> Result<(), Unready> {
+        let clock = Clock::system();
+        let deadline = clock.now() + self.patience;
+        let mut client = None;
+        let mut waiting = state.nodes.iter().peekable();
+        while let Some(node) = waiting.peek() {
+            if answers(&mut client, state, node.id) {
+                waiting.next();
+                continue;
+            }
+            self.look_around(state, interrupts, dir)?;
+            if clock.now() > deadline {
+                return Err(Unready::Failed(anyhow!(
+                    "node {} does not answer at {} after {:?}; its log ends:\n{}",
+                    node.id,
+                    node.address,
+                    self.patience,
+                    log_end(dir, node.id)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a little, and fails if a node has ended or somebody wants to be rid of all this.
+    fn look_around(
+        &self,
+        state: &State,
+        interrupts: &mut Signals,
+        dir: &Path,
+    ) -> Result<(), Unready> {
+        let processes = processes(state).map_err(Unready::Failed)?;
+        let alive = processes.iter().flatten();
+        any_ends_within(alive, LOOK_EVERY).map_err(|error| Unready::Failed(error.into()))?;
+        if interrupts.pending().any(|signal| signal != SIGCHLD) {
+            return Err(Unready::Failed(anyhow!("interrupted while the nodes were starting")));
+        }
+        for (node, process) in state.nodes.iter().zip(&processes) {
+            let has_ended = match process {
+                Some(process) => process.ends_within(Duration::ZERO),
+                None => Ok(true),
+            };
+            if !has_ended.map_err(|error| Unready::Failed(error.into()))? {
+                continue;
+            }
+            let log = log_end(dir, node.id);
+            if log.contains("in use") {
+                return Err(Unready::PortTaken);
+            }
+            return Err(Unready::Failed(anyhow!(
+                "node {} ended before it answered; its log ends:\n{log}",
+                node.id
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Playground {
+    /// Stays with the nodes until somebody asks for an end, by signal or by `kv playground stop`,
+    /// and sees to it that none is left.
+    pub(crate) fn wait(mut self) -> anyhow::Result<Ended> {
+        let mut reported = vec![false; self.children.len()];
+        while !self.report_ended(&mut reported)? {
+            // Whatever has come before is still pending: no end of a child is missed.
+            let asked_to_end = self.interrupts.wait().any(|signal| signal != SIGCHLD);
+            if asked_to_end {
+                break;
+            }
+        }
+        let stopped = reported.iter().filter(|&&reported| !reported).count();
+        end(&self.state, self.children)?;
+        if let Some(locked) = Locked::open(&self.dir)? {
+            locked.clear()?;
+        }
+        Ok(Ended { stopped })
+    }
+
+    /// Says which nodes have ended since the last time, and returns whether all have.
+    fn report_ended(&mut self, reported: &mut [bool]) -> anyhow::Result<bool> {
+        let nodes = self.children.iter_mut().zip(&self.state.nodes);
+        for ((child, node), reported) in nodes.zip(reported.iter_mut()) {
+            if *reported {
+                continue;
+            }
+            if let Some(status) = child.try_wait()? {
+                *reported = true;
+                let log = self.dir.join(log_name(node.id));
+                note(&format!("node {} has ended ({status}); see {}", node.id, log.display()));
+            }
+        }
+        Ok(reported.iter().all(|&reported| reported))
+    }
+}
+
+/// Ends what was started, and reaps it.
+fn end(state: &State, children: Vec<Child>) -> anyhow::Result<()> {
+    end_all(&state.nodes, GRACE)?;
+    for mut child in children {
+        // One that has not been written down is ended by the hand that holds it.
+        if state.nodes.iter().all(|node| node.process.pid != child.id()) {
+            child.kill()?;
+        }
+        child.wait()?;
+    }
+    Ok(())
+}
+
+fn refuse_if_running(locked: &Locked) -> anyhow::Result<()> {
+    let Some(state) = locked.read()? else { return Ok(()) };
+    if processes(&state)?.iter().any(Option::is_some) {
+        let dir = locked.dir().display();
+        bail!(
+            "a playground runs in {dir} already: use it (export WEFT_CLUSTER={}), stop it \
+             (`kv playground stop --dir {dir}`), or start another one elsewhere by --dir",
+            state.cluster()
+        );
+    }
+    Ok(())
+}
+
+fn processes(state: &State) -> anyhow::Result<Vec<Option<Process>>> {
+    Ok(state.nodes.iter().map(|node| node.process.find()).collect::<Result<_, _>>()?)
+}
+
+/// Whether the node answers. The client is made with the first that does.
+fn answers(client: &mut Option<Client>, state: &State, id: u64) -> bool {
+    if client.is_none() {
+        let addresses = state.nodes.iter().map(|node| node.address.to_string());
+        let config = ClientConfig { timeout: LOOK_TIMEOUT, ..ClientConfig::new(addresses) };
+        *client = Client::connect_blocking(config).ok();
+    }
+    client.as_ref().is_some_and(|client| client.block_on(client.ping(NodeId(id))).is_ok())
+}
+
+fn node_arguments(id: u64, address: SocketAddr, http: SocketAddr, peers: &str) -> Vec<String> {
+    let flags = [
+        ("--node-id", id.to_string()),
+        ("--peers", peers.to_owned()),
+        ("--listen", address.to_string()),
+        ("--http", http.to_string()),
+    ];
+    flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+}
+
+fn log_name(id: u64) -> String {
+    format!("node-{id}.log")
+}
+
+/// The last lines of what a node has said.
+fn log_end(dir: &Path, id: u64) -> String {
+    const LINES: usize = 8;
+    let log = fs::read(dir.join(log_name(id))).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let lines: Vec<_> = log.lines().collect();
+    let end = &lines[lines.len().saturating_sub(LINES)..];
+    if end.is_empty() { "  (nothing)".to_owned() } else { format!("  {}", end.join("\n  ")) }
+}

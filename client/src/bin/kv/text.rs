@@ -1,0 +1,63 @@
+//! Keys and values between bytes, which they are, and text, which people type and read.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
+use serde_json::{Map, Value};
+
+/// A parser for an argument that is bytes, UTF-8 or not.
+pub(crate) fn bytes() -> ValueParser {
+    OsStringValueParser::new().map(OsString::into_vec).into()
+}
+
+/// For people: as it is if it is plain text, with escapes if it is not.
+pub(crate) fn readable(bytes: &[u8]) -> String {
+    let is_plain = |text: &&str| !text.contains(|c: char| c.is_control() && c != '\n' && c != '\t');
+    match std::str::from_utf8(bytes).ok().filter(is_plain) {
+        Some(text) => text.to_owned(),
+        None => bytes.escape_ascii().to_string(),
+    }
+}
+
+/// In one line of a table, and not too much of it.
+pub(crate) fn abridged(bytes: &[u8]) -> String {
+    const CHARS_MAX: usize = 60;
+    let text = readable(bytes).replace('\n', "\\n").replace('\t', "\\t");
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], bytes.len()),
+        None => text,
+    }
+}
+
+/// For programs: `name` with the text, or `name_base64` if the bytes are no text.
+pub(crate) fn insert(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.to_owned(), text.into()),
+        Err(_) => object.insert(format!("{name}_base64"), BASE64_STANDARD.encode(bytes).into()),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_no_control_characters() {
+        assert_eq!(readable("weft é\n".as_bytes()), "weft é\n");
+        assert_eq!(readable(b"\x1b[31m"), "\\x1b[31m");
+        assert_eq!(readable(&[0xff, b'a']), "\\xffa");
+        assert_eq!(abridged(b"a\nb"), "a\\nb");
+        assert_eq!(abridged(&[b'x'; 100]), format!("{}… (100 bytes)", "x".repeat(60)));
+    }
+
+    #[test]
+    fn programs_get_every_byte() {
+        let mut object = Map::new();
+        insert(&mut object, "key", b"warp");
+        insert(&mut object, "value", &[0xff, 0x00]);
+        assert_eq!(Value::from(object).to_string(), r#"{"key":"warp","value_base64":"/wA="}"#);
+    }
+}
