@@ -1,6 +1,32 @@
-//! Weft's storage node: partitions of objects in registered memory, served by the transport's
-//! threads.
+//! Weft's storage node.
+//!
+//! From the outside in:
+//!
+//! - [`config`]: what it is told; [`node`]: the process's parts put together; [`http`]: what it
+//!   tells operators.
+//! - [`handler`]: the node without sockets and threads, which the simulator runs too. A batch of
+//!   requests goes through `work` (decode, prefetch, execute) and `dispatch` (the one match) to the
+//!   `operation` that does it.
+//! - [`store`]: the partitions' objects, index and log.
 
 #![deny(unsafe_code)]
 
+pub mod config;
+pub mod counters;
+pub mod handler;
+pub mod http;
+pub mod limits;
+pub mod memory;
+pub mod monitor;
+pub mod node;
+pub mod process;
+pub mod report;
 pub mod store;
+
+mod dispatch;
+mod lookahead;
+mod operation;
+mod partitions;
+mod pins;
+mod sending;
+mod work;

@@ -1,0 +1,128 @@
+//! The settings as they are written down: flags, variables and keys of the file, by the same names.
+
+use std::fmt;
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::BoolishValueParser;
+use serde::{Deserialize, Deserializer};
+use weft_transport::PollPolicy;
+
+use super::{HostPort, HttpAddress, LogFilter, LogFormat, MemorySize, Peers};
+
+/// Weft's storage node: keeps objects in registered memory and serves them.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "weft-server", version, about, max_term_width = 100)]
+pub struct Args {
+    /// TOML file with settings under [server]; flags and variables go before it
+    #[arg(long, env = "WEFT_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What can also be set in the file.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// Every setting, as far as one source has it.
+#[derive(Debug, Clone, Default, clap::Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Settings {
+    /// Which of --peers this node is [default: 1 without --peers]
+    #[arg(long, env = "WEFT_NODE_ID", value_name = "N")]
+    pub node_id: Option<u64>,
+
+    /// Every node of the cluster, this one included; the same on every node [default: this node
+    /// alone]
+    #[arg(long, env = "WEFT_PEERS", value_name = "ID=HOST:PORT,…")]
+    #[serde(deserialize_with = "from_text")]
+    pub peers: Option<Peers>,
+
+    /// Address for data connections [default: own entry of --peers, or 127.0.0.1:7400]
+    #[arg(long, env = "WEFT_LISTEN", value_name = "HOST:PORT")]
+    #[serde(deserialize_with = "from_text")]
+    pub listen: Option<HostPort>,
+
+    /// Address of /health, /ready and /metrics, or `off` [default: 127.0.0.1:7402]
+    #[arg(long, env = "WEFT_HTTP", value_name = "HOST:PORT|off")]
+    #[serde(deserialize_with = "from_text")]
+    pub http: Option<HttpAddress>,
+
+    /// Hard limit on all that is stored and buffered, such as 1GiB [default: half of the memory of
+    /// host or cgroup]
+    #[arg(long, env = "WEFT_MEMORY", value_name = "SIZE")]
+    #[serde(deserialize_with = "from_text")]
+    pub memory: Option<MemorySize>,
+
+    /// Partitions of the whole cluster; the same on every node [default: 64]
+    #[arg(long, env = "WEFT_PARTITIONS", value_name = "N")]
+    pub partitions: Option<NonZeroU16>,
+
+    /// Threads that serve [default: the cores this process may use]
+    #[arg(long, env = "WEFT_REACTORS", value_name = "N")]
+    pub reactors: Option<NonZeroUsize>,
+
+    /// How an idle thread waits: `busy` spins, `park` sleeps, `adaptive` spins for a while first
+    /// [default: adaptive]
+    #[arg(long, env = "WEFT_POLL", value_name = "busy|adaptive|park")]
+    #[serde(deserialize_with = "from_text")]
+    pub poll: Option<PollPolicy>,
+
+    /// Format of the logs on stderr [default: text]
+    #[arg(long, env = "WEFT_LOG_FORMAT", value_name = "text|json")]
+    #[serde(deserialize_with = "from_text")]
+    pub log_format: Option<LogFormat>,
+
+    /// What is logged: a level, or target=level,… [default: info]
+    #[arg(long, env = "WEFT_LOG", value_name = "FILTER")]
+    #[serde(deserialize_with = "from_text")]
+    pub log: Option<LogFilter>,
+
+    /// Listen on other than loopback addresses, though nothing is encrypted and nobody is asked who
+    /// they are
+    #[arg(long, env = "WEFT_INSECURE", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub insecure: Option<bool>,
+}
+
+impl Settings {
+    /// These settings, and those of `fallback` where these have none.
+    #[must_use]
+    pub fn or(self, fallback: Settings) -> Settings {
+        Settings {
+            node_id: self.node_id.or(fallback.node_id),
+            peers: self.peers.or(fallback.peers),
+            listen: self.listen.or(fallback.listen),
+            http: self.http.or(fallback.http),
+            memory: self.memory.or(fallback.memory),
+            partitions: self.partitions.or(fallback.partitions),
+            reactors: self.reactors.or(fallback.reactors),
+            poll: self.poll.or(fallback.poll),
+            log_format: self.log_format.or(fallback.log_format),
+            log: self.log.or(fallback.log),
+            insecure: self.insecure.or(fallback.insecure),
+        }
+    }
+}
+
+/// The file, of which this program reads one table. Other programs have theirs beside it.
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    server: Settings,
+}
+
+pub(super) fn parse_file(text: &str) -> Result<Settings, toml::de::Error> {
+    Ok(toml::from_str::<File>(text)?.server)
+}
+
+/// The file says the same as the command line, so the same parsers read it.
+fn from_text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr,
+    T::Err: fmt::Display,
+{
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}

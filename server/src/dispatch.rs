@@ -1,0 +1,57 @@
+//! The one match: which operation does the work of a request.
+
+use weft_protocol::{DecodeError, ErrorReply, Request, Slot};
+use weft_transport::{CallId, IncomingKind};
+
+use crate::counters::Event;
+use crate::operation::{delete, exists, get, map, multi_delete, multi_get, multi_put, put, stats};
+use crate::work::Work;
+
+/// Something that arrived, read.
+#[derive(Debug)]
+pub(crate) struct Arrived<'f> {
+    pub(crate) kind: IncomingKind,
+    pub(crate) request: Result<Request<'f>, DecodeError>,
+    /// The slot of the request's key. Without meaning where the request has none or several.
+    pub(crate) slot: Slot,
+}
+
+/// Does what was asked and replies, whatever it was: every call gets its answer here.
+pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &Arrived<'_>) {
+    let IncomingKind::Call(call) = arrived.kind else {
+        // A storage node is sent no messages, and a message has nobody who waits for an answer.
+        return work.tally.event(Event::Malformed);
+    };
+    let done = match &arrived.request {
+        Ok(request) => execute(work, call, request, arrived.slot),
+        Err(error) => {
+            work.tally.event(Event::Malformed);
+            Err(ErrorReply::from(*error))
+        }
+    };
+    if let Err(error) = done {
+        work.refuse(call, &error);
+    }
+}
+
+/// # Errors
+/// Why nothing of it was done, nor replied.
+fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    request: &Request<'_>,
+    slot: Slot,
+) -> Result<(), ErrorReply<'static>> {
+    work.tally.request(request.operation());
+    match request {
+        Request::Get(get) => get::execute(work, call, slot, get),
+        Request::Put(put) => put::execute(work, call, slot, put),
+        Request::Delete(delete) => delete::execute(work, call, slot, delete),
+        Request::Exists(exists) => exists::execute(work, call, slot, exists),
+        Request::MultiGet(multi_get) => multi_get::execute(work, call, multi_get),
+        Request::MultiPut(multi_put) => multi_put::execute(work, call, multi_put),
+        Request::MultiDelete(multi_delete) => multi_delete::execute(work, call, multi_delete),
+        Request::Stats(_) => stats::execute(work, call),
+        Request::Map(map) => map::execute(work, call, *map),
+    }
+}

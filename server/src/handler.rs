@@ -1,0 +1,156 @@
+//! A storage node without sockets and threads: what it does with the requests that arrive.
+//!
+//! The transport calls it, with a batch at a time, on the thread that received the batch, and in
+//! the simulator it is called the same way. It does no I/O and asks only the clock that it was
+//! given.
+//!
+//! A batch runs to completion: its requests are decoded where they were received, the memory they
+//! will read is prefetched, and each is worked off by its operation through the one match in
+//! [`dispatch`](crate::dispatch). A partition's lock is kept from one request to the next while
+//! they are for the same partition.
+
+use std::fmt;
+
+use parking_lot::RwLock;
+use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, MapError, StatsReply};
+use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, Time};
+
+use crate::counters::Counters;
+use crate::memory::NodeMemory;
+use crate::partitions::Partitions;
+use crate::pins::Pins;
+use crate::report::{self, Surroundings};
+use crate::store::StoreError;
+use crate::work::Work;
+
+/// What a node starts from.
+#[derive(Debug)]
+pub struct NodeOptions {
+    /// Who it is.
+    pub node: NodeId,
+    /// Which life of it this is.
+    pub incarnation: Incarnation,
+    /// Who owns what; the node owns what the map gives to it.
+    pub map: ClusterMap,
+    /// Where everything is kept.
+    pub memory: NodeMemory,
+    /// What it asks for the time.
+    pub clock: Clock,
+    /// What keys are hashed with: random, and secret, so that nobody can choose keys that collide.
+    pub seed: u64,
+}
+
+/// A storage node without sockets and threads.
+pub struct NodeHandler {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) memory: NodeMemory,
+    pub(crate) partitions: Partitions,
+    pub(crate) pins: Pins,
+    pub(crate) counters: Counters,
+    pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
+    map: RwLock<ClusterMap>,
+    clock: Clock,
+    started_at: Time,
+}
+
+impl NodeHandler {
+    /// A node with nothing in it.
+    ///
+    /// # Errors
+    /// [`StoreError::EpochsExhausted`] if the map's epoch is beyond what versions have room for.
+    pub fn new(options: NodeOptions) -> Result<NodeHandler, StoreError> {
+        let NodeOptions { node, incarnation, map, memory, clock, seed } = options;
+        Ok(NodeHandler {
+            node,
+            incarnation,
+            partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
+            pins: Pins::new(memory.store.clone()),
+            memory,
+            counters: Counters::new(),
+            surroundings: RwLock::new(None),
+            map: RwLock::new(map),
+            started_at: clock.now(),
+            clock,
+        })
+    }
+
+    /// Changes the address that the map gives for this node, once it is known on which port it
+    /// listens.
+    ///
+    /// # Errors
+    /// [`MapError::AddressLength`].
+    pub fn announce(&self, address: &str) -> Result<(), MapError> {
+        let mut map = self.map.write();
+        let mut nodes = map.nodes().to_vec();
+        for entry in nodes.iter_mut().filter(|entry| entry.id == self.node) {
+            entry.address = address.to_owned();
+        }
+        *map = ClusterMap::new(map.epoch(), nodes, map.partitions().to_vec())?;
+        Ok(())
+    }
+
+    /// Says whom to ask for what only a shell knows. Without that, it is missing from the stats.
+    pub fn observe(&self, surroundings: impl Fn() -> Surroundings + Send + Sync + 'static) {
+        *self.surroundings.write() = Some(Box::new(surroundings));
+    }
+
+    /// Asks nobody any more.
+    pub fn forget_surroundings(&self) {
+        *self.surroundings.write() = None;
+    }
+
+    /// How the node is: what it holds, what it has done, what that costs.
+    pub fn stats(&self) -> StatsReply<'static> {
+        report::stats(self)
+    }
+
+    /// Who owns what, as this node knows it.
+    pub fn map(&self) -> ClusterMap {
+        self.map.read().clone()
+    }
+
+    /// How long it has been up, in milliseconds.
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        let uptime = self.clock.now().since(self.started_at);
+        u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What a client is told of a write that the store refused. Without a detail, so that the
+    /// errors of all items of a multi-operation fit one part.
+    #[cold]
+    pub(crate) fn refusal(&self, error: &StoreError) -> ErrorReply<'static> {
+        match error {
+            StoreError::MemoryLimit(_) => ErrorReply::memory_limit(self.memory.limit_bytes()),
+            StoreError::KeyTooLong { .. } => ErrorReply::new(ErrorCode::KeyTooLong),
+            StoreError::ValueTooLarge { .. } => ErrorReply::new(ErrorCode::ValueTooLarge),
+            StoreError::VersionsExhausted { .. }
+            | StoreError::EpochsExhausted { .. }
+            | StoreError::SegmentsExhausted { .. } => {
+                tracing::error!(%error, "a partition can take no more writes");
+                ErrorReply::new(ErrorCode::Internal)
+            }
+        }
+    }
+}
+
+impl Handler for NodeHandler {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        let mut work = Work::new(self, batch, self.clock.unix_millis());
+        work.work_off();
+        let Work { tally, held, .. } = work;
+        drop(held);
+        self.counters.add(&tally);
+        self.pins.survey_if_due(&self.partitions);
+    }
+}
+
+impl fmt::Debug for NodeHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeHandler")
+            .field("node", &self.node)
+            .field("incarnation", &self.incarnation)
+            .field("partitions", &self.partitions.len())
+            .finish_non_exhaustive()
+    }
+}

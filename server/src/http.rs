@@ -1,0 +1,103 @@
+//! The HTTP port: what operators and their tools ask a node. Never on the way of data.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/health` | 200 as long as the process runs |
+//! | `/ready` | 200 while the node takes data connections, 503 before and after |
+//! | `/metrics` | every counter of the node in the Prometheus text format |
+//!
+//! One thread of its own, so that a slow scraper costs the reactors nothing.
+
+mod listener;
+mod metrics;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use self::listener::Bounded;
+use crate::limits::HTTP_CONNECTIONS_MAX;
+use crate::monitor::Monitor;
+
+/// The HTTP port of a node. It closes when this is dropped.
+#[derive(Debug)]
+pub struct HttpServer {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpServer {
+    /// Listens on `address` and answers there from now on.
+    ///
+    /// # Errors
+    /// What the system said when it refused the address or a thread.
+    pub fn start(address: SocketAddr, monitor: Monitor) -> io::Result<HttpServer> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(address))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = axum::serve(Bounded::new(listener, HTTP_CONNECTIONS_MAX), routes(monitor));
+        let work = async move {
+            // Idle keep-alive connections would hold up a graceful end; nothing here is worth
+            // waiting for, so the runtime is dropped with whatever is open.
+            tokio::select! {
+                result = serve.into_future() => if let Err(error) = result {
+                    tracing::warn!(%error, "the HTTP port failed");
+                },
+                _ = stopped => {}
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("http".to_owned())
+            .spawn(move || runtime.block_on(work))?;
+        Ok(HttpServer { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens, with the real port if it was told 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the HTTP thread panicked");
+        }
+    }
+}
+
+fn routes(monitor: Monitor) -> Router {
+    Router::new()
+        .route("/health", get(|| async { "ok\n" }))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::new(monitor))
+}
+
+async fn ready(State(monitor): State<Arc<Monitor>>) -> impl IntoResponse {
+    if monitor.is_serving() {
+        (StatusCode::OK, "ready\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not serving\n")
+    }
+}
+
+async fn metrics(State(monitor): State<Arc<Monitor>>) -> impl IntoResponse {
+    let content_type = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
+    ([content_type], metrics::render(&monitor.figures()))
+}

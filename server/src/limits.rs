@@ -1,0 +1,34 @@
+//! The bounds on what a peer or an operator can make a node hold, and how they hang together.
+
+use weft_protocol::limits::{MULTI_KEYS_MAX, VALUE_MAX};
+use weft_transport::limits::MESSAGE_MAX;
+
+/// The least memory a node can be given, in bytes: receive buffers, a segment for each of the
+/// default number of partitions, and room to store something.
+pub const MEMORY_MIN: u64 = 64 << 20;
+
+/// Values up to this length are copied into the reply; longer ones are gathered from the segment
+/// that they lie in. Copying a kilobyte is cheaper than counting a pin up and down and giving the
+/// kernel one more piece to gather.
+pub const COPY_MAX: usize = 1 << 10;
+
+/// Requests that are decoded, prefetched and executed together. Enough misses in flight to hide
+/// the latency of memory (64 independent reads run 1.7 times as fast as 16 in the baselines), few
+/// enough that nobody waits for long behind them.
+pub const BATCH_MAX: usize = 64;
+
+/// Bytes of values that one multi-get is answered with; the keys past it come back unprocessed and
+/// the client asks again. Bounds how long one request keeps a reactor, and what it pins.
+pub const MULTI_REPLY_MAX: usize = 8 << 20;
+
+/// A part of a multi-get's reply is sent when it has this length: what the transport hands to the
+/// system in one write.
+pub const PART_BYTES: usize = 64 << 10;
+
+/// Connections that the HTTP port serves at once; more wait to be accepted.
+pub const HTTP_CONNECTIONS_MAX: usize = 64;
+
+const _: () = assert!(COPY_MAX < VALUE_MAX);
+const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);
+const _: () = assert!(BATCH_MAX <= MULTI_KEYS_MAX);
+const _: () = assert!(PART_BYTES + 1024 <= MESSAGE_MAX);

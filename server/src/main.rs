@@ -1,0 +1,96 @@
+//! `weft-server`: a storage node as a process.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use weft_server::config::{Args, Config, LogFormat};
+use weft_server::node::Node;
+
+/// The configuration cannot be used.
+const EXIT_USAGE: u8 = 2;
+/// The configuration is good, and the node failed.
+const EXIT_FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let config = match Config::load(Args::parse()) {
+        Ok(config) => config,
+        Err(error) => return fail(EXIT_USAGE, &error),
+    };
+    start_logs(&config);
+    match run(&config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(EXIT_FAILED, error.as_ref()),
+    }
+}
+
+/// Serves until the process is told to end. The signals are caught before anything starts, so that
+/// one that comes early ends the node as gracefully as one that comes late.
+fn run(config: &Config) -> anyhow::Result<()> {
+    let runtime =
+        runtime::Builder::new_current_thread().enable_io().build().context("cannot wait")?;
+    let signals = {
+        let _guard = runtime.enter();
+        Signals::catch().context("cannot catch signals")?
+    };
+    let node = Node::start(config)?;
+    let name = runtime.block_on(signals.first());
+    tracing::info!(signal = name, "stopping");
+    node.stop();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The signals that end a node.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for either, and says which it was.
+    async fn first(mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+fn start_logs(config: &Config) {
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = match config.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    tracing_subscriber::registry().with(lines.with_filter(config.log.targets().clone())).init();
+}
+
+/// Says what is wrong, with every cause, where people and scripts look for it.
+fn fail(exit_code: u8, error: &(dyn Error + 'static)) -> ExitCode {
+    let mut message = format!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        message.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    // With nobody to tell, the exit code has to do.
+    let _ = writeln!(io::stderr(), "{}", message.trim_end());
+    ExitCode::from(exit_code)
+}

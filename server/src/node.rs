@@ -1,0 +1,139 @@
+//! A storage node as a part of a process: memory, handler, endpoint and HTTP port put together.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weft_transport::{Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError};
+
+use crate::config::Config;
+use crate::handler::{NodeHandler, NodeOptions};
+use crate::http::HttpServer;
+use crate::memory::NodeMemory;
+use crate::monitor::Monitor;
+use crate::process::CpuTime;
+use crate::report::Surroundings;
+
+/// A node that serves, until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Node {
+    endpoint: Endpoint,
+    handler: Arc<NodeHandler>,
+    monitor: Monitor,
+    http: Option<HttpServer>,
+    address: SocketAddr,
+}
+
+impl Node {
+    /// Starts a node, which serves when this returns.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn start(config: &Config) -> Result<Node, StartError> {
+        let clock = Clock::system();
+        let memory = NodeMemory::divide(config.memory.bytes()).map_err(StartError::Memory)?;
+        // Higher than in any earlier life of the node, unless the system's clock was set back.
+        let incarnation = Incarnation(clock.unix_millis());
+        let handler = NodeHandler::new(NodeOptions {
+            node: config.node,
+            incarnation,
+            map: config.map(),
+            memory: memory.clone(),
+            clock: clock.clone(),
+            seed: random_seed(),
+        });
+        let handler = Arc::new(handler.expect("the static map's epoch is small"));
+        let monitor = Monitor::new(Arc::clone(&handler));
+        let http = match config.http {
+            Some(address) => Some(
+                HttpServer::start(address, monitor.clone())
+                    .map_err(|source| StartError::Http { address, source })?,
+            ),
+            None => None,
+        };
+
+        let mut settings = EndpointConfig::new(config.node, incarnation, memory.network);
+        settings.poll = config.poll;
+        settings.reactors = config.reactors.get();
+        settings.clock = clock;
+        let endpoint = Endpoint::start(settings, Arc::clone(&handler) as _)?;
+        let address = endpoint.listen(config.listen)?;
+        if config.peers.len() == 1 && config.listen.port() == 0 {
+            handler.announce(&address.to_string()).expect("socket addresses are short");
+        }
+        handler.observe({
+            let endpoint = endpoint.clone();
+            move || Surroundings {
+                connections: endpoint.stats().connections,
+                cpu: CpuTime::of_this_process(),
+            }
+        });
+        monitor.set_serving(true);
+        tracing::info!(
+            node = config.node.0,
+            incarnation = incarnation.0,
+            %address,
+            http = http.as_ref().map(|http| tracing::field::display(http.address())),
+            memory = %config.memory,
+            reactors = config.reactors,
+            poll = %config.poll,
+            "serving"
+        );
+        Ok(Node { endpoint, handler, monitor, http, address })
+    }
+
+    /// Where it takes data connections, with the real port if it was told 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it serves health and metrics, if it does.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpServer::address)
+    }
+
+    /// What it does with requests.
+    pub fn handler(&self) -> &Arc<NodeHandler> {
+        &self.handler
+    }
+
+    /// Stops taking connections, answers what has arrived, sends what is to be sent, and ends.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.monitor.set_serving(false);
+        self.endpoint.shutdown();
+        // The handler would keep the endpoint, which keeps the handler.
+        self.handler.forget_surroundings();
+    }
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system refuses the address space that the memory limit asks for.
+    #[error("cannot have the memory; give less with --memory, or raise ulimit -v")]
+    Memory(#[source] MemoryError),
+    /// The HTTP port cannot be had.
+    #[error("cannot serve HTTP on {address}; choose another with --http, or --http off")]
+    Http {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The endpoint cannot start or listen.
+    #[error("cannot take data connections; check --listen, and that no other node runs there")]
+    Endpoint(#[from] EndpointError),
+}
+
+/// From the system's source of randomness, which the standard library seeds its own maps from.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

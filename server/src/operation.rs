@@ -1,0 +1,11 @@
+//! The node's work for each operation: a file each, named as in `weft_protocol::operation`.
+
+pub(crate) mod delete;
+pub(crate) mod exists;
+pub(crate) mod get;
+pub(crate) mod map;
+pub(crate) mod multi_delete;
+pub(crate) mod multi_get;
+pub(crate) mod multi_put;
+pub(crate) mod put;
+pub(crate) mod stats;

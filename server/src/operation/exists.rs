@@ -1,0 +1,23 @@
+//! Exists: look a key up without reading its value.
+
+use weft_protocol::{ErrorReply, Exists, ExistsReply, Slot};
+use weft_transport::CallId;
+
+use crate::counters::Event;
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    slot: Slot,
+    exists: &Exists<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let partition = work.held.enter(exists.table, slot)?;
+    let reply = match partition.get(exists.table, &exists.key, work.now_ms) {
+        Some(object) => ExistsReply { version: object.version, exists: true },
+        None => ExistsReply { version: partition.version(), exists: false },
+    };
+    work.tally.event(if reply.exists { Event::Hit } else { Event::Miss });
+    work.batch.reply(call, reply);
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Get: look an object up, and send its value from where it lies if it is not small.
+
+use weft_protocol::{ErrorReply, Get, GetFoundHead, GetReply, Slot};
+use weft_transport::CallId;
+
+use crate::counters::Event;
+use crate::sending::{Sending, sending};
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    slot: Slot,
+    get: &Get<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let partition = work.held.enter(get.table, slot)?;
+    let Some(object) = partition.get(get.table, &get.key, work.now_ms) else {
+        work.tally.event(Event::Miss);
+        work.batch.reply(call, GetReply::Absent { version: partition.version() });
+        return Ok(());
+    };
+    match sending(&object, &work.node.pins, &mut work.tally) {
+        Sending::Copy => {
+            let reply = GetReply::Found { version: object.version, value: object.value };
+            work.batch.reply(call, reply);
+        }
+        Sending::Gather(value) => {
+            let head = GetFoundHead::new(object.version, value.len());
+            work.batch.reply_shared(call, head, value);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! Multi-delete: delete after delete, in the order of the request; one that fails does not stop the
+//! others.
+
+use weft_protocol::{DeleteReply, ErrorReply, MultiDelete};
+use weft_transport::CallId;
+
+use crate::counters::Event;
+use crate::lookahead::Lookahead;
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    multi_delete: &MultiDelete<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let &MultiDelete { table, keys, .. } = multi_delete;
+    let node = work.node;
+    let mut part = work.take_part();
+    let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
+    while let Some((index, key, slot)) = keys.next(&mut work.held) {
+        work.tally.event(Event::Item);
+        let done = work.held.enter(table, slot).and_then(|partition| {
+            partition.delete(table, &key, work.now_ms).map_err(|error| node.refusal(&error))
+        });
+        let pushed = match done {
+            Ok(deleted) => part
+                .push(index, &DeleteReply { version: deleted.version, existed: deleted.existed }),
+            Err(error) => {
+                work.tally.event(Event::Refused);
+                part.push_error(index, &error)
+            }
+        };
+        pushed.expect("items without a value or a detail always fit one part");
+    }
+    work.finish_part(call, part);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Multi-put: put after put, in the order of the request; one that fails does not stop the others.
+
+use weft_protocol::{ErrorReply, MultiPut, PutReply};
+use weft_transport::CallId;
+
+use crate::counters::Event;
+use crate::lookahead::Lookahead;
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    multi_put: &MultiPut<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let &MultiPut { table, pairs, .. } = multi_put;
+    let node = work.node;
+    let mut part = work.take_part();
+    let mut pairs = Lookahead::new(table, pairs.iter(), |pair| pair.key);
+    while let Some((index, pair, slot)) = pairs.next(&mut work.held) {
+        work.tally.event(Event::Item);
+        let done = work.held.enter(table, slot).and_then(|partition| {
+            partition
+                .put(table, &pair.key, &pair.value, pair.expires_at_ms, work.now_ms)
+                .map_err(|error| node.refusal(&error))
+        });
+        let pushed = match done {
+            Ok(version) => {
+                work.tally.add(Event::BytesWritten, pair.value.len() as u64);
+                part.push(index, &PutReply { version })
+            }
+            Err(error) => {
+                work.tally.event(Event::Refused);
+                part.push_error(index, &error)
+            }
+        };
+        pushed.expect("items without a value or a detail always fit one part");
+    }
+    work.finish_part(call, part);
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The partitions that a node owns, each behind its lock, found by slot.
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
+use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId};
+use weft_transport::{Memory, NodeId};
+
+use crate::store::{Partition, PartitionConfig, PartitionStats, StoreError};
+
+/// In the table of slots: another node owns it.
+const ELSEWHERE: u16 = u16::MAX;
+
+const _: () = assert!(Slot::COUNT < ELSEWHERE, "every partition has a number of its own");
+
+/// The partitions of one node.
+#[derive(Debug)]
+pub(crate) struct Partitions {
+    map_epoch: u64,
+    owned: Box<[CachePadded<Mutex<Partition>>]>,
+    /// For each slot, where in `owned` its partition is, or [`ELSEWHERE`]: 32 KiB that stay in the
+    /// cache, instead of a search a key.
+    by_slot: Box<[u16]>,
+}
+
+impl Partitions {
+    /// Empty partitions, as many as `map` gives to `node`.
+    pub(crate) fn owned_by(
+        node: NodeId,
+        map: &ClusterMap,
+        memory: &Memory,
+        seed: u64,
+    ) -> Result<Partitions, StoreError> {
+        let mut owned = Vec::new();
+        let mut by_slot = vec![ELSEWHERE; usize::from(Slot::COUNT)].into_boxed_slice();
+        for (id, entry) in map.partitions().iter().enumerate() {
+            if entry.owner != node {
+                continue;
+            }
+            let slots =
+                usize::from(entry.first_slot.number())..=usize::from(entry.last_slot.number());
+            by_slot[slots].fill(owned.len() as u16);
+            owned.push(CachePadded::new(Mutex::new(Partition::new(PartitionConfig {
+                id: id as u16,
+                epoch: map.epoch_low(),
+                seed,
+                memory: memory.clone(),
+            })?)));
+        }
+        Ok(Partitions { map_epoch: map.epoch(), owned: owned.into(), by_slot })
+    }
+
+    /// Where among the partitions the one of `slot` is, if this node owns it.
+    #[inline]
+    pub(crate) fn position_of(&self, slot: Slot) -> Option<u16> {
+        let position = self.by_slot[usize::from(slot.number())];
+        (position != ELSEWHERE).then_some(position)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.owned.len()
+    }
+
+    /// The sum over all partitions. Takes one lock after the other, so the caller may hold none.
+    pub(crate) fn stats(&self) -> PartitionStats {
+        let mut sum = PartitionStats::default();
+        for partition in &self.owned {
+            let stats = partition.lock().stats();
+            sum.objects += stats.objects;
+            sum.live_bytes += stats.live_bytes;
+            sum.log_bytes += stats.log_bytes;
+            sum.segments += stats.segments;
+            sum.pinned_bytes += stats.pinned_bytes;
+            sum.index_bytes += stats.index_bytes;
+            sum.expired_removed += stats.expired_removed;
+        }
+        sum
+    }
+}
+
+/// At most one partition's lock, kept from one request to the next as long as they are for the same
+/// partition. Only one is ever held, so threads that hold them cannot wait for one another in a
+/// circle.
+#[derive(Debug)]
+pub(crate) struct Held<'n> {
+    partitions: &'n Partitions,
+    current: Option<(u16, MutexGuard<'n, Partition>)>,
+}
+
+impl<'n> Held<'n> {
+    pub(crate) fn new(partitions: &'n Partitions) -> Held<'n> {
+        Held { partitions, current: None }
+    }
+
+    /// The partition of `slot`, for a key of `table`.
+    ///
+    /// # Errors
+    /// What to answer if this node has no such table or partition.
+    #[inline]
+    pub(crate) fn enter(
+        &mut self,
+        table: TableId,
+        slot: Slot,
+    ) -> Result<&mut Partition, ErrorReply<'static>> {
+        if table != TableId::DEFAULT {
+            return Err(ErrorReply::new(ErrorCode::TableUnknown));
+        }
+        let Some(position) = self.partitions.position_of(slot) else {
+            return Err(ErrorReply::wrong_owner(self.partitions.map_epoch));
+        };
+        Ok(self.lock(position))
+    }
+
+    /// Has what lookups of `keys` will read brought into the cache. First all buckets, then all
+    /// records, so that there are two waits for memory, whatever the number of keys.
+    pub(crate) fn prefetch<'k>(
+        &mut self,
+        keys: impl Iterator<Item = (TableId, Key<'k>, Slot)> + Clone,
+    ) {
+        for (table, key, slot) in keys.clone() {
+            if let Some(partition) = self.peek(slot) {
+                partition.prefetch(table, &key);
+            }
+        }
+        for (table, key, slot) in keys {
+            if let Some(partition) = self.peek(slot) {
+                partition.prefetch_record(table, &key);
+            }
+        }
+    }
+
+    /// The partition of `slot`, if this node owns it.
+    #[inline]
+    fn peek(&mut self, slot: Slot) -> Option<&Partition> {
+        let position = self.partitions.position_of(slot)?;
+        Some(self.lock(position))
+    }
+
+    /// Lets go of the lock, if one is held.
+    pub(crate) fn release(&mut self) {
+        self.current = None;
+    }
+
+    #[inline]
+    fn lock(&mut self, position: u16) -> &mut Partition {
+        if self.current.as_ref().is_none_or(|(held, _)| *held != position) {
+            // The old one first: two are never held.
+            self.current = None;
+            self.current = Some((position, self.partitions.owned[usize::from(position)].lock()));
+        }
+        &mut self.current.as_mut().expect("it was locked just now").1
+    }
+}

@@ -1,0 +1,82 @@
+//! How much of the log replies may keep from being reused.
+//!
+//! A value that is sent from where it lies pins its whole segment until the peer has taken it, and
+//! a peer may take nothing. So pins are charged by whole segment, live or not, and past a quarter
+//! of the store's memory values are copied instead.
+//!
+//! Nobody tells when a pin is dropped, and nobody walks a list of pins: the segments are counted by
+//! a survey, and as many values as fit the rest of the allowance, with a segment each, are sent
+//! from the log before the next one. So a survey costs each of them some tens of nanoseconds,
+//! however large the store is, and the allowance is never overdrawn by more than [`SLACK`] segments
+//! a thread.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use weft_transport::limits::MESSAGE_MAX;
+use weft_transport::{Memory, Purpose};
+
+use crate::partitions::Partitions;
+
+/// The part of the store's memory that may be pinned.
+const PINNED_SHARE: u64 = 4;
+/// Values that are looked at between two surveys at least.
+const SLACK: u64 = 8;
+/// The largest segment that one value can pin: what holds a message, or what segments grow to.
+const SEGMENT_BYTES: u64 = MESSAGE_MAX as u64;
+
+/// The account of pinned segments.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    memory: Memory,
+    limit_bytes: u64,
+    /// How many large values may be looked at before the next survey.
+    allowance: AtomicI64,
+    /// Bytes of pinned segments at the last survey.
+    pinned_bytes: AtomicU64,
+}
+
+impl Pins {
+    /// Nothing is pinned of `memory`, which holds the log.
+    pub(crate) fn new(memory: Memory) -> Pins {
+        let limit_bytes = memory.account().limit_bytes / PINNED_SHARE;
+        Pins {
+            memory,
+            limit_bytes,
+            allowance: AtomicI64::new(allowance(limit_bytes)),
+            pinned_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether one more value may be sent from the log.
+    pub(crate) fn admit(&self) -> bool {
+        self.allowance.fetch_sub(1, Ordering::Relaxed);
+        self.pinned_bytes.load(Ordering::Relaxed) <= self.limit_bytes
+    }
+
+    /// Looks how much is pinned, if it is time to. The caller may hold no partition's lock.
+    #[inline]
+    pub(crate) fn survey_if_due(&self, partitions: &Partitions) {
+        if self.allowance.load(Ordering::Relaxed) <= 0 {
+            self.survey(partitions);
+        }
+    }
+
+    /// Bytes of segments that replies keep: those that hold objects, and those that hold none any
+    /// more and would be free otherwise.
+    #[cold]
+    pub(crate) fn survey(&self, partitions: &Partitions) -> u64 {
+        let stats = partitions.stats();
+        // The log's memory beyond the partitions' own segments is what only pins keep. Segments
+        // that come and go meanwhile make it wrong by as much as they hold.
+        let log_bytes = self.memory.account().allocated_for(Purpose::Log);
+        let pinned_bytes = stats.pinned_bytes + log_bytes.saturating_sub(stats.log_bytes);
+        self.pinned_bytes.store(pinned_bytes, Ordering::Relaxed);
+        self.allowance
+            .store(allowance(self.limit_bytes.saturating_sub(pinned_bytes)), Ordering::Relaxed);
+        pinned_bytes
+    }
+}
+
+fn allowance(bytes: u64) -> i64 {
+    (bytes / SEGMENT_BYTES + SLACK).cast_signed()
+}
