@@ -398,15 +398,14 @@ impl Core {
             return;
         }
         let reason = self.closed.get().expect("it was set above");
-        if let Some(outbound) = self.sender.try_lock() {
-            let tell = !matches!(
-                reason,
-                CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
-            );
-            if tell && !outbound.is_blocked() {
-                // A courtesy: if the link does not take it, the peer finds out by itself.
-                let _ = self.link.send(&[std::io::IoSlice::new(&encode_goodbye(reason))]);
-            }
+        let tell = !matches!(
+            reason,
+            CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
+        );
+        if let (true, Some(mut outbound)) = (tell, self.sender.try_lock()) {
+            // A courtesy: if the link does not take it, the peer finds out by itself.
+            self.lanes.greet(encode_goodbye(reason));
+            let _ = outbound.transmit(&self.lanes, &self.receive_credit, &self.link);
         }
         self.link.finish();
         let mut wakers = Vec::new();

@@ -154,11 +154,6 @@ impl Outbound {
         }
     }
 
-    /// Whether a part of a batch waits for the link.
-    pub(crate) fn is_blocked(&self) -> bool {
-        !self.batch.is_empty()
-    }
-
     /// Makes the next batch of what has been committed by now.
     fn gather(&mut self, lanes: &Lanes, credit: &ReceiveCredit) {
         let greetings = std::mem::take(&mut *lanes.greetings.lock());

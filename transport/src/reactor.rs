@@ -258,19 +258,14 @@ impl Reactor {
             }
         }
         let scratch = self.scratch.as_mut().expect("it was just made");
-        match conversation.receive(scratch) {
-            Ok(Some(received)) if received.count == 0 => {
-                conversation.core.close(CloseReason::PeerGone);
-                conversation.end_of_stream();
-                None
-            }
-            Ok(received) => received,
-            Err(error) => {
-                conversation.core.close(CloseReason::Link(error.kind()));
-                conversation.end_of_stream();
-                None
-            }
-        }
+        let reason = match conversation.receive(scratch) {
+            Ok(Some(received)) if received.count == 0 => CloseReason::PeerGone,
+            Ok(received) => return received,
+            Err(error) => CloseReason::Link(error.kind()),
+        };
+        conversation.core.close(reason);
+        self.remove(index);
+        None
     }
 
     /// Handles what was received on a connection.

@@ -18,6 +18,7 @@ pub(crate) fn write_record(
     tail: Option<Shared>,
 ) -> Result<u64, MemoryError> {
     let head = body.len();
+    let tail = tail.filter(|tail| !tail.is_empty());
     let len = head + tail.as_ref().map_or(0, |tail| tail.len());
     let header = Header { len: len as u32, kind, class, more, id }.encode();
     let padding = padded(len) - len;

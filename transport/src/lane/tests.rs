@@ -123,11 +123,11 @@ fn a_large_ring_is_given_back_when_it_stays_nearly_empty() {
         producer.record(1024, |bytes| bytes.fill(1), None).unwrap();
     }
     drop(drain(&mut consumer, usize::MAX));
-    let grown = memory.account().allocated;
+    let grown = memory.account().allocated_bytes;
     for _ in 0..2 * SHRINK_AFTER {
         producer.record(8, |bytes| bytes.fill(2), None).unwrap();
         drop(drain(&mut consumer, usize::MAX));
         producer.shrink_if_idle();
     }
-    assert!(memory.account().allocated * 10 < grown, "{grown} bytes were not given back");
+    assert!(memory.account().allocated_bytes * 10 < grown, "{grown} bytes were not given back");
 }

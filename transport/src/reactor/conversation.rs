@@ -336,11 +336,6 @@ impl Conversation {
         self.core.close(CloseReason::Link(kind));
     }
 
-    /// Nothing more comes in: there is nothing left to wait for once the connection is closed.
-    pub(super) fn end_of_stream(&mut self) {
-        self.begin_draining(Time::ZERO);
-    }
-
     /// The connection has ended; whoever waits for it to come about is told.
     pub(super) fn begin_draining(&mut self, until: Time) {
         let reason = self.core.closed().cloned().unwrap_or(CloseReason::Closed);

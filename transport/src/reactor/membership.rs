@@ -190,6 +190,15 @@ impl Reactor {
         self.housekeep_soon(now);
     }
 
+    /// Lets go of a closed connection that nothing more comes in on.
+    pub(super) fn remove(&mut self, place: usize) {
+        if let Some(mut conversation) = self.conversations[place].take() {
+            conversation.begin_draining(Time::ZERO);
+            self.poller.remove(&conversation.core.link);
+            conversation.core.link.shutdown();
+        }
+    }
+
     /// Accepts nothing more and closes everything.
     fn shut_down(&mut self) {
         self.listeners.clear();
@@ -220,9 +229,7 @@ impl Reactor {
             }
             conversation.retry_deferred(&handle.common, now);
             if conversation.housekeep(&handle.common, now) {
-                self.poller.remove(&conversation.core.link);
-                conversation.core.link.shutdown();
-                self.conversations[place] = None;
+                self.remove(place);
             } else {
                 self.housekeep_soon(now);
             }

@@ -1,0 +1,299 @@
+//! What every link has to do, on each of them: the same cases, over tcp with the endpoints' own
+//! threads and over the simulated link in virtual time.
+
+#[path = "conformance/world.rs"]
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use weft_transport::limits::MESSAGE_MAX;
+use weft_transport::{Applied, CallError, CloseReason, ConnectError, Time};
+
+use world::{Echo, Numbered, World, counter};
+
+/// Makes a test of each case for each link.
+macro_rules! on_every_link {
+    ($($case:ident),* $(,)?) => {
+        mod tcp { $(#[test] fn $case() { super::$case(&super::World::tcp()); })* }
+        mod sim { $(#[test] fn $case() {
+            for seed in 0..20 {
+                super::$case(&super::World::sim(seed));
+            }
+        })* }
+    };
+}
+
+on_every_link!(
+    a_reply_carries_what_the_request_carried,
+    messages_of_every_size_arrive_whole,
+    many_concurrent_calls_each_get_their_own_reply,
+    one_way_messages_arrive_in_order_and_none_is_lost,
+    parts_of_a_reply_come_in_order,
+    replies_can_be_gathered_from_where_they_lie,
+    a_message_that_is_too_long_is_refused_and_the_connection_lives,
+    a_call_that_is_not_answered_ends_at_its_deadline,
+    calls_fail_when_the_peer_goes_away,
+    many_callers_of_one_address_share_one_connection,
+    nobody_listening_is_a_typed_error,
+    a_retained_message_holds_its_credit_back,
+    both_sides_can_flood_each_other,
+    nodes_that_connect_to_each_other_keep_one_connection,
+    an_older_incarnation_is_refused,
+);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn a_reply_carries_what_the_request_carried(world: &World) {
+    let server = world.node(1, Arc::new(Echo));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        assert_eq!(connection.peer().node, server.endpoint.node());
+        for text in [&b""[..], b"x", b"hello", &[7; 1000]] {
+            let reply = connection.call(text, world.deadline()).await.unwrap();
+            assert_eq!(&*reply, text);
+        }
+    });
+}
+
+fn messages_of_every_size_arrive_whole(world: &World) {
+    let server = world.node(1, Arc::new(Echo));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let powers = (0..=20).map(|power| 1usize << power);
+        let sizes = powers.flat_map(|size| [size - 1, size, size + 1]);
+        for size in sizes.filter(|size| *size <= MESSAGE_MAX) {
+            let body: Vec<u8> = (0..size).map(|at| (at * 31 + size) as u8).collect();
+            let reply = connection.call(&body[..], world.deadline()).await.unwrap();
+            assert!(*reply == body[..], "{size} bytes came back changed");
+        }
+    });
+}
+
+fn many_concurrent_calls_each_get_their_own_reply(world: &World) {
+    let server = world.node(1, Arc::new(Echo));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let calls = (0..500u64).map(|number| {
+            let connection = connection.clone();
+            async move {
+                for round in 0..20u64 {
+                    let body = (number << 32 | round).to_le_bytes();
+                    let reply = connection.call(&body, world.deadline()).await.unwrap();
+                    assert_eq!(*reply, body);
+                }
+            }
+        });
+        join_all(calls).await;
+    });
+}
+
+fn one_way_messages_arrive_in_order_and_none_is_lost(world: &World) {
+    const MESSAGES: u64 = 50_000;
+    let seen = counter();
+    let server = world.node(1, Arc::new(Numbered { seen: Arc::clone(&seen) }));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        for number in 0..MESSAGES {
+            let len = 8 + (number % 90) as usize;
+            let mut body = vec![0; len];
+            body[..8].copy_from_slice(&number.to_le_bytes());
+            connection.send(&body[..]).await.unwrap();
+        }
+        // A call on the same thread comes behind the messages.
+        let reply = connection.call(&b""[..], world.deadline()).await.unwrap();
+        assert_eq!(*reply, MESSAGES.to_le_bytes());
+    });
+}
+
+fn parts_of_a_reply_come_in_order(world: &World) {
+    let server = world.node(1, Arc::new(world::Parts));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let mut replies =
+            connection.call_streamed(&[5u8, 0, 0, 0], world.deadline()).await.unwrap();
+        for part in 0..5u32 {
+            let reply = replies.next().await.unwrap().unwrap();
+            assert_eq!(reply.len(), 1000 * part as usize + 4);
+            assert_eq!(reply[..4], part.to_le_bytes());
+        }
+        assert!(replies.next().await.is_none());
+    });
+}
+
+fn replies_can_be_gathered_from_where_they_lie(world: &World) {
+    let server = world.node(1, Arc::new(world::Gathered::new()));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        for (start, end) in [(0u32, 1u32), (3, 5000), (17, 100_018), (0, 900_000), (9, 9)] {
+            let mut body = [0; 8];
+            body[..4].copy_from_slice(&start.to_le_bytes());
+            body[4..].copy_from_slice(&end.to_le_bytes());
+            let reply = connection.call(&body, world.deadline()).await.unwrap();
+            assert_eq!(reply[..8], body);
+            assert!(reply[8..].iter().copied().eq((start..end).map(world::Gathered::byte)));
+        }
+    });
+    assert!(server.endpoint.stats().bodies_gathered >= 4);
+}
+
+fn a_message_that_is_too_long_is_refused_and_the_connection_lives(world: &World) {
+    let server = world.node(1, Arc::new(Echo));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let body = vec![0; MESSAGE_MAX + 1];
+        let error = connection.call(&body[..], world.deadline()).await.unwrap_err();
+        assert_eq!(error, CallError::TooLarge { len: MESSAGE_MAX + 1, limit: MESSAGE_MAX });
+        assert_eq!(error.applied(), Applied::No);
+        assert!(connection.call(b"still here", world.deadline()).await.is_ok());
+    });
+}
+
+fn a_call_that_is_not_answered_ends_at_its_deadline(world: &World) {
+    let server = world.node(1, Arc::new(world::Silent));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let deadline = client.clock().now() + SECOND / 20;
+        let error = connection.call(b"anyone?", deadline).await.unwrap_err();
+        assert_eq!(error, CallError::DeadlineExceeded { applied: Applied::Maybe });
+        assert!(client.clock().now() >= deadline);
+        assert!(connection.is_open());
+    });
+}
+
+fn calls_fail_when_the_peer_goes_away(world: &World) {
+    let server = world.node(1, Arc::new(world::Silent));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let call = connection.call(b"anyone?", world.deadline());
+        let stop = async {
+            client.sleep_until(client.clock().now() + SECOND / 20).await;
+            world.stop(&server);
+        };
+        let (result, ()) = futures_util::join!(call, stop);
+        let error = result.unwrap_err();
+        assert_eq!(error.applied(), Applied::Maybe);
+        assert!(matches!(error, CallError::Disconnected { .. }), "{error}");
+        let error = connection.call(b"again", world.deadline()).await.unwrap_err();
+        assert_eq!(error.applied(), Applied::No);
+    });
+}
+
+fn many_callers_of_one_address_share_one_connection(world: &World) {
+    let server = world.node(1, Arc::new(Echo));
+    let client = world.client();
+    world.run(async {
+        let connects = (0..50).map(|_| client.connect(server.address, world.deadline()));
+        for connection in join_all(connects).await {
+            connection.unwrap().call(b"x", world.deadline()).await.unwrap();
+        }
+    });
+    assert_eq!(client.stats().connections, 1);
+}
+
+fn nobody_listening_is_a_typed_error(world: &World) {
+    let client = world.client();
+    let address = ([127, 0, 0, 1], 9).into();
+    world.run(async {
+        let error = client.connect(address, world.deadline()).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Refused { .. }), "{error}");
+    });
+}
+
+fn a_retained_message_holds_its_credit_back(world: &World) {
+    let kept = Arc::new(world::Keeper::default());
+    let server = world.node(1, Arc::clone(&kept) as _);
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let body = vec![9; MESSAGE_MAX];
+        let mut sent = 0;
+        loop {
+            let send = std::pin::pin!(connection.send(&body[..]));
+            let until = client.sleep_until(client.clock().now() + SECOND / 2);
+            match futures_util::future::select(send, until).await {
+                futures_util::future::Either::Left((result, _)) => result.unwrap(),
+                futures_util::future::Either::Right(_) => break,
+            }
+            sent += 1;
+            assert!(sent < 100, "the window does not hold");
+        }
+        assert!(sent >= 3, "the window holds {sent} messages");
+        let kept = std::mem::take(&mut *kept.kept.lock().unwrap());
+        assert!(kept.iter().all(|message| **message == body[..]));
+        drop(kept);
+        connection.send(&body[..]).await.unwrap();
+    });
+}
+
+fn both_sides_can_flood_each_other(world: &World) {
+    let nodes = [world.node(1, Arc::new(Echo)), world.node(2, Arc::new(Echo))];
+    world.run(async {
+        let flood = |from: usize| {
+            let (nodes, world) = (&nodes, world);
+            async move {
+                let (from, to) = (&nodes[from], &nodes[1 - from]);
+                let connection = from.endpoint.connect(to.address, world.deadline()).await.unwrap();
+                let body = vec![from.endpoint.node().0 as u8; 200_000];
+                let calls = (0..60).map(|_| connection.call(&body[..], world.deadline()));
+                for reply in join_all(calls).await {
+                    assert!(*reply.unwrap() == body[..]);
+                }
+            }
+        };
+        futures_util::join!(flood(0), flood(1));
+    });
+}
+
+fn nodes_that_connect_to_each_other_keep_one_connection(world: &World) {
+    let nodes = [world.node(1, Arc::new(Echo)), world.node(2, Arc::new(Echo))];
+    world.run(async {
+        let connect = |from: usize| {
+            let (from, to) = (&nodes[from], &nodes[1 - from]);
+            from.endpoint.connect(to.address, world.deadline())
+        };
+        let (first, second) = futures_util::join!(connect(0), connect(1));
+        for connection in [first.unwrap(), second.unwrap()] {
+            // The one that loses the tie may be on its way out; asking again finds the other.
+            let _ = connection.call(b"x", world.deadline()).await;
+        }
+        let settled = world.now() + SECOND;
+        nodes[0].endpoint.sleep_until(settled).await;
+        for from in [0, 1] {
+            let connection = connect(from).await.unwrap();
+            assert_eq!(*connection.call(b"y", world.deadline()).await.unwrap(), b"y"[..]);
+        }
+    });
+    assert_eq!(nodes[0].endpoint.stats().connections, 1);
+    assert_eq!(nodes[1].endpoint.stats().connections, 1);
+}
+
+fn an_older_incarnation_is_refused(world: &World) {
+    let server = world.node(1, Arc::new(Echo));
+    world.run(async {
+        let young = world.incarnation_of(7, 5);
+        let connection = young.connect(server.address, world.deadline()).await.unwrap();
+        connection.call(b"x", world.deadline()).await.unwrap();
+        let old = world.incarnation_of(7, 4);
+        let error = old.connect(server.address, world.deadline()).await.unwrap_err();
+        let ConnectError::Closed { reason: CloseReason::Goodbye(goodbye), .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(goodbye.code, 9);
+        assert!(connection.call(b"y", world.deadline()).await.is_ok());
+        let newer = world.incarnation_of(7, 6);
+        newer.connect(server.address, world.deadline()).await.unwrap();
+        let error = connection.call(b"z", Time::MAX).await.unwrap_err();
+        assert!(matches!(error, CallError::Disconnected { .. }), "{error}");
+    });
+}

@@ -1,0 +1,242 @@
+//! The worlds that the cases run in, and the handlers that they call.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use weft_transport::{
+    Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
+    Memory, MemoryConfig, NoHandler, NodeId, Purpose, Retained, Shared, SimConfig, SimNetwork,
+    Time,
+};
+
+/// Endpoints that can reach one another, and a way to run futures on them.
+pub(crate) struct World {
+    kind: Kind,
+    clock: Clock,
+    endpoints: RefCell<Vec<Endpoint>>,
+}
+
+enum Kind {
+    Tcp,
+    Sim { network: SimNetwork, hand: ManualClock },
+}
+
+/// An endpoint that listens.
+pub(crate) struct Node {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) address: SocketAddr,
+}
+
+impl World {
+    pub(crate) fn tcp() -> Self {
+        Self { kind: Kind::Tcp, clock: Clock::system(), endpoints: RefCell::default() }
+    }
+
+    pub(crate) fn sim(seed: u64) -> Self {
+        let (clock, hand) = Clock::manual();
+        let config = SimConfig {
+            seed,
+            delay: Duration::from_micros(20)..Duration::from_micros(900),
+            loss: 0.0,
+            partial: 0.3,
+        };
+        let network = SimNetwork::new(config, hand.clone());
+        Self { kind: Kind::Sim { network, hand }, clock, endpoints: RefCell::default() }
+    }
+
+    /// An endpoint that listens and hands what comes in to `handler`.
+    pub(crate) fn node(&self, id: u64, handler: Arc<dyn Handler>) -> Node {
+        let endpoint = self.endpoint(NodeId(id), Incarnation(1), handler);
+        let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
+        Node { endpoint, address }
+    }
+
+    /// An endpoint that only calls.
+    pub(crate) fn client(&self) -> Endpoint {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NodeId::client(NEXT.fetch_add(1, Ordering::Relaxed));
+        self.endpoint(id, Incarnation(1), Arc::new(NoHandler))
+    }
+
+    /// An endpoint that only calls, as some life of a storage node.
+    pub(crate) fn incarnation_of(&self, id: u64, incarnation: u64) -> Endpoint {
+        self.endpoint(NodeId(id), Incarnation(incarnation), Arc::new(NoHandler))
+    }
+
+    fn endpoint(&self, id: NodeId, life: Incarnation, handler: Arc<dyn Handler>) -> Endpoint {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 512 << 20 }).unwrap();
+        let mut config = EndpointConfig::new(id, life, memory);
+        config.clock = self.clock.clone();
+        let endpoint = match &self.kind {
+            Kind::Tcp => Endpoint::start(config, handler),
+            Kind::Sim { network, .. } => Endpoint::simulated(config, handler, network),
+        };
+        let endpoint = endpoint.unwrap();
+        self.endpoints.borrow_mut().push(endpoint.clone());
+        endpoint
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Far enough away that only a hang reaches it.
+    pub(crate) fn deadline(&self) -> Time {
+        self.now() + Duration::from_secs(30)
+    }
+
+    /// Ends a node.
+    pub(crate) fn stop(&self, node: &Node) {
+        node.endpoint.shutdown();
+    }
+
+    /// Runs `future` until it is done.
+    pub(crate) fn run<F: Future>(&self, future: F) -> F::Output {
+        let Kind::Sim { network, hand } = &self.kind else {
+            let first = self.endpoints.borrow().last().cloned();
+            return first.expect("a world with endpoints").block_on(future);
+        };
+        let mut future = pin!(future);
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..10_000_000 {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                self.settle();
+                return output;
+            }
+            if !self.settle() {
+                let timers = self.endpoints.borrow().iter().filter_map(Endpoint::next_timer).min();
+                let next = network.next_event().into_iter().chain(timers).min();
+                hand.advance_to(next.expect("nothing will ever happen again"));
+            }
+        }
+        panic!("the future does not end");
+    }
+
+    /// Lets every endpoint do what it can do now.
+    fn settle(&self) -> bool {
+        let endpoints = self.endpoints.borrow().clone();
+        endpoints.iter().map(Endpoint::turn).fold(false, |any, active| any | active)
+    }
+}
+
+pub(crate) fn counter() -> Arc<AtomicU64> {
+    Arc::default()
+}
+
+/// Replies with the request's body.
+pub(crate) struct Echo;
+
+impl Handler for Echo {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            if let IncomingKind::Call(call) = incoming.kind {
+                batch.reply(call, incoming.body);
+            }
+        }
+    }
+}
+
+/// Checks that messages are numbered in order; replies with how many there were.
+pub(crate) struct Numbered {
+    pub(crate) seen: Arc<AtomicU64>,
+}
+
+impl Handler for Numbered {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            match incoming.kind {
+                IncomingKind::Message => {
+                    let number = self.seen.fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(incoming.body[..8], number.to_le_bytes());
+                    assert_eq!(incoming.body.len(), 8 + (number % 90) as usize);
+                }
+                IncomingKind::Call(call) => {
+                    batch.reply(call, &self.seen.load(Ordering::SeqCst).to_le_bytes());
+                }
+            }
+        }
+    }
+}
+
+/// Replies in as many parts as the request says.
+pub(crate) struct Parts;
+
+impl Handler for Parts {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            let IncomingKind::Call(call) = incoming.kind else { continue };
+            let parts = u32::from_le_bytes(incoming.body.try_into().unwrap());
+            for part in 0..parts {
+                let mut body = vec![0; 1000 * part as usize + 4];
+                body[..4].copy_from_slice(&part.to_le_bytes());
+                if part + 1 < parts {
+                    batch.reply_part(call, &body[..]);
+                } else {
+                    batch.reply(call, &body[..]);
+                }
+            }
+        }
+    }
+}
+
+/// Replies with a range of its bytes, which are not copied.
+pub(crate) struct Gathered {
+    bytes: Shared,
+}
+
+impl Gathered {
+    pub(crate) fn new() -> Self {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 2 << 20 }).unwrap();
+        let mut block = memory.allocate(1 << 20, Purpose::Log).unwrap();
+        for (at, byte) in block.iter_mut().enumerate() {
+            *byte = Self::byte(at as u32);
+        }
+        Self { bytes: block.freeze() }
+    }
+
+    pub(crate) fn byte(at: u32) -> u8 {
+        (at * 7 + at / 251) as u8
+    }
+}
+
+impl Handler for Gathered {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            let IncomingKind::Call(call) = incoming.kind else { continue };
+            let number = |at: usize| {
+                u32::from_le_bytes(incoming.body[at..at + 4].try_into().unwrap()) as usize
+            };
+            let tail = self.bytes.slice(number(0)..number(4));
+            batch.reply_shared(call, incoming.body, tail);
+        }
+    }
+}
+
+/// Never replies.
+pub(crate) struct Silent;
+
+impl Handler for Silent {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {}
+    }
+}
+
+/// Keeps every message.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    pub(crate) kept: Mutex<Vec<Retained>>,
+}
+
+impl Handler for Keeper {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            self.kept.lock().unwrap().push(incoming.retain());
+        }
+    }
+}
