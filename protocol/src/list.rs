@@ -138,24 +138,20 @@ impl<'a, T: Element<'a>> Iterator for ListIter<'a, T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        let element = match &mut self.elements {
+        self.left = self.left.checked_sub(1)?;
+        Some(match &mut self.elements {
             Elements::Slice(elements) => {
                 let (first, rest) = elements.split_first()?;
                 *elements = rest;
                 *first
             }
             Elements::Wire(bytes) => {
-                if self.left == 0 {
-                    return None;
-                }
                 let mut reader = Reader::new(bytes);
                 let element = T::decode(&mut reader).ok()?;
                 *bytes = reader.rest();
                 element
             }
-        };
-        self.left -= 1;
-        Some(element)
+        })
     }
 
     #[inline]

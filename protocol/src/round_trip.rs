@@ -1,14 +1,17 @@
 //! What the tests of every operation check: a message is read as it was written, and what is no
 //! message is refused.
 
+use std::fmt::Debug;
+
 use proptest::prelude::*;
 
 use crate::completion::CompletionId;
-use crate::error::DecodeError;
+use crate::error::{DecodeError, ReplyError};
 use crate::key::Key;
 use crate::list::Pair;
 use crate::operation::Operation;
 use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY};
+use crate::reply::ReplyHead;
 use crate::request::Request;
 use crate::table::TableId;
 use crate::value::Value;
@@ -52,8 +55,43 @@ fn check_prefix(operation: Operation, message: &[u8]) {
     assert_eq!(Request::decode(&with(0, 200)), Err(error));
     let error = DecodeError::UnsupportedVersion { version: 9 };
     assert_eq!(Request::decode(&with(8, 9)), Err(error));
-    let error = DecodeError::ReservedField { field: "reserved" };
-    assert_eq!(Request::decode(&with(9, 1)), Err(error));
+    let reserved = |offset, field| {
+        let error = DecodeError::ReservedField { field };
+        assert_eq!(Request::decode(&with(offset, 1)), Err(error));
+    };
+    reserved(9, "reserved");
+    match operation {
+        Operation::Put => {}
+        Operation::Get | Operation::Delete | Operation::Exists => reserved(12, "argument"),
+        Operation::MultiGet | Operation::MultiPut | Operation::MultiDelete => {
+            reserved(10, "key length");
+        }
+        Operation::Stats | Operation::Map => {
+            reserved(10, "key length");
+            reserved(12, "argument");
+        }
+    }
+}
+
+/// Checks that `message`, the reply to an operation that answers with a head alone, is read so only
+/// with nothing behind it and with a status of the operation's.
+pub(crate) fn check_head_alone<R: Debug + PartialEq>(
+    message: &[u8],
+    decode: impl for<'m> Fn(&'m [u8]) -> Result<R, ReplyError<'m>>,
+) {
+    assert_eq!(message.len(), ReplyHead::LEN);
+    for cut in cuts(message.len()) {
+        let missing = message.len() - cut;
+        assert_eq!(decode(&message[..cut]), Err(DecodeError::Truncated { missing }.into()));
+    }
+    let mut longer = [message, &[0]].concat();
+    let error = DecodeError::TrailingBytes { extra: 1 };
+    assert_eq!(decode(&longer), Err(error.into()));
+    longer[4] = 1;
+    assert_eq!(decode(&longer), Err(error.into()));
+
+    let unprocessed = [&[2, 0], &message[2..]].concat();
+    assert_eq!(decode(&unprocessed), Err(DecodeError::UnexpectedStatus { status: 2 }.into()));
 }
 
 /// Checks that `encode` fills the `len` bytes that it asked for, and returns them.

@@ -29,6 +29,30 @@ fn a_request_takes_as_many_bytes_as_it_may() {
     assert!(list.encoded_len() <= LIST_BYTES_MAX);
 }
 
+#[test]
+fn a_request_is_filled_to_the_last_byte() {
+    let bytes = vec![0; KEY_MAX];
+    let whole = LIST_BYTES_MAX / (2 + KEY_MAX);
+    let last = LIST_BYTES_MAX - whole * (2 + KEY_MAX) - 2;
+    let mut keys = vec![key(&bytes); whole];
+    keys.push(key(&bytes[..last]));
+    let (list, rest) = Keys::fitting(&keys);
+    assert_eq!((list.encoded_len(), rest.len()), (LIST_BYTES_MAX, 0));
+
+    keys[whole] = key(&bytes[..last + 1]);
+    let (list, rest) = Keys::fitting(&keys);
+    assert_eq!((list.len(), rest.len()), (whole, 1));
+}
+
+#[test]
+fn one_key_too_many_is_refused() {
+    let bytes = vec![0; 2 * (MULTI_KEYS_MAX + 1)];
+    let count = MULTI_KEYS_MAX as u32;
+    assert!(decode::<Key<'_>>(count, &bytes[2..]).is_ok());
+    let error = DecodeError::Limit(LimitError::TooManyKeys { count: MULTI_KEYS_MAX + 1 });
+    assert_eq!(decode::<Key<'_>>(count + 1, &bytes), Err(error));
+}
+
 /// Whatever can be put alone makes progress in a multi-put.
 #[test]
 fn the_largest_pair_fits() {

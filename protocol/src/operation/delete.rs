@@ -165,6 +165,7 @@ mod tests {
             let reply = DeleteReply { version, existed };
             let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
             prop_assert_eq!(DeleteReply::decode(&message), Ok(reply));
+            check_head_alone(&message, DeleteReply::decode);
         }
     }
 }

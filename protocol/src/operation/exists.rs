@@ -120,13 +120,6 @@ mod tests {
         assert_eq!(reply, documented("put reply"));
     }
 
-    #[test]
-    fn an_answer_has_no_value() {
-        let reply = hex("0000 0000 01000000 0900000000100000 77");
-        let error = DecodeError::TrailingBytes { extra: 1 };
-        assert_eq!(ExistsReply::decode(&reply), Err(error.into()));
-    }
-
     proptest! {
         #[test]
         fn requests_are_read_as_written((table, map_epoch) in tables(), bytes in bytes(100)) {
@@ -138,6 +131,7 @@ mod tests {
             let reply = ExistsReply { version, exists };
             let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
             prop_assert_eq!(ExistsReply::decode(&message), Ok(reply));
+            check_head_alone(&message, ExistsReply::decode);
         }
     }
 }

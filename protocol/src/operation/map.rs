@@ -163,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    fn a_map_is_never_absent() {
+        for name in ["map reply", "map unchanged"] {
+            let mut message = documented(name);
+            message[0] = 1;
+            let error = DecodeError::UnexpectedStatus { status: 1 };
+            assert_eq!(MapReply::decode(&message), Err(error.into()));
+        }
+    }
+
+    #[test]
     fn counts_that_the_bytes_do_not_hold_are_refused() {
         let message = |nodes: u32, partitions: u32| {
             let head = hex("0000 0000 08000000 0900000000000000");

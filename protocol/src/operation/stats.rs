@@ -199,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn a_node_is_never_absent() {
+        let mut message = documented("stats reply");
+        message[0] = 1;
+        let error = DecodeError::UnexpectedStatus { status: 1 };
+        assert_eq!(StatsReply::decode(&message), Err(error.into()));
+    }
+
+    #[test]
     fn a_counter_is_found_by_name() {
         let mut stats = reply(Vec::new());
         stats.push("a", 1);

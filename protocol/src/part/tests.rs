@@ -75,6 +75,22 @@ fn a_part_may_be_empty() {
 }
 
 #[test]
+fn a_part_is_ok_and_what_was_left_undone_has_no_value() {
+    let mut message = documented("multi-get part");
+    let unprocessed = message.len() - 2 * HEAD_LEN;
+    assert_eq!(message[unprocessed], 2);
+    message[unprocessed + 4] = HEAD_LEN as u8;
+    message[2] -= 1;
+    let error = DecodeError::TrailingBytes { extra: HEAD_LEN };
+    assert_eq!(GetPart::decode(&message), Err(error.into()));
+
+    let mut message = documented("multi-get part");
+    message[0] = 1;
+    let error = DecodeError::UnexpectedStatus { status: 1 };
+    assert_eq!(GetPart::decode(&message), Err(error.into()));
+}
+
+#[test]
 fn a_request_may_be_refused_as_a_whole() {
     let refused = ErrorReply::new(ErrorCode::ShuttingDown);
     let mut message = vec![0; refused.encoded_len()];
