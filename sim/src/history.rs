@@ -223,7 +223,7 @@ impl fmt::Display for Operation {
             Ending::Unknown => write!(f, "{:>12}  ", "?")?,
         }
         match &self.action {
-            Action::Put(value) => write!(f, "put {}", value.escape_ascii())?,
+            Action::Put(value) => write!(f, "put {}", Shown(value))?,
             Action::Get => write!(f, "get")?,
             Action::Exists => write!(f, "exists")?,
             Action::Delete => write!(f, "delete")?,
@@ -241,7 +241,7 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::Written { version } => write!(f, "version {version}"),
             Outcome::Found { value: Some(value), version } => {
-                write!(f, "{} at version {version}", value.escape_ascii())
+                write!(f, "{} at version {version}", Shown(value))
             }
             Outcome::Found { value: None, version } => write!(f, "yes, at version {version}"),
             Outcome::Absent { as_of: Some(version) } => write!(f, "absent as of version {version}"),
@@ -250,6 +250,21 @@ impl fmt::Display for Outcome {
         }
     }
 }
+
+/// A value in a message: its beginning, and its length if that is not all.
+pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shown(value) = self;
+        match value.get(..SHOWN_BYTES) {
+            Some(beginning) => write!(f, "{}.. ({} bytes)", beginning.escape_ascii(), value.len()),
+            None => write!(f, "{}", value.escape_ascii()),
+        }
+    }
+}
+
+const SHOWN_BYTES: usize = 16;
 
 fn micros(time: Time) -> String {
     format!("{}.{:03} us", time.nanos() / 1000, time.nanos() % 1000)

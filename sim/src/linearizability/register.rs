@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::history::{Action, Ending, Operation, Outcome};
+use crate::history::{Action, Ending, Operation, Outcome, Shown};
 
 /// What a key holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -109,8 +109,8 @@ impl Register {
         };
         let value = named_value(operations[first]).expect("a value's id is an operation naming it");
         match version {
-            Some(version) => format!("{} at version {version}", value.escape_ascii()),
-            None => format!("{} at a version not yet told", value.escape_ascii()),
+            Some(version) => format!("{} at version {version}", Shown(value)),
+            None => format!("{} at a version not yet told", Shown(value)),
         }
     }
 }

@@ -1,0 +1,139 @@
+//! A cluster in a world: nodes that serve, and clients that call, both as production has them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_client::{Client, ClientConfig, ClientError};
+use weft_protocol::{ClusterMap, MapError, NodeEntry};
+use weft_server::handler::{NodeHandler, NodeOptions};
+use weft_server::memory::NodeMemory;
+use weft_server::store::StoreError;
+use weft_transport::{
+    Endpoint, EndpointConfig, EndpointError, Handler, Incarnation, Memory, MemoryConfig,
+    MemoryError, NoHandler, NodeId,
+};
+
+use crate::world::{MemberId, World};
+
+/// Makes the handler of a node. [`production`] does; tests of the simulator put faulty ones in its place.
+pub type MakeHandler<'a> = dyn Fn(NodeOptions) -> Result<Arc<dyn Handler>, StoreError> + 'a;
+
+/// The handler that real nodes run.
+///
+/// # Errors
+/// See [`NodeHandler::new`].
+pub fn production(options: NodeOptions) -> Result<Arc<dyn Handler>, StoreError> {
+    Ok(Arc::new(NodeHandler::new(options)?))
+}
+
+/// The nodes of a cluster.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    members: Vec<MemberId>,
+    addresses: Vec<String>,
+}
+
+/// Why a cluster could not be built; all of it is the simulator's own doing.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// No map for so many nodes and partitions.
+    #[error("no map: {0}")]
+    Map(#[from] MapError),
+    /// The process has no memory for it.
+    #[error("no memory: {0}")]
+    Memory(#[from] MemoryError),
+    /// A store refused to start.
+    #[error("no store: {0}")]
+    Store(#[from] StoreError),
+    /// An endpoint refused to start or listen.
+    #[error("no endpoint: {0}")]
+    Endpoint(#[from] EndpointError),
+}
+
+impl Nodes {
+    /// Adds `count` nodes to a world, which share `partitions` partitions evenly.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build(
+        world: &mut World,
+        count: u8,
+        partitions: u16,
+        seed: u64,
+        make_handler: &MakeHandler<'_>,
+    ) -> Result<Self, BuildError> {
+        let address = |id: u8| SocketAddr::from(([10, 0, 0, id], PORT));
+        let entries = (1..=count).map(|id| NodeEntry {
+            id: NodeId(u64::from(id)),
+            incarnation: INCARNATION,
+            address: address(id).to_string(),
+        });
+        let map = ClusterMap::even(entries.collect(), partitions, 1)?;
+        let mut nodes = Nodes { members: Vec::new(), addresses: Vec::new() };
+        for id in 1..=count {
+            let memory = NodeMemory::divide(NODE_MEMORY_BYTES)?;
+            let node = NodeId(u64::from(id));
+            let config = EndpointConfig::new(node, INCARNATION, memory.network.clone());
+            let handler = make_handler(NodeOptions {
+                node,
+                incarnation: INCARNATION,
+                map: map.clone(),
+                memory,
+                clock: world.clock().clone(),
+                seed: seed ^ u64::from(id),
+            })?;
+            let (member, endpoint) = world.add(config, handler)?;
+            endpoint.listen(address(id))?;
+            nodes.members.push(member);
+            nodes.addresses.push(address(id).to_string());
+        }
+        Ok(nodes)
+    }
+
+    /// The nodes' endpoints.
+    pub fn members(&self) -> &[MemberId] {
+        &self.members
+    }
+
+    /// Adds the endpoint of a client, numbered from 0, and returns what connects it.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn client(
+        &self,
+        world: &mut World,
+        number: u32,
+        timeout: Duration,
+    ) -> Result<Connector, BuildError> {
+        let memory = Memory::new(MemoryConfig { limit_bytes: CLIENT_MEMORY_BYTES })?;
+        let node = NodeId::client(u64::from(number));
+        let config = EndpointConfig::new(node, INCARNATION, memory);
+        let (_, endpoint) = world.add(config, Arc::new(NoHandler))?;
+        let mut config = ClientConfig::new(self.addresses.clone());
+        config.timeout = timeout;
+        Ok(Connector { endpoint, config })
+    }
+}
+
+/// A client that has still to find its cluster.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    endpoint: Endpoint,
+    config: ClientConfig,
+}
+
+impl Connector {
+    /// Finds the cluster.
+    ///
+    /// # Errors
+    /// See [`Client::with_endpoint`].
+    pub async fn connect(&self) -> Result<Client, ClientError> {
+        Client::with_endpoint(self.endpoint.clone(), self.config.clone()).await
+    }
+}
+
+const PORT: u16 = 7400;
+const INCARNATION: Incarnation = Incarnation(1);
+const NODE_MEMORY_BYTES: u64 = 256 << 20;
+const CLIENT_MEMORY_BYTES: u64 = 64 << 20;

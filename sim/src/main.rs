@@ -1,0 +1,126 @@
+//! `weft-sim`: runs simulated clusters, seed by seed, until one is not as it should be.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context as _;
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use weft_sim::history::Counts;
+use weft_sim::scenario::{Run, Scenario};
+
+/// Run simulated clusters: production nodes and clients in virtual time, with faults drawn from a seed, and check that what
+/// the clients were told is linearizable.
+#[derive(Parser)]
+#[command(name = "weft-sim", version)]
+#[command(after_help = "Exit codes: 0 all seeds are well, 1 one is not, 2 wrong usage.")]
+struct Args {
+    /// The first seed: the same seed is the same run, event by event
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// How many seeds to run, counting up from the first
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    seeds: u64,
+    /// What to simulate
+    #[arg(long, value_name = "NAME", default_value = Scenario::Store.name())]
+    #[arg(value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name)))]
+    scenario: String,
+    /// Print each run's history
+    #[arg(long)]
+    history: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let scenario = Scenario::ALL
+        .into_iter()
+        .find(|scenario| scenario.name() == args.scenario)
+        .expect("the parser takes no other name");
+    name_the_seed_of_a_panic(scenario);
+    match run_all(scenario, &args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // A closed stderr leaves nobody to tell, and the exit code still says it.
+            let _ = writeln!(std::io::stderr(), "weft-sim: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether all seeds are well; the first that is not ends it.
+fn run_all(scenario: Scenario, args: &Args) -> anyhow::Result<bool> {
+    let mut out = std::io::stdout().lock();
+    let mut total = Total::default();
+    for seed in args.seed..args.seed.saturating_add(args.seeds) {
+        SEED.store(seed, Ordering::Relaxed);
+        let run = scenario.run(seed);
+        if args.history {
+            for operation in run.history.operations() {
+                writeln!(out, "{operation}").context("failed to print")?;
+            }
+        }
+        if let Err(failure) = &run.outcome {
+            writeln!(out, "seed {seed} of scenario {}: {failure}", scenario.name())?;
+            writeln!(out, "drawn: {}", run.drawn)?;
+            writeln!(out, "run: {}", run.summary)?;
+            writeln!(out, "replay: {}", replay(scenario, seed))?;
+            return Ok(false);
+        }
+        if args.seeds == 1 {
+            writeln!(out, "drawn: {}", run.drawn)?;
+            writeln!(out, "run: {}", run.summary)?;
+        }
+        total.add(&run);
+    }
+    total.print(&mut out, args)?;
+    Ok(true)
+}
+
+#[derive(Default)]
+struct Total {
+    counts: Counts,
+    virtual_seconds: f64,
+    connections_lost: u64,
+    pauses: u64,
+}
+
+impl Total {
+    fn add(&mut self, run: &Run) {
+        let counts = run.history.counts();
+        self.counts.completed += counts.completed;
+        self.counts.not_applied += counts.not_applied;
+        self.counts.unknown += counts.unknown;
+        self.virtual_seconds += run.summary.virtual_time.as_secs_f64();
+        self.connections_lost += run.summary.connections_lost;
+        self.pauses += run.summary.pauses;
+    }
+
+    fn print(&self, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
+        let Counts { completed, not_applied, unknown } = self.counts;
+        let (seconds, lost, pauses) = (self.virtual_seconds, self.connections_lost, self.pauses);
+        writeln!(out, "{} seeds from {}: linearizable", args.seeds, args.seed)?;
+        writeln!(out, "{completed} operations told, {not_applied} not applied, {unknown} unknown")?;
+        writeln!(out, "{seconds:.1} virtual seconds, {lost} connections lost, {pauses} pauses")
+    }
+}
+
+/// The seed that runs.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// A panic of production code is a finding like any other, so it has to name its seed.
+fn name_the_seed_of_a_panic(scenario: Scenario) {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        let seed = SEED.load(Ordering::Relaxed);
+        // Nobody to tell, and the process ends anyway.
+        let _ = writeln!(std::io::stderr(), "seed {seed}; replay: {}", replay(scenario, seed));
+    }));
+}
+
+fn replay(scenario: Scenario, seed: u64) -> String {
+    format!("weft-sim --scenario {} --seed {seed} --history", scenario.name())
+}

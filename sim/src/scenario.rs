@@ -1,0 +1,98 @@
+//! What is simulated: a scenario draws a world from a seed, runs it, and judges what clients were told.
+
+pub mod store;
+
+use std::fmt;
+use std::time::Duration;
+
+use weft_client::ClientError;
+use weft_transport::Time;
+
+use crate::cluster::BuildError;
+use crate::history::History;
+use crate::linearizability::CheckError;
+use crate::world::Stuck;
+
+/// A scenario, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scenario {
+    /// Clients and nodes under delay, lost connections and pauses.
+    Store,
+}
+
+impl Scenario {
+    /// All scenarios.
+    pub const ALL: [Scenario; 1] = [Scenario::Store];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scenario::Store => "store",
+        }
+    }
+
+    /// Runs it with everything drawn from `seed`.
+    pub fn run(self, seed: u64) -> Run {
+        match self {
+            Scenario::Store => store::run(seed, &crate::cluster::production),
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Run {
+    /// What was drawn, for people.
+    pub drawn: String,
+    /// What clients were told.
+    pub history: History,
+    /// What happened besides.
+    pub summary: Summary,
+    /// Whether all was well.
+    pub outcome: Result<(), Failure>,
+}
+
+/// What happened in a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Virtual time that passed.
+    pub virtual_time: Duration,
+    /// Connections that were lost.
+    pub connections_lost: u64,
+    /// Times that a node was paused.
+    pub pauses: u64,
+    /// Passes over the world.
+    pub steps: u64,
+}
+
+/// Why a run is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// No order explains what clients were told.
+    #[error("not linearizable: {0}")]
+    Linearizability(#[from] CheckError),
+    /// The world came to a halt.
+    #[error("stuck: {0}")]
+    Stuck(#[from] Stuck),
+    /// The time was up before the clients were done.
+    #[error("clients still run after {} virtual seconds", .at.nanos() / 1_000_000_000)]
+    TooLong {
+        /// When it was given up.
+        at: Time,
+    },
+    /// The faults were over, and still an operation failed.
+    #[error("after the faults had ended, a client failed: {0}")]
+    NotHealed(ClientError),
+    /// The world could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Summary { virtual_time, connections_lost, pauses, steps } = self;
+        let seconds = virtual_time.as_secs_f64();
+        write!(f, "{seconds:.3} virtual seconds, {steps} steps, ")?;
+        write!(f, "{connections_lost} connections lost, {pauses} pauses")
+    }
+}

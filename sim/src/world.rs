@@ -1,0 +1,183 @@
+//! Everything that runs in one simulation: a network, endpoints, tasks and one virtual time.
+//!
+//! Production code runs in it unchanged: endpoints are [`Endpoint::simulated`], and futures wait for replies and timers as they
+//! do anywhere. Virtual time stands still while anything can go on, and then jumps to the next thing that is due; so a run of
+//! minutes takes milliseconds, and nothing in it depends on the machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use weft_transport::{
+    Clock, Endpoint, EndpointConfig, EndpointError, Handler, ManualClock, SimConfig, SimNetwork, Time,
+};
+
+use crate::executor::Executor;
+use crate::limits::STEPS_A_MOMENT_MAX;
+
+/// A simulated world.
+pub struct World {
+    clock: Clock,
+    hand: ManualClock,
+    network: SimNetwork,
+    members: Vec<Member>,
+    executor: Executor,
+    random: StdRng,
+    steps: u64,
+}
+
+struct Member {
+    endpoint: Endpoint,
+    /// It does nothing before then.
+    paused_until: Time,
+}
+
+/// An endpoint of a world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberId(usize);
+
+/// Why a world does not go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Stuck {
+    /// Tasks wait, and nothing is due that could wake them.
+    #[error("{tasks} tasks wait at {} us, and nothing is under way and no timer is set", .at.nanos() / 1000)]
+    Deadlock {
+        /// How many wait.
+        tasks: usize,
+        /// Since when.
+        at: Time,
+    },
+    /// Something goes on for ever without time passing.
+    #[error("no end of things to do at {} us", .at.nanos() / 1000)]
+    Livelock {
+        /// When.
+        at: Time,
+    },
+}
+
+impl World {
+    /// An empty world at the beginning of time. `network` says how its network behaves; its seed is drawn from `seed`, from
+    /// which everything random follows.
+    pub fn new(seed: u64, network: SimConfig) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (clock, hand) = Clock::manual();
+        let network = SimConfig { seed: random.random(), ..network };
+        World {
+            clock,
+            network: SimNetwork::new(network, hand.clone()),
+            hand,
+            members: Vec::new(),
+            executor: Executor::new(random.random()),
+            random,
+            steps: 0,
+        }
+    }
+
+    /// The world's time.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The world's network.
+    pub fn network(&self) -> &SimNetwork {
+        &self.network
+    }
+
+    /// How many passes over endpoints and tasks there have been.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Adds an endpoint, which lives in the world's time whatever clock `config` names.
+    ///
+    /// # Errors
+    /// See [`Endpoint::simulated`].
+    pub fn add(
+        &mut self,
+        config: EndpointConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Result<(MemberId, Endpoint), EndpointError> {
+        let config = EndpointConfig { clock: self.clock.clone(), ..config };
+        let endpoint = Endpoint::simulated(config, handler, &self.network)?;
+        self.members.push(Member { endpoint: endpoint.clone(), paused_until: Time::ZERO });
+        Ok((MemberId(self.members.len() - 1), endpoint))
+    }
+
+    /// Adds a task.
+    pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
+        self.executor.spawn(future);
+    }
+
+    /// Stops an endpoint for a while, as the scheduler or a stopped process would: bytes reach it, but it does nothing.
+    pub fn pause(&mut self, member: MemberId, duration: Duration) {
+        let until = self.clock.now() + duration;
+        let paused_until = &mut self.members[member.0].paused_until;
+        *paused_until = until.max(*paused_until);
+    }
+
+    /// Goes on until all tasks have ended, or until `end`. Returns whether they have.
+    ///
+    /// # Errors
+    /// See [`Stuck`].
+    pub fn run_until(&mut self, end: Time) -> Result<bool, Stuck> {
+        loop {
+            self.settle()?;
+            let (tasks, at) = (self.executor.running(), self.clock.now());
+            if tasks == 0 {
+                return Ok(true);
+            }
+            if at >= end {
+                return Ok(false);
+            }
+            match self.next_event() {
+                None => return Err(Stuck::Deadlock { tasks, at }),
+                Some(next) if next <= at => return Err(Stuck::Livelock { at }),
+                Some(next) => self.hand.advance_to(next.min(end)),
+            }
+        }
+    }
+
+    /// Does all that can be done at this moment.
+    fn settle(&mut self) -> Result<(), Stuck> {
+        for _ in 0..STEPS_A_MOMENT_MAX {
+            if !self.step() {
+                return Ok(());
+            }
+        }
+        Err(Stuck::Livelock { at: self.clock.now() })
+    }
+
+    /// A drawn number of tasks, then a turn of each endpoint, in a drawn order. Returns whether anything happened.
+    fn step(&mut self) -> bool {
+        self.steps += 1;
+        let mut active = false;
+        for _ in 0..self.random.random_range(1..=TASKS_A_STEP_MAX) {
+            active |= self.executor.step();
+        }
+        let now = self.clock.now();
+        let mut order: Vec<usize> = (0..self.members.len()).collect();
+        order.shuffle(&mut self.random);
+        for member in order.into_iter().map(|index| &self.members[index]) {
+            active |= member.paused_until <= now && member.endpoint.turn();
+        }
+        active
+    }
+
+    /// When something is due next.
+    fn next_event(&self) -> Option<Time> {
+        let now = self.clock.now();
+        let members = self.members.iter().filter_map(|member| {
+            if member.paused_until > now {
+                Some(member.paused_until)
+            } else {
+                member.endpoint.next_timer()
+            }
+        });
+        members.chain(self.network.next_event()).min()
+    }
+}
+
+/// Few tasks in a step interleave them finely with the endpoints, many let requests gather into batches; both happen.
+const TASKS_A_STEP_MAX: usize = 8;
