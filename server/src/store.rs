@@ -23,7 +23,6 @@ mod prefetch;
 mod segment;
 
 pub use self::error::{Corruption, StoreError};
-pub use self::header::{HEADER_BYTES, Kind};
 pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,
 };

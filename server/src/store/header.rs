@@ -7,7 +7,7 @@ use weft_protocol::limits::KEY_MAX;
 use weft_protocol::{TableId, Version};
 
 /// Bytes of a record before its expiry, key and value.
-pub const HEADER_BYTES: usize = 24;
+const HEADER_BYTES: usize = 24;
 /// Bytes of an expiry, in milliseconds of Unix time.
 const EXPIRY_BYTES: usize = 8;
 /// Bits of the value's length; the kind is above them.
@@ -32,7 +32,7 @@ pub(super) const DEAD: u32 = 0;
 /// What a record says. Zero is no kind, so that untouched memory is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub(super) enum Kind {
     /// A key has this value.
     Object = 1,
     /// A key has no value as of this version. Reserved for replicas, backups and disk: in memory a
