@@ -276,15 +276,15 @@ impl Endpoint {
 
     /// What the endpoint has done so far. Looks at every connection, so it is not for hot paths.
     pub fn stats(&self) -> EndpointStats {
-        let mut stats = EndpointStats::default();
-        stats.connections = self.inner.common.connections.load(Ordering::Relaxed) as u64;
+        let connections = self.inner.common.connections.load(Ordering::Relaxed) as u64;
+        let mut stats = EndpointStats { connections, ..EndpointStats::default() };
         for reactor in &self.inner.reactors {
             for core in reactor.members.lock().values() {
                 let traffic = core.traffic();
                 stats.bytes_sent += traffic.bytes;
                 stats.batches_sent += traffic.batches;
                 stats.bodies_gathered += traffic.gathered;
-                stats.late_replies += core.calls.late.load(Ordering::Relaxed);
+                stats.late_replies += core.session.calls.late.load(Ordering::Relaxed);
             }
         }
         stats
@@ -316,7 +316,7 @@ impl Inner {
         for reactor in &self.reactors {
             // Nobody drives any more, unless it is this thread, further up.
             if let Some(mut state) = reactor.state.try_lock() {
-                while state.turn(reactor, Wait::Poll) && reactor.members.lock().len() > 0 {}
+                while state.turn(reactor, Wait::Poll) && !reactor.members.lock().is_empty() {}
                 state.clear();
             }
         }

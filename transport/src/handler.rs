@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::body::Body;
 use crate::connection::{Core, Peer};
 use crate::frame::{Class, Kind, frame_len};
-use crate::inbound::FrameRef;
 use crate::lane::Producer;
 use crate::limits::MESSAGE_MAX;
 use crate::memory::{MemoryError, Shared};
-use crate::record::write_record;
 use crate::reply::Reply;
+use crate::session::inbound::FrameRef;
+use crate::session::record::write_record;
 use crate::time::Time;
 
 /// Handles requests and messages, to completion, on the thread that received them.
@@ -160,7 +160,7 @@ impl<'a> Batch<'a> {
     /// Bytes of one reply body that certainly fit now.
     #[inline]
     pub fn reply_room(&self) -> usize {
-        let room = self.held.core.send_credit.room(Class::Reply);
+        let room = self.held.core.session.send_credit.room(Class::Reply);
         usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(frame_len(0) + 8)
     }
 
@@ -203,7 +203,7 @@ impl<'a> Batch<'a> {
         let core = self.held.core;
         let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
         assert!(len <= MESSAGE_MAX, "a reply of {len} bytes");
-        let reserved = core.send_credit.try_reserve(Class::Reply, frame_len(len));
+        let reserved = core.session.send_credit.try_reserve(Class::Reply, frame_len(len));
         assert!(reserved, "a reply of {len} bytes without room");
         let written = match self.lane {
             Some(lane) => Ok(lane),
@@ -212,7 +212,7 @@ impl<'a> Batch<'a> {
         .and_then(|lane| {
             let header = (Kind::Reply, Class::Reply, call.0, more);
             write_record(lane, &core.memory, header, body, tail)?;
-            core.lanes.announce(lane);
+            core.session.lanes.announce(lane);
             Ok(())
         });
         if let Err(error) = written {
@@ -250,7 +250,7 @@ impl std::ops::Deref for Retained {
 
 impl Drop for Retained {
     fn drop(&mut self) {
-        if self.core.receive_credit.release(self.class, self.cost) {
+        if self.core.session.receive_credit.release(self.class, self.cost) {
             self.core.send_soon();
         }
     }

@@ -3,7 +3,7 @@
 //! DXNet gathers what many threads commit while the last send runs, through one ring with reserve
 //! and commit; a thread that is preempted between the two holds up all that come after it. A lane
 //! has a single producer, so that nobody's record waits behind another's unfinished one, and order
-//! is kept a thread. The sender gathers the lanes ([`Outbound`](crate::outbound::Outbound)).
+//! is kept a thread. The sender gathers the lanes ([`Outbound`](crate::session::outbound::Outbound)).
 //!
 //! A lane is a chain of rings in registered memory: small at first, replaced by a larger one when
 //! it is full, given back when it stays nearly empty. It has no bound of its own: what is

@@ -17,26 +17,22 @@ pub mod handshake;
 pub mod limits;
 
 mod body;
-mod call;
 mod connection;
-mod credit;
 mod driver;
 mod endpoint;
 mod error;
 mod handler;
 mod identity;
 mod idle;
-mod inbound;
 mod lane;
 mod link;
 mod local;
 mod memory;
-mod outbound;
 mod poller;
 mod reactor;
-mod record;
 mod registry;
 mod reply;
+mod session;
 mod time;
 
 pub use body::Body;

@@ -19,7 +19,7 @@ impl Drop for Local {
     fn drop(&mut self) {
         for (_, core, producer) in self.lanes.drain(..) {
             if let Some(core) = core.upgrade() {
-                core.lanes.retire(producer);
+                core.session.lanes.retire(producer);
                 core.flush(false);
             }
         }

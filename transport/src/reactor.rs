@@ -20,11 +20,11 @@ use rustix::thread::sched_yield;
 
 use crate::error::CloseReason;
 use crate::idle::Idle;
-use crate::inbound::FrameRef;
 use crate::limits::RECEIVE_BYTES;
 use crate::link::{Link, Listener};
 use crate::memory::{Block, Purpose};
 use crate::poller::{Poller, Ready, Token};
+use crate::session::inbound::FrameRef;
 use crate::time::Time;
 
 use conversation::{Conversation, Phase, Received, Turn};
@@ -130,7 +130,7 @@ impl Reactor {
 
     /// Whether any call waits for its reply here.
     pub(crate) fn has_pending_calls(&self) -> bool {
-        self.open().any(|conversation| conversation.core.calls.pending() > 0)
+        self.open().any(|conversation| conversation.core.session.calls.pending() > 0)
     }
 
     /// The connections that have not ended.
@@ -149,11 +149,11 @@ impl Reactor {
         };
         let began = handle.common.clock.now();
         let interrupted = || interrupt.load(Ordering::SeqCst) || handle.has_work();
-        if let Some((until, _permit)) = self.idle.begin(began) {
-            if self.spin(handle, until, &interrupted)? {
-                self.idle.end(true, Duration::ZERO);
-                return Ok(());
-            }
+        if let Some((until, _permit)) = self.idle.begin(began)
+            && self.spin(handle, until, &interrupted)?
+        {
+            self.idle.end(true, Duration::ZERO);
+            return Ok(());
         }
         let until = self.next_timer(handle);
         handle.sleep(until);
@@ -238,10 +238,10 @@ impl Reactor {
         if ready.writable {
             conversation.core.flush(true);
         }
-        if ready.readable {
-            if let Some(received) = self.receive(handle, index) {
-                self.handle_received(handle, index, received, now);
-            }
+        if ready.readable
+            && let Some(received) = self.receive(handle, index)
+        {
+            self.handle_received(handle, index, received, now);
         }
     }
 
@@ -297,8 +297,8 @@ impl Reactor {
         if handle.take_due(now, &mut self.wakers) {
             for conversation in self.conversations.iter().flatten() {
                 let core = &conversation.core;
-                let has_left = |sent| core.lanes.has_left(sent);
-                if let Some(next) = core.calls.expire(now, has_left, &mut self.wakers) {
+                let has_left = |sent| core.session.lanes.has_left(sent);
+                if let Some(next) = core.session.calls.expire(now, has_left, &mut self.wakers) {
                     handle.note_deadline(next);
                 }
             }

@@ -116,10 +116,10 @@ impl Registry {
 
     /// Forgets a connection that has ended.
     pub(crate) fn forget(&self, core: &Arc<Core>) {
-        if let Some(peer) = core.peer_if_greeted() {
-            if let Some(mut known) = self.nodes.get_mut(&peer.node) {
-                known.connection.take_if(|known| Arc::ptr_eq(known, core));
-            }
+        if let Some(peer) = core.peer_if_greeted()
+            && let Some(mut known) = self.nodes.get_mut(&peer.node)
+        {
+            known.connection.take_if(|known| Arc::ptr_eq(known, core));
         }
         if core.initiated {
             self.attempts.remove_if(&core.address, |_, attempt| !attempt.is_useful());

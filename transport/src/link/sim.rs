@@ -393,11 +393,11 @@ impl State {
     /// Loses connection `id`: what is under way beyond a seeded point never arrives.
     fn lose(&mut self, id: u64) {
         let at = self.arrival();
-        if let Some(connection) = self.connections.get_mut(&id) {
-            if connection.lost_at.is_none() {
-                connection.lost_at = Some(at);
-                self.lost += 1;
-            }
+        if let Some(connection) = self.connections.get_mut(&id)
+            && connection.lost_at.is_none()
+        {
+            connection.lost_at = Some(at);
+            self.lost += 1;
         }
     }
 

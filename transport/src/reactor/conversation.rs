@@ -11,11 +11,11 @@ use crate::error::{CloseReason, ConnectError};
 use crate::frame::Class;
 use crate::handler::{Batch, Held, Source};
 use crate::handshake::Hello;
-use crate::inbound::{Delivery, FrameRef, Inbound};
 use crate::lane::Producer;
 use crate::link::Transfer;
 use crate::memory::{Block, Shared};
 use crate::registry::{Admission, Attempt};
+use crate::session::inbound::{Delivery, FrameRef, Inbound};
 use crate::time::Time;
 
 use super::handle::Common;
@@ -170,11 +170,8 @@ impl Conversation {
         let core = Arc::clone(&self.core);
         let (mut hello, mut replied, mut grant_due) = (None, false, false);
         let mut delivery = Delivery {
-            calls: &core.calls,
-            send_credit: &core.send_credit,
-            receive_credit: &core.receive_credit,
+            session: &core.session,
             memory: &turn.common.memory,
-            grant_limit: core.lanes.taken_bytes(),
             wakers: turn.wakers,
             frames: turn.frames,
             hello: &mut hello,
@@ -266,7 +263,9 @@ impl Conversation {
         }
         for class in Class::ALL {
             let index = class as usize;
-            core.receive_credit.release(class, released[index] - held.retained[index].get());
+            core.session
+                .receive_credit
+                .release(class, released[index] - held.retained[index].get());
         }
         if taken > 0 {
             core.schedule();
@@ -278,11 +277,11 @@ impl Conversation {
     pub(super) fn is_idle(&self) -> bool {
         self.phase == Phase::Open
             && self.core.closed().is_none()
-            && self.core.calls.pending() == 0
+            && self.core.session.calls.pending() == 0
             && self.deferred.frames.is_empty()
             && self.inbound.is_between_frames()
             && !self.core.is_blocked()
-            && !self.core.lanes.is_waiting()
+            && !self.core.session.lanes.is_waiting()
     }
 
     /// Whether it has to be looked at again before long though nothing comes in.
@@ -346,7 +345,7 @@ impl Conversation {
         self.phase = Phase::Draining { until };
         self.deferred = Deferred::default();
         if let Some(lane) = self.lane.take() {
-            self.core.lanes.retire(lane);
+            self.core.session.lanes.retire(lane);
         }
     }
 

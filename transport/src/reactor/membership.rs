@@ -179,10 +179,10 @@ impl Reactor {
             handle.common.connections.fetch_sub(1, Ordering::Relaxed);
         }
         let place = core.place.load(Ordering::Relaxed);
-        if let Some(Some(conversation)) = self.conversations.get_mut(place) {
-            if Arc::ptr_eq(&conversation.core, core) {
-                conversation.begin_draining(now + DRAIN);
-            }
+        if let Some(Some(conversation)) = self.conversations.get_mut(place)
+            && Arc::ptr_eq(&conversation.core, core)
+        {
+            conversation.begin_draining(now + DRAIN);
         }
         if let (Some(reason), peer) = (core.closed(), core.address) {
             tracing::debug!(%peer, %reason, "connection closed");

@@ -13,13 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_queue::SegQueue;
 use parking_lot::{Mutex, RwLock};
 
-use crate::call::Sent;
-use crate::credit::ReceiveCredit;
 use crate::frame::{Class, HEADER_BYTES, Header, Kind};
 use crate::lane::{Consumer, Lane, Piece, Producer, lane};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
 use crate::memory::{Memory, MemoryError};
+
+use super::Session;
+use super::call::Sent;
+use super::credit::ReceiveCredit;
 
 /// The lanes of a connection, as producers see them.
 #[derive(Debug, Default)]
@@ -132,13 +134,12 @@ impl Outbound {
     /// The link's error; the connection is to be closed.
     pub(crate) fn transmit(
         &mut self,
-        lanes: &Lanes,
-        credit: &ReceiveCredit,
+        session: &Session,
         link: &impl Transfer,
     ) -> io::Result<Progress> {
         loop {
             if self.batch.is_empty() {
-                self.gather(lanes, credit);
+                self.gather(&session.lanes, &session.receive_credit);
                 if self.batch.is_empty() {
                     return Ok(Progress::Done);
                 }

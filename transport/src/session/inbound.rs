@@ -8,8 +8,9 @@
 use std::ops::Range;
 use std::task::Waker;
 
-use crate::call::{CallKey, CallTable};
-use crate::credit::{ReceiveCredit, SendCredit};
+use super::Session;
+use super::call::CallKey;
+use super::credit::ReceiveCredit;
 use crate::error::CloseReason;
 use crate::frame::{Class, HEADER_BYTES, Header, Kind};
 use crate::handshake::{Hello, Windows, decode_goodbye};
@@ -57,12 +58,9 @@ impl FrameRef {
 
 /// What a session's receiving half delivers to.
 pub(crate) struct Delivery<'a> {
-    pub(crate) calls: &'a CallTable,
-    pub(crate) send_credit: &'a SendCredit,
-    pub(crate) receive_credit: &'a ReceiveCredit,
+    pub(crate) session: &'a Session,
+    /// What long frames are received into.
     pub(crate) memory: &'a Memory,
-    /// Bytes that we have sent: a peer cannot have let go of more.
-    pub(crate) grant_limit: u64,
     /// Those whose reply or window has come.
     pub(crate) wakers: &'a mut Vec<Waker>,
     /// Messages and requests, with ranges in the bytes that were passed.
@@ -184,22 +182,25 @@ impl Inbound {
         self.admit(header)?;
         match header.kind {
             Kind::Message | Kind::Request => {
-                self.charge(header, to.receive_credit)?;
+                self.charge(header, &to.session.receive_credit)?;
                 let Header { kind, class, id, .. } = *header;
                 to.frames.push(FrameRef { kind, class, id, body });
             }
             Kind::Reply => {
-                self.charge(header, to.receive_credit)?;
+                self.charge(header, &to.session.receive_credit)?;
                 *to.replied = true;
                 let reply = Reply::received(buffer, body);
-                to.wakers.extend(to.calls.deliver(CallKey(header.id), reply, header.more));
-                *to.grant_due |= to.receive_credit.release(header.class, header.frame_len() as u64);
+                to.wakers.extend(to.session.calls.deliver(CallKey(header.id), reply, header.more));
+                *to.grant_due |=
+                    to.session.receive_credit.release(header.class, header.frame_len() as u64);
             }
             Kind::Credit => {
-                if header.id > to.grant_limit + u64::from(self.windows.of(header.class)) {
+                // The peer cannot have let go of more than was ever sent to it.
+                let window = u64::from(self.windows.of(header.class));
+                if header.id > to.session.lanes.taken_bytes() + window {
                     return Err(CloseReason::Violation("window granted for what was never sent"));
                 }
-                to.send_credit.grant(header.class, header.id, to.wakers);
+                to.session.send_credit.grant(header.class, header.id, to.wakers);
             }
             Kind::Hello => {
                 let hello = Hello::decode(&buffer[body])?;
@@ -226,3 +227,6 @@ impl Inbound {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

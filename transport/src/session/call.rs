@@ -17,7 +17,10 @@ use crate::limits::CALLS_MAX;
 use crate::reply::Reply;
 use crate::time::Time;
 
+/// Slots in a chunk.
 const CHUNK: usize = 256;
+
+type Chunk = Box<[Mutex<Slot>]>;
 
 /// A call's place and generation in the table; on the wire, the id of its request and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,7 @@ impl CallKey {
 /// All calls of a connection.
 #[derive(Debug)]
 pub(crate) struct CallTable {
-    chunks: Box<[OnceLock<Box<[Mutex<Slot>]>>]>,
+    chunks: Box<[OnceLock<Chunk>]>,
     free: Mutex<Free>,
     pending: AtomicUsize,
     /// Replies that found nobody waiting any more.
@@ -239,7 +242,7 @@ impl CallTable {
         if self.pending() == 0 {
             return;
         }
-        for slot in self.chunks.iter().map_while(OnceLock::get).flatten() {
+        for slot in self.chunks.iter().map_while(OnceLock::get).flat_map(|chunk| chunk.iter()) {
             let mut slot = slot.lock();
             if slot.used && !slot.complete {
                 visit(&mut slot);

@@ -1,0 +1,255 @@
+//! What the users, senders and reactor of a connection share, and who of them sends.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::body::Body;
+use crate::error::CloseReason;
+use crate::frame::{Class, Kind, frame_len};
+use crate::handshake::{Windows, encode_goodbye};
+use crate::lane::Producer;
+use crate::limits::BATCH_BYTES;
+use crate::link::{Link, Transfer};
+use crate::local;
+use crate::memory::{Memory, MemoryError};
+use crate::reactor::{Command, ReactorHandle};
+use crate::session::Session;
+use crate::session::call::Sent;
+use crate::session::outbound::{Progress, Traffic};
+use crate::session::record::write_record;
+use crate::time::{Clock, Time};
+
+use super::Peer;
+
+/// A send that follows another within this time, with nothing come back in between, is taken for
+/// part of a stream and left to the endpoint's own thread, which gathers.
+const STREAM_GAP: Duration = Duration::from_micros(20);
+
+/// What the users, senders and reactor of a connection share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) id: u64,
+    /// Its place among its reactor's connections.
+    pub(crate) place: AtomicUsize,
+    pub(crate) link: Link,
+    pub(crate) address: SocketAddr,
+    /// Whether this side connected.
+    pub(crate) initiated: bool,
+    pub(crate) session: Session,
+    pub(crate) reactor: Arc<ReactorHandle>,
+    pub(crate) memory: Memory,
+    pub(crate) clock: Clock,
+    peer: OnceLock<Peer>,
+    closed: OnceLock<CloseReason>,
+    /// Somebody has promised to flush.
+    scheduled: AtomicBool,
+    /// The link is full; the reactor flushes when it has room.
+    blocked: AtomicBool,
+    /// When the last flush ended, in nanoseconds.
+    flushed_at: AtomicU64,
+    /// Something other than credit has come since.
+    pub(crate) heard: AtomicBool,
+    /// Another connection to the same node is used in its place; it ends when it is idle.
+    pub(crate) retired: AtomicBool,
+    /// When something last came or went, in nanoseconds: the order of least recent use.
+    pub(crate) used_at: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(
+        id: u64,
+        link: Link,
+        address: SocketAddr,
+        initiated: bool,
+        windows: &Windows,
+        reactor: &Arc<ReactorHandle>,
+    ) -> Self {
+        Self {
+            id,
+            place: AtomicUsize::new(usize::MAX),
+            link,
+            address,
+            initiated,
+            session: Session::new(windows),
+            reactor: Arc::clone(reactor),
+            memory: reactor.common.memory.clone(),
+            clock: reactor.common.clock.clone(),
+            peer: OnceLock::new(),
+            closed: OnceLock::new(),
+            scheduled: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
+            flushed_at: AtomicU64::new(0),
+            heard: AtomicBool::new(true),
+            retired: AtomicBool::new(false),
+            used_at: AtomicU64::new(reactor.common.clock.now().nanos()),
+        }
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        self.peer.get().expect("a connection is handed out once the peer has said hello")
+    }
+
+    pub(crate) fn peer_if_greeted(&self) -> Option<&Peer> {
+        self.peer.get()
+    }
+
+    pub(crate) fn closed(&self) -> Option<&CloseReason> {
+        self.closed.get()
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::SeqCst)
+    }
+
+    /// The peer has said hello: from here on, frames may be sent to it.
+    pub(crate) fn open(&self, peer: Peer, windows: &Windows) {
+        self.peer.get_or_init(|| peer);
+        self.session.open(windows);
+    }
+
+    /// Writes a frame into this thread's lane, and returns where it lies and how much of the lane
+    /// waits to be sent. Its credit has been reserved, and is given back if there is no memory.
+    #[inline]
+    pub(super) fn write(
+        self: &Arc<Self>,
+        kind: Kind,
+        id: u64,
+        body: impl Body,
+    ) -> Result<(Sent, u64), MemoryError> {
+        let len = body.len();
+        let written = local::with_lane(self, |producer| {
+            let position = write_record(
+                producer,
+                &self.memory,
+                (kind, Class::Request, id, false),
+                body,
+                None,
+            )?;
+            self.session.lanes.announce(producer);
+            Ok((Sent { lane: producer.lane().index, position }, producer.backlog()))
+        });
+        if written.is_err() {
+            self.session.send_credit.cancel(Class::Request, frame_len(len));
+        }
+        written
+    }
+
+    /// Sees to it that what this thread has just committed is sent: by this thread, by whoever is
+    /// in a turn, or by the endpoint's own thread (the three cases of the sender role).
+    #[inline]
+    pub(super) fn committed(self: &Arc<Self>, backlog: u64) {
+        if backlog >= BATCH_BYTES as u64 {
+            self.flush(false);
+        } else if !local::defer(self) {
+            self.send_soon();
+        }
+    }
+
+    /// As [`committed`](Self::committed), when nobody has been told yet.
+    pub(crate) fn send_soon(self: &Arc<Self>) {
+        if self.scheduled.load(Ordering::SeqCst) || self.blocked.load(Ordering::SeqCst) {
+            return self.reactor.ensure_driver();
+        }
+        if self.reactor.is_in_turn() {
+            self.schedule();
+            if self.reactor.is_in_turn() {
+                return;
+            }
+        } else if self.is_streaming() {
+            self.schedule();
+            self.reactor.wake_driver();
+            return;
+        }
+        self.flush(false);
+        self.reactor.ensure_driver();
+    }
+
+    /// Whether the last send was a moment ago and nothing but credit has come since.
+    fn is_streaming(&self) -> bool {
+        if self.heard.load(Ordering::Relaxed) {
+            return false;
+        }
+        let flushed_at = Time::from_nanos(self.flushed_at.load(Ordering::Relaxed));
+        self.clock.now().since(flushed_at) < STREAM_GAP
+    }
+
+    /// Puts the connection on the list of those that the reactor flushes.
+    pub(crate) fn schedule(self: &Arc<Self>) {
+        if !self.scheduled.swap(true, Ordering::SeqCst) {
+            self.reactor.push_dirty(Arc::clone(self));
+        }
+    }
+
+    /// Takes the sender role, if it is free, and sends all that is committed. `writable` says that
+    /// the poller has found room on the link.
+    pub(crate) fn flush(self: &Arc<Self>, writable: bool) {
+        if self.blocked.load(Ordering::SeqCst) && !writable {
+            return;
+        }
+        loop {
+            // Whoever holds the role looks again after releasing it.
+            let Some(mut outbound) = self.session.outbound.try_lock() else { return };
+            self.scheduled.store(false, Ordering::SeqCst);
+            self.heard.store(false, Ordering::Relaxed);
+            let progress = outbound.transmit(&self.session, &self.link);
+            let was_blocked = self.blocked.load(Ordering::SeqCst);
+            let is_blocked = matches!(progress, Ok(Progress::Blocked));
+            self.blocked.store(is_blocked, Ordering::SeqCst);
+            drop(outbound);
+            fence(Ordering::SeqCst);
+            if let Err(error) = progress {
+                return self.close(CloseReason::Link(error.kind()));
+            }
+            if is_blocked != was_blocked {
+                self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
+            }
+            if is_blocked || !self.session.lanes.is_waiting() {
+                break;
+            }
+        }
+        self.flushed_at.store(self.clock.now().nanos(), Ordering::Relaxed);
+    }
+
+    /// Queues a greeting and sends it.
+    pub(crate) fn greet(self: &Arc<Self>, frame: Vec<u8>) {
+        self.session.lanes.greet(frame);
+        self.flush(false);
+    }
+
+    /// Ends the connection: calls fail, waiters wake, and the peer is told why unless it is what
+    /// told us.
+    pub(crate) fn close(self: &Arc<Self>, reason: CloseReason) {
+        if self.closed.set(reason).is_err() {
+            return;
+        }
+        let reason = self.closed.get().expect("it was set above");
+        let tell = !matches!(
+            reason,
+            CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
+        );
+        if let (true, Some(mut outbound)) = (tell, self.session.outbound.try_lock()) {
+            // A courtesy: if the link does not take it, the peer finds out by itself.
+            self.session.lanes.greet(encode_goodbye(reason));
+            let _ = outbound.transmit(&self.session, &self.link);
+        }
+        self.link.finish();
+        let mut wakers = Vec::new();
+        self.session.calls.close(reason, |sent| self.session.lanes.has_left(sent), &mut wakers);
+        self.session.send_credit.take_waiters(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+        self.reactor.submit(Command::Closed(Arc::clone(self)));
+    }
+
+    /// What went out over the link.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.session.outbound.lock().sent
+    }
+
+    /// A lane for a thread that has none yet.
+    pub(crate) fn open_lane(&self) -> Result<Producer, MemoryError> {
+        self.session.lanes.open(&self.memory)
+    }
+}

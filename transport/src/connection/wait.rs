@@ -1,0 +1,82 @@
+//! What a call or a message may have to wait for before it can be written.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::error::{Applied, CallError, CloseReason};
+use crate::frame::{Class, frame_len};
+use crate::session::call::{CallKey, Refused};
+use crate::time::Time;
+
+use super::Core;
+
+/// Waits for room in the request window.
+pub(super) struct CreditWait<'a> {
+    core: &'a Core,
+    len: usize,
+    deadline: Option<Time>,
+    noted: bool,
+}
+
+pub(super) enum WaitFailed {
+    Deadline,
+    Closed(CloseReason),
+}
+
+impl<'a> CreditWait<'a> {
+    pub(super) fn new(core: &'a Core, len: usize, deadline: Option<Time>) -> Self {
+        Self { core, len, deadline, noted: false }
+    }
+}
+
+impl Future for CreditWait<'_> {
+    type Output = Result<(), WaitFailed>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let core = self.core;
+        let cost = frame_len(self.len);
+        if core.session.send_credit.reserve_or_wait(Class::Request, cost, context.waker()) {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(reason) = core.closed() {
+            return Poll::Ready(Err(WaitFailed::Closed(reason.clone())));
+        }
+        if let Some(deadline) = self.deadline {
+            if core.clock.now() >= deadline {
+                return Poll::Ready(Err(WaitFailed::Deadline));
+            }
+            if !std::mem::replace(&mut self.noted, true) {
+                core.reactor.wake_at(deadline, context.waker().clone());
+            }
+        }
+        core.reactor.ensure_driver();
+        Poll::Pending
+    }
+}
+
+/// Waits for a free slot in the call table.
+pub(super) struct SlotWait<'a> {
+    pub(super) core: &'a Core,
+    pub(super) deadline: Time,
+}
+
+impl Future for SlotWait<'_> {
+    type Output = Result<CallKey, CallError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.core.session.calls.begin(self.deadline, Some(context.waker())) {
+            Ok(key) => Poll::Ready(Ok(key)),
+            Err(Refused::Closed(reason)) => {
+                Poll::Ready(Err(CallError::Disconnected { applied: Applied::No, reason }))
+            }
+            Err(Refused::Full) if self.core.clock.now() >= self.deadline => {
+                Poll::Ready(Err(CallError::DeadlineExceeded { applied: Applied::No }))
+            }
+            Err(Refused::Full) => {
+                self.core.reactor.wake_at(self.deadline, context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}

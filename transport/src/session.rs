@@ -1,0 +1,63 @@
+//! The protocol of one connection, without I/O and without a clock.
+//!
+//! A session has two halves that different threads may drive at the same time, and a part that
+//! both share with the callers:
+//! - [`inbound`]: bytes that were received go in (`handle_bytes`); replies reach their calls,
+//!   grants their windows, and messages and requests come out, where they lie.
+//! - [`outbound`]: what callers have committed comes out, in gathered writes (`transmit`).
+//! - [`Session`]: the lanes that callers write to, the windows in both directions, the calls that
+//!   wait for replies.
+//!
+//! The same code runs over every link and in the simulator.
+
+pub(crate) mod call;
+pub(crate) mod credit;
+pub(crate) mod inbound;
+pub(crate) mod outbound;
+pub(crate) mod record;
+
+use parking_lot::Mutex;
+
+use crate::frame::Class;
+use crate::handshake::Windows;
+
+use call::CallTable;
+use credit::{ReceiveCredit, SendCredit};
+use outbound::{Lanes, Outbound};
+
+/// What the halves of a session share with its callers.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Records on their way out.
+    pub(crate) lanes: Lanes,
+    /// Calls that wait for replies.
+    pub(crate) calls: CallTable,
+    /// What we may send.
+    pub(crate) send_credit: SendCredit,
+    /// What the peer may send.
+    pub(crate) receive_credit: ReceiveCredit,
+    /// The sending half. Whoever holds the lock has the sender role.
+    pub(crate) outbound: Mutex<Outbound>,
+}
+
+impl Session {
+    /// A session whose peer may send `windows`, and has not said hello.
+    pub(crate) fn new(windows: &Windows) -> Self {
+        Self {
+            lanes: Lanes::default(),
+            calls: CallTable::new(),
+            send_credit: SendCredit::new(),
+            receive_credit: ReceiveCredit::new(windows),
+            outbound: Mutex::default(),
+        }
+    }
+
+    /// The peer has said hello, and granted `windows`: frames may be sent.
+    pub(crate) fn open(&self, windows: &Windows) {
+        self.outbound.lock().open = true;
+        for class in Class::ALL {
+            // Nobody can wait for a window before the connection is handed out.
+            self.send_credit.grant(class, u64::from(windows.of(class)), &mut Vec::new());
+        }
+    }
+}
