@@ -1,6 +1,8 @@
 //! What every link has to do, on each of them: the same cases, over tcp with the endpoints' own
 //! threads and over the simulated link in virtual time.
 
+#![expect(clippy::unwrap_used, reason = "the cases are functions that tests call")]
+
 #[path = "conformance/world.rs"]
 mod world;
 

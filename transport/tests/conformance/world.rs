@@ -1,7 +1,5 @@
 //! The worlds that the cases run in, and the handlers that they call.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers may panic as the test does")]
-
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::SocketAddr;
