@@ -15,8 +15,14 @@ use crate::object::{Deleted, Object};
 /// itself, for others that wait as well as for itself. Clones are cheap; give one to each thread.
 ///
 /// ```
-/// # let node = weft_client::doctest::node();
-/// # let address = node.address();
+/// # use weft_server::{config::{Config, Host, HttpAddress, Settings}, node::Node};
+/// # let settings = Settings {
+/// #     listen: Some("127.0.0.1:0".parse().unwrap()),
+/// #     http: Some(HttpAddress::Off),
+/// #     ..Settings::default()
+/// # };
+/// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
+/// # let address = node.address().to_string();
 /// use weft_client::{BlockingClient, ClientConfig};
 ///
 /// let client = BlockingClient::connect(ClientConfig::new([address]))?;

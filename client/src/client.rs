@@ -45,8 +45,14 @@ use crate::remote::Remote;
 /// error says so ([`ClientError::applied`]).
 ///
 /// ```
-/// # let node = weft_client::doctest::node();
-/// # let address = node.address();
+/// # use weft_server::{config::{Config, Host, HttpAddress, Settings}, node::Node};
+/// # let settings = Settings {
+/// #     listen: Some("127.0.0.1:0".parse().unwrap()),
+/// #     http: Some(HttpAddress::Off),
+/// #     ..Settings::default()
+/// # };
+/// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
+/// # let address = node.address().to_string();
 /// use weft_client::{Client, ClientConfig, ClientError};
 ///
 /// async fn weave(client: &Client) -> Result<(), ClientError> {
@@ -196,9 +202,16 @@ impl Client {
     /// The objects of many keys, from all the nodes that own some, in the order in which they come.
     ///
     /// ```
-    /// # let node = weft_client::doctest::node();
+    /// # use weft_server::{config::{Config, Host, HttpAddress, Settings}, node::Node};
+    /// # let settings = Settings {
+    /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
+    /// #     http: Some(HttpAddress::Off),
+    /// #     ..Settings::default()
+    /// # };
+    /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
+    /// # let address = node.address().to_string();
     /// # let client = weft_client::Client::connect_blocking(
-    /// #     weft_client::ClientConfig::new([node.address()]))?;
+    /// #     weft_client::ClientConfig::new([address]))?;
     /// # client.block_on(async {
     /// client.put(b"warp", b"lengthwise").await?;
     ///

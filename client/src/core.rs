@@ -139,7 +139,10 @@ impl Core {
     ) -> Result<(), ClientError> {
         let next = retry.need(&error, epoch).and_then(|need| self.next_attempt(retry, need));
         match next {
-            Some(next) => Ok(self.prepare(next, retry.deadline()).await),
+            Some(next) => {
+                self.prepare(next, retry.deadline()).await;
+                Ok(())
+            }
             None => Err(self.give_up(error, slot)),
         }
     }

@@ -3,8 +3,6 @@
 //! A share is asked for by one request after the other, each for as many of its elements as fit,
 //! from the first on. Without I/O: it takes the parts of replies and says what they mean.
 
-use std::mem;
-
 use weft_protocol::{DecodeError, ReplyError};
 use weft_transport::{Applied, Reply};
 
@@ -79,8 +77,9 @@ impl<E: Copy> Asked<E> {
         let Self { share, answered, again, refused, node } = self;
         let take = |Answered { index, reading }: Answered<'_, O::Answer>| {
             // The server is a peer: it may name what was not asked for, or something twice.
-            if !answered.get_mut(index).is_some_and(|answered| !mem::replace(answered, true)) {
-                return;
+            match answered.get_mut(index) {
+                Some(answered) if !*answered => *answered = true,
+                _ => return,
             }
             let (position, element) = (share.positions[index], share.elements[index]);
             match reading {

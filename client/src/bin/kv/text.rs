@@ -1,16 +1,44 @@
 //! Keys and values between bytes, which they are, and text, which people type and read.
 
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStringExt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
+use clap::builder::{MapValueParser, OsStringValueParser, TypedValueParser, ValueParserFactory};
 use serde_json::{Map, Value};
 
-/// A parser for an argument that is bytes, UTF-8 or not.
-pub(crate) fn bytes() -> ValueParser {
-    OsStringValueParser::new().map(OsString::into_vec).into()
+/// An argument as it was typed, UTF-8 or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bytes(Vec<u8>);
+
+impl Bytes {
+    pub(crate) fn into_vec(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+impl ValueParserFactory for Bytes {
+    type Parser = MapValueParser<OsStringValueParser, fn(OsString) -> Bytes>;
+
+    fn value_parser() -> Self::Parser {
+        OsStringValueParser::new().map(|typed| Self(typed.into_vec()))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// For people: as it is if it is plain text, with escapes if it is not.

@@ -5,14 +5,13 @@ use serde_json::{Map, Value};
 
 use crate::args::Global;
 use crate::output::{Format, Output};
-use crate::text;
+use crate::text::{self, Bytes};
 
 /// Print the version of a key's value; exit code 1 if there is none
 #[derive(Debug, clap::Args)]
 pub(crate) struct Exists {
     /// The key
-    #[arg(value_parser = text::bytes())]
-    key: Vec<u8>,
+    key: Bytes,
 }
 
 impl Exists {

@@ -5,14 +5,13 @@ use serde_json::{Map, Value};
 
 use crate::args::Global;
 use crate::output::{Format, Output};
-use crate::text;
+use crate::text::{self, Bytes};
 
 /// Print the value of a key
 #[derive(Debug, clap::Args)]
 pub(crate) struct Get {
     /// The key
-    #[arg(value_parser = text::bytes())]
-    key: Vec<u8>,
+    key: Bytes,
 }
 
 impl Get {

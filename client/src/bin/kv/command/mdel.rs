@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 use crate::args::Global;
 use crate::complaint::{AlreadySaid, note};
 use crate::output::{Format, Output};
-use crate::text;
+use crate::text::{self, Bytes};
 
 /// Remove many keys and their values; no error for those that have none
 #[derive(Debug, clap::Args)]
 pub(crate) struct Mdel {
     /// The keys
-    #[arg(required = true, value_parser = text::bytes())]
-    keys: Vec<Vec<u8>>,
+    #[arg(required = true)]
+    keys: Vec<Bytes>,
 }
 
 impl Mdel {

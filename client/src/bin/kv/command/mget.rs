@@ -7,14 +7,14 @@ use weft_client::{ClientError, Object};
 use crate::args::Global;
 use crate::complaint::{AlreadySaid, note};
 use crate::output::{Format, Output};
-use crate::text;
+use crate::text::{self, Bytes};
 
 /// Print the values of many keys, in their order; exit code 1 if one is missing
 #[derive(Debug, clap::Args)]
 pub(crate) struct Mget {
     /// The keys
-    #[arg(required = true, value_parser = text::bytes())]
-    keys: Vec<Vec<u8>>,
+    #[arg(required = true)]
+    keys: Vec<Bytes>,
 }
 
 impl Mget {

@@ -6,16 +6,15 @@ use serde_json::{Map, Value};
 use crate::args::Global;
 use crate::complaint::{AlreadySaid, WrongUsage, note};
 use crate::output::{Format, Output};
-use crate::text;
+use crate::text::{self, Bytes};
 use crate::value::Source;
 
 /// Store many values: KEY VALUE KEY VALUE …; exit code 1 if one is not stored
 #[derive(Debug, clap::Args)]
 pub(crate) struct Mput {
     /// A key and its value, and so on; `@FILE` reads a value from a file
-    #[arg(required = true, value_name = "KEY VALUE", value_parser = text::bytes(),
-          allow_negative_numbers = true)]
-    keys_and_values: Vec<Vec<u8>>,
+    #[arg(required = true, value_name = "KEY VALUE", allow_negative_numbers = true)]
+    keys_and_values: Vec<Bytes>,
 
     /// Take the values as they are typed, `-` and `@` included
     #[arg(long, env = "WEFT_LITERAL")]
@@ -60,7 +59,7 @@ impl Mput {
         if all_stored { Ok(()) } else { Err(AlreadySaid.into()) }
     }
 
-    fn pairs(self) -> anyhow::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    fn pairs(self) -> anyhow::Result<Vec<(Bytes, Vec<u8>)>> {
         let mut left = self.keys_and_values.into_iter();
         let mut pairs = Vec::new();
         let mut stdin_is_taken = false;
@@ -69,7 +68,7 @@ impl Mput {
                 let key = text::readable(&key);
                 return Err(WrongUsage(format!("the last key, {key:?}, has no value")).into());
             };
-            let source = Source::of(value, self.literal);
+            let source = Source::of(value.into_vec(), self.literal);
             if source == Source::Stdin && std::mem::replace(&mut stdin_is_taken, true) {
                 return Err(WrongUsage("only one value can be read from stdin".into()).into());
             }

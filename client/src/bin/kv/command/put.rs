@@ -7,19 +7,18 @@ use serde_json::{Map, Value};
 
 use crate::args::Global;
 use crate::output::{Format, Output};
-use crate::text;
+use crate::text::{self, Bytes};
 use crate::value::Source;
 
 /// Store a value under a key
 #[derive(Debug, clap::Args)]
 pub(crate) struct Put {
     /// The key
-    #[arg(value_parser = text::bytes())]
-    key: Vec<u8>,
+    key: Bytes,
 
     /// The value; `-` reads it from stdin, `@FILE` from a file
-    #[arg(value_parser = text::bytes(), allow_negative_numbers = true)]
-    value: Vec<u8>,
+    #[arg(allow_negative_numbers = true)]
+    value: Bytes,
 
     /// Take the value as it is typed, `-` and `@` included
     #[arg(long, env = "WEFT_LITERAL")]
@@ -38,7 +37,7 @@ pub(crate) struct Put {
 impl Put {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
         let key = text::readable(&self.key);
-        let value = Source::of(self.value, self.literal).read()?;
+        let value = Source::of(self.value.into_vec(), self.literal).read()?;
         let context = || format!("cannot put {key:?}");
         let client = global.connect().with_context(context)?.blocking();
         let version = match self.expires_in {
