@@ -3,6 +3,24 @@
 use crate::error::DecodeError;
 use crate::key::Key;
 
+/// The two words that a request's prefix and a reply's head are. Fields are shifted out of them, since
+/// a head that is taken apart byte by byte goes through the stack.
+#[inline]
+pub(crate) fn words(bytes: &[u8; 16]) -> [u64; 2] {
+    let (words, _) = bytes.as_chunks::<8>();
+    [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]
+}
+
+/// The bytes of two words.
+#[inline]
+pub(crate) fn word_bytes(words: [u64; 2]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let (chunks, _) = bytes.as_chunks_mut::<8>();
+    chunks[0] = words[0].to_le_bytes();
+    chunks[1] = words[1].to_le_bytes();
+    bytes
+}
+
 /// Reads a message from its front; what it returns borrows from the message.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {

@@ -1,6 +1,6 @@
 //! The 16 bytes that every request starts with.
 
-use crate::codec::{Reader, Writer};
+use crate::codec::{Reader, Writer, word_bytes, words};
 use crate::completion::CompletionId;
 use crate::error::DecodeError;
 use crate::limits::COMPLETION_LEN;
@@ -45,38 +45,39 @@ impl Prefix {
         let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_LEN>() else {
             return Err(DecodeError::Truncated { missing: PREFIX_LEN - bytes.len() });
         };
-        let &[operation, flags, t0, t1, e0, e1, e2, e3, version, reserved, k0, k1, a0, a1, a2, a3] =
-            prefix;
+        let [first, second] = words(prefix);
+        let (version, reserved) = (second as u8, (second >> 8) as u8);
         if version != PROTOCOL_VERSION {
             return Err(DecodeError::UnsupportedVersion { version });
         }
         if reserved != 0 {
             return Err(DecodeError::ReservedField { field: "reserved" });
         }
+        let operation = first as u8;
         let Some(operation) = Operation::from_number(operation) else {
             return Err(DecodeError::UnknownOperation { operation });
         };
         let prefix = Self {
             operation,
-            flags,
-            table: TableId(u16::from_le_bytes([t0, t1])),
-            map_epoch: u32::from_le_bytes([e0, e1, e2, e3]),
-            key_len: u16::from_le_bytes([k0, k1]),
-            argument: u32::from_le_bytes([a0, a1, a2, a3]),
+            flags: (first >> 8) as u8,
+            table: TableId((first >> 16) as u16),
+            map_epoch: (first >> 32) as u32,
+            key_len: (second >> 16) as u16,
+            argument: (second >> 32) as u32,
         };
         Ok((prefix, Reader::new(rest)))
     }
 
     #[inline]
     pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
-        let [t0, t1] = self.table.0.to_le_bytes();
-        let [e0, e1, e2, e3] = self.map_epoch.to_le_bytes();
-        let [k0, k1] = self.key_len.to_le_bytes();
-        let [a0, a1, a2, a3] = self.argument.to_le_bytes();
-        let operation = self.operation as u8;
-        let (flags, version) = (self.flags, PROTOCOL_VERSION);
-        writer
-            .bytes(&[operation, flags, t0, t1, e0, e1, e2, e3, version, 0, k0, k1, a0, a1, a2, a3]);
+        let first = u64::from(self.operation as u8)
+            | u64::from(self.flags) << 8
+            | u64::from(self.table.0) << 16
+            | u64::from(self.map_epoch) << 32;
+        let second = u64::from(PROTOCOL_VERSION)
+            | u64::from(self.key_len) << 16
+            | u64::from(self.argument) << 32;
+        writer.bytes(&word_bytes([first, second]));
     }
 
     /// Refuses flags other than `taken`: a flag may not be ignored, since it changes what the

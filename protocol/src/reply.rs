@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::codec::Writer;
+use crate::codec::{Writer, word_bytes, words};
 use crate::error::{DecodeError, LimitError, ReplyError};
 use crate::error_code::ErrorCode;
 use crate::limits::ERROR_DETAIL_MAX;
@@ -80,21 +80,20 @@ impl ReplyHead {
     /// The head's bytes.
     #[inline]
     pub fn to_bytes(self) -> [u8; HEAD_LEN] {
-        let [s0, s1] = self.status.number().to_le_bytes();
-        let [i0, i1] = self.index.to_le_bytes();
-        let [l0, l1, l2, l3] = self.length.to_le_bytes();
-        let [v0, v1, v2, v3, v4, v5, v6, v7] = self.version.to_le_bytes();
-        [s0, s1, i0, i1, l0, l1, l2, l3, v0, v1, v2, v3, v4, v5, v6, v7]
+        let first = u64::from(self.status.number())
+            | u64::from(self.index) << 16
+            | u64::from(self.length) << 32;
+        word_bytes([first, self.version])
     }
 
     #[inline]
     pub(crate) fn from_bytes(bytes: &[u8; HEAD_LEN]) -> Result<Self, DecodeError> {
-        let &[s0, s1, i0, i1, l0, l1, l2, l3, v0, v1, v2, v3, v4, v5, v6, v7] = bytes;
+        let [first, version] = words(bytes);
         Ok(Self {
-            status: Status::from_number(u16::from_le_bytes([s0, s1]))?,
-            index: u16::from_le_bytes([i0, i1]),
-            length: u32::from_le_bytes([l0, l1, l2, l3]),
-            version: u64::from_le_bytes([v0, v1, v2, v3, v4, v5, v6, v7]),
+            status: Status::from_number(first as u16)?,
+            index: (first >> 16) as u16,
+            length: (first >> 32) as u32,
+            version,
         })
     }
 
