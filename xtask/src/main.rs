@@ -26,6 +26,8 @@ mod tidy;
 mod workspace;
 mod ycsb;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use workspace::Workspace;
@@ -54,16 +56,25 @@ enum Task {
     Sim(sim::Options),
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    match run(&Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<()> {
     let workspace = Workspace::locate()?;
     std::env::set_current_dir(workspace.root())?;
-    match args.task {
+    match task {
         Task::Setup => setup::run(&workspace),
         Task::Lint => lint::run(&workspace),
         Task::Test => test::run(&workspace),
         Task::Demo => demo::run(&workspace),
-        Task::Bench(options) => bench::run(&workspace, &options),
-        Task::Sim(options) => sim::run(&options),
+        Task::Bench(options) => bench::run(&workspace, options),
+        Task::Sim(options) => sim::run(options),
     }
 }
