@@ -108,7 +108,7 @@ pub(crate) fn cuts(len: usize) -> impl Iterator<Item = usize> {
     (0..len.min(512)).chain(len.saturating_sub(16).max(512)..len)
 }
 
-/// Calls `decode` with arbitrary bytes, and with `message` in which some are changed.
+/// Arbitrary bytes, and more often `message` with some of its bytes changed or its end cut off.
 pub(crate) fn hostile(message: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     let len = message.len();
     let changes = prop::collection::vec((0..len.max(1), any::<u8>()), 1..6);
