@@ -65,7 +65,7 @@ impl NodeHandler {
             node,
             incarnation,
             partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
-            pins: Pins::new(memory.store.clone()),
+            pins: Pins::new(memory.clone()),
             memory,
             counters: Counters::new(),
             surroundings: RwLock::new(None),
@@ -138,10 +138,7 @@ impl Handler for NodeHandler {
     fn handle(&self, batch: &mut Batch<'_>) {
         let mut work = Work::new(self, batch, self.clock.unix_millis());
         work.work_off();
-        let Work { tally, held, .. } = work;
-        drop(held);
-        self.counters.add(&tally);
-        self.pins.survey_if_due(&self.partitions);
+        self.counters.add(&work.tally);
     }
 }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -15,6 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use weft_server::config::{Args, Config, LogFormat};
 use weft_server::node::Node;
+use weft_server::process;
 
 /// The configuration cannot be used.
 const EXIT_USAGE: u8 = 2;
@@ -42,6 +43,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
         let _guard = runtime.enter();
         Signals::catch().context("cannot catch signals")?
     };
+    tracing::debug!(descriptors = process::raise_descriptor_limit(), "starting");
     let node = Node::start(config)?;
     let name = runtime.block_on(signals.first());
     tracing::info!(signal = name, "stopping");
@@ -74,7 +76,9 @@ impl Signals {
 }
 
 fn start_logs(config: &Config) {
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
     let lines = match config.log_format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),

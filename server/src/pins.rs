@@ -12,13 +12,16 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use weft_transport::Purpose;
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{Memory, Purpose};
 
+use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
 
 /// The part of the store's memory that may be pinned.
 const PINNED_SHARE: u64 = 4;
+/// The part of the network's memory that copies of large values leave free.
+const COPIES_SHARE: u64 = 2;
 /// Values that are looked at between two surveys at least.
 const SLACK: u64 = 8;
 /// The largest segment that one value can pin: what holds a message, or what segments grow to.
@@ -27,7 +30,7 @@ const SEGMENT_BYTES: u64 = MESSAGE_MAX as u64;
 /// The account of pinned segments.
 #[derive(Debug)]
 pub(crate) struct Pins {
-    memory: Memory,
+    memory: NodeMemory,
     limit_bytes: u64,
     /// How many large values may be looked at before the next survey.
     allowance: AtomicI64,
@@ -36,9 +39,9 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// Nothing is pinned of `memory`, which holds the log.
-    pub(crate) fn new(memory: Memory) -> Pins {
-        let limit_bytes = memory.account().limit_bytes / PINNED_SHARE;
+    /// Nothing is pinned.
+    pub(crate) fn new(memory: NodeMemory) -> Pins {
+        let limit_bytes = memory.store.account().limit_bytes / PINNED_SHARE;
         Pins {
             memory,
             limit_bytes,
@@ -47,28 +50,30 @@ impl Pins {
         }
     }
 
-    /// Whether one more value may be sent from the log.
-    pub(crate) fn admit(&self) -> bool {
+    /// Whether one more value, of `len` bytes, is to be sent from the log.
+    pub(crate) fn admit(&self, len: usize) -> bool {
         self.allowance.fetch_sub(1, Ordering::Relaxed);
-        self.pinned_bytes.load(Ordering::Relaxed) <= self.limit_bytes
-    }
-
-    /// Looks how much is pinned, if it is time to. The caller may hold no partition's lock.
-    #[inline]
-    pub(crate) fn survey_if_due(&self, partitions: &Partitions) {
-        if self.allowance.load(Ordering::Relaxed) <= 0 {
-            self.survey(partitions);
+        if self.pinned_bytes.load(Ordering::Relaxed) <= self.limit_bytes {
+            return true;
         }
+        let network = self.memory.network.account();
+        network.free_bytes() < len as u64 + network.limit_bytes / COPIES_SHARE
     }
 
-    /// Bytes of segments that replies keep: those that hold objects, and those that hold none any
-    /// more and would be free otherwise.
+    /// Whether it is time for a [`survey`](Self::survey).
+    #[inline]
+    pub(crate) fn is_survey_due(&self) -> bool {
+        self.allowance.load(Ordering::Relaxed) <= 0
+    }
+
+    /// Counts the bytes of segments that replies keep: those that hold objects, and those that hold
+    /// none any more and would be free otherwise. The caller may hold no partition's lock.
     #[cold]
     pub(crate) fn survey(&self, partitions: &Partitions) -> u64 {
         let stats = partitions.stats();
         // The log's memory beyond the partitions' own segments is what only pins keep. Segments
         // that come and go meanwhile make it wrong by as much as they hold.
-        let log_bytes = self.memory.account().allocated_for(Purpose::Log);
+        let log_bytes = self.memory.store.account().allocated_for(Purpose::Log);
         let pinned_bytes = stats.pinned_bytes + log_bytes.saturating_sub(stats.log_bytes);
         self.pinned_bytes.store(pinned_bytes, Ordering::Relaxed);
         self.allowance

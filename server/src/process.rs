@@ -1,7 +1,8 @@
-//! What this process costs: processor time and time alive.
+//! What the system gives this process: processor time, and descriptors.
 
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+use nix::sys::time::{TimeVal, TimeValLike};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Processor time used by all threads so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,11 +18,19 @@ impl CpuTime {
     pub fn of_this_process() -> CpuTime {
         let usage =
             getrusage(UsageWho::RUSAGE_SELF).expect("RUSAGE_SELF and the pointer are valid");
-        let microseconds =
-            |time: nix::sys::time::TimeVal| u64::try_from(time.num_microseconds()).unwrap_or(0);
+        let microseconds = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or(0);
         CpuTime {
             user_us: microseconds(usage.user_time()),
             system_us: microseconds(usage.system_time()),
         }
     }
+}
+
+/// Raises the number of descriptors that this process may have open, and with it the number of
+/// connections, as far as it may do so itself. The usual 1,024 are meant for programs that call
+/// `select`. Returns the number.
+pub fn raise_descriptor_limit() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    if raised.is_ok() { maximum } else { current }
 }

@@ -22,7 +22,7 @@ pub(crate) fn sending(object: &ObjectRef<'_>, pins: &Pins, tally: &mut Tally) ->
     tally.event(Event::Hit);
     tally.add(Event::BytesRead, object.value.len() as u64);
     if object.value.len() > COPY_MAX {
-        if pins.admit() {
+        if pins.admit(object.value.len()) {
             tally.event(Event::ValueGathered);
             return Sending::Gather(object.pin());
         }

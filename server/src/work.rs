@@ -49,7 +49,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
                     return;
                 }
                 dispatch(self, arrived);
+                self.survey_pins_if_due();
             }
+        }
+    }
+
+    /// Looks how much is pinned, if enough has been sent from the log for that. Gives up the lock.
+    #[inline]
+    pub(crate) fn survey_pins_if_due(&mut self) {
+        if self.node.pins.is_survey_due() {
+            self.held.release();
+            self.node.pins.survey(&self.node.partitions);
         }
     }
 

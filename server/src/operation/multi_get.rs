@@ -51,6 +51,7 @@ pub(crate) fn execute(
         if answer.part.encoded_len() >= PART_BYTES {
             answer.send_part(batch);
         }
+        work.survey_pins_if_due();
     }
     work.finish_part(call, answer.part);
     Ok(())

@@ -1,0 +1,98 @@
+//! What the settings amount to, and what is said of wrong ones.
+
+use std::io::Write;
+
+use tempfile::NamedTempFile;
+
+use crate::support::{Process, run};
+
+/// Exit code 2, and a message with each of `says`.
+fn check_refused(arguments: &[&str], variables: &[(&str, &str)], says: &[&str]) {
+    let (code, message) = run(arguments, variables);
+    assert_eq!(code, Some(2), "{arguments:?}: {message}");
+    for part in says {
+        assert!(message.contains(part), "{arguments:?} does not say {part:?}: {message}");
+    }
+}
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+#[test]
+fn wrong_values_are_named_with_what_to_do() {
+    let check = |arguments: &[&str], says: &[&str]| check_refused(arguments, &[], says);
+    check(&["--memory", "lots"], &["--memory", "such as 512MiB"]);
+    check(&["--memory", "1MiB"], &["at least 64"]);
+    check(&["--partitions", "0"], &["--partitions"]);
+    check(&["--partitions", "16385"], &["16384 or less"]);
+    check(&["--reactors", "0"], &["--reactors"]);
+    check(&["--poll", "fast"], &["busy, adaptive or park"]);
+    check(&["--log-format", "xml"], &["`text` or `json`"]);
+    check(&["--log", "loud"], &["info"]);
+    check(&["--listen", "here"], &["HOST:PORT"]);
+    check(&["--http", "127.0.0.1"], &["HOST:PORT"]);
+    check(&["--listen", "no-such-host.invalid:7400"], &["no-such-host.invalid", "check the name"]);
+    check(&["--unknown"], &["--unknown", "--help"]);
+}
+
+#[test]
+fn peers_have_to_make_a_cluster_with_this_node_in_it() {
+    let check = |arguments: &[&str], says: &[&str]| check_refused(arguments, &[], says);
+    check(&["--peers", "1=127.0.0.1:1"], &["--node-id"]);
+    check(&["--peers", "1=127.0.0.1:1", "--node-id", "2"], &["node id 2", "1=127.0.0.1:1"]);
+    check(
+        &["--peers", "1=127.0.0.1:1,1=127.0.0.1:2", "--node-id", "1"],
+        &["node id 1 is there twice"],
+    );
+    check(&["--peers", "127.0.0.1:1", "--node-id", "1"], &["ID=HOST:PORT"]);
+    let three = "1=127.0.0.1:1,2=127.0.0.1:2,3=127.0.0.1:3";
+    check(&["--peers", three, "--node-id", "1", "--partitions", "2"], &["--partitions 3 or more"]);
+}
+
+#[test]
+fn addresses_that_others_can_reach_need_insecure() {
+    for (flag, address) in
+        [("--listen", "0.0.0.0:0"), ("--listen", "[::]:0"), ("--http", "0.0.0.0:0")]
+    {
+        check_refused(&[flag, address], &[], &[address, "--insecure"]);
+    }
+    check_refused(&["--peers", "1=192.0.2.1:1", "--node-id", "1"], &[], &["192.0.2.1:1"]);
+    // Asked for, it is had; and a variable that says no is heard.
+    check_refused(&["--listen", "0.0.0.0:0"], &[("WEFT_INSECURE", "false")], &["--insecure"]);
+    Process::start(&["--listen", "0.0.0.0:0", "--insecure"], &[]).end();
+}
+
+#[test]
+fn a_flag_goes_before_a_variable_before_the_file() {
+    let file =
+        file("[server]\nreactors = 4\nmemory = \"80MiB\"\npoll = \"park\"\n[client]\nx = 1\n");
+    let path = file.path().to_str().unwrap();
+    let serving = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let node = Process::start(arguments, variables);
+        let settings = (node.log_field("reactors"), node.log_field("memory"));
+        node.end();
+        settings
+    };
+    let memory = "80.0 MiB".to_owned();
+    assert_eq!(serving(&["--config", path], &[]), ("4".into(), memory.clone()));
+    let variables = [("WEFT_REACTORS", "3"), ("WEFT_CONFIG", path)];
+    assert_eq!(serving(&[], &variables), ("3".into(), memory.clone()));
+    assert_eq!(serving(&["--reactors", "1"], &variables), ("1".into(), memory));
+}
+
+#[test]
+fn a_mistake_in_the_file_is_found_where_it_is() {
+    let check = |text: &str, says: &[&str]| {
+        let file = file(text);
+        let path = file.path().to_str().unwrap();
+        check_refused(&["--config", path], &[], &[&[path][..], says].concat());
+    };
+    check("[server]\nmemroy = \"1GiB\"\n", &["memroy", "line 2"]);
+    check("[server]\nmemory = \"much\"\n", &["such as 512MiB", "line 2"]);
+    check("[server]\npartitions = -1\n", &["line 2"]);
+    check("[server\n", &["line 1"]);
+    check_refused(&["--config", "/no/such/file"], &[], &["/no/such/file", "--config"]);
+}

@@ -1,0 +1,16 @@
+//! A whole node over TCP: what it answers to requests good and bad, and how its process behaves.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "what a test needs and does not get is a failure of the test"
+)]
+
+mod bad_bytes;
+mod configuration;
+mod crowd;
+mod malformed_requests;
+mod memory_limit;
+mod operations;
+mod process;
+mod slow_reader;
+mod support;

@@ -1,0 +1,147 @@
+//! Well-formed frames whose bodies are no requests, or ask for what cannot be. Each is answered with
+//! its code (docs/protocol.md), the connection lives, and so does the node.
+
+use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
+use weft_protocol::{ErrorCode, Key, Keys, List, MultiGet, Request, prefix};
+use weft_transport::Windows;
+use weft_transport::frame::{HEADER_BYTES, Kind};
+
+use crate::support::{
+    Client, RawPeer, TABLE, assert_serves, get, put, request_header, settings, start,
+};
+
+// Where the prefix has what (docs/protocol.md).
+const OPERATION_AT: usize = 0;
+const FLAGS_AT: usize = 1;
+const VERSION_AT: usize = 8;
+const RESERVED_AT: usize = 9;
+const KEY_LEN_AT: usize = 10;
+const ARGUMENT_AT: usize = 12;
+
+/// A get, to be spoilt.
+fn good_get() -> Vec<u8> {
+    encoded(Request::Get(get(b"some key")))
+}
+
+fn encoded(request: Request<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; request.encoded_len()];
+    request.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn each_mistake_has_its_answer() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let check = |what: &str, bytes: &[u8], code: ErrorCode| {
+        let error = client.refused(bytes);
+        assert_eq!(error.code, code, "{what}: {error}");
+    };
+    let spoilt = |at: usize, byte: u8| {
+        let mut bytes = good_get();
+        bytes[at] = byte;
+        bytes
+    };
+    let good = good_get();
+
+    check("nothing", &[], ErrorCode::MalformedRequest);
+    check("half a prefix", &good[..7], ErrorCode::MalformedRequest);
+    check("a key cut short", &good[..good.len() - 1], ErrorCode::MalformedRequest);
+    check("bytes behind the key", &[&good[..], b"x"].concat(), ErrorCode::MalformedRequest);
+    check("a key that is not there", &spoilt(KEY_LEN_AT + 1, 0xFF), ErrorCode::MalformedRequest);
+    check("an argument that gets lack", &spoilt(ARGUMENT_AT, 1), ErrorCode::MalformedRequest);
+    check("a reserved byte", &spoilt(RESERVED_AT, 1), ErrorCode::MalformedRequest);
+    check("operation 0", &spoilt(OPERATION_AT, 0), ErrorCode::UnknownOperation);
+    check("operation 200", &spoilt(OPERATION_AT, 200), ErrorCode::UnknownOperation);
+    check("version 0", &spoilt(VERSION_AT, 0), ErrorCode::UnsupportedVersion);
+    check("version 9", &spoilt(VERSION_AT, 9), ErrorCode::UnsupportedVersion);
+    check("an expiry on a get", &spoilt(FLAGS_AT, prefix::FLAG_EXPIRY), ErrorCode::UnsupportedFlag);
+    check("an unknown flag", &spoilt(FLAGS_AT, 0x80), ErrorCode::UnsupportedFlag);
+
+    assert_eq!(client.stat("requests.malformed"), 13);
+    assert_eq!(client.stat(weft_protocol::stat_name::ERRORS), 13);
+    assert_serves(&node, &client);
+}
+
+#[test]
+fn what_is_too_large_is_told_its_limit() {
+    let node = start(settings());
+    let client = Client::to(&node);
+
+    let mut long_value = encoded(Request::Put(put(b"key", &vec![1; VALUE_MAX])));
+    long_value.push(1);
+    long_value[ARGUMENT_AT..ARGUMENT_AT + 4].copy_from_slice(&(VALUE_MAX as u32 + 1).to_le_bytes());
+    let error = client.refused(long_value.as_slice());
+    assert_eq!((error.code, error.argument), (ErrorCode::ValueTooLarge, VALUE_MAX as u64));
+
+    let names = vec![Key::new(b"").unwrap(); MULTI_KEYS_MAX];
+    let (keys, _) = Keys::fitting(&names);
+    let mut many_keys = encoded(Request::MultiGet(MultiGet { table: TABLE, map_epoch: 1, keys }));
+    many_keys.extend([0, 0]);
+    many_keys[ARGUMENT_AT..ARGUMENT_AT + 4]
+        .copy_from_slice(&(MULTI_KEYS_MAX as u32 + 1).to_le_bytes());
+    let error = client.refused(many_keys.as_slice());
+    assert_eq!((error.code, error.argument), (ErrorCode::TooManyKeys, MULTI_KEYS_MAX as u64));
+
+    assert_serves(&node, &client);
+}
+
+/// The wire has sixteen bits for the length of a key, so a longer one can only be a longer message
+/// than was announced.
+#[test]
+fn a_key_longer_than_the_longest_cannot_be_said() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let mut bytes = encoded(Request::Get(get(&vec![b'k'; KEY_MAX])));
+    bytes.push(b'k');
+    assert_eq!(client.refused(bytes.as_slice()).code, ErrorCode::MalformedRequest);
+    assert_serves(&node, &client);
+}
+
+#[test]
+fn a_list_that_announces_more_than_it_holds_is_malformed() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let key = [Key::new(b"key").unwrap()];
+    let (keys, _) = List::fitting(&key);
+    let mut bytes = encoded(Request::MultiGet(MultiGet { table: TABLE, map_epoch: 1, keys }));
+    bytes[ARGUMENT_AT] = 200;
+    assert_eq!(client.refused(bytes.as_slice()).code, ErrorCode::MalformedRequest);
+    assert_serves(&node, &client);
+}
+
+#[test]
+fn a_bad_request_among_good_ones_spoils_nothing() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    client.put(b"some key", b"value");
+    let (good, bad) = (good_get(), [0xFF; 40]);
+    let replies = client.call_all((0..100).map(|i| if i % 3 == 0 { &bad[..] } else { &good[..] }));
+    for (i, reply) in replies.iter().enumerate() {
+        assert_eq!(reply.ends_with(b"value"), i % 3 != 0, "request {i}");
+    }
+}
+
+#[test]
+fn a_message_that_asks_for_no_answer_gets_none() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let mut peer = RawPeer::greeted(&node, Windows::default());
+    let body = good_get();
+    let header = weft_transport::frame::Header {
+        kind: Kind::Message,
+        ..request_header(0, body.len() as u32)
+    };
+    let mut frame = header.encode().to_vec();
+    frame.extend(&body);
+    frame.resize(frame.len().next_multiple_of(8), 0);
+    assert!(frame.len() > HEADER_BYTES);
+    peer.write(&frame);
+    peer.request(9, get(b"some key"));
+    let (answer, _) = std::iter::from_fn(|| peer.read_frame())
+        .find(|(header, _)| header.kind != Kind::Credit)
+        .expect("an answer to the request");
+    assert_eq!((answer.kind, answer.id), (Kind::Reply, 9));
+    assert_eq!(client.stat("requests.malformed"), 1);
+    assert_serves(&node, &client);
+}

@@ -1,0 +1,117 @@
+//! Peers that ask for much and read nothing. What waits for them is bounded, everybody else is
+//! served, and when they do read, they get what they asked for.
+
+use weft_protocol::limits::VALUE_MAX;
+use weft_protocol::{GetReply, stat_name};
+use weft_server::node::Node;
+use weft_transport::Windows;
+use weft_transport::frame::Kind;
+use weft_transport::limits::WINDOW_MAX;
+
+use crate::support::{Client, RawPeer, assert_serves, get, settings, start};
+
+const LIMIT: u64 = 64 << 20;
+
+/// As much as a peer may have sent to it without reading.
+fn generous() -> Windows {
+    Windows { reply: WINDOW_MAX, ..Windows::default() }
+}
+
+/// Waits until `done` says so of the stats that `client` gets.
+fn wait_for(client: &Client, name: &str, done: impl Fn(u64) -> bool) -> u64 {
+    loop {
+        let value = client.stat(name);
+        if done(value) {
+            return value;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn assert_bounded(node: &Node, client: &Client) {
+    let allocated = client.stat(stat_name::MEMORY_ALLOCATED_BYTES);
+    assert!(allocated <= LIMIT, "{allocated} bytes");
+    assert_serves(node, client);
+}
+
+#[test]
+fn large_values_wait_where_they_lie() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let value = vec![5; VALUE_MAX];
+    client.put(b"large", &value);
+    let before = client.stat(stat_name::MEMORY_ALLOCATED_BYTES);
+
+    let mut peer = RawPeer::greeted(&node, generous());
+    const REQUESTS: u64 = 200;
+    for id in 0..REQUESTS {
+        peer.request(id, get(b"large"));
+    }
+    // The window is full, and the rest of the requests waits for it.
+    let fit = u64::from(WINDOW_MAX) / VALUE_MAX as u64;
+    wait_for(&client, "values.gathered", |gathered| gathered >= fit - 2);
+    assert_bounded(&node, &client);
+    let grown = client.stat(stat_name::MEMORY_ALLOCATED_BYTES) - before;
+    assert!(grown < 4 << 20, "sixty megabytes wait in {grown} bytes");
+    assert!(client.stat("store.pinned_bytes") > 0);
+
+    let mut released = 0;
+    for id in 0..REQUESTS {
+        let (header, body) = std::iter::from_fn(|| peer.read_frame())
+            .find(|(header, _)| header.kind == Kind::Reply)
+            .expect("every request is answered");
+        assert_eq!(header.id, id);
+        assert_eq!(GetReply::decode(&body).unwrap().value(), Some(value.as_slice()));
+        released = peer.release_reply(WINDOW_MAX, released, body.len());
+    }
+    assert_bounded(&node, &client);
+}
+
+#[test]
+fn small_values_wait_in_bounded_memory() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    client.put(b"small", &[6; 1000]);
+    // Several of them, which together have more window than there is memory.
+    let mut peers: Vec<_> = (0..4).map(|_| RawPeer::greeted(&node, generous())).collect();
+    for peer in &mut peers {
+        for id in 0..20_000 {
+            if !peer.try_request(id, get(b"small")) {
+                break;
+            }
+        }
+    }
+    wait_for(&client, "values.copied", |copied| copied > 10_000);
+    assert_bounded(&node, &client);
+    drop(peers);
+    wait_for(&client, stat_name::CONNECTIONS, |connections| connections == 1);
+    assert_bounded(&node, &client);
+}
+
+/// More segments than may be pinned: the rest is copied as far as there is room, and what is pinned
+/// is free again when the peer is gone.
+#[test]
+fn pins_are_bounded_and_end_with_the_connection() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    const COUNT: usize = 40;
+    let value = |i: usize| vec![i as u8; 900_000];
+    for i in 0..COUNT {
+        client.put(format!("large-{i}").as_bytes(), &value(i));
+    }
+    let mut peer = RawPeer::greeted(&node, generous());
+    for i in 0..COUNT {
+        peer.request(i as u64, get(format!("large-{i}").as_bytes()));
+    }
+    wait_for(&client, "operations.get", |gets| gets >= COUNT as u64);
+    assert!(client.stat("values.pins_refused") > 0);
+    assert_bounded(&node, &client);
+    for i in 0..COUNT {
+        assert!(client.delete(format!("large-{i}").as_bytes()).existed);
+    }
+    assert!(client.stat("store.pinned_bytes") > 0, "what is being sent is not free");
+    drop(peer);
+    wait_for(&client, "store.pinned_bytes", |pinned| pinned == 0);
+    assert_eq!(client.stat("memory.purpose.log"), client.stat("store.log_bytes"));
+    assert_serves(&node, &client);
+}
