@@ -13,7 +13,6 @@ use crate::command::del::Del;
 use crate::command::exists::Exists;
 use crate::command::explain::Explain;
 use crate::command::get::Get;
-use crate::command::launch::Launch;
 use crate::command::mdel::Mdel;
 use crate::command::mget::Mget;
 use crate::command::mput::Mput;
@@ -98,8 +97,6 @@ pub(crate) enum Command {
     Playground(Playground),
     Explain(Explain),
     Completions(Completions),
-    #[command(hide = true)]
-    Launch(Launch),
 }
 
 impl Global {
@@ -166,7 +163,7 @@ mod tests {
         fn check(command: &clap::Command) {
             for flag in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
                 let long = flag.get_long().expect("it was filtered for one");
-                if ["help", "version"].contains(&long) || command.is_hide_set() {
+                if ["help", "version"].contains(&long) {
                     continue;
                 }
                 let variable = flag.get_env().and_then(|name| name.to_str());

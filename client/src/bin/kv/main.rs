@@ -24,9 +24,16 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Args, Command};
+use crate::command::launch::Launch;
 use crate::output::Output;
 
 fn main() -> ExitCode {
+    if let Some(launch) = Launch::of_this_process() {
+        return match launch.run() {
+            Ok(never) => match never {},
+            Err(error) => complaint::report(&error),
+        };
+    }
     let Args { global, command } = Args::parse();
     let mut output = Output::to_stdout(global.format());
     let done = match command {
@@ -43,7 +50,6 @@ fn main() -> ExitCode {
         Command::Playground(playground) => playground.run(&mut output),
         Command::Explain(explain) => explain.run(&mut output),
         Command::Completions(completions) => completions.run(),
-        Command::Launch(launch) => launch.run(),
     };
     match done.and_then(|()| Ok(output.finish()?)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! `kv launch`, hidden: becomes a node of a playground.
+//! `kv launch`: becomes a node of a playground. Not for people, so that no help and no completion
+//! tells of it.
 //!
 //! A new process has to leave its parent's session, or tie its life to its parent's, before it
 //! becomes the server; the standard library offers neither between fork and exec without unsafe
@@ -6,40 +7,51 @@
 //! same.
 
 use std::convert::Infallible;
+use std::env;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
-/// Become a node of a playground
-#[derive(Debug, clap::Args)]
+/// What this process is called with to become a node.
+const NAME: &str = "launch";
+
+/// The process to become.
+#[derive(Debug)]
 pub(crate) struct Launch {
-    /// End when the parent ends
-    #[arg(long)]
+    /// It ends when the process that started this one does.
     attached: bool,
-
-    /// The program
     program: PathBuf,
-
-    /// Its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
 impl Launch {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    /// A command that becomes `program`.
+    pub(crate) fn command(program: &Path, attached: bool) -> std::io::Result<Command> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args([NAME, if attached { "attached" } else { "detached" }]).arg(program);
+        Ok(command)
+    }
+
+    /// What this process was started to become, if it was.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let mut typed = env::args_os().skip(1);
+        if typed.next()? != NAME {
+            return None;
+        }
+        let attached = typed.next()? == "attached";
+        Some(Self { attached, program: typed.next()?.into(), arguments: typed.collect() })
+    }
+
+    pub(crate) fn run(self) -> anyhow::Result<Infallible> {
         // With a session of its own it gets neither the terminal's ctrl-C nor its hang-up.
         setsid().context("cannot start a session")?;
         if self.attached {
             set_parent_process_death_signal(Some(Signal::TERM)).context("cannot follow kv")?;
         }
-        match self.become_program()? {}
-    }
-
-    fn become_program(self) -> anyhow::Result<Infallible> {
         let error = Command::new(&self.program).args(self.arguments).exec();
         Err(error).with_context(|| format!("cannot run {}", self.program.display()))
     }

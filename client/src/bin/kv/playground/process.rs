@@ -35,7 +35,8 @@ impl Identity {
         Ok(Self { pid, started_at_ticks, boot_id })
     }
 
-    /// A hold on the process, if it is still there.
+    /// A hold on the process, if it is still there. One that has ended and that its parent has not
+    /// asked after is not: in a container there may be nobody who asks.
     pub(crate) fn find(&self) -> io::Result<Option<Process>> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(None) };
@@ -46,7 +47,11 @@ impl Identity {
             Err(error) => return Err(error.into()),
         };
         match Self::of(self.pid) {
-            Ok(found) if found == *self => Ok(Some(Process { fd })),
+            Ok(found) if found == *self => {
+                let process = Process { fd };
+                let has_ended = process.ends_within(Duration::ZERO)?;
+                Ok((!has_ended).then_some(process))
+            }
             Ok(_) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -123,6 +128,10 @@ mod tests {
 
         process.signal(Signal::KILL).unwrap();
         assert!(process.ends_within(Duration::from_secs(60)).unwrap());
+        assert!(
+            identity.find().unwrap().is_none(),
+            "it has ended, though nobody has asked after it"
+        );
         child.wait().unwrap();
         assert!(identity.find().unwrap().is_none());
         process.signal(Signal::KILL).unwrap();

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -17,6 +17,7 @@ use super::process::{Identity, Process, any_ends_within};
 use super::program::find_server;
 use super::stop::end_all;
 use super::{Locked, Playground, State, state};
+use crate::command::launch::Launch;
 use crate::complaint::note;
 
 /// What to start, and where.
@@ -121,12 +122,8 @@ impl Plan {
 
     fn spawn_node(&self, server: &Path, arguments: &[String], log: &Path) -> anyhow::Result<Child> {
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("launch");
-        if self.attached {
-            command.arg("--attached");
-        }
-        command.arg(server).arg("--").args(arguments).args(&self.server_arguments);
+        let mut command = Launch::command(server, self.attached)?;
+        command.args(arguments).args(&self.server_arguments);
         // Whoever reads kv's output to its end must not have to wait for the nodes' end.
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         for variable in ["WEFT_CONFIG", "WEFT_OUTPUT", "WEFT_JSON", "WEFT_CLUSTER", "WEFT_TIMEOUT"]

@@ -1,0 +1,334 @@
+//! `kv` against real server processes: what scripts see on stdout, stderr and in the exit code.
+
+#[path = "kv/cluster.rs"]
+mod cluster;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use weft_client::{BlockingClient, ClientConfig, ErrorCode, NodeId};
+use weft_protocol::Slot;
+
+use self::cluster::{Cluster, Ran, kv, start_kv};
+
+#[test]
+fn values_are_put_got_and_deleted() {
+    let cluster = Cluster::start(2);
+    let version = cluster.kv(&["put", "greeting", "hello"]).ok();
+    assert_eq!(cluster.kv(&["exists", "greeting"]).ok(), version);
+    assert_eq!(cluster.kv(&["get", "greeting"]).ok(), "hello");
+    assert_eq!(cluster.kv(&["-o", "table", "get", "greeting"]).ok(), "hello\n");
+    let got: Value =
+        serde_json::from_str(&cluster.kv(&["--json", "get", "greeting"]).ok()).unwrap();
+    assert_eq!(got, json!({ "key": "greeting", "version": version.trim_end(), "value": "hello" }));
+    assert_eq!(cluster.kv(&["del", "greeting"]).ok(), "deleted\n");
+    assert_eq!(cluster.kv(&["del", "greeting"]).ok(), "absent\n");
+    for command in ["get", "exists"] {
+        let gone = cluster.kv(&[command, "greeting"]);
+        assert_eq!((gone.code, gone.stdout.as_slice()), (1, &b""[..]));
+        assert!(gone.stderr.contains("key not found"), "{}", gone.stderr);
+    }
+}
+
+#[test]
+fn values_are_bytes_from_anywhere() {
+    let cluster = Cluster::start(2);
+    let every_byte: Vec<u8> = (0..=255).collect();
+    let from_stdin = cluster.kv_with_stdin(&["put", "bytes", "-"], &every_byte);
+    from_stdin.ok();
+    assert_eq!(cluster.kv(&["get", "bytes"]).stdout, every_byte);
+
+    let file = cluster.dir().join("value");
+    let large: Vec<u8> = (0..900_000u32).map(|at| (at * 7 + at / 251) as u8).collect();
+    fs::write(&file, &large).unwrap();
+    let source = format!("@{}", file.display());
+    cluster.kv(&["put", "large", &source]).ok();
+    assert!(cluster.kv(&["get", "large"]).stdout == large, "900000 bytes came back changed");
+
+    cluster.kv(&["put", "--literal", "address", "@home"]).ok();
+    assert_eq!(cluster.kv(&["get", "address"]).ok(), "@home");
+    cluster.kv(&["put", "temperature", "-5"]).ok();
+    assert_eq!(cluster.kv(&["get", "temperature"]).ok(), "-5");
+    cluster.kv(&["put", "nothing", ""]).ok();
+    let nothing = cluster.kv(&["get", "nothing"]);
+    assert_eq!((nothing.code, nothing.stdout.as_slice()), (0, &b""[..]));
+    // On a terminal bytes are not let loose.
+    assert_eq!(cluster.kv(&["-o", "table", "get", "bytes"]).ok().lines().count(), 1);
+    let json: Value = serde_json::from_str(&cluster.kv(&["--json", "get", "bytes"]).ok()).unwrap();
+    assert_eq!(json["value_base64"].as_str().map(str::len), Some(344));
+}
+
+#[test]
+fn an_object_expires() {
+    let cluster = Cluster::start(1);
+    cluster.kv(&["put", "--expires-in", "1h", "long", "weft"]).ok();
+    assert_eq!(cluster.kv(&["get", "long"]).ok(), "weft");
+    cluster.kv(&["put", "--expires-in", "0s", "short", "weft"]).ok();
+    assert_eq!(cluster.kv(&["get", "short"]).code, 1);
+}
+
+#[test]
+fn many_keys_at_once_lie_on_many_nodes() {
+    let cluster = Cluster::start(3);
+    cluster.kv(&["mput", "a", "1", "b", "2", "c", "3", "d", "4"]).ok();
+    assert_eq!(cluster.kv(&["mget", "d", "a", "c", "b"]).ok(), "4\n1\n3\n2\n");
+    let some = cluster.kv(&["mget", "a", "nobody", "b"]);
+    assert_eq!((some.code, some.stdout.as_slice()), (1, &b"1\n2\n"[..]));
+    assert!(some.stderr.contains("key not found: \"nobody\""), "{}", some.stderr);
+    assert_eq!(cluster.kv(&["mdel", "a", "nobody"]).ok(), "deleted\nabsent\n");
+
+    let stat: Value = serde_json::from_str(&cluster.kv(&["--json", "stat"]).ok()).unwrap();
+    assert_eq!(stat["total"]["keys"], 3);
+    assert_eq!(stat["total"]["partitions"], 64);
+    let keys = stat["nodes"].as_array().unwrap().iter().map(|node| node["keys"].as_u64().unwrap());
+    assert_eq!(keys.sum::<u64>(), 3);
+    for purpose in ["log", "index"] {
+        assert!(stat["total"]["memory"]["by_purpose"][purpose].as_u64().unwrap() > 0, "{stat}");
+    }
+    let table = cluster.kv(&["-o", "table", "stat"]).ok();
+    assert!(table.contains("resident") && table.contains("B/key"), "{table}");
+    assert_eq!(cluster.kv(&["ping"]).ok().lines().count(), 3);
+}
+
+#[test]
+fn a_short_benchmark_leaves_nothing_behind() {
+    let cluster = Cluster::start(2);
+    let arguments = ["--json", "bench", "--keys", "500", "--duration", "100ms"];
+    let figures: Value = serde_json::from_str(&cluster.kv(&arguments).ok()).unwrap();
+    assert!(figures["throughput_ops_s"].as_f64().unwrap() > 0.0);
+    for operation in ["read", "write"] {
+        assert!(figures["operations"][operation]["count"].as_u64().unwrap() > 0, "{figures}");
+        assert_eq!(figures["operations"][operation]["errors"], 0);
+    }
+    let stat: Value = serde_json::from_str(&cluster.kv(&["--json", "stat"]).ok()).unwrap();
+    assert_eq!(stat["total"]["keys"], 0);
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_named() {
+    // A port that was free a moment ago, and that nobody has a reason to take.
+    let address = cluster::free_address();
+    for arguments in [&["get", "k"][..], &["put", "k", "v"], &["stat"], &["ping"], &["mget", "k"]] {
+        let failed = kv(&[&["--cluster", &address], arguments].concat());
+        assert_eq!((failed.code, failed.stdout.as_slice()), (1, &b""[..]), "{arguments:?}");
+        for part in [&address, "refused", "check the addresses", "WEFT-1208"] {
+            assert!(failed.stderr.contains(part), "{:?} lacks {part:?}", failed.stderr);
+        }
+    }
+    let unknown = kv(&["--cluster", "no-such-host.invalid:7400", "get", "k"]);
+    assert_eq!(unknown.code, 1);
+    assert!(unknown.stderr.contains("cannot be resolved"), "{}", unknown.stderr);
+}
+
+#[test]
+fn wrong_usage_is_told_from_failure() {
+    for (arguments, said) in [
+        (&["--cluster", "nonsense", "get", "k"][..], "HOST:PORT"),
+        (&["--timeout", "soon", "get", "k"], "--timeout"),
+        (&["-o", "xml", "get", "k"], "table"),
+        (&["frobnicate"], "frobnicate"),
+        (&["get"], "KEY"),
+        (&["mput", "a", "1", "b"], "\"b\", has no value"),
+        (&["explain", "WEFT-1"], "WEFT-1101"),
+        (&["playground", "--nodes", "0"], "--nodes"),
+    ] {
+        let wrong = kv(arguments);
+        assert_eq!(wrong.code, 2, "{arguments:?}: {}", wrong.stderr);
+        assert!(wrong.stderr.contains(said), "{:?} lacks {said:?}", wrong.stderr);
+    }
+    let missing = kv(&["put", "k", "@/no/such/file"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("/no/such/file") && missing.stderr.contains("--literal"));
+    let no_server = kv(&["playground", "--server-binary", "/no/such/server"]);
+    assert_eq!(no_server.code, 1);
+    assert!(no_server.stderr.contains("/no/such/server"), "{}", no_server.stderr);
+}
+
+#[test]
+fn codes_are_explained_and_shells_completed() {
+    let one = kv(&["explain", "weft-1203"]).ok();
+    assert!(one.starts_with("WEFT-1203: ") && one.contains("may have been applied"), "{one}");
+    let all: Value = serde_json::from_str(&kv(&["--json", "explain"]).ok()).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), ErrorCode::all().len());
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(kv(&["completions", shell]).ok().contains("playground"), "{shell}");
+    }
+}
+
+#[test]
+fn a_playground_says_how_to_reach_it_and_stops_as_often_as_asked() {
+    let cluster = Cluster::start(3);
+    let nodes = cluster.nodes();
+    assert_eq!(nodes.len(), 3);
+    assert_eq!(cluster.address(), nodes[0]["address"]);
+    for (node, id) in nodes.iter().zip(1..) {
+        assert_eq!(node["id"], id);
+        let address = node["address"].as_str().unwrap();
+        kv(&["--cluster", address, "put", "greeting", "hello"]).ok();
+        let log = fs::read_to_string(cluster.dir().join(format!("node-{id}.log"))).unwrap();
+        assert!(log.contains(address), "{log}");
+    }
+    // Another one does not take its place.
+    let second = kv(&["playground", "--detach", "--dir", cluster.dir().to_str().unwrap()]);
+    assert_eq!(second.code, 1);
+    assert!(second.stderr.contains("runs in"), "{}", second.stderr);
+
+    let pids = cluster.pids();
+    let stop = ["--json", "playground", "stop", "--dir", cluster.dir().to_str().unwrap()];
+    let stopped = |ran: Ran| serde_json::from_str::<Value>(&ran.ok()).unwrap();
+    let first = stopped(kv(&stop));
+    assert_eq!((&first["stopped"], &first["killed"]), (&json!(3), &json!(0)));
+    assert!(!pids.into_iter().any(cluster::is_running), "a node is left");
+    let again = stopped(kv(&stop));
+    assert_eq!((&again["stopped"], &again["already_gone"]), (&json!(0), &json!(0)));
+}
+
+#[test]
+fn nodes_that_died_are_no_obstacle_to_stopping() {
+    let cluster = Cluster::start(2);
+    for pid in cluster.pids() {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    cluster.wait_until_gone();
+    let stop = ["--json", "playground", "stop", "--dir", cluster.dir().to_str().unwrap()];
+    let stopped: Value = serde_json::from_str(&kv(&stop).ok()).unwrap();
+    assert_eq!(stopped["already_gone"], 2);
+}
+
+#[test]
+fn a_process_that_only_has_the_id_of_a_node_is_left_alone() {
+    let cluster = Cluster::start(1);
+    let file = cluster.dir().join("playground.json");
+    let kept = fs::read_to_string(&file).unwrap();
+    // As if the node had ended and this test had been given its id.
+    let mut state: Value = serde_json::from_str(&kept).unwrap();
+    state["nodes"][0]["pid"] = std::process::id().into();
+    fs::write(&file, state.to_string()).unwrap();
+    let stop = ["--json", "playground", "stop", "--dir", cluster.dir().to_str().unwrap()];
+    let stopped: Value = serde_json::from_str(&kv(&stop).ok()).unwrap();
+    assert_eq!((&stopped["stopped"], &stopped["already_gone"]), (&json!(0), &json!(1)));
+    fs::write(&file, kept).unwrap();
+}
+
+#[test]
+fn a_playground_that_somebody_stays_with_ends_with_ctrl_c() {
+    let dir = TempDir::new().unwrap();
+    let server = cluster::server();
+    let mut stayed = start_kv(&[
+        "--json",
+        "playground",
+        "--nodes",
+        "2",
+        "--dir",
+        dir.path().to_str().unwrap(),
+        "--server-binary",
+        server.to_str().unwrap(),
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut line = String::new();
+    BufReader::new(stayed.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let up: Value = serde_json::from_str(&line).unwrap();
+    let address = up["cluster"].as_str().unwrap();
+    kv(&["--cluster", address, "put", "greeting", "hello"]).ok();
+    kill_process(Pid::from_child(&stayed), Signal::INT).unwrap();
+    assert!(stayed.wait().unwrap().success());
+    for pid in cluster::pids_of(&up) {
+        assert!(!cluster::is_running(pid), "a node is left");
+    }
+    assert!(!dir.path().join("playground.json").exists());
+}
+
+#[test]
+fn a_server_that_does_not_start_is_quoted() {
+    let dir = TempDir::new().unwrap();
+    let server = cluster::server();
+    let dir_name = dir.path().to_str().unwrap();
+    let start = ["playground", "--detach", "--dir", dir_name, "--server-binary"];
+    let failed = kv(&[&start[..], &[server.to_str().unwrap(), "--", "--no-such-flag"]].concat());
+    assert_eq!(failed.code, 1);
+    assert!(failed.stderr.contains("--no-such-flag"), "{}", failed.stderr);
+    assert!(!dir.path().join("playground.json").exists());
+}
+
+/// Three clients, each busy with the keys of one node. One node is killed: those of the others go on
+/// as if nothing had happened, the third gets errors of the right kind in time.
+#[test]
+fn a_killed_node_takes_nobody_with_it() {
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    let cluster = Cluster::start(3);
+    let connect = || {
+        let mut config = ClientConfig::new(cluster.addresses());
+        config.timeout = TIMEOUT;
+        BlockingClient::connect(config).unwrap()
+    };
+    let (killed, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let since_kill = [const { AtomicU64::new(0) }; 3];
+    let victim = 1;
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|index| {
+                let client = connect();
+                let key = key_of(&client, NodeId(index as u64 + 1));
+                let (killed, done, since_kill) = (&killed, &done, &since_kill[index]);
+                scope.spawn(move || {
+                    let mut codes = Vec::new();
+                    while !done.load(Ordering::SeqCst) {
+                        let begun_after_kill = killed.load(Ordering::SeqCst);
+                        let put = client.put(&key, "weft").map(drop);
+                        let get = client.get(&key).map(drop);
+                        codes.extend([put, get].into_iter().filter_map(Result::err));
+                        if begun_after_kill {
+                            since_kill.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                    codes
+                })
+            })
+            .collect();
+        kill_process(cluster.pids()[victim], Signal::KILL).unwrap();
+        cluster.wait_until_one_is_gone();
+        killed.store(true, Ordering::SeqCst);
+        let enough = |index: usize| {
+            let wanted = if index == victim { 2 } else { 500 };
+            since_kill[index].load(Ordering::SeqCst) >= wanted
+        };
+        while !(0..3).all(enough) {
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::SeqCst);
+        for (index, worker) in workers.into_iter().enumerate() {
+            let errors = worker.join().unwrap();
+            assert_eq!(errors.is_empty(), index != victim, "node {}: {errors:?}", index + 1);
+            for error in errors {
+                let expected = [
+                    ErrorCode::NotReachable,
+                    ErrorCode::DisconnectedMaybeApplied,
+                    ErrorCode::DisconnectedNotApplied,
+                ];
+                assert!(expected.contains(&error.code()), "{} {error}", error.code());
+            }
+        }
+    });
+    // The dead one is told from the living, and they are not held up by it.
+    let pinged = cluster.kv(&["--timeout", "500ms", "ping"]);
+    assert_eq!(pinged.code, 1);
+    assert!(pinged.stderr.contains("node 2") && pinged.stderr.contains("WEFT-1201"));
+    let stat = cluster.kv(&["--timeout", "500ms", "-o", "table", "stat"]);
+    assert_eq!(stat.code, 1);
+    assert!(String::from_utf8(stat.stdout).unwrap().contains("total"));
+}
+
+/// A key that the node owns.
+fn key_of(client: &BlockingClient, node: NodeId) -> String {
+    let map = client.client().map();
+    let owned = |key: &String| map.owner_of(Slot::of(key.as_bytes())).unwrap().id == node;
+    (0..).map(|number| format!("key {number}")).find(owned).unwrap()
+}
