@@ -1,5 +1,7 @@
 //! The bounds on what a peer or an operator can make a node hold, and how they hang together.
 
+use std::time::Duration;
+
 use weft_protocol::limits::{MULTI_KEYS_MAX, VALUE_MAX};
 use weft_transport::limits::MESSAGE_MAX;
 
@@ -27,6 +29,9 @@ pub const PART_BYTES: usize = 64 << 10;
 
 /// Connections that the HTTP port serves at once; more wait to be accepted.
 pub const HTTP_CONNECTIONS_MAX: usize = 64;
+
+/// How long an HTTP connection may bring nothing.
+pub const HTTP_IDLE_MAX: Duration = Duration::from_secs(30);
 
 const _: () = assert!(COPY_MAX < VALUE_MAX);
 const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);
