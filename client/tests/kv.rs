@@ -1,5 +1,7 @@
 //! `kv` against real server processes: what scripts see on stdout, stderr and in the exit code.
 
+#![expect(clippy::unwrap_used, reason = "the cluster's functions are called by tests")]
+
 #[path = "kv/cluster.rs"]
 mod cluster;
 

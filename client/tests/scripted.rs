@@ -1,6 +1,8 @@
 //! The client against nodes that answer by script, on the simulated network, in virtual time: every
 //! kind of trouble at exactly the moment that matters.
 
+#![expect(clippy::unwrap_used, reason = "the script's parts are functions that tests call")]
+
 #[path = "scripted/world.rs"]
 mod world;
 
