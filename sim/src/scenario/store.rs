@@ -76,7 +76,7 @@ fn play(
     heal(world, &nodes, number, &keys, recorder)
 }
 
-/// Injects faults until the clients are done.
+/// Injects faults until the clients are done, or for long enough; without faults, the clients get done.
 fn disturb(
     world: &mut World,
     options: &Options,
@@ -84,25 +84,28 @@ fn disturb(
     nodes: &Nodes,
     pauses: &mut u64,
 ) -> Result<(), Failure> {
-    let end = world.clock().now() + CLIENTS_TIME_MAX;
-    loop {
-        let next_fault = options.fault_interval.map_or(end, |interval| {
-            world.clock().now() + random.random_range(Duration::ZERO..interval * 2)
-        });
-        if world.run_until(next_fault.min(end))? {
-            return Ok(());
+    if let Some(interval) = options.fault_interval {
+        for _ in 0..FAULTS_MAX {
+            let next = world.clock().now() + random.random_range(Duration::ZERO..interval * 2);
+            if world.run_until(next)? {
+                return Ok(());
+            }
+            if !options.pause_max.is_zero() && random.random_bool(0.5) {
+                let node = nodes.members()[random.random_range(0..nodes.members().len())];
+                world.pause(node, random.random_range(Duration::ZERO..options.pause_max));
+                *pauses += 1;
+            } else {
+                world.network().lose_one();
+            }
         }
-        if world.clock().now() >= end {
-            return Err(Failure::TooLong { at: end });
-        }
-        if !options.pause_max.is_zero() && random.random_bool(0.5) {
-            let node = nodes.members()[random.random_range(0..nodes.members().len())];
-            world.pause(node, random.random_range(Duration::ZERO..options.pause_max));
-            *pauses += 1;
-        } else {
-            world.network().lose_one();
-        }
+        world.network().configure(|config| config.loss = 0.0);
     }
+    finish(world)
+}
+
+fn finish(world: &mut World) -> Result<(), Failure> {
+    let end = world.clock().now() + FINISH_TIME_MAX;
+    if world.run_until(end)? { Ok(()) } else { Err(Failure::TooLong { at: end }) }
 }
 
 /// Ends the faults. Then every key can be read, and what is read has to fit what was told before.
@@ -127,18 +130,18 @@ fn heal(
         let failed = Rc::clone(&failed);
         async move { *failed.borrow_mut() = reader.read_all(connector).await.err() }
     });
-    let end = world.clock().now() + CLIENTS_TIME_MAX;
-    if !world.run_until(end)? {
-        return Err(Failure::TooLong { at: end });
-    }
+    finish(world)?;
     match failed.take() {
         Some(error) => Err(Failure::NotHealed(error)),
         None => Ok(()),
     }
 }
 
-/// Longer than any drawn run needs by far: every operation has a deadline.
-const CLIENTS_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Faults a run: they may come faster than a client can connect, so there has to be an end of them.
+const FAULTS_MAX: u32 = 300;
+
+/// Longer than the operations of any run take by far: every one has a deadline.
+const FINISH_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Longer than any pause that may still last.
 const HEALED_TIMEOUT: Duration = Duration::from_secs(60);

@@ -46,7 +46,8 @@ impl Options {
             keys: random.random_range(1..=6),
             operations: random.random_range(5..=60),
             think: micros(random, 1, 20_000),
-            timeout: micros(random, 10_000, 2_000_000),
+            // Long enough for a round trip, or nothing would ever be told.
+            timeout: 3 * delay_max + micros(random, 1000, 2_000_000),
             value_bytes_max: [16, 100, 4000, 100_000][random.random_range(0..4)],
             delay: delay_min..delay_max,
             loss: sometimes(random, 0.05),
