@@ -23,13 +23,13 @@ pub(crate) struct Work<'n, 'b, 'f> {
     /// The time by which objects have expired, in milliseconds of Unix time: one for the batch.
     pub(crate) now_ms: u64,
     /// Where multi-operations put their replies together; its buffer is kept between them.
-    part: PartBuilder,
+    part: Option<PartBuilder>,
 }
 
 impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     pub(crate) fn new(node: &'n NodeHandler, batch: &'b mut Batch<'f>, now_ms: u64) -> Self {
         let held = Held::new(&node.partitions);
-        Work { node, batch, held, tally: Tally::default(), now_ms, part: PartBuilder::new() }
+        Work { node, batch, held, tally: Tally::default(), now_ms, part: None }
     }
 
     /// Takes, prefetches and executes what has arrived in runs of up to [`BATCH_MAX`], until there
@@ -100,14 +100,14 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
 
     /// An empty part, to be given back to [`finish_part`](Self::finish_part).
     pub(crate) fn take_part(&mut self) -> PartBuilder {
-        std::mem::take(&mut self.part)
+        self.part.take().unwrap_or_default()
     }
 
     /// Ends the reply to `call` with `part`.
     pub(crate) fn finish_part(&mut self, call: CallId, mut part: PartBuilder) {
         self.batch.reply(call, part.finish());
         part.clear();
-        self.part = part;
+        self.part = Some(part);
     }
 }
 

@@ -8,7 +8,7 @@ use weft_transport::handshake::Hello;
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Incarnation, NodeId, Windows};
 
-use crate::support::{Client, RawPeer, assert_serves, request_header, settings, start};
+use crate::support::{Client, RawPeer, assert_serves, noise, request_header, settings, start};
 
 /// Bytes of the magic and the versions: where they lie in a hello's frame.
 const MAGIC_AT: usize = 16;
@@ -51,16 +51,7 @@ fn a_stream_of_another_protocol_is_told_so() {
 
 #[test]
 fn a_stream_of_noise_ends_at_its_first_frame() {
-    // An xorshift: the same noise in every run.
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    })
-    .take(1 << 20)
-    .collect();
+    let noise: Vec<u8> = noise().map(|word| word as u8).take(1 << 20).collect();
     check_stranger(&noise, 5, "malformed frame");
     check_peer(&noise, 5, "malformed frame");
 }
@@ -143,6 +134,6 @@ fn a_frame_that_is_cut_off_is_forgotten() {
     }
     assert_serves(&node, &client);
     // Only this client is left, and nothing of a frame that never came whole.
-    assert_eq!(client.stat(weft_protocol::stat_name::CONNECTIONS), 1);
+    client.wait_for(weft_protocol::stat_name::CONNECTIONS, |connections| connections == 1);
     assert_eq!(client.stat("operations.get") + client.stat("requests.malformed"), 2);
 }

@@ -22,8 +22,6 @@ fn two_thousand_idle_connections_cost_little() {
     client.put(b"key", b"value");
     assert_eq!(client.get(b"key").as_deref(), Some(b"value".as_slice()));
     drop(peers);
-    while client.stat(stat_name::CONNECTIONS) > 1 {
-        std::thread::yield_now();
-    }
+    client.wait_for(stat_name::CONNECTIONS, |connections| connections == 1);
     node.end();
 }

@@ -2,12 +2,15 @@
 //! its code (docs/protocol.md), the connection lives, and so does the node.
 
 use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
-use weft_protocol::{ErrorCode, Key, Keys, List, MultiGet, Request, prefix};
+use weft_protocol::{
+    CompletionId, Delete, ErrorCode, Exists, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
+    Pair, Put, ReplyHead, Request, Stats, Value, prefix,
+};
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
 
 use crate::support::{
-    Client, RawPeer, TABLE, assert_serves, get, put, request_header, settings, start,
+    Client, RawPeer, TABLE, assert_serves, delete, get, noise, put, request_header, settings, start,
 };
 
 // Where the prefix has what (docs/protocol.md).
@@ -120,6 +123,57 @@ fn a_bad_request_among_good_ones_spoils_nothing() {
     for (i, reply) in replies.iter().enumerate() {
         assert_eq!(reply.ends_with(b"value"), i % 3 != 0, "request {i}");
     }
+}
+
+/// Whatever becomes of a good request when a few of its bytes change, it is answered, and the node
+/// goes on.
+#[test]
+fn requests_spoilt_at_random_are_all_answered() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let names: Vec<_> = (0..20).map(|i| format!("key-{i}")).collect();
+    let keys: Vec<_> = names.iter().map(|name| Key::new(name.as_bytes()).unwrap()).collect();
+    let value = vec![3; 2000];
+    let pair =
+        |&key| Pair { key, value: Value::new(&value).unwrap(), expires_at_ms: Some(1 << 50) };
+    let pairs: Vec<_> = keys.iter().map(pair).collect();
+    let (keys, _) = List::fitting(&keys);
+    let (pairs, _) = List::fitting(&pairs);
+    let completion = Some(CompletionId { client: 1, sequence: 2 });
+    let (table, map_epoch) = (TABLE, 1);
+    let good = [
+        Request::Get(get(b"key-1")),
+        Request::Put(Put { completion, expires_at_ms: Some(1 << 50), ..put(b"key-1", &value) }),
+        Request::Delete(Delete { completion, ..delete(b"key-1") }),
+        Request::Exists(Exists { table, map_epoch, key: Key::new(b"key-1").unwrap() }),
+        Request::MultiGet(MultiGet { table, map_epoch, keys }),
+        Request::MultiPut(MultiPut { table, map_epoch, completion, pairs }),
+        Request::MultiDelete(MultiDelete { table, map_epoch, completion, keys }),
+        Request::Stats(Stats),
+        Request::Map(Map { known_epoch: 0 }),
+    ]
+    .map(encoded);
+
+    let mut noise = noise();
+    let mut below = |end: usize| (noise.next().unwrap() % end as u64) as usize;
+    let spoilt: Vec<_> = (0..5000)
+        .map(|_| {
+            let mut bytes = good[below(good.len())].clone();
+            for _ in 0..=below(3) {
+                // Mostly in the prefix, where it matters most.
+                let end = if below(4) == 0 { bytes.len() } else { bytes.len().min(32) };
+                bytes[below(end)] = below(256) as u8;
+            }
+            if below(8) == 0 {
+                bytes.truncate(below(bytes.len()));
+            }
+            bytes
+        })
+        .collect();
+    let replies = client.call_all(spoilt.iter().map(Vec::as_slice));
+    let refused = replies.iter().filter(|reply| ReplyHead::decode(reply).is_err()).count();
+    assert!((1000..5000).contains(&refused), "{refused} of 5000 were refused");
+    assert_serves(&node, &client);
 }
 
 #[test]

@@ -31,9 +31,7 @@ fn what_was_asked_before_the_end_is_answered() {
     for id in 0..100 {
         peer.request(id, get(b"key"));
     }
-    while client.stat("operations.get") < 100 {
-        std::thread::yield_now();
-    }
+    client.wait_for("operations.get", |gets| gets == 100);
     node.stop();
     for id in 0..100 {
         let (header, body) = std::iter::from_fn(|| peer.read_frame())

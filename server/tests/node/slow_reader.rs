@@ -17,17 +17,6 @@ fn generous() -> Windows {
     Windows { reply: WINDOW_MAX, ..Windows::default() }
 }
 
-/// Waits until `done` says so of the stats that `client` gets.
-fn wait_for(client: &Client, name: &str, done: impl Fn(u64) -> bool) -> u64 {
-    loop {
-        let value = client.stat(name);
-        if done(value) {
-            return value;
-        }
-        std::thread::yield_now();
-    }
-}
-
 fn assert_bounded(node: &Node, client: &Client) {
     let allocated = client.stat(stat_name::MEMORY_ALLOCATED_BYTES);
     assert!(allocated <= LIMIT, "{allocated} bytes");
@@ -49,7 +38,7 @@ fn large_values_wait_where_they_lie() {
     }
     // The window is full, and the rest of the requests waits for it.
     let fit = u64::from(WINDOW_MAX) / VALUE_MAX as u64;
-    wait_for(&client, "values.gathered", |gathered| gathered >= fit - 2);
+    client.wait_for("values.gathered", |gathered| gathered >= fit - 2);
     assert_bounded(&node, &client);
     let grown = client.stat(stat_name::MEMORY_ALLOCATED_BYTES) - before;
     assert!(grown < 4 << 20, "sixty megabytes wait in {grown} bytes");
@@ -81,10 +70,10 @@ fn small_values_wait_in_bounded_memory() {
             }
         }
     }
-    wait_for(&client, "values.copied", |copied| copied > 10_000);
+    client.wait_for("values.copied", |copied| copied > 10_000);
     assert_bounded(&node, &client);
     drop(peers);
-    wait_for(&client, stat_name::CONNECTIONS, |connections| connections == 1);
+    client.wait_for(stat_name::CONNECTIONS, |connections| connections == 1);
     assert_bounded(&node, &client);
 }
 
@@ -103,7 +92,7 @@ fn pins_are_bounded_and_end_with_the_connection() {
     for i in 0..COUNT {
         peer.request(i as u64, get(format!("large-{i}").as_bytes()));
     }
-    wait_for(&client, "operations.get", |gets| gets >= COUNT as u64);
+    client.wait_for("operations.get", |gets| gets >= COUNT as u64);
     assert!(client.stat("values.pins_refused") > 0);
     assert_bounded(&node, &client);
     for i in 0..COUNT {
@@ -111,7 +100,7 @@ fn pins_are_bounded_and_end_with_the_connection() {
     }
     assert!(client.stat("store.pinned_bytes") > 0, "what is being sent is not free");
     drop(peer);
-    wait_for(&client, "store.pinned_bytes", |pinned| pinned == 0);
+    client.wait_for("store.pinned_bytes", |pinned| pinned == 0);
     assert_eq!(client.stat("memory.purpose.log"), client.stat("store.log_bytes"));
     assert_serves(&node, &client);
 }

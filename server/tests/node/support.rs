@@ -137,6 +137,13 @@ impl Client {
     pub(crate) fn stat(&self, name: &str) -> u64 {
         self.stats().value(name).unwrap_or_else(|| panic!("there is no counter {name}"))
     }
+
+    /// Asks for a counter until it is as `done` says.
+    pub(crate) fn wait_for(&self, name: &str, done: impl Fn(u64) -> bool) {
+        while !done(self.stat(name)) {
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// The node takes a write and reads it back, over a connection that is new and over one that is not.
@@ -247,6 +254,17 @@ impl RawPeer {
             }
         }
     }
+}
+
+/// Numbers without a pattern, the same in every run (an xorshift).
+pub(crate) fn noise() -> impl Iterator<Item = u64> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    })
 }
 
 /// The header of a request with a body of `len` bytes.
