@@ -118,7 +118,8 @@ impl File {
             let sector_end = (start / SECTOR_BYTES + 1) * SECTOR_BYTES;
             let stop = sector_end.min(self.bytes.len());
             if random.random_bool(0.5) {
-                end = if random.random_bool(0.25) { random.random_range(start..stop) } else { stop };
+                end =
+                    if random.random_bool(0.25) { random.random_range(start..stop) } else { stop };
             } else {
                 self.bytes[start..stop].fill(0);
             }
@@ -173,9 +174,11 @@ mod tests {
             let mut disk = Disk::new(seed);
             disk.append("log", &[7; 5000]);
             disk.crash();
-            let once: Vec<Vec<u8>> = disk.names().map(|name| disk.read(name).unwrap().to_vec()).collect();
+            let once: Vec<Vec<u8>> =
+                disk.names().map(|name| disk.read(name).unwrap().to_vec()).collect();
             disk.crash();
-            let twice: Vec<Vec<u8>> = disk.names().map(|name| disk.read(name).unwrap().to_vec()).collect();
+            let twice: Vec<Vec<u8>> =
+                disk.names().map(|name| disk.read(name).unwrap().to_vec()).collect();
             assert_eq!(once, twice, "what was read after a crash stays");
             once
         };

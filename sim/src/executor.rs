@@ -58,7 +58,8 @@ impl Executor {
                 return false;
             }
             let drawn = self.random.random_range(0..ready.len());
-            let number = *ready.iter().nth(drawn).expect("the number was drawn from the set's length");
+            let number =
+                *ready.iter().nth(drawn).expect("the number was drawn from the set's length");
             ready.remove(&number);
             number
         };
@@ -108,7 +109,11 @@ mod tests {
                     let mut yielded = false;
                     poll_fn(|context| {
                         context.waker().wake_by_ref();
-                        if std::mem::replace(&mut yielded, true) { Poll::Ready(()) } else { Poll::Pending }
+                        if std::mem::replace(&mut yielded, true) {
+                            Poll::Ready(())
+                        } else {
+                            Poll::Pending
+                        }
                     })
                     .await;
                 }

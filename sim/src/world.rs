@@ -11,7 +11,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use weft_transport::{
-    Clock, Endpoint, EndpointConfig, EndpointError, Handler, ManualClock, SimConfig, SimNetwork, Time,
+    Clock, Endpoint, EndpointConfig, EndpointError, Handler, ManualClock, SimConfig, SimNetwork,
+    Time,
 };
 
 use crate::executor::Executor;

@@ -1,0 +1,158 @@
+//! A node of a few lines, right or wrong as told.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use weft_protocol::{
+    ClusterMap, DeleteReply, ErrorCode, ErrorReply, ExistsReply, GetReply, MapReply, PutReply,
+    Request, Version,
+};
+use weft_server::handler::NodeOptions;
+use weft_transport::{Batch, CallId, Handler, IncomingKind};
+
+/// What is wrong with the node; most bugs strike every few operations only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bug {
+    None,
+    /// A get is told the object before the present one.
+    StaleRead,
+    /// A put is told a version, and nothing is written.
+    AcknowledgeWithoutApplying,
+    /// A put is told that there is no memory for it, and it is written.
+    ApplyRefused,
+    /// A put is written, and once more some operations later, as a retransmission would.
+    ApplyTwice,
+    /// A delete is told that it removed the object, which stays.
+    LoseDelete,
+    /// After a delete, versions of the key begin again.
+    ReuseVersion,
+    /// A get is told the value of one write and the version of the next.
+    MixedVersion,
+    /// A get is told a value with one byte changed.
+    ChangedByte,
+}
+
+pub(crate) struct Toy {
+    map: ClusterMap,
+    bug: Bug,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<Vec<u8>, Object>,
+    /// What each key held before its present object.
+    former: BTreeMap<Vec<u8>, Object>,
+    newest: u64,
+    operations: u64,
+    /// A put to be written again, and when.
+    again: Option<(u64, Vec<u8>, Vec<u8>)>,
+}
+
+#[derive(Clone)]
+struct Object {
+    value: Vec<u8>,
+    version: u64,
+}
+
+impl Toy {
+    pub(crate) fn new(options: &NodeOptions, bug: Bug) -> Self {
+        Toy { map: options.map.clone(), bug, state: Mutex::default() }
+    }
+}
+
+impl Handler for Toy {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        let mut state = self.state.lock();
+        while let Some(incoming) = batch.next() {
+            let IncomingKind::Call(call) = incoming.kind else { continue };
+            let request =
+                Request::decode(incoming.body).expect("the client's requests are well-formed");
+            self.answer(&mut state, batch, call, request);
+        }
+    }
+}
+
+impl Toy {
+    fn answer(&self, state: &mut State, batch: &mut Batch<'_>, call: CallId, request: Request<'_>) {
+        state.operations += 1;
+        if let Some((_, key, value)) = state.again.take_if(|(at, ..)| *at <= state.operations) {
+            state.write(&key, &value);
+        }
+        let strikes = state.operations.is_multiple_of(5);
+        let bug = if strikes { self.bug } else { Bug::None };
+        match request {
+            Request::Get(get) => {
+                let mut object = state.objects.get(&*get.key).cloned();
+                if let Some(former) = state.former.get(&*get.key) {
+                    match (bug, &mut object) {
+                        (Bug::StaleRead, object) => *object = Some(former.clone()),
+                        (Bug::MixedVersion, Some(object)) => object.value.clone_from(&former.value),
+                        _ => {}
+                    }
+                }
+                if let (Bug::ChangedByte, Some(object)) = (bug, &mut object) {
+                    object.value[0] ^= 1;
+                }
+                batch.reply(call, state.found(object.as_ref()));
+            }
+            Request::Exists(exists) => {
+                let object = state.objects.get(&*exists.key);
+                let version = Version(object.map_or(state.newest, |object| object.version));
+                batch.reply(call, ExistsReply { version, exists: object.is_some() });
+            }
+            Request::Put(put) => match bug {
+                Bug::AcknowledgeWithoutApplying => {
+                    state.newest += 1;
+                    batch.reply(call, PutReply { version: Version(state.newest) });
+                }
+                Bug::ApplyRefused => {
+                    state.write(&put.key, &put.value);
+                    batch.reply(call, ErrorReply::memory_limit(0));
+                }
+                _ => {
+                    let version = state.write(&put.key, &put.value);
+                    if bug == Bug::ApplyTwice && state.again.is_none() {
+                        let at = state.operations + 4;
+                        state.again = Some((at, put.key.to_vec(), put.value.to_vec()));
+                    }
+                    batch.reply(call, PutReply { version });
+                }
+            },
+            Request::Delete(delete) => {
+                let existed = state.objects.contains_key(&*delete.key);
+                state.newest += u64::from(existed);
+                let version = Version(state.newest);
+                if bug != Bug::LoseDelete {
+                    state.objects.remove(&*delete.key);
+                }
+                if self.bug == Bug::ReuseVersion && existed {
+                    state.newest -= 2;
+                }
+                batch.reply(call, DeleteReply { version, existed });
+            }
+            Request::Map(map) => batch.reply(call, MapReply::new(&self.map, map)),
+            _ => batch.reply(call, ErrorReply::new(ErrorCode::UnknownOperation)),
+        }
+    }
+}
+
+impl State {
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Version {
+        self.newest += 1;
+        let object = Object { value: value.to_vec(), version: self.newest };
+        if let Some(former) = self.objects.insert(key.to_vec(), object) {
+            self.former.insert(key.to_vec(), former);
+        }
+        Version(self.newest)
+    }
+
+    fn found<'a>(&self, object: Option<&'a Object>) -> GetReply<'a> {
+        match object {
+            Some(Object { value, version }) => {
+                GetReply::Found { version: Version(*version), value }
+            }
+            None => GetReply::Absent { version: Version(self.newest) },
+        }
+    }
+}
