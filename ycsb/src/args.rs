@@ -88,7 +88,7 @@ impl RunArgs {
         flag("threadcount", self.threads.map(|threads| threads.to_string()));
         flag("target", self.operations_per_second.map(|target| target.to_string()));
         flag("status", self.status.then(|| "true".to_owned()));
-        flag("label", self.label.as_ref().map(|label| format!("{label} ")));
+        flag("label", self.label.clone());
         Ok(properties)
     }
 

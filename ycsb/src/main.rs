@@ -1,2 +1,132 @@
-//! See ARCHITECTURE.md.
-fn main() {}
+//! `ycsb`: the Yahoo! Cloud Serving Benchmark, drop-in for its files, options and report, and
+//! honest about latency: percentiles from HDR histograms, intended latency under a target, CPU time
+//! beside throughput. The same code drives Weft and Redis. See docs/ycsb.md.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its user")]
+
+mod args;
+mod clock;
+mod content;
+mod cpu;
+mod crowd;
+mod fnv;
+mod generator;
+mod key;
+mod measurement;
+mod pace;
+mod properties;
+mod record;
+mod report;
+mod requester;
+mod runner;
+mod settings;
+mod status;
+mod target;
+mod workload;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail, ensure};
+use args::{Command, CommandLine, RunArgs};
+use measurement::{Measurements, Operation, Status};
+use properties::UsageError;
+use report::{Format, Report};
+use settings::Settings;
+use target::{OpenError, Target};
+use workload::{Phase, Workload};
+
+fn main() -> ExitCode {
+    let result = match CommandLine::from_process().command {
+        Command::Load(args) => run(Phase::Load, &args),
+        Command::Run(args) => run(Phase::Run, &args),
+        Command::Properties => {
+            list_properties();
+            Ok(())
+        }
+    };
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    eprintln!("ycsb: {error:#}");
+    let usage = error.is::<UsageError>()
+        || matches!(error.downcast_ref::<OpenError>(), Some(OpenError::Usage(_)));
+    if usage { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
+    let properties = args.properties()?;
+    for warning in properties.warnings() {
+        eprintln!("ycsb: warning: {warning}");
+    }
+    let workload = Workload::new(phase, &properties)?;
+    let mut settings = Settings::new(&properties, &workload)?;
+    if args.json {
+        settings.report.format = Format::Json;
+    }
+    let mode = args.target.mode(&properties)?;
+    let update = workload.update_method();
+    let mut out = settings.report.open()?;
+    let mut target = Target::open(args.target, &properties, &workload)?;
+    let crews = target.crews(mode, settings.requesters)?;
+    eprintln!(
+        "ycsb: {} requesters, {}, on {} threads; update: {update}",
+        settings.requesters,
+        mode.name(),
+        crews.len()
+    );
+
+    let outcome = runner::run(workload, &settings, &mut target, crews)?;
+    if let Err(reason) = &outcome.cpu.server {
+        eprintln!("ycsb: CPU time of the server is unknown: {reason}");
+    }
+    let workload_name = args.workload_name();
+    let report = Report {
+        target: args.target.name(),
+        workload: &workload_name,
+        mode: mode.name(),
+        update,
+        outcome: &outcome,
+    };
+    report.write(&settings.report, &mut out).context("cannot write the report")?;
+    judge(phase, &outcome.measurements)
+}
+
+/// Whether the run did what it was for. Failed operations of a run are results, as when a node is
+/// killed under load; a load with a gap, a run without a success and a record that is not what was
+/// written are failures.
+fn judge(phase: Phase, measurements: &Measurements) -> anyhow::Result<()> {
+    let all = measurements.operations;
+    let mut returned = [0; Status::ALL.len()];
+    for (operation, metric) in measurements.metrics() {
+        if operation == Operation::Verify {
+            let errors = metric.errors();
+            ensure!(errors == 0, "{errors} of {} reads did not verify", metric.count());
+            continue;
+        }
+        for status in Status::ALL {
+            returned[status as usize] += metric.returned(status);
+        }
+    }
+    let [succeeded, not_found, _, unexpected] = returned;
+    if phase == Phase::Load {
+        ensure!(succeeded == all, "{} of {all} records could not be inserted", all - succeeded);
+    }
+    if all > 0 && succeeded == 0 {
+        let why = if not_found > 0 {
+            "the records do not exist; load them by `ycsb load` with the same recordcount, \
+             insertorder and zeropadding"
+        } else if unexpected > 0 {
+            "the records are not of this workload; run with the fieldcount of the load"
+        } else {
+            "every request failed; see the first failures above"
+        };
+        bail!("no operation succeeded: {why}");
+    }
+    Ok(())
+}
+
+fn list_properties() {
+    for property in properties::KNOWN {
+        let default = property.default.unwrap_or("-");
+        println!("{:<42} {:<20} {}", property.name, default, property.meaning);
+    }
+}

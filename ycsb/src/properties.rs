@@ -17,10 +17,12 @@ pub(crate) use known::{KNOWN, Property};
 #[derive(Debug, Error)]
 pub(crate) enum UsageError {
     #[error(
-        "cannot read property file {path}: {source}; give the path of a workload file, such as \
+        "cannot read property file {path}: {reason}; give the path of a workload file, such as \
          ycsb/workloads/workloada"
     )]
-    File { path: PathBuf, source: std::io::Error },
+    File { path: PathBuf, reason: std::io::Error },
+    #[error("cannot write the report to {path}: {reason}; give another -p exportfile=FILE")]
+    ExportFile { path: PathBuf, reason: std::io::Error },
     #[error("{path}, line {line}: `{text}` is not a valid escape; write \\\\ for a backslash")]
     Escape { path: PathBuf, line: usize, text: String },
     #[error("`-p {given}` names no value; write -p name=value")]
@@ -42,7 +44,7 @@ pub(crate) struct Properties {
 impl Properties {
     /// Adds what is in the file at `path`.
     pub(crate) fn read_file(&mut self, path: &Path) -> Result<(), UsageError> {
-        let file = |source| UsageError::File { path: path.to_owned(), source };
+        let file = |reason| UsageError::File { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(path).map_err(file)?;
         for (line, entry) in logical_lines(&text) {
             let (name, value) = split_entry(&entry);

@@ -3,7 +3,7 @@
 mod json;
 mod lines;
 
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 
 use crate::runner::Outcome;
 use crate::settings::ReportSettings;
@@ -34,18 +34,17 @@ pub(crate) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Writes it where `settings` say.
-    pub(crate) fn write(&self, settings: &ReportSettings) -> io::Result<()> {
+    /// Writes it to `out`.
+    pub(crate) fn write(&self, settings: &ReportSettings, out: &mut dyn Write) -> io::Result<()> {
+        let lines = || self.lines(&settings.percentiles);
         let text = match settings.format {
-            Format::Text => lines::text(&self.lines(&settings.percentiles)),
-            Format::JsonLines => lines::json_lines(&self.lines(&settings.percentiles)),
-            Format::JsonArray => lines::json_array(&self.lines(&settings.percentiles)),
+            Format::Text => lines::text(&lines()),
+            Format::JsonLines => lines::json_lines(&lines()),
+            Format::JsonArray => lines::json_array(&lines()),
             Format::Json => json::object(self),
         };
-        match &settings.file {
-            Some(path) => std::fs::write(path, text),
-            None => io::stdout().lock().write_all(text.as_bytes()),
-        }
+        out.write_all(text.as_bytes())?;
+        out.flush()
     }
 
     fn throughput(&self) -> f64 {

@@ -7,12 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 
 use crate::clock::RunClock;
 use crate::cpu::{self, CpuSeconds};
+use crate::crowd::Crowd;
 use crate::measurement::Measurements;
 use crate::requester::{ErrorLog, Requester, Shared};
 use crate::settings::{Settings, StatusSettings};
@@ -118,11 +117,8 @@ impl Team {
             let (start, running) = (Arc::clone(&start), running.clone());
             let work = move || {
                 let clock = start.wait();
-                driver.drive(async {
-                    let requests = requesters.into_iter().map(|requester| requester.run(clock));
-                    let all: FuturesUnordered<_> = requests.collect();
-                    all.for_each(|()| std::future::ready(())).await;
-                });
+                let requests = requesters.into_iter().map(|requester| requester.run(clock));
+                driver.drive(Crowd::new(requests));
                 drop(running);
             };
             let thread = thread::Builder::new().name("ycsb requests".to_owned()).spawn(work);

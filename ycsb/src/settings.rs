@@ -1,5 +1,7 @@
 //! How a workload is driven, as YCSB's client reads it from properties.
 
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +47,15 @@ pub(crate) struct ReportSettings {
     pub(crate) percentiles: Vec<f64>,
     /// `None`: standard output.
     pub(crate) file: Option<PathBuf>,
+}
+
+impl ReportSettings {
+    /// Opens what takes the report; done before the run, whose results must not be lost.
+    pub(crate) fn open(&self) -> Result<Box<dyn Write>, UsageError> {
+        let Some(path) = &self.file else { return Ok(Box::new(io::stdout())) };
+        let failed = |reason| UsageError::ExportFile { path: path.clone(), reason };
+        Ok(Box::new(File::create(path).map_err(failed)?))
+    }
 }
 
 impl Settings {

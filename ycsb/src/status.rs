@@ -117,20 +117,20 @@ mod tests {
     #[test]
     fn lines_look_like_upstreams() {
         let date = chrono::DateTime::from_timestamp_millis(1_495_306_544_512).unwrap();
-        let mut status = StatusLine::new("trial ", Some(1_000));
+        let mut status = StatusLine::new("trial", Some(1_000));
         assert_eq!(
             status.next(date, Duration::ZERO, &measured(0)),
-            "trial 2017-05-20 18:55:44:512 0 sec: 0 operations; "
+            "trial2017-05-20 18:55:44:512 0 sec: 0 operations; "
         );
         assert_eq!(
             status.next(date, Duration::from_secs(10), &measured(125)),
-            "trial 2017-05-20 18:55:44:512 10 sec: 125 operations; 12.5 current ops/sec; \
+            "trial2017-05-20 18:55:44:512 10 sec: 125 operations; 12.5 current ops/sec; \
              est completion in 1 minute [READ: Count=125, Max=5, Min=5, Avg=5, 50=5, 90=5, 99=5, \
              99.9=5, 99.99=5] "
         );
         assert_eq!(
             status.next(date, Duration::from_secs(20), &measured(875)),
-            "trial 2017-05-20 18:55:44:512 20 sec: 1000 operations; 87.5 current ops/sec; \
+            "trial2017-05-20 18:55:44:512 20 sec: 1000 operations; 87.5 current ops/sec; \
              [READ: Count=875, Max=5, Min=5, Avg=5, 50=5, 90=5, 99=5, 99.9=5, 99.99=5] "
         );
     }

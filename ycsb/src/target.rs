@@ -167,7 +167,8 @@ impl Driver {
             }
             Driver::Queue => futures_executor::block_on(future),
             #[cfg(feature = "redis")]
-            Driver::Tokio(runtime) => runtime.block_on(future),
+            // Tokio's budget is for a task; this is the tasks of all requesters in one.
+            Driver::Tokio(runtime) => runtime.block_on(tokio::task::unconstrained(future)),
             Driver::Weft(client) => client.block_on(future),
         }
     }

@@ -1,7 +1,6 @@
 //! The report as one JSON object, whose shape scripts rely on (docs/cli.md).
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
 
 use super::{Report, thousandths};
 use crate::measurement::{Interval, Measurements, Metric, Status};
@@ -13,8 +12,7 @@ struct Object<'a> {
     mode: &'a str,
     overall: Overall,
     cpu_seconds: Cpu,
-    /// By the names of the operations that occurred.
-    operations: Map<String, Value>,
+    operations: Operations<'a>,
 }
 
 #[derive(Serialize)]
@@ -28,6 +26,20 @@ struct Cpu {
     driver: f64,
     /// Null if it is not known.
     server: Option<f64>,
+}
+
+/// An object by the names of the operations that occurred.
+struct Operations<'a>(&'a Measurements);
+
+impl Serialize for Operations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let operations = self.0.metrics();
+        serializer.collect_map(
+            operations.map(|(operation, metric)| {
+                (operation.name(), Operation::new(metric, self.0.interval))
+            }),
+        )
+    }
 }
 
 /// Latencies are those of the operations that succeeded.
@@ -44,6 +56,28 @@ struct Operation {
     max_us: f64,
 }
 
+impl Operation {
+    fn new(metric: &Metric, interval: Interval) -> Operation {
+        // With both intervals measured, this is the one from when an operation began.
+        let latencies = match interval {
+            Interval::Operation | Interval::Both => &metric.ok,
+            Interval::Intended => &metric.ok_intended,
+        };
+        let percentile = |percent| thousandths(latencies.percentile_us(percent));
+        Operation {
+            count: metric.count(),
+            ok: metric.returned(Status::Ok),
+            errors: metric.errors(),
+            avg_us: thousandths(latencies.mean_us()),
+            p50_us: percentile(50.0),
+            p95_us: percentile(95.0),
+            p99_us: percentile(99.0),
+            p999_us: percentile(99.9),
+            max_us: thousandths(latencies.max_us()),
+        }
+    }
+}
+
 pub(super) fn object(report: &Report<'_>) -> String {
     let object = Object {
         target: report.target,
@@ -57,32 +91,7 @@ pub(super) fn object(report: &Report<'_>) -> String {
             driver: thousandths(report.outcome.cpu.driver),
             server: report.outcome.cpu.server.as_ref().ok().copied().map(thousandths),
         },
-        operations: operations(&report.outcome.measurements),
+        operations: Operations(&report.outcome.measurements),
     };
     serde_json::to_string_pretty(&object).expect("texts and numbers are JSON") + "\n"
-}
-
-fn operations(measurements: &Measurements) -> Map<String, Value> {
-    let operation = |metric: &Metric| {
-        // With both intervals measured, this is the one from when an operation began.
-        let latencies = match measurements.interval {
-            Interval::Operation | Interval::Both => &metric.ok,
-            Interval::Intended => &metric.ok_intended,
-        };
-        let percentile = |percent| thousandths(latencies.percentile_us(percent));
-        let operation = Operation {
-            count: metric.count(),
-            ok: metric.returned(Status::Ok),
-            errors: metric.errors(),
-            avg_us: thousandths(latencies.mean_us()),
-            p50_us: percentile(50.0),
-            p95_us: percentile(95.0),
-            p99_us: percentile(99.0),
-            p999_us: percentile(99.9),
-            max_us: thousandths(latencies.max_us()),
-        };
-        serde_json::to_value(operation).expect("numbers are JSON")
-    };
-    let occurred = measurements.metrics();
-    occurred.map(|(kind, metric)| (kind.name().to_owned(), operation(metric))).collect()
 }

@@ -36,8 +36,8 @@ impl Redis {
         }
         let host = properties.required("redis.host")?;
         let port: u64 = properties.number("redis.port")?;
-        let port = u16::try_from(port)
-            .map_err(|_| properties.wrong("redis.port", "a port, from 1 to 65535"))?;
+        let port = u16::try_from(port).ok().filter(|&port| port > 0);
+        let port = port.ok_or_else(|| properties.wrong("redis.port", "from 1 to 65535"))?;
         let timeout = properties.number("redis.timeout")?;
         let address = format!("{host}:{port}");
         let client = client(host, port, properties.text("redis.password"))
@@ -121,7 +121,8 @@ fn unreachable(address: &str, error: &RedisError) -> OpenError {
         target: "redis",
         address: address.to_owned(),
         reason: error.to_string(),
-        advice: "start a server there, or give its address by -p redis.host=HOST -p redis.port=PORT",
+        advice: "start a server there, or correct -p redis.host=HOST -p redis.port=PORT \
+                 -p redis.password=PASSWORD",
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use weft_client::{Client, ClientConfig};
+use weft_client::{Client, ClientConfig, NodeStats, stat_name};
 
 use super::{Crew, Driver, Mode, OpenError, Session};
 use crate::properties::Properties;
@@ -54,7 +54,16 @@ impl Weft {
         }
     }
 
+    /// The sum over all nodes.
     pub(super) fn server_cpu_seconds(&self) -> Result<f64, String> {
-        Err("not told by the nodes; name their processes by -p server.pids=PID,…".to_owned())
+        let nodes = self.client.blocking().stats().into_iter();
+        nodes
+            .map(|NodeStats { node, stats }| {
+                let stats = stats.map_err(|error| error.to_string())?;
+                let micros = stats.value(stat_name::CPU_MICROS);
+                let micros = micros.ok_or_else(|| format!("{node} does not tell"))?;
+                Ok(micros as f64 / 1e6)
+            })
+            .sum()
     }
 }
