@@ -251,20 +251,23 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A value in a message: its beginning, and its length if that is not all.
+/// A value in a message: what can be read of its beginning, and its length if that is not all.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shown(value) = self;
-        match value.get(..SHOWN_BYTES) {
-            Some(beginning) => write!(f, "{}.. ({} bytes)", beginning.escape_ascii(), value.len()),
-            None => write!(f, "{}", value.escape_ascii()),
+        let readable = value.iter().take(SHOWN_BYTES).take_while(|byte| byte.is_ascii_graphic());
+        let beginning = &value[..readable.count()];
+        write!(f, "{}", beginning.escape_ascii())?;
+        if beginning.len() < value.len() {
+            write!(f, "..{} B", value.len())?;
         }
+        Ok(())
     }
 }
 
-const SHOWN_BYTES: usize = 16;
+const SHOWN_BYTES: usize = 24;
 
 fn micros(time: Time) -> String {
     format!("{}.{:03} us", time.nanos() / 1000, time.nanos() % 1000)
@@ -315,7 +318,7 @@ mod tests {
         recorder.invoke(3, b"k", Action::Put(b"w".to_vec()), at(2000));
         let history = recorder.history();
         let lines: Vec<String> = history.operations().iter().map(ToString::to_string).collect();
-        assert_eq!(lines[0], "client 3      1.500 us ..     2.000 us  get -> v\\x01 at version 9");
+        assert_eq!(lines[0], "client 3      1.500 us ..     2.000 us  get -> v..2 B at version 9");
         assert_eq!(lines[1], "client 3      2.000 us ..            ?  put w -> unknown");
     }
 }

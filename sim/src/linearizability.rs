@@ -68,7 +68,7 @@ pub struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "key {}: no order explains what clients were told", self.key.escape_ascii())?;
-        writeln!(f, "  {} operations can be explained, the last of them:", self.explained)?;
+        writeln!(f, "  {} operations can be explained; of these began last:", self.explained)?;
         for operation in &self.before {
             writeln!(f, "    {operation}")?;
         }

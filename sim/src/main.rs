@@ -62,16 +62,12 @@ fn run_all(scenario: Scenario, args: &Args) -> anyhow::Result<bool> {
                 writeln!(out, "{operation}").context("failed to print")?;
             }
         }
-        if let Err(failure) = &run.outcome {
-            writeln!(out, "seed {seed} of scenario {}: {failure}", scenario.name())?;
-            writeln!(out, "drawn: {}", run.drawn)?;
-            writeln!(out, "run: {}", run.summary)?;
-            writeln!(out, "replay: {}", replay(scenario, seed))?;
+        if run.outcome.is_err() {
+            writeln!(out, "{run}").context("failed to print")?;
             return Ok(false);
         }
         if args.seeds == 1 {
-            writeln!(out, "drawn: {}", run.drawn)?;
-            writeln!(out, "run: {}", run.summary)?;
+            writeln!(out, "{run}").context("failed to print")?;
         }
         total.add(&run);
     }
@@ -117,10 +113,6 @@ fn name_the_seed_of_a_panic(scenario: Scenario) {
         print(panic);
         let seed = SEED.load(Ordering::Relaxed);
         // Nobody to tell, and the process ends anyway.
-        let _ = writeln!(std::io::stderr(), "seed {seed}; replay: {}", replay(scenario, seed));
+        let _ = writeln!(std::io::stderr(), "seed {seed}; replay: {}", scenario.replay(seed));
     }));
-}
-
-fn replay(scenario: Scenario, seed: u64) -> String {
-    format!("weft-sim --scenario {} --seed {seed} --history", scenario.name())
 }

@@ -31,6 +31,11 @@ impl Scenario {
         }
     }
 
+    /// The command that runs it once more and prints everything.
+    pub fn replay(self, seed: u64) -> String {
+        format!("weft-sim --scenario {} --seed {seed} --history", self.name())
+    }
+
     /// Runs it with everything drawn from `seed`.
     pub fn run(self, seed: u64) -> Run {
         match self {
@@ -42,6 +47,10 @@ impl Scenario {
 /// What came of a run.
 #[derive(Debug)]
 pub struct Run {
+    /// What was run.
+    pub scenario: Scenario,
+    /// What everything was drawn from.
+    pub seed: u64,
     /// What was drawn, for people.
     pub drawn: String,
     /// What clients were told.
@@ -86,6 +95,24 @@ pub enum Failure {
     /// The world could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+}
+
+impl fmt::Display for Run {
+    /// How it went; if not well, what was drawn and how to see it again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Run { scenario, seed, drawn, summary, outcome, .. } = self;
+        let name = scenario.name();
+        match outcome {
+            Ok(()) => writeln!(f, "seed {seed} of scenario {name}: linearizable")?,
+            Err(failure) => writeln!(f, "seed {seed} of scenario {name}: {failure}")?,
+        }
+        writeln!(f, "drawn: {drawn}")?;
+        write!(f, "run: {summary}")?;
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(_) => write!(f, "\nreplay: {}", scenario.replay(*seed)),
+        }
+    }
 }
 
 impl fmt::Display for Summary {

@@ -182,3 +182,106 @@ impl World {
 
 /// Few tasks in a step interleave them finely with the endpoints, many let requests gather into batches; both happen.
 const TASKS_A_STEP_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::net::SocketAddr;
+    use std::rc::Rc;
+
+    use weft_transport::{Batch, Incarnation, IncomingKind, Memory, MemoryConfig, NodeId};
+
+    use super::*;
+
+    struct Echo;
+
+    impl Handler for Echo {
+        fn handle(&self, batch: &mut Batch<'_>) {
+            while let Some(incoming) = batch.next() {
+                if let IncomingKind::Call(call) = incoming.kind {
+                    batch.reply(call, incoming.body);
+                }
+            }
+        }
+    }
+
+    const DELAY: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn empty() -> World {
+        World::new(7, SimConfig { seed: 0, delay: DELAY..DELAY, loss: 0.0, partial: 0.0 })
+    }
+
+    /// A world with a server that echoes, and a client.
+    fn world() -> (World, MemberId, Endpoint) {
+        let mut world = empty();
+        let mut add = |node| {
+            let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+            let config = EndpointConfig::new(NodeId(node), Incarnation(1), memory);
+            world.add(config, Arc::new(Echo)).unwrap()
+        };
+        let ((server, listening), (_, client)) = (add(1), add(2));
+        listening.listen(address()).unwrap();
+        (world, server, client)
+    }
+
+    fn address() -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], 7400))
+    }
+
+    /// Spawns a client that calls once; afterwards the time at which it was answered can be read.
+    fn call_once(world: &mut World, client: Endpoint) -> Rc<Cell<Option<Time>>> {
+        let answered = Rc::new(Cell::new(None));
+        let told = Rc::clone(&answered);
+        world.spawn(async move {
+            let deadline = Time::ZERO + 100 * SECOND;
+            let connection = client.connect(address(), deadline).await.unwrap();
+            let reply = connection.call(&b"hello"[..], deadline).await.unwrap();
+            assert_eq!(&*reply, b"hello");
+            told.set(Some(client.clock().now()));
+        });
+        answered
+    }
+
+    #[test]
+    fn time_passes_only_on_the_network() {
+        let (mut world, _, client) = world();
+        let answered = call_once(&mut world, client);
+        assert_eq!(world.run_until(Time::ZERO + SECOND), Ok(true));
+        let took = answered.get().unwrap().since(Time::ZERO);
+        assert!(took.as_nanos().is_multiple_of(DELAY.as_nanos()), "{took:?}");
+        assert!(took >= 3 * DELAY && took <= 5 * DELAY, "{took:?}");
+    }
+
+    #[test]
+    fn a_paused_endpoint_answers_when_it_goes_on() {
+        let (mut world, server, client) = world();
+        world.pause(server, 4 * SECOND);
+        // The longest pause counts.
+        world.pause(server, SECOND);
+        let answered = call_once(&mut world, client);
+        assert_eq!(world.run_until(Time::ZERO + 2 * SECOND), Ok(false));
+        assert_eq!(answered.get(), None);
+        assert_eq!(world.run_until(Time::ZERO + 20 * SECOND), Ok(true));
+        assert!(answered.get().unwrap() > Time::ZERO + 4 * SECOND);
+    }
+
+    #[test]
+    fn a_task_that_waits_for_nothing_is_found() {
+        let mut world = empty();
+        world.spawn(std::future::pending());
+        let stuck = world.run_until(Time::ZERO + SECOND);
+        assert_eq!(stuck, Err(Stuck::Deadlock { tasks: 1, at: Time::ZERO }));
+    }
+
+    #[test]
+    fn a_task_that_never_waits_is_found() {
+        let mut world = empty();
+        world.spawn(std::future::poll_fn(|context| {
+            context.waker().wake_by_ref();
+            std::task::Poll::Pending
+        }));
+        let stuck = world.run_until(Time::ZERO + SECOND);
+        assert_eq!(stuck, Err(Stuck::Livelock { at: Time::ZERO }));
+    }
+}

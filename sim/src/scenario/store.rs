@@ -17,7 +17,7 @@ use weft_transport::Time;
 
 use self::options::Options;
 use self::requester::Requester;
-use super::{Failure, Run, Summary};
+use super::{Failure, Run, Scenario, Summary};
 use crate::cluster::{MakeHandler, Nodes};
 use crate::history::Recorder;
 use crate::linearizability;
@@ -38,7 +38,8 @@ pub fn run(seed: u64, make_handler: &MakeHandler<'_>) -> Run {
         pauses,
         steps: world.steps(),
     };
-    Run { drawn: options.to_string(), history: recorder.history(), summary, outcome }
+    let (drawn, history) = (options.to_string(), recorder.history());
+    Run { scenario: Scenario::Store, seed, drawn, history, summary, outcome }
 }
 
 fn play(

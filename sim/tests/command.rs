@@ -1,0 +1,48 @@
+//! The command line: what it prints, and how it exits.
+
+use std::process::{Command, Output};
+
+use weft_sim::cluster::production;
+use weft_sim::scenario::{Failure, store};
+use weft_sim::world::Stuck;
+use weft_transport::Time;
+
+fn weft_sim(line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weft-sim"))
+        .args(line.split_whitespace())
+        .output()
+        .expect("the binary was built with this test")
+}
+
+#[test]
+fn seeds_that_are_well_are_summed_up() {
+    let output = weft_sim("--seed 3 --seeds 4");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}");
+    assert!(stdout.starts_with("4 seeds from 3: linearizable\n"), "{stdout}");
+}
+
+#[test]
+fn one_seed_prints_what_was_drawn_and_on_request_its_history() {
+    let output = weft_sim("--seed 3 --history");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("seed 3 of scenario store: linearizable\ndrawn: "), "{stdout}");
+    assert!(stdout.contains(" put "), "{stdout}");
+}
+
+#[test]
+fn a_failure_names_its_seed_and_how_to_replay_it() {
+    let mut run = store::run(5, &production);
+    run.outcome = Err(Failure::Stuck(Stuck::Livelock { at: Time::from_nanos(2000) }));
+    let text = run.to_string();
+    assert!(text.starts_with("seed 5 of scenario store: stuck: no end of things"), "{text}");
+    assert!(text.ends_with("replay: weft-sim --scenario store --seed 5 --history"), "{text}");
+}
+
+#[test]
+fn an_unknown_scenario_is_wrong_usage() {
+    let output = weft_sim("--scenario weather");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("[possible values: store]"), "{stderr}");
+}
