@@ -186,13 +186,16 @@ impl Core {
     /// Takes the sender role, if it is free, and sends all that is committed. `writable` says that
     /// the poller has found room on the link.
     pub(crate) fn flush(self: &Arc<Self>, writable: bool) {
+        // Before the role is tried for: if somebody else has it, they may have sent what this call
+        // is for and look no further, and a promise that nobody keeps any more would hold up all
+        // who rely on it.
+        self.scheduled.store(false, Ordering::SeqCst);
         if self.blocked.load(Ordering::SeqCst) && !writable {
             return;
         }
         loop {
             // Whoever holds the role looks again after releasing it.
             let Some(mut outbound) = self.session.outbound.try_lock() else { return };
-            self.scheduled.store(false, Ordering::SeqCst);
             self.heard.store(false, Ordering::Relaxed);
             let progress = outbound.transmit(&self.session, &self.link);
             let was_blocked = self.blocked.load(Ordering::SeqCst);
