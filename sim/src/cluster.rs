@@ -16,7 +16,8 @@ use weft_transport::{
 
 use crate::world::{MemberId, World};
 
-/// Makes the handler of a node. [`production`] does; tests of the simulator put faulty ones in its place.
+/// Makes the handler of a node. [`production`] does; tests of the simulator put faulty ones in its
+/// place.
 pub type MakeHandler<'a> = dyn Fn(NodeOptions) -> Result<Arc<dyn Handler>, StoreError> + 'a;
 
 /// The handler that real nodes run.

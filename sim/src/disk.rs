@@ -1,9 +1,10 @@
 //! A disk in memory that forgets and tears what was not synced when the power goes.
 //!
-//! What a file system promises after a crash is little: bytes that were synced are there; of bytes that were only written, any
-//! part may be, sector by sector and in any order; a file is long enough for the last sector that is, and what lies between
-//! reads as zeros; a name that was made without syncing its directory may be gone ("All file systems are not created equal",
-//! Pillai et al., OSDI 2014). Append-only files are all that the log needs, so there is no overwriting.
+//! What a file system promises after a crash is little: bytes that were synced are there; of bytes
+//! that were only written, any part may be, sector by sector and in any order; a file is long
+//! enough for the last sector that is, and what lies between reads as zeros; a name that was made
+//! without syncing its directory may be gone ("All file systems are not created equal", Pillai et
+//! al., OSDI 2014). Append-only files are all that the log needs, so there is no overwriting.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ use crate::limits::SECTOR_BYTES;
 pub struct Disk {
     files: BTreeMap<String, File>,
     random: StdRng,
-    /// Files of which every sync fails: once one has, what it was to write is lost, and a later success would lie about it.
+    /// Files of which every sync fails: once one has, what it was to write is lost, and a later
+    /// success would lie about it.
     failing: BTreeSet<String>,
 }
 
@@ -71,7 +73,8 @@ impl Disk {
         self.files.keys().map(String::as_str)
     }
 
-    /// Makes what was appended to a file survive a crash; its name needs [`sync_names`](Self::sync_names) too.
+    /// Makes what was appended to a file survive a crash; its name needs
+    /// [`sync_names`](Self::sync_names) too.
     ///
     /// # Errors
     /// [`SyncError`] after [`fail_syncs`](Self::fail_syncs), from then on.
@@ -95,7 +98,8 @@ impl Disk {
         self.failing.insert(name.to_owned());
     }
 
-    /// The power goes and comes back: each file keeps what was synced, and a drawn part of the rest.
+    /// The power goes and comes back: each file keeps what was synced, and a drawn part of the
+    /// rest.
     pub fn crash(&mut self) {
         let Disk { files, random, .. } = self;
         files.retain(|_, file| file.named || random.random_bool(0.5));
@@ -109,8 +113,8 @@ impl Disk {
 }
 
 impl File {
-    /// Keeps a drawn set of the sectors that were not synced. The last one kept may be cut short, as the file's length is written
-    /// apart from its bytes.
+    /// Keeps a drawn set of the sectors that were not synced. The last one kept may be cut short,
+    /// as the file's length is written apart from its bytes.
     fn tear(&mut self, random: &mut StdRng) {
         let mut end = self.synced;
         let mut start = self.synced;

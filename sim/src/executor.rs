@@ -1,7 +1,8 @@
 //! Runs futures on one thread, in an order that a seed decides.
 //!
-//! Whatever wakes several tasks at once leaves open which goes first. An executor that always takes the first hides the orders
-//! that production will take, so this one draws. The real executors were no choice: they own threads and clocks.
+//! Whatever wakes several tasks at once leaves open which goes first. An executor that always takes
+//! the first hides the orders that production will take, so this one draws. The real executors were
+//! no choice: they own threads and clocks.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -25,7 +26,8 @@ struct Task {
     waker: Waker,
 }
 
-/// Tasks that were woken. Wakers have to be `Send`, so it is shared by a lock, on one thread all the same.
+/// Tasks that were woken. Wakers have to be `Send`, so it is shared by a lock, on one thread all
+/// the same.
 #[derive(Default)]
 struct Ready(Mutex<BTreeSet<usize>>);
 

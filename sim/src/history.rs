@@ -1,7 +1,8 @@
 //! What clients asked for and were told, and when: the evidence that a run is judged by.
 //!
-//! A history is written by the clients of one simulation, which runs on one thread, so events have a total order. That order
-//! is finer than virtual time, in which many things happen at once, and it is what "before" means to the checker.
+//! A history is written by the clients of one simulation, which runs on one thread, so events have
+//! a total order. That order is finer than virtual time, in which many things happen at once, and
+//! it is what "before" means to the checker.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,11 +1,16 @@
-//! Seeded simulation of Weft clusters: the production cores in a world of which every event follows from a seed.
+//! Seeded simulation of Weft clusters: the production cores in a world of which every event follows
+//! from a seed.
 //!
 //! # Layout
-//! - [`scenario`]: what is simulated, and how it is judged. [`cluster`]: nodes and clients in a world.
-//! - [`world`]: network, endpoints and tasks in one virtual time. [`executor`]: which task goes on. [`disk`]: what a crash leaves.
-//! - [`history`]: what clients asked for and were told. [`linearizability`]: whether any order explains it.
+//! - [`scenario`]: what is simulated, and how it is judged. [`cluster`]: nodes and clients in a
+//!   world.
+//! - [`world`]: network, endpoints and tasks in one virtual time. [`executor`]: which task goes on.
+//!   [`disk`]: what a crash leaves.
+//! - [`history`]: what clients asked for and were told. [`linearizability`]: whether any order
+//!   explains it.
 //!
-//! The crate holds no protocol logic: it links the production nodes and clients, and judges them by what they say.
+//! The crate holds no protocol logic: it links the production nodes and clients, and judges them by
+//! what they say.
 #![forbid(unsafe_code)]
 
 pub mod cluster;

@@ -1,15 +1,17 @@
 //! Is there an order of the operations on each key that explains what every client was told?
 //!
-//! Linearizability is local: a history is linearizable if each key's part of it is, so keys are checked one by one. The
-//! search is Wing and Gong's ("Testing and verifying concurrent objects", 1993) with Lowe's memoization ("Testing for
-//! linearizability", 2017): take any operation that no unfinished one precedes, apply it to the model, and go on; a set of
-//! taken operations with the same state is entered once.
+//! Linearizability is local: a history is linearizable if each key's part of it is, so keys are
+//! checked one by one. The search is Wing and Gong's ("Testing and verifying concurrent objects",
+//! 1993) with Lowe's memoization ("Testing for linearizability", 2017): take any operation that no
+//! unfinished one precedes, apply it to the model, and go on; a set of taken operations with the
+//! same state is entered once.
 //!
-//! An operation of unknown outcome may take effect at any later time or never. Taken like the others, each would double the
-//! search for the rest of the history. It need not be: in an explanation with the fewest unknown operations, each of them is
-//! followed at once by one of known outcome that could not have been told what it was without it; leaving out any other
-//! changes nothing that a client saw, and only loosens the bounds on later versions. So unknown operations are taken just
-//! in time, together with the first operation that saw their effect.
+//! An operation of unknown outcome may take effect at any later time or never. Taken like the
+//! others, each would double the search for the rest of the history. It need not be: in an
+//! explanation with the fewest unknown operations, each of them is followed at once by one of known
+//! outcome that could not have been told what it was without it; leaving out any other changes
+//! nothing that a client saw, and only loosens the bounds on later versions. So unknown operations
+//! are taken just in time, together with the first operation that saw their effect.
 
 mod register;
 
@@ -27,8 +29,9 @@ use register::{Effect, Register, Step};
 ///
 /// # Errors
 ///
-/// [`CheckError::NotLinearizable`] for the first key without an explanation, and [`CheckError::GaveUp`] if the search became
-/// too large to finish, which proves nothing either way.
+/// [`CheckError::NotLinearizable`] for the first key without an explanation, and
+/// [`CheckError::GaveUp`] if the search became too large to finish, which proves nothing either
+/// way.
 pub fn check(history: &History) -> Result<(), CheckError> {
     history.by_key().into_iter().try_for_each(|(key, operations)| check_key(key, &operations))
 }
@@ -58,8 +61,8 @@ pub struct Violation {
     pub explained: usize,
     /// What the key held at the end of that attempt.
     pub state: String,
-    /// The operations that can be ordered no further: those that could be next, and those that have to come before the
-    /// version goes on.
+    /// The operations that can be ordered no further: those that could be next, and those that have
+    /// to come before the version goes on.
     pub stuck: Vec<Operation>,
     /// The explained operations that began last, for context.
     pub before: Vec<Operation>,
@@ -133,7 +136,8 @@ struct Open {
     /// The first that is not taken.
     first: usize,
     candidates: Vec<usize>,
-    /// When the first of all that remain returned: no step that began later, unknown ones included, can be next.
+    /// When the first of all that remain returned: no step that began later, unknown ones included,
+    /// can be next.
     earliest_return: u64,
 }
 

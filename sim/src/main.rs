@@ -11,8 +11,8 @@ use clap::builder::PossibleValuesParser;
 use weft_sim::history::Counts;
 use weft_sim::scenario::{Run, Scenario};
 
-/// Run simulated clusters: production nodes and clients in virtual time, with faults drawn from a seed, and check that what
-/// the clients were told is linearizable.
+/// Run simulated clusters: production nodes and clients in virtual time, with faults drawn from a
+/// seed, and check that what the clients were told is linearizable.
 #[derive(Parser)]
 #[command(name = "weft-sim", version)]
 #[command(after_help = "Exit codes: 0 all seeds are well, 1 one is not, 2 wrong usage.")]

@@ -1,4 +1,5 @@
-//! What is simulated: a scenario draws a world from a seed, runs it, and judges what clients were told.
+//! What is simulated: a scenario draws a world from a seed, runs it, and judges what clients were
+//! told.
 
 pub mod store;
 

@@ -1,8 +1,9 @@
 //! Everything that runs in one simulation: a network, endpoints, tasks and one virtual time.
 //!
-//! Production code runs in it unchanged: endpoints are [`Endpoint::simulated`], and futures wait for replies and timers as they
-//! do anywhere. Virtual time stands still while anything can go on, and then jumps to the next thing that is due; so a run of
-//! minutes takes milliseconds, and nothing in it depends on the machine.
+//! Production code runs in it unchanged: endpoints are [`Endpoint::simulated`], and futures wait
+//! for replies and timers as they do anywhere. Virtual time stands still while anything can go on,
+//! and then jumps to the next thing that is due; so a run of minutes takes milliseconds, and
+//! nothing in it depends on the machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,8 +60,8 @@ pub enum Stuck {
 }
 
 impl World {
-    /// An empty world at the beginning of time. `network` says how its network behaves; its seed is drawn from `seed`, from
-    /// which everything random follows.
+    /// An empty world at the beginning of time. `network` says how its network behaves; its seed is
+    /// drawn from `seed`, from which everything random follows.
     pub fn new(seed: u64, network: SimConfig) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (clock, hand) = Clock::manual();
@@ -111,7 +112,8 @@ impl World {
         self.executor.spawn(future);
     }
 
-    /// Stops an endpoint for a while, as the scheduler or a stopped process would: bytes reach it, but it does nothing.
+    /// Stops an endpoint for a while, as the scheduler or a stopped process would: bytes reach it,
+    /// but it does nothing.
     pub fn pause(&mut self, member: MemberId, duration: Duration) {
         let until = self.clock.now() + duration;
         let paused_until = &mut self.members[member.0].paused_until;
@@ -150,7 +152,8 @@ impl World {
         Err(Stuck::Livelock { at: self.clock.now() })
     }
 
-    /// A drawn number of tasks, then a turn of each endpoint, in a drawn order. Returns whether anything happened.
+    /// A drawn number of tasks, then a turn of each endpoint, in a drawn order. Returns whether
+    /// anything happened.
     fn step(&mut self) -> bool {
         self.steps += 1;
         let mut active = false;
@@ -180,7 +183,8 @@ impl World {
     }
 }
 
-/// Few tasks in a step interleave them finely with the endpoints, many let requests gather into batches; both happen.
+/// Few tasks in a step interleave them finely with the endpoints, many let requests gather into
+/// batches; both happen.
 const TASKS_A_STEP_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Whether the simulator and the checker would notice: clusters with a bug put in, each of which must be caught.
+//! Whether the simulator and the checker would notice: clusters with a bug put in, each of which
+//! must be caught.
 //!
-//! Two kinds: production nodes put together wrongly (two that take each other for one, one that forgets all), and a node of a few
-//! lines that knows put, get, exists and delete and can do each of them wrongly. Without a bug that node passes, so what is caught
-//! is the bug.
+//! Two kinds: production nodes put together wrongly (two that take each other for one, one that
+//! forgets all), and a node of a few lines that knows put, get, exists and delete and can do each
+//! of them wrongly. Without a bug that node passes, so what is caught is the bug.
 
 #[path = "bugs/toy.rs"]
 mod toy;
@@ -84,7 +85,8 @@ fn a_changed_byte_is_caught() {
     assert_caught(Bug::ChangedByte);
 }
 
-/// Two nodes that each take themselves for the owner, as after a failover without fencing: batches go to one or the other.
+/// Two nodes that each take themselves for the owner, as after a failover without fencing: batches
+/// go to one or the other.
 struct SplitBrain {
     nodes: [NodeHandler; 2],
     batches: AtomicU64,

@@ -11,7 +11,8 @@ fn netbench(line: &str) -> Output {
         .expect("the binary was built with this test")
 }
 
-/// Measures for a moment: enough for every member to be there, too little for its value to mean anything.
+/// Measures for a moment: enough for every member to be there, too little for its value to mean
+/// anything.
 fn object(line: &str) -> Value {
     let output = netbench(&format!("{line} --seconds 0.2 --warm-up 0 --runs 1 --json"));
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,8 @@
 //! The model that histories are checked against: one key, as one client alone would see it.
 //!
-//! Versions of a key grow through delete and recreate. Every write and every removal has a version above all earlier ones; an
-//! operation that finds nothing is told a version as of which there was nothing, and what is written later is above it.
+//! Versions of a key grow through delete and recreate. Every write and every removal has a version
+//! above all earlier ones; an operation that finds nothing is told a version as of which there was
+//! nothing, and what is written later is above it.
 
 use std::collections::HashMap;
 
@@ -126,7 +127,8 @@ impl Effect {
     }
 }
 
-/// The steps of one key's operations. Those that were not applied, and reads of unknown outcome, explain nothing and have none.
+/// The steps of one key's operations. Those that were not applied, and reads of unknown outcome,
+/// explain nothing and have none.
 pub(super) fn steps(operations: &[&Operation]) -> Vec<Step> {
     let mut values: HashMap<&[u8], ValueId> = HashMap::new();
     let mut steps = Vec::with_capacity(operations.len());

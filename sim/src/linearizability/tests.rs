@@ -7,9 +7,9 @@ use super::register::{Register, Step, steps};
 use super::*;
 use crate::history::{Action, Ending, Moment, Outcome};
 
-/// Writes a history as a picture: each line is an operation on one key, `put a`, `get a`, `get -`, `exists y`, `exists -`,
-/// `del y`, `del -`, then `@version` if one was told, then when it began and ended; `?` is an unknown ending, `x` and a time
-/// one that was not applied.
+/// Writes a history as a picture: each line is an operation on one key, `put a`, `get a`, `get -`,
+/// `exists y`, `exists -`, `del y`, `del -`, then `@version` if one was told, then when it began
+/// and ended; `?` is an unknown ending, `x` and a time one that was not applied.
 fn picture(lines: &[&str]) -> Vec<Operation> {
     let mut operations: Vec<Operation> = lines.iter().map(|line| operation(line)).collect();
     operations.sort_by_key(|operation| operation.invoked);
@@ -206,7 +206,8 @@ fn a_violation_shows_where_the_explanation_ends() {
     assert!(text.contains("the key holds a at version 1"), "{text}");
 }
 
-/// Tries every order of every subset of the unknown steps: the definition, without any of the search's reasoning.
+/// Tries every order of every subset of the unknown steps: the definition, without any of the
+/// search's reasoning.
 fn explained_by_brute_force(steps: &[Step]) -> bool {
     fn extend(steps: &[Step], taken: &mut Vec<usize>, state: Register) -> bool {
         let open = |step: usize| !taken.contains(&step);
@@ -233,7 +234,8 @@ fn explained_by_brute_force(steps: &[Step]) -> bool {
     extend(steps, &mut Vec::new(), Register::default())
 }
 
-/// Operations on one key with arbitrary outcomes; few values and versions, so that some can be explained.
+/// Operations on one key with arbitrary outcomes; few values and versions, so that some can be
+/// explained.
 fn arbitrary_history(operations_max: usize) -> impl Strategy<Value = Vec<Operation>> {
     let operation = (0..4_u8, 0..3_u8, 1..5_u64, 0..6_u8);
     prop::collection::vec((operation, any::<u32>(), any::<u32>()), 0..=operations_max).prop_map(
@@ -285,8 +287,8 @@ fn drawn_operation(verb: u8, value: u8, version: u64, ending: u8, span: [u64; 2]
     Operation { client: 0, key: b"k".to_vec(), action, invoked, ending }
 }
 
-/// Turns arbitrary operations into a history that a register did give: each takes effect at a point between its
-/// invocation and its end, or, if unknown, at any later point or never.
+/// Turns arbitrary operations into a history that a register did give: each takes effect at a point
+/// between its invocation and its end, or, if unknown, at any later point or never.
 fn honest(mut operations: Vec<Operation>, points: &[u32]) -> Vec<Operation> {
     let last = operations.iter().map(|operation| operation.invoked.order).max().unwrap_or(0) + 2;
     let mut order: Vec<(u64, usize)> = operations
@@ -340,7 +342,11 @@ fn agree(operations: &[Operation]) -> Result<bool, TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 4000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_search_agrees_with_brute_force_on_arbitrary_histories(

@@ -1,8 +1,9 @@
-//! Clients put, get and delete a few keys on a few nodes, while connections are lost and nodes pause; then the faults end, every
-//! key is read once more, and the history is checked.
+//! Clients put, get and delete a few keys on a few nodes, while connections are lost and nodes
+//! pause; then the faults end, every key is read once more, and the history is checked.
 //!
-//! Which faults there are, and how bad, is drawn as well: a run with every fault at once hides what only a quiet one shows
-//! ("Swarm testing", Groce et al., ISSTA 2012). Few keys and concurrent clients make operations meet.
+//! Which faults there are, and how bad, is drawn as well: a run with every fault at once hides what
+//! only a quiet one shows ("Swarm testing", Groce et al., ISSTA 2012). Few keys and concurrent
+//! clients make operations meet.
 
 mod options;
 mod requester;
@@ -23,7 +24,8 @@ use crate::history::Recorder;
 use crate::linearizability;
 use crate::world::World;
 
-/// Runs the scenario with everything drawn from `seed`, on nodes of which `make_handler` makes the handlers.
+/// Runs the scenario with everything drawn from `seed`, on nodes of which `make_handler` makes the
+/// handlers.
 pub fn run(seed: u64, make_handler: &MakeHandler<'_>) -> Run {
     let mut random = StdRng::seed_from_u64(seed);
     let options = Options::draw(&mut random);
@@ -77,7 +79,8 @@ fn play(
     heal(world, &nodes, number, &keys, recorder)
 }
 
-/// Injects faults until the clients are done, or for long enough; without faults, the clients get done.
+/// Injects faults until the clients are done, or for long enough; without faults, the clients get
+/// done.
 fn disturb(
     world: &mut World,
     options: &Options,

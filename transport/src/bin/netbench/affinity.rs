@@ -1,7 +1,7 @@
 //! Which processor each side runs on.
 //!
-//! Pinned is the default: left to the scheduler, the sides share a processor in one run and not in the next, and the same
-//! binary reports 13 us and 52 us for one round trip.
+//! Pinned is the default: left to the scheduler, the sides share a processor in one run and not in
+//! the next, and the same binary reports 13 us and 52 us for one round trip.
 
 use std::fmt;
 
@@ -20,8 +20,9 @@ pub(crate) enum Placement {
 }
 
 impl Placement {
-    /// Takes what was asked for; for a side that was not named, the server's default is the first and the client's the
-    /// last processor that this process may use. With one processor nothing is left to pin.
+    /// Takes what was asked for; for a side that was not named, the server's default is the first
+    /// and the client's the last processor that this process may use. With one processor nothing is
+    /// left to pin.
     pub(crate) fn choose(server: Option<usize>, client: Option<usize>) -> Result<Self, String> {
         let usable = usable().map_err(|error| format!("cannot read the affinity: {error}"))?;
         Self::choose_from(&usable, server, client)

@@ -23,7 +23,8 @@ pub(crate) struct Args {
 enum Command {
     /// Round trips of one call at a time; raw: a ping-pong over a plain socket
     Latency(Options),
-    /// One-way messages a second, counted and sequence-checked by the receiver; raw: the same messages in 64 KiB writes
+    /// One-way messages a second, counted and sequence-checked by the receiver; raw: the same
+    /// messages in 64 KiB writes
     Rate(Options),
     /// Bytes a second in large one-way messages; raw: a stream of 64 KiB writes
     Bandwidth(Options),
@@ -142,7 +143,8 @@ pub(crate) struct Lane {
 }
 
 impl Shape {
-    /// Every thread has a connection and every connection has a thread, so there are as many lanes as the larger of both.
+    /// Every thread has a connection and every connection has a thread, so there are as many lanes
+    /// as the larger of both.
     pub(crate) fn lanes(&self) -> usize {
         self.connections.max(self.threads)
     }
@@ -191,7 +193,8 @@ impl LinkKind {
     }
 }
 
-/// Connections and threads: enough for any machine that two processes fit on, few enough for the default descriptor limit.
+/// Connections and threads: enough for any machine that two processes fit on, few enough for the
+/// default descriptor limit.
 const LANES_MAX: usize = 256;
 const SECONDS_MAX: f64 = 3600.0;
 const RUNS_MAX: usize = 1000;

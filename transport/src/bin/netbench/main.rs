@@ -1,10 +1,12 @@
-//! `netbench`: how fast the transport moves bytes on this machine, beside what plain sockets reach in the same run.
+//! `netbench`: how fast the transport moves bytes on this machine, beside what plain sockets reach
+//! in the same run.
 //!
-//! The two sides are two processes, each pinned to a processor of its own, and each half of a run has a fresh server
-//! process: nothing that one half leaves behind (spinning threads, socket buffers) is there when the other is measured.
-//! Halves alternate, run by run, and the figures are medians, because the machines are shared and noisy. One process with
-//! two threads was the alternative; both sides would then share an allocator, a poll policy and a spinning budget that two
-//! nodes never share.
+//! The two sides are two processes, each pinned to a processor of its own, and each half of a run
+//! has a fresh server process: nothing that one half leaves behind (spinning threads, socket
+//! buffers) is there when the other is measured. Halves alternate, run by run, and the figures are
+//! medians, because the machines are shared and noisy. One process with two threads was the
+//! alternative; both sides would then share an allocator, a poll policy and a spinning budget that
+//! two nodes never share.
 #![forbid(unsafe_code)]
 
 mod affinity;

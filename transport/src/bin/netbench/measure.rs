@@ -30,7 +30,8 @@ pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
 fn latency(plan: &Plan) -> anyhow::Result<Run> {
     let blocking = raw_round_trips(plan, Service::RawBlocking, Wait::Blocking)?;
     let busy = raw_round_trips(plan, Service::RawBusy, Wait::Busy)?;
-    // A transport that may sleep is compared with sockets that sleep, one that may not with sockets that do not.
+    // A transport that may sleep is compared with sockets that sleep, one that may not with sockets
+    // that do not.
     let raws = match plan.shape.poll {
         PollPolicy::Adaptive | PollPolicy::Park => vec![blocking, busy],
         PollPolicy::Busy => vec![busy, blocking],

@@ -1,4 +1,5 @@
-//! A message that says who produced it and as which of its messages, so that the receiver can check the order.
+//! A message that says who produced it and as which of its messages, so that the receiver can check
+//! the order.
 
 use weft_transport::Body;
 

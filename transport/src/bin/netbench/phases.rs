@@ -31,10 +31,11 @@ impl Phases {
     }
 }
 
-/// Runs `worker` on as many threads until the window is over, and returns what they return, by thread.
+/// Runs `worker` on as many threads until the window is over, and returns what they return, by
+/// thread.
 ///
-/// `at_edge` is called when the window begins and when it ends, while the workers run. The first error of a worker or
-/// of `at_edge` ends the run.
+/// `at_edge` is called when the window begins and when it ends, while the workers run. The first
+/// error of a worker or of `at_edge` ends the run.
 pub(crate) fn run<T: Send>(
     threads: usize,
     warm_up: Duration,

@@ -1,4 +1,5 @@
-//! The limit of the machine: plain `std::net` sockets with NODELAY, nothing of Weft's in the path of a byte.
+//! The limit of the machine: plain `std::net` sockets with NODELAY, nothing of Weft's in the path
+//! of a byte.
 
 pub(crate) mod ping_pong;
 pub(crate) mod stream;
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-/// What one write of a stream carries. 64 KiB is the fastest on loopback: smaller writes pay more system calls, larger ones
-/// leave the cache.
+/// What one write of a stream carries. 64 KiB is the fastest on loopback: smaller writes pay more
+/// system calls, larger ones leave the cache.
 pub(crate) const WRITE_BYTES: usize = 64 << 10;
 
 /// A side that hears nothing for so long gives up instead of hanging.
@@ -31,7 +32,8 @@ fn listen() -> anyhow::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Serves each connection on a thread of its own. A connection that fails is the client's to report.
+/// Serves each connection on a thread of its own. A connection that fails is the client's to
+/// report.
 fn serve_each(
     serve: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static,
 ) -> anyhow::Result<SocketAddr> {

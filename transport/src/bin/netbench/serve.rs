@@ -1,7 +1,7 @@
 //! The server process: the hidden `serve` command.
 //!
-//! It prints its address as the first line, answers each line on stdin with one sample of what it received, and ends
-//! when stdin does, so it cannot outlive the process that started it.
+//! It prints its address as the first line, answers each line on stdin with one sample of what it
+//! received, and ends when stdin does, so it cannot outlive the process that started it.
 
 use std::io::{BufRead as _, Write as _};
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! What a receiver counts: messages, bytes, the longest time without any, and whether each producer's came in order.
+//! What a receiver counts: messages, bytes, the longest time without any, and whether each
+//! producer's came in order.
 
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ impl Tally {
         }
     }
 
-    /// Begins a batch received at `now`. The gap is counted from the beginning of one batch to that of the next, so a batch
-    /// that takes long is not hidden.
+    /// Begins a batch received at `now`. The gap is counted from the beginning of one batch to that
+    /// of the next, so a batch that takes long is not hidden.
     pub(crate) fn batch(&self, now: Time) -> TallyBatch<'_> {
         let mut state = self.state.lock();
         if let Some(last) = state.last_batch {

@@ -19,7 +19,8 @@ const MEMORY_BYTES: u64 = 1 << 30;
 /// A call or a connection that takes so long has failed; on a healthy machine none comes near.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Each client endpoint is a node of its own, because two nodes share one connection; the server is node 0.
+/// Each client endpoint is a node of its own, because two nodes share one connection; the server is
+/// node 0.
 const SERVER: u64 = 0;
 
 fn serve(poll: PollPolicy, handler: Arc<dyn Handler>) -> anyhow::Result<(SocketAddr, Endpoint)> {

@@ -73,7 +73,8 @@ pub(crate) fn serve_blocking(size: usize) -> anyhow::Result<SocketAddr> {
     })
 }
 
-/// One thread polls all connections in turn: several that spin on one processor would measure the scheduler.
+/// One thread polls all connections in turn: several that spin on one processor would measure the
+/// scheduler.
 pub(crate) fn serve_busy(size: usize, connections: usize) -> anyhow::Result<SocketAddr> {
     let (listener, address) = super::listen()?;
     std::thread::spawn(move || poll_connections(&listener, size, connections));
@@ -95,7 +96,8 @@ fn poll_connections(
     let mut message = vec![0_u8; size];
     while !streams.is_empty() {
         streams.retain_mut(|(stream, filled)| {
-            // A message may come in parts; its bytes are all alike, so only their count is kept a connection.
+            // A message may come in parts; its bytes are all alike, so only their count is kept a
+            // connection.
             match stream.read(&mut message[*filled..]) {
                 Ok(0) => return false,
                 Ok(read) => *filled += read,

@@ -1,4 +1,5 @@
-//! One-way traffic over the transport: numbered messages, counted and checked in the receiver's handler, under credits.
+//! One-way traffic over the transport: numbered messages, counted and checked in the receiver's
+//! handler, under credits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,5 +58,6 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Sends before the phase is looked at again: enough that looking costs nothing, few enough to stop within milliseconds.
+/// Sends before the phase is looked at again: enough that looking costs nothing, few enough to stop
+/// within milliseconds.
 const SENDS_A_TURN: usize = 64;
