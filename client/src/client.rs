@@ -316,3 +316,23 @@ fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
     Endpoint::start(settings, Arc::new(NoHandler))
         .map_err(|error| ClientError::Endpoint(Arc::new(error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A multi-threaded executor takes all of them. That this compiles is the test.
+    #[expect(dead_code, reason = "it is only compiled")]
+    fn futures_can_move_between_threads(client: &Client, keys: &[Vec<u8>]) {
+        fn check(_: impl Send) {}
+        check(Client::connect(ClientConfig::new(["127.0.0.1:7400"])));
+        check(client.get("key"));
+        check(client.put("key", "value"));
+        check(client.put_expiring("key", "value", Duration::ZERO));
+        check(client.exists("key"));
+        check(client.delete("key"));
+        check(client.multi_get(keys).try_collect());
+        check(client.stats());
+        check(client.ping(NodeId(1)));
+    }
+}

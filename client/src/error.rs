@@ -261,6 +261,9 @@ struct Attempts<'a>(&'a [Attempt]);
 
 impl fmt::Display for Attempts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no address was given, or none answered in time");
+        }
         for (index, Attempt { address, reason }) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { ", " };
             write!(f, "{separator}{address} ({reason})")?;
