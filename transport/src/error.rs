@@ -10,9 +10,9 @@ use crate::memory::MemoryError;
 /// Whether a call that failed may have had its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// It never left this process.
+    /// It never left this process, and never will.
     No,
-    /// It left, and no reply came back.
+    /// It left or is still to leave, and no reply came back.
     Maybe,
 }
 
@@ -39,7 +39,7 @@ pub enum CallError {
     /// No reply came in time.
     #[error("deadline exceeded ({applied})")]
     DeadlineExceeded {
-        /// Whether the request had left.
+        /// Whether the request was on its way.
         applied: Applied,
     },
     /// The connection ended first.

@@ -296,9 +296,8 @@ impl Reactor {
     fn run_timers(&mut self, handle: &Arc<ReactorHandle>, now: Time) {
         if handle.take_due(now, &mut self.wakers) {
             for conversation in self.conversations.iter().flatten() {
-                let core = &conversation.core;
-                let has_left = |sent| core.session.lanes.has_left(sent);
-                if let Some(next) = core.session.calls.expire(now, has_left, &mut self.wakers) {
+                let calls = &conversation.core.session.calls;
+                if let Some(next) = calls.expire(now, &mut self.wakers) {
                     handle.note_deadline(next);
                 }
             }

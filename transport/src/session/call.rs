@@ -202,20 +202,17 @@ impl CallTable {
     }
 
     /// Ends every call whose deadline has come. Returns the earliest deadline that is left.
-    pub(crate) fn expire(
-        &self,
-        now: Time,
-        has_left: impl Fn(Sent) -> bool,
-        wakers: &mut Vec<Waker>,
-    ) -> Option<Time> {
+    ///
+    /// Even a request of which nothing has left may have its effect: the connection lives, and what
+    /// is committed goes out as soon as the link takes it.
+    pub(crate) fn expire(&self, now: Time, wakers: &mut Vec<Waker>) -> Option<Time> {
         let mut earliest: Option<Time> = None;
         self.for_each_waiting(|slot| {
             if slot.deadline > now {
                 earliest = Some(earliest.map_or(slot.deadline, |time| time.min(slot.deadline)));
                 return;
             }
-            let applied = if has_left(slot.sent) { Applied::Maybe } else { Applied::No };
-            slot.fail(CallError::DeadlineExceeded { applied }, wakers);
+            slot.fail(CallError::DeadlineExceeded { applied: Applied::Maybe }, wakers);
         });
         earliest
     }
@@ -312,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_says_whether_the_request_had_left() {
+    fn a_deadline_leaves_open_whether_the_request_is_still_to_have_its_effect() {
         let table = CallTable::new();
         let [left, stayed] = [7, 9].map(|position| {
             let key = table.begin(Time::from_nanos(10), None).unwrap();
@@ -320,12 +317,31 @@ mod tests {
             key
         });
         let later = table.begin(Time::from_nanos(50), None).unwrap();
-        let next = table.expire(Time::from_nanos(10), |sent| sent.position < 8, &mut Vec::new());
+        let next = table.expire(Time::from_nanos(10), &mut Vec::new());
         assert_eq!(next, Some(Time::from_nanos(50)));
-        let failed = |applied| Poll::Ready(Some(Err(CallError::DeadlineExceeded { applied })));
+        let failed = CallError::DeadlineExceeded { applied: Applied::Maybe };
+        for call in [left, stayed] {
+            assert_eq!(poll(&table, call), Poll::Ready(Some(Err(failed.clone()))));
+        }
+        assert_eq!(poll(&table, later), Poll::Pending);
+    }
+
+    #[test]
+    fn the_end_of_a_connection_says_whether_the_request_had_left() {
+        let table = CallTable::new();
+        let [left, stayed] = [7, 9].map(|position| {
+            let key = table.begin(Time::MAX, None).unwrap();
+            table.written(key, Sent { lane: 0, position });
+            key
+        });
+        let reason = CloseReason::PeerGone;
+        table.close(&reason, |sent| sent.position < 8, &mut Vec::new());
+        let failed = |applied| {
+            let reason = reason.clone();
+            Poll::Ready(Some(Err(CallError::Disconnected { applied, reason })))
+        };
         assert_eq!(poll(&table, left), failed(Applied::Maybe));
         assert_eq!(poll(&table, stayed), failed(Applied::No));
-        assert_eq!(poll(&table, later), Poll::Pending);
     }
 
     #[test]
