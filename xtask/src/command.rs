@@ -51,7 +51,11 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 /// `command` as a person would type it.
 pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let typed = words.map(|word| match word.to_string_lossy() {
+        word if word.is_empty() || word.contains(' ') => format!("'{word}'"),
+        word => word.into_owned(),
+    });
+    typed.collect::<Vec<_>>().join(" ")
 }
 
 /// `program`, confined to one processor if `cpu` names one.
