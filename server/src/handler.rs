@@ -6,8 +6,8 @@
 //!
 //! A batch runs to completion: its requests are decoded where they were received, the memory they
 //! will read is prefetched, and each is worked off by its operation through the one match in
-//! [`dispatch`](crate::dispatch). A partition's lock is kept from one request to the next while
-//! they are for the same partition.
+//! `dispatch`. A partition's lock is kept from one request to the next while they are for the same
+//! partition.
 
 use std::fmt;
 

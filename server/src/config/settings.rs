@@ -15,7 +15,7 @@ use super::{HostPort, HttpAddress, LogFilter, LogFormat, MemorySize, Peers};
 #[derive(Debug, Clone, clap::Parser)]
 #[command(name = "weft-server", version, about, max_term_width = 100)]
 pub struct Args {
-    /// TOML file with settings under [server]; flags and variables go before it
+    /// TOML file with settings in its table `server`; flags and variables go before them
     #[arg(long, env = "WEFT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
