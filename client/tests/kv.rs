@@ -153,6 +153,21 @@ fn wrong_usage_is_told_from_failure() {
 }
 
 #[test]
+fn variables_stand_in_for_flags() {
+    let address = cluster::free_address();
+    let mut command = start_kv(&["playground", "stop"]);
+    let dir = TempDir::new().unwrap();
+    command.env("WEFT_PLAYGROUND_DIR", dir.path()).env("WEFT_PLAYGROUND_DETACH", "1");
+    assert_eq!(cluster::finish(command.env("WEFT_OUTPUT", "table")).ok().trim_end(), {
+        format!("no playground in {}", dir.path().display())
+    });
+    let failed = cluster::finish(start_kv(&["get", "k"]).env("WEFT_CLUSTER", &address));
+    assert!(failed.stderr.contains(&address), "{}", failed.stderr);
+    let json = cluster::finish(start_kv(&["--json", "explain", "1203"]).env("WEFT_OUTPUT", "raw"));
+    assert!(json.ok().starts_with('{'));
+}
+
+#[test]
 fn codes_are_explained_and_shells_completed() {
     let one = kv(&["explain", "weft-1203"]).ok();
     assert!(one.starts_with("WEFT-1203: ") && one.contains("may have been applied"), "{one}");

@@ -42,7 +42,7 @@ pub(crate) fn kv(arguments: &[&str]) -> Ran {
     finish(start_kv(arguments).stdin(Stdio::null()))
 }
 
-fn finish(command: &mut Command) -> Ran {
+pub(crate) fn finish(command: &mut Command) -> Ran {
     let output = command.output().unwrap();
     Ran {
         code: output.status.code().expect("kv ends by itself"),

@@ -27,7 +27,6 @@ use crate::output::Format;
 #[command(
     name = "kv",
     version,
-    about,
     max_term_width = 100,
     after_help = "\
 Examples:
@@ -77,8 +76,8 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, env = "WEFT_OUTPUT", value_name = "FORMAT")]
     output: Option<Format>,
 
-    /// The same as -o json
-    #[arg(long, global = true, env = "WEFT_JSON", conflicts_with = "output")]
+    /// The same as -o json, whatever WEFT_OUTPUT says
+    #[arg(long, global = true)]
     json: bool,
 }
 
@@ -163,7 +162,8 @@ mod tests {
         fn check(command: &clap::Command) {
             for flag in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
                 let long = flag.get_long().expect("it was filtered for one");
-                if ["help", "version"].contains(&long) {
+                // --json is WEFT_OUTPUT=json.
+                if ["help", "version", "json"].contains(&long) {
                     continue;
                 }
                 let variable = flag.get_env().and_then(|name| name.to_str());

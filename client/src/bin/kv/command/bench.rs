@@ -5,6 +5,7 @@ mod load;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::builder::BoolishValueParser;
 use serde_json::json;
 use weft_client::PollPolicy;
 
@@ -45,7 +46,7 @@ pub(crate) struct Bench {
     poll: PollPolicy,
 
     /// Leave the keys where they are
-    #[arg(long, env = "WEFT_BENCH_KEEP")]
+    #[arg(long, env = "WEFT_BENCH_KEEP", value_parser = BoolishValueParser::new())]
     keep: bool,
 }
 

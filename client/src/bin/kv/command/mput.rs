@@ -1,6 +1,7 @@
 //! `kv mput`: store many values.
 
 use anyhow::Context;
+use clap::builder::BoolishValueParser;
 use serde_json::{Map, Value};
 
 use crate::args::Global;
@@ -17,7 +18,7 @@ pub(crate) struct Mput {
     keys_and_values: Vec<Bytes>,
 
     /// Take the values as they are typed, `-` and `@` included
-    #[arg(long, env = "WEFT_LITERAL")]
+    #[arg(long, env = "WEFT_LITERAL", value_parser = BoolishValueParser::new())]
     literal: bool,
 }
 

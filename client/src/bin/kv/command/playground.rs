@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use serde_json::json;
 
 use crate::output::{Format, Output};
@@ -11,7 +12,7 @@ use crate::playground::{Ended, Plan, Playground as Running, Stopped, default_dir
 
 /// Start a cluster of server processes on this machine, to try things with
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_value_name = "stop")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Playground {
     #[command(flatten)]
     start: Start,
@@ -26,7 +27,7 @@ struct Start {
     nodes: NonZeroU16,
 
     /// Return once every node answers, and leave them running
-    #[arg(long, env = "WEFT_PLAYGROUND_DETACH")]
+    #[arg(long, env = "WEFT_PLAYGROUND_DETACH", value_parser = BoolishValueParser::new())]
     detach: bool,
 
     /// Where logs and the list of processes go [default: in $XDG_RUNTIME_DIR or the directory for

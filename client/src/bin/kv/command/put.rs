@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::builder::BoolishValueParser;
 use serde_json::{Map, Value};
 
 use crate::args::Global;
@@ -21,7 +22,7 @@ pub(crate) struct Put {
     value: Bytes,
 
     /// Take the value as it is typed, `-` and `@` included
-    #[arg(long, env = "WEFT_LITERAL")]
+    #[arg(long, env = "WEFT_LITERAL", value_parser = BoolishValueParser::new())]
     literal: bool,
 
     /// Let the object cease to be after this long, such as 10m
