@@ -90,7 +90,7 @@ fn a_mistake_in_the_file_is_found_where_it_is() {
         let path = file.path().to_str().unwrap();
         check_refused(&["--config", path], &[], &[&[path][..], says].concat());
     };
-    check("[server]\nmemroy = \"1GiB\"\n", &["memroy", "line 2"]);
+    check("[server]\nmemory-max = \"1GiB\"\n", &["memory-max", "line 2"]);
     check("[server]\nmemory = \"much\"\n", &["such as 512MiB", "line 2"]);
     check("[server]\npartitions = -1\n", &["line 2"]);
     check("[server\n", &["line 1"]);
