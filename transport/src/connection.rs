@@ -105,7 +105,7 @@ impl Connection {
         core.reactor.note_deadline(deadline);
         let (sent, backlog) = core.write(Kind::Request, key.0, body).map_err(CallError::Memory)?;
         core.session.calls.written(key, sent);
-        core.committed(backlog);
+        core.committed(Kind::Request, backlog);
         if let Some(reason) = core.closed() {
             // It closed while the call began, which may have missed this one.
             let applied =
@@ -137,7 +137,7 @@ impl Connection {
             return Err(SendError::Disconnected(reason.clone()));
         }
         let (_, backlog) = core.write(Kind::Message, 0, body).map_err(SendError::Memory)?;
-        core.committed(backlog);
+        core.committed(Kind::Message, backlog);
         Ok(())
     }
 

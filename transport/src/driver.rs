@@ -31,6 +31,8 @@ pub(crate) struct Parker {
     parked: AtomicBool,
     /// It is on the list of those who would drive.
     listed: AtomicBool,
+    /// It has been offered the role, and has not answered yet.
+    offered: AtomicBool,
 }
 
 impl Wake for Parker {
@@ -59,6 +61,7 @@ impl Parker {
                 notified: AtomicBool::new(false),
                 parked: AtomicBool::new(false),
                 listed: AtomicBool::new(false),
+                offered: AtomicBool::new(false),
             })
         };
         PARKER.take().unwrap_or_else(new)
@@ -97,6 +100,7 @@ impl<'a> Caller<'a> {
 
     fn drive_or_park(&self) {
         let Self { reactor, parker } = self;
+        self.answer_offer();
         if drive(reactor, parker) {
             return;
         }
@@ -115,9 +119,19 @@ impl<'a> Caller<'a> {
     }
 }
 
+impl Caller<'_> {
+    /// Takes up an offer of the role, one way or the other: others may be offered it again.
+    fn answer_offer(&self) {
+        if self.parker.offered.swap(false, Ordering::SeqCst) {
+            self.reactor.offered.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        let Self { reactor, parker } = self;
+        self.answer_offer();
+        let Self { reactor, parker } = &*self;
         if parker.listed.swap(false, Ordering::SeqCst) {
             reactor.waiting.lock().retain(|listed| !Arc::ptr_eq(listed, parker));
         }
@@ -150,13 +164,21 @@ fn drive(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) -> bool {
 /// Offers the role to a caller that waits for its reply. Whoever has held the lock on the reactor
 /// and lets go of it for longer than a moment does this.
 pub(crate) fn pass_on(reactor: &ReactorHandle) {
-    if reactor.callers.load(Ordering::SeqCst) == 0 {
+    if reactor.callers.load(Ordering::SeqCst) == 0
+        || reactor.state.is_locked()
+        || reactor.offered.swap(true, Ordering::SeqCst)
+    {
+        // Nobody waits, or somebody drives or is about to, and passes the role on in their turn.
         return;
     }
     loop {
-        let Some(next) = reactor.waiting.lock().pop() else { return };
+        let Some(next) = reactor.waiting.lock().pop() else {
+            reactor.offered.store(false, Ordering::SeqCst);
+            return;
+        };
         next.listed.store(false, Ordering::SeqCst);
         if !next.notified.load(Ordering::SeqCst) && next.parked.load(Ordering::SeqCst) {
+            next.offered.store(true, Ordering::SeqCst);
             return next.thread.unpark();
         }
     }

@@ -8,7 +8,7 @@ use crate::body::Body;
 use crate::connection::{Core, Peer};
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::Producer;
-use crate::limits::MESSAGE_MAX;
+use crate::limits::{MESSAGE_MAX, OVERLAP_BYTES};
 use crate::memory::{MemoryError, Shared};
 use crate::reply::Reply;
 use crate::session::inbound::FrameRef;
@@ -213,6 +213,9 @@ impl<'a> Batch<'a> {
             let header = (Kind::Reply, Class::Reply, call.0, more);
             write_record(lane, &core.memory, header, body, tail)?;
             core.session.lanes.announce(lane);
+            if lane.backlog() >= OVERLAP_BYTES {
+                core.flush(false);
+            }
             Ok(())
         });
         if let Err(error) = written {

@@ -52,9 +52,10 @@ impl std::fmt::Display for PollPolicy {
 #[error("unknown poll policy, choose busy, adaptive or park")]
 pub struct UnknownPollPolicy;
 
-/// How long an adaptive thread spins at most: longer than a sleeper needs to wake, so that traffic
-/// that a sleeping peer wakes up for is still met spinning.
-const SPIN_MAX: Duration = Duration::from_micros(60);
+/// How long an adaptive thread spins at most. A round trip to a peer that sleeps costs two wake-ups
+/// of 20 to 40 us each and the peer's work on a batch; what comes within that is met spinning, and
+/// then neither side sleeps any more.
+const SPIN_MAX: Duration = Duration::from_micros(200);
 
 /// After this many waits in a row that spinning did not shorten, an adaptive thread parks at once.
 const FRUITLESS_MAX: u32 = 8;

@@ -37,6 +37,10 @@ pub(crate) const GATHER_MIN: usize = 32 << 10;
 /// Bytes handed to the link in one gathered write: the size at which loopback streams fastest.
 pub(crate) const BATCH_BYTES: usize = 64 << 10;
 
+/// A thread that has this much of requests or replies to send does not wait for the end of its
+/// turn: the peer can work on them while the rest is being written.
+pub(crate) const OVERLAP_BYTES: u64 = 2 << 10;
+
 /// Pieces handed to the link in one gathered write.
 pub(crate) const BATCH_PIECES: usize = 64;
 

@@ -48,6 +48,9 @@ const YIELD_EVERY: u32 = 8;
 /// requests before it flushes, by yielding up to this many times.
 const YIELDS_MAX: usize = 128;
 
+/// A yield that returns sooner than this let nobody else run: there is nobody left on this core.
+const YIELD_MIN: Duration = Duration::from_nanos(1500);
+
 /// How a turn waits for something to do.
 #[derive(Clone, Copy)]
 pub(crate) enum Wait<'a> {
@@ -313,8 +316,13 @@ impl Reactor {
         let woken = self.wakers.len();
         self.wakers.drain(..).for_each(Waker::wake);
         if woken > 1 && handle.callers.load(Ordering::SeqCst) > 1 {
+            let mut now = handle.common.clock.now();
             for _ in 0..woken.min(YIELDS_MAX) {
                 sched_yield();
+                let before = std::mem::replace(&mut now, handle.common.clock.now());
+                if now.since(before) < YIELD_MIN {
+                    break;
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::handshake::{Windows, encode_goodbye};
 use crate::lane::Producer;
-use crate::limits::BATCH_BYTES;
+use crate::limits::{BATCH_BYTES, OVERLAP_BYTES};
 use crate::link::{Link, Transfer};
 use crate::local;
 use crate::memory::{Memory, MemoryError};
@@ -140,8 +140,9 @@ impl Core {
     /// Sees to it that what this thread has just committed is sent: by this thread, by whoever is
     /// in a turn, or by the endpoint's own thread (the three cases of the sender role).
     #[inline]
-    pub(super) fn committed(self: &Arc<Self>, backlog: u64) {
-        if backlog >= BATCH_BYTES as u64 {
+    pub(super) fn committed(self: &Arc<Self>, kind: Kind, backlog: u64) {
+        let enough = if kind == Kind::Request { OVERLAP_BYTES } else { BATCH_BYTES as u64 };
+        if backlog >= enough {
             self.flush(false);
         } else if !local::defer(self) {
             self.send_soon();

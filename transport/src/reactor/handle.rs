@@ -84,6 +84,8 @@ pub(crate) struct ReactorHandle {
     pub(crate) state: Mutex<Reactor>,
     /// Callers who would drive while they wait, if asked.
     pub(crate) waiting: Mutex<Vec<Arc<Parker>>>,
+    /// One of them has been offered the role, and has not answered yet.
+    pub(crate) offered: AtomicBool,
     /// Threads that are in `block_on`.
     pub(crate) callers: AtomicUsize,
     /// How often a caller has taken the role.
@@ -120,6 +122,7 @@ impl ReactorHandle {
             common,
             state: Mutex::new(state),
             waiting: Mutex::default(),
+            offered: AtomicBool::new(false),
             callers: AtomicUsize::new(0),
             drives: AtomicU64::new(0),
             own_drives: AtomicBool::new(false),
