@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_client::{Client, ClientConfig, ClientError};
-use weft_protocol::{ClusterMap, MapError, NodeEntry};
+use weft_protocol::{ClusterMap, MapError, NodeEntry, Slot};
 use weft_server::handler::{NodeHandler, NodeOptions};
 use weft_server::memory::NodeMemory;
 use weft_server::store::StoreError;
@@ -31,8 +31,9 @@ pub fn production(options: NodeOptions) -> Result<Arc<dyn Handler>, StoreError> 
 /// The nodes of a cluster.
 #[derive(Clone, Debug)]
 pub struct Nodes {
+    /// In the order of the map's nodes.
     members: Vec<MemberId>,
-    addresses: Vec<String>,
+    map: ClusterMap,
 }
 
 /// Why a cluster could not be built; all of it is the simulator's own doing.
@@ -71,7 +72,7 @@ impl Nodes {
             address: address(id).to_string(),
         });
         let map = ClusterMap::even(entries.collect(), partitions, 1)?;
-        let mut nodes = Nodes { members: Vec::new(), addresses: Vec::new() };
+        let mut members = Vec::with_capacity(usize::from(count));
         for id in 1..=count {
             let memory = NodeMemory::divide(NODE_MEMORY_BYTES)?;
             let node = NodeId(u64::from(id));
@@ -86,15 +87,20 @@ impl Nodes {
             })?;
             let (member, endpoint) = world.add(config, handler)?;
             endpoint.listen(address(id))?;
-            nodes.members.push(member);
-            nodes.addresses.push(address(id).to_string());
+            members.push(member);
         }
-        Ok(nodes)
+        Ok(Nodes { members, map })
     }
 
     /// The nodes' endpoints.
     pub fn members(&self) -> &[MemberId] {
         &self.members
+    }
+
+    /// The endpoint of the node that owns a key.
+    pub fn owner(&self, key: &[u8]) -> MemberId {
+        let owner = self.map.owner_index(Slot::of(key)).expect("an even map leaves no slot out");
+        self.members[owner]
     }
 
     /// Adds the endpoint of a client, numbered from 0, and returns what connects it.
@@ -111,7 +117,8 @@ impl Nodes {
         let node = NodeId::client(u64::from(number));
         let config = EndpointConfig::new(node, INCARNATION, memory);
         let (_, endpoint) = world.add(config, Arc::new(NoHandler))?;
-        let mut config = ClientConfig::new(self.addresses.clone());
+        let addresses = self.map.nodes().iter().map(|node| node.address.clone());
+        let mut config = ClientConfig::new(addresses);
         config.timeout = timeout;
         Ok(Connector { endpoint, config })
     }

@@ -81,6 +81,7 @@ struct Total {
     virtual_seconds: f64,
     connections_lost: u64,
     pauses: u64,
+    nodes_gone: u64,
 }
 
 impl Total {
@@ -92,14 +93,16 @@ impl Total {
         self.virtual_seconds += run.summary.virtual_time.as_secs_f64();
         self.connections_lost += run.summary.connections_lost;
         self.pauses += run.summary.pauses;
+        self.nodes_gone += run.summary.nodes_gone;
     }
 
     fn print(&self, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
         let Counts { completed, not_applied, unknown } = self.counts;
-        let (seconds, lost, pauses) = (self.virtual_seconds, self.connections_lost, self.pauses);
+        let Total { virtual_seconds, connections_lost, pauses, nodes_gone, .. } = self;
         writeln!(out, "{} seeds from {}: linearizable", args.seeds, args.seed)?;
         writeln!(out, "{completed} operations told, {not_applied} not applied, {unknown} unknown")?;
-        writeln!(out, "{seconds:.1} virtual seconds, {lost} connections lost, {pauses} pauses")
+        write!(out, "{virtual_seconds:.1} virtual seconds, {connections_lost} connections lost, ")?;
+        writeln!(out, "{pauses} pauses, {nodes_gone} nodes gone")
     }
 }
 

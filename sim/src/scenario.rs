@@ -71,6 +71,8 @@ pub struct Summary {
     pub connections_lost: u64,
     /// Times that a node was paused.
     pub pauses: u64,
+    /// Nodes that were stopped or paused for good.
+    pub nodes_gone: u64,
     /// Passes over the world.
     pub steps: u64,
 }
@@ -89,6 +91,16 @@ pub enum Failure {
     TooLong {
         /// When it was given up.
         at: Time,
+    },
+    /// An operation took longer than the client's timeout.
+    #[error("a client's operation took {took:?}, longer than its timeout of {timeout:?}: {what}")]
+    Late {
+        /// What was asked, and when.
+        what: String,
+        /// How long it took.
+        took: Duration,
+        /// How long it may take.
+        timeout: Duration,
     },
     /// The faults were over, and still an operation failed.
     #[error("after the faults had ended, a client failed: {0}")]
@@ -118,9 +130,9 @@ impl fmt::Display for Run {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { virtual_time, connections_lost, pauses, steps } = self;
+        let Summary { virtual_time, connections_lost, pauses, nodes_gone, steps } = self;
         let seconds = virtual_time.as_secs_f64();
         write!(f, "{seconds:.3} virtual seconds, {steps} steps, ")?;
-        write!(f, "{connections_lost} connections lost, {pauses} pauses")
+        write!(f, "{connections_lost} connections lost, {pauses} pauses, {nodes_gone} nodes gone")
     }
 }

@@ -24,7 +24,8 @@ pub struct World {
     clock: Clock,
     hand: ManualClock,
     network: SimNetwork,
-    members: Vec<Member>,
+    /// By number; an endpoint that was stopped leaves its place empty.
+    members: Vec<Option<Member>>,
     executor: Executor,
     random: StdRng,
     steps: u64,
@@ -103,7 +104,7 @@ impl World {
     ) -> Result<(MemberId, Endpoint), EndpointError> {
         let config = EndpointConfig { clock: self.clock.clone(), ..config };
         let endpoint = Endpoint::simulated(config, handler, &self.network)?;
-        self.members.push(Member { endpoint: endpoint.clone(), paused_until: Time::ZERO });
+        self.members.push(Some(Member { endpoint: endpoint.clone(), paused_until: Time::ZERO }));
         Ok((MemberId(self.members.len() - 1), endpoint))
     }
 
@@ -112,12 +113,19 @@ impl World {
         self.executor.spawn(future);
     }
 
-    /// Stops an endpoint for a while, as the scheduler or a stopped process would: bytes reach it,
-    /// but it does nothing.
+    /// Keeps an endpoint from doing anything for a while, as the scheduler or a debugger would:
+    /// bytes still reach it. [`Duration::MAX`] is for good.
     pub fn pause(&mut self, member: MemberId, duration: Duration) {
         let until = self.clock.now() + duration;
-        let paused_until = &mut self.members[member.0].paused_until;
-        *paused_until = until.max(*paused_until);
+        if let Some(member) = &mut self.members[member.0] {
+            member.paused_until = until.max(member.paused_until);
+        }
+    }
+
+    /// Stops an endpoint in good order, if nobody else holds it: it says goodbye, and nobody
+    /// listens any more.
+    pub fn stop(&mut self, member: MemberId) {
+        self.members[member.0] = None;
     }
 
     /// Goes on until all tasks have ended, or until `end`. Returns whether they have.
@@ -163,7 +171,7 @@ impl World {
         let now = self.clock.now();
         let mut order: Vec<usize> = (0..self.members.len()).collect();
         order.shuffle(&mut self.random);
-        for member in order.into_iter().map(|index| &self.members[index]) {
+        for member in order.into_iter().filter_map(|index| self.members[index].as_ref()) {
             active |= member.paused_until <= now && member.endpoint.turn();
         }
         active
@@ -172,14 +180,14 @@ impl World {
     /// When something is due next.
     fn next_event(&self) -> Option<Time> {
         let now = self.clock.now();
-        let members = self.members.iter().filter_map(|member| {
+        let members = self.members.iter().flatten().filter_map(|member| {
             if member.paused_until > now {
                 Some(member.paused_until)
             } else {
                 member.endpoint.next_timer()
             }
         });
-        members.chain(self.network.next_event()).min()
+        members.chain(self.network.next_event()).filter(|next| *next < Time::MAX).min()
     }
 }
 
@@ -226,6 +234,7 @@ mod tests {
         };
         let ((server, listening), (_, client)) = (add(1), add(2));
         listening.listen(address()).unwrap();
+        drop(listening);
         (world, server, client)
     }
 
@@ -268,6 +277,28 @@ mod tests {
         assert_eq!(answered.get(), None);
         assert_eq!(world.run_until(Time::ZERO + 20 * SECOND), Ok(true));
         assert!(answered.get().unwrap() > Time::ZERO + 4 * SECOND);
+    }
+
+    #[test]
+    fn a_stopped_endpoint_is_refused_and_one_paused_for_good_never_answers() {
+        for stopped in [true, false] {
+            let (mut world, server, client) = world();
+            if stopped {
+                world.stop(server);
+            } else {
+                world.pause(server, Duration::MAX);
+            }
+            let failed_at = Rc::new(Cell::new(None));
+            let told = Rc::clone(&failed_at);
+            world.spawn(async move {
+                let connected = client.connect(address(), Time::ZERO + SECOND).await;
+                assert!(connected.is_err());
+                told.set(Some(client.clock().now()));
+            });
+            assert_eq!(world.run_until(Time::ZERO + 20 * SECOND), Ok(true));
+            let expected = if stopped { Time::ZERO } else { Time::ZERO + SECOND };
+            assert_eq!(failed_at.get(), Some(expected), "stopped: {stopped}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use weft_sim::scenario::store::run;
 #[test]
 fn what_clients_are_told_is_linearizable_under_faults() {
     let mut counts = Counts::default();
-    let (mut connections_lost, mut pauses) = (0, 0);
+    let (mut connections_lost, mut pauses, mut nodes_gone) = (0, 0, 0);
     for seed in 0..60 {
         let run = run(seed, &production);
         assert!(run.outcome.is_ok(), "{run}");
@@ -17,11 +17,13 @@ fn what_clients_are_told_is_linearizable_under_faults() {
         counts.unknown += of_run.unknown;
         connections_lost += run.summary.connections_lost;
         pauses += run.summary.pauses;
+        nodes_gone += run.summary.nodes_gone;
     }
     // A simulation in which nothing goes wrong shows nothing.
     assert!(counts.completed > 5000, "{counts:?}");
     assert!(counts.not_applied > 50 && counts.unknown > 50, "{counts:?}");
     assert!(connections_lost > 200 && pauses > 50, "{connections_lost} lost, {pauses} pauses");
+    assert!(nodes_gone > 2, "{nodes_gone} nodes gone");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Clients put, get and delete a few keys on a few nodes, while connections are lost and nodes
-//! pause; then the faults end, every key is read once more, and the history is checked.
+//! pause or go; then the faults end, every key that has an owner is read once more, and the history
+//! is checked.
 //!
 //! Which faults there are, and how bad, is drawn as well: a run with every fault at once hides what
 //! only a quiet one shows ("Swarm testing", Groce et al., ISSTA 2012). Few keys and concurrent
@@ -16,133 +17,158 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use weft_transport::Time;
 
-use self::options::Options;
+use self::options::{Going, Options};
 use self::requester::Requester;
 use super::{Failure, Run, Scenario, Summary};
 use crate::cluster::{MakeHandler, Nodes};
 use crate::history::Recorder;
 use crate::linearizability;
-use crate::world::World;
+use crate::world::{MemberId, World};
 
 /// Runs the scenario with everything drawn from `seed`, on nodes of which `make_handler` makes the
 /// handlers.
 pub fn run(seed: u64, make_handler: &MakeHandler<'_>) -> Run {
     let mut random = StdRng::seed_from_u64(seed);
     let options = Options::draw(&mut random);
-    let recorder = Recorder::new();
-    let mut world = World::new(random.random(), options.network());
-    let mut pauses = 0;
-    let outcome = play(&mut world, &options, &mut random, &recorder, &mut pauses, make_handler)
-        .and_then(|()| Ok(linearizability::check(&recorder.history())?));
+    let world = World::new(random.random(), options.network());
+    let (drawn, recorder) = (options.to_string(), Recorder::new());
+    let mut play = Play { world, options, random, recorder, pauses: 0, gone: None };
+    let outcome =
+        play.all(make_handler).and_then(|()| Ok(linearizability::check(&play.recorder.history())?));
     let summary = Summary {
-        virtual_time: world.clock().now().since(Time::ZERO),
-        connections_lost: world.network().lost(),
-        pauses,
-        steps: world.steps(),
+        virtual_time: play.world.clock().now().since(Time::ZERO),
+        connections_lost: play.world.network().lost(),
+        pauses: play.pauses,
+        nodes_gone: u64::from(play.gone.is_some()),
+        steps: play.world.steps(),
     };
-    let (drawn, history) = (options.to_string(), recorder.history());
+    let history = play.recorder.history();
     Run { scenario: Scenario::Store, seed, drawn, history, summary, outcome }
 }
 
-fn play(
-    world: &mut World,
-    options: &Options,
-    random: &mut StdRng,
-    recorder: &Recorder,
-    pauses: &mut u64,
-    make_handler: &MakeHandler<'_>,
-) -> Result<(), Failure> {
-    let nodes =
-        Nodes::build(world, options.nodes, options.partitions, random.random(), make_handler)?;
-    let keys: Rc<[Vec<u8>]> = (0..options.keys).map(|key| format!("key-{key}").into()).collect();
-    let mut number = 0;
-    for client in 0..options.clients {
-        let connector = nodes.client(world, client, options.timeout)?;
-        for _ in 0..options.requesters {
-            let requester = Requester {
-                number,
-                keys: Rc::clone(&keys),
-                recorder: recorder.clone(),
-                clock: world.clock().clone(),
-                value_bytes_max: options.value_bytes_max,
-            };
-            number += 1;
-            world.spawn(requester.work(
-                connector.clone(),
-                options.operations,
-                options.think,
-                StdRng::seed_from_u64(random.random()),
-            ));
-        }
-    }
-    disturb(world, options, random, &nodes, pauses)?;
-    heal(world, &nodes, number, &keys, recorder)
+/// A run under way.
+struct Play {
+    world: World,
+    options: Options,
+    random: StdRng,
+    recorder: Recorder,
+    pauses: u64,
+    gone: Option<MemberId>,
 }
 
-/// Injects faults until the clients are done, or for long enough; without faults, the clients get
-/// done.
-fn disturb(
-    world: &mut World,
-    options: &Options,
-    random: &mut StdRng,
-    nodes: &Nodes,
-    pauses: &mut u64,
-) -> Result<(), Failure> {
-    if let Some(interval) = options.fault_interval {
-        for _ in 0..FAULTS_MAX {
-            let next = world.clock().now() + random.random_range(Duration::ZERO..interval * 2);
-            if world.run_until(next)? {
+impl Play {
+    fn all(&mut self, make_handler: &MakeHandler<'_>) -> Result<(), Failure> {
+        let Options { nodes, partitions, keys, .. } = self.options;
+        let seed = self.random.random();
+        let nodes = Nodes::build(&mut self.world, nodes, partitions, seed, make_handler)?;
+        let keys: Rc<[Vec<u8>]> = (0..keys).map(|key| format!("key-{key}").into()).collect();
+        let failed = Rc::new(RefCell::new(None));
+        self.spawn_requesters(&nodes, &keys, &failed)?;
+        self.disturb(&nodes)?;
+        self.read_all(&nodes, &keys, &failed)?;
+        match failed.take() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    fn spawn_requesters(
+        &mut self,
+        nodes: &Nodes,
+        keys: &Rc<[Vec<u8>]>,
+        failed: &Rc<RefCell<Option<Failure>>>,
+    ) -> Result<(), Failure> {
+        let Options { clients, requesters, timeout, .. } = self.options;
+        for client in 0..clients {
+            let connector = nodes.client(&mut self.world, client, timeout)?;
+            for number in client * requesters..(client + 1) * requesters {
+                let requester = self.requester(number, keys, timeout, failed);
+                let random = StdRng::seed_from_u64(self.random.random());
+                let Options { operations, think, .. } = self.options;
+                self.world.spawn(requester.work(connector.clone(), operations, think, random));
+            }
+        }
+        Ok(())
+    }
+
+    /// Injects faults until the clients are done, or for long enough; without faults, the clients
+    /// get done.
+    fn disturb(&mut self, nodes: &Nodes) -> Result<(), Failure> {
+        let Some(interval) = self.options.fault_interval else { return self.finish() };
+        let goes_at = self.random.random_range(0..FAULTS_BEFORE_GOING_MAX);
+        for fault in 0..FAULTS_MAX {
+            let wait = self.random.random_range(Duration::ZERO..interval * 2);
+            if self.world.run_until(self.world.clock().now() + wait)? {
                 return Ok(());
             }
-            if !options.pause_max.is_zero() && random.random_bool(0.5) {
-                let node = nodes.members()[random.random_range(0..nodes.members().len())];
-                world.pause(node, random.random_range(Duration::ZERO..options.pause_max));
-                *pauses += 1;
+            let drawn = self.random.random_range(0..nodes.members().len());
+            let node = nodes.members()[drawn];
+            if fault == goes_at
+                && let Some(going) = self.options.node_goes
+            {
+                match going {
+                    Going::Stops => self.world.stop(node),
+                    Going::Freezes => self.world.pause(node, Duration::MAX),
+                }
+                self.gone = Some(node);
+            } else if !self.options.pause_max.is_zero() && self.random.random_bool(0.5) {
+                let pause = self.random.random_range(Duration::ZERO..self.options.pause_max);
+                self.world.pause(node, pause);
+                self.pauses += 1;
             } else {
-                world.network().lose_one();
+                self.world.network().lose_one();
             }
         }
-        world.network().configure(|config| config.loss = 0.0);
+        self.world.network().configure(|config| config.loss = 0.0);
+        self.finish()
     }
-    finish(world)
-}
 
-fn finish(world: &mut World) -> Result<(), Failure> {
-    let end = world.clock().now() + FINISH_TIME_MAX;
-    if world.run_until(end)? { Ok(()) } else { Err(Failure::TooLong { at: end }) }
-}
+    /// Ends the faults. Then every key of a node that is still there can be read, and what is read
+    /// has to fit what was told before.
+    fn read_all(
+        &mut self,
+        nodes: &Nodes,
+        keys: &Rc<[Vec<u8>]>,
+        failed: &Rc<RefCell<Option<Failure>>>,
+    ) -> Result<(), Failure> {
+        self.world.network().configure(|config| config.loss = 0.0);
+        let number = self.options.clients * self.options.requesters;
+        let connector = nodes.client(&mut self.world, number, HEALED_TIMEOUT)?;
+        let there = keys.iter().filter(|key| Some(nodes.owner(key)) != self.gone).cloned();
+        let reader = self.requester(number, &there.collect(), HEALED_TIMEOUT, failed);
+        self.world.spawn(reader.read_all(connector));
+        self.finish()
+    }
 
-/// Ends the faults. Then every key can be read, and what is read has to fit what was told before.
-fn heal(
-    world: &mut World,
-    nodes: &Nodes,
-    number: u32,
-    keys: &Rc<[Vec<u8>]>,
-    recorder: &Recorder,
-) -> Result<(), Failure> {
-    world.network().configure(|config| config.loss = 0.0);
-    let connector = nodes.client(world, number, HEALED_TIMEOUT)?;
-    let reader = Requester {
-        number,
-        keys: Rc::clone(keys),
-        recorder: recorder.clone(),
-        clock: world.clock().clone(),
-        value_bytes_max: 0,
-    };
-    let failed = Rc::new(RefCell::new(None));
-    world.spawn({
-        let failed = Rc::clone(&failed);
-        async move { *failed.borrow_mut() = reader.read_all(connector).await.err() }
-    });
-    finish(world)?;
-    match failed.take() {
-        Some(error) => Err(Failure::NotHealed(error)),
-        None => Ok(()),
+    fn requester(
+        &self,
+        number: u32,
+        keys: &Rc<[Vec<u8>]>,
+        timeout: Duration,
+        failed: &Rc<RefCell<Option<Failure>>>,
+    ) -> Requester {
+        Requester {
+            number,
+            keys: Rc::clone(keys),
+            recorder: self.recorder.clone(),
+            clock: self.world.clock().clone(),
+            timeout,
+            value_bytes_max: self.options.value_bytes_max,
+            failed: Rc::clone(failed),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        let end = self.world.clock().now() + FINISH_TIME_MAX;
+        if self.world.run_until(end)? { Ok(()) } else { Err(Failure::TooLong { at: end }) }
     }
 }
 
 /// Faults a run: they may come faster than a client can connect, so there has to be an end of them.
 const FAULTS_MAX: u32 = 300;
+
+/// Few enough that clients still have something to ask when a node goes.
+const FAULTS_BEFORE_GOING_MAX: u32 = 10;
 
 /// Longer than the operations of any run take by far: every one has a deadline.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(3600);

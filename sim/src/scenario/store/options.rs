@@ -31,6 +31,17 @@ pub(super) struct Options {
     pub(super) fault_interval: Option<Duration>,
     /// The longest pause of a node; zero is none.
     pub(super) pause_max: Duration,
+    /// How one of several nodes goes, after a drawn number of faults.
+    pub(super) node_goes: Option<Going>,
+}
+
+/// How a node goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Going {
+    /// In good order.
+    Stops,
+    /// Without a word: its peers are left to find out.
+    Freezes,
 }
 
 impl Options {
@@ -38,17 +49,20 @@ impl Options {
         let nodes = random.random_range(1..=4);
         let delay_min = micros(random, 1, 200);
         let delay_max = delay_min + micros(random, 1, 20_000);
+        // Large values fill links, and replies of several parts; histories hold every one of them.
+        let value_bytes_max = [16, 100, 4000, 100_000, 300_000][random.random_range(0..5)];
+        let operations_max = if value_bytes_max > 4000 { 20 } else { 60 };
         Options {
             nodes,
             partitions: u16::from(nodes) * random.random_range(1..=8),
             clients: random.random_range(1..=5),
             requesters: random.random_range(1..=3),
             keys: random.random_range(1..=6),
-            operations: random.random_range(5..=60),
+            operations: random.random_range(5..=operations_max),
             think: micros(random, 1, 20_000),
             // Long enough for a round trip, or nothing would ever be told.
             timeout: 3 * delay_max + micros(random, 1000, 2_000_000),
-            value_bytes_max: [16, 100, 4000, 100_000][random.random_range(0..4)],
+            value_bytes_max,
             delay: delay_min..delay_max,
             loss: sometimes(random, 0.05),
             partial: sometimes(random, 0.8),
@@ -57,6 +71,11 @@ impl Options {
                 micros(random, 1000, 3_000_000)
             } else {
                 Duration::ZERO
+            },
+            node_goes: match random.random_range(0..5) {
+                0 if nodes > 1 => Some(Going::Stops),
+                1 if nodes > 1 => Some(Going::Freezes),
+                _ => None,
             },
         }
     }
@@ -100,6 +119,10 @@ impl fmt::Display for Options {
         if let Some(interval) = self.fault_interval {
             write!(f, "; a fault every {interval:?}, pauses to {:?}", self.pause_max)?;
         }
-        Ok(())
+        match self.node_goes {
+            Some(Going::Stops) => write!(f, "; a node stops"),
+            Some(Going::Freezes) => write!(f, "; a node freezes"),
+            None => Ok(()),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A client's user: asks one thing after the other, and writes down what it was told.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -7,17 +8,22 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{Rng, RngExt};
 use weft_client::{Applied, Client, ClientError, Deleted, Multi, Object, Version};
-use weft_transport::Clock;
+use weft_transport::{Clock, Time};
 
 use crate::cluster::Connector;
 use crate::history::{Action, OperationId, Outcome, Recorder};
+use crate::scenario::Failure;
 
 pub(super) struct Requester {
     pub(super) number: u32,
     pub(super) keys: Rc<[Vec<u8>]>,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
+    /// The client's.
+    pub(super) timeout: Duration,
     pub(super) value_bytes_max: usize,
+    /// Where a failure is left; the first one counts.
+    pub(super) failed: Rc<RefCell<Option<Failure>>>,
 }
 
 impl Requester {
@@ -36,22 +42,42 @@ impl Requester {
             }
         };
         for sequence in 0..operations {
+            let asked_at = self.clock.now();
             self.ask(&client, sequence, &mut random).await;
+            self.check_time(asked_at);
             let pause = random.random_range(Duration::ZERO..=think);
             client.endpoint().sleep_until(self.clock.now() + pause).await;
         }
     }
 
-    /// Reads every key.
-    pub(super) async fn read_all(self, connector: Connector) -> Result<(), ClientError> {
-        let client = connector.connect().await?;
+    /// Reads every key; faults are over, so an error is a failure.
+    pub(super) async fn read_all(self, connector: Connector) {
+        let client = match connector.connect().await {
+            Ok(client) => client,
+            Err(error) => return self.fail(Failure::NotHealed(error)),
+        };
         for key in self.keys.iter() {
             let id = self.invoke(key, Action::Get);
             let told = client.get(key).await;
             self.end(id, &told, read);
-            told?;
+            if let Err(error) = told {
+                self.fail(Failure::NotHealed(error));
+            }
         }
-        Ok(())
+    }
+
+    /// An operation has to end by its timeout, whatever happens on the network.
+    fn check_time(&self, asked_at: Time) {
+        let took = self.clock.now().since(asked_at);
+        if took > self.timeout {
+            let (number, timeout) = (self.number, self.timeout);
+            let what = format!("client {number}, asked at {} us", asked_at.nanos() / 1000);
+            self.fail(Failure::Late { what, took, timeout });
+        }
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.failed.borrow_mut().get_or_insert(failure);
     }
 
     async fn ask(&self, client: &Client, sequence: u32, random: &mut StdRng) {
