@@ -23,9 +23,9 @@ use crate::retry::Effect;
 /// The outcomes of a multi-operation: each with the position of its key in the caller's list, in the
 /// order in which they come. Every key has one.
 ///
-/// It is a [`Stream`], and has what is usually done with one. Nothing is asked before it is polled,
-/// and dropping it gives up what has not come yet; of a mutation that may have its effect
-/// nevertheless.
+/// It is a [`Stream`], and has what is usually done with one. Its time begins when it is made, but
+/// nothing is asked before it is polled. Dropping it gives up what has not come yet; of a mutation
+/// that may have its effect nevertheless.
 #[must_use = "nothing is asked before it is polled"]
 pub struct Multi<'a, T> {
     outcomes: Pin<Box<dyn Stream<Item = MultiOutcome<T>> + Send + 'a>>,

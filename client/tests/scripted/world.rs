@@ -98,6 +98,12 @@ impl World {
         self.start(id, place, map, Box::new(script))
     }
 
+    /// Starts a node that keeps the map as it is now, whatever becomes of the cluster's.
+    pub(crate) fn node_behind(&self, id: u64) -> Node {
+        let map = Arc::new(Mutex::new(self.map.lock().unwrap().clone()));
+        self.start(id, id, Some((map, Arc::default())), Box::new(|_| absent()))
+    }
+
     /// Starts a node that takes requests and says nothing, not even of the map.
     pub(crate) fn node_without_map(&self, id: u64) -> Node {
         self.start(id, id, None, Box::new(|_| Answer::Silence))

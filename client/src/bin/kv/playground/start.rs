@@ -210,7 +210,10 @@ impl Playground {
         }
         let stopped = reported.iter().filter(|&&reported| !reported).count();
         end(&self.state, self.children)?;
-        if let Some(locked) = Locked::open(&self.dir)? {
+        // If somebody has stopped this one, there may be another by now.
+        if let Some(locked) = Locked::open(&self.dir)?
+            && locked.read()?.as_ref() == Some(&self.state)
+        {
             locked.clear()?;
         }
         Ok(Ended { stopped })

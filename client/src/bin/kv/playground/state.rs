@@ -16,13 +16,13 @@ use super::process::Identity;
 const FILE: &str = "playground.json";
 
 /// The nodes of a playground.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) nodes: Vec<Node>,
 }
 
 /// One node.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub(crate) id: u64,
     pub(crate) address: SocketAddr,
