@@ -15,6 +15,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::local;
 use crate::reactor::{ReactorHandle, Wait};
 
@@ -33,6 +35,8 @@ pub(crate) struct Parker {
     listed: AtomicBool,
     /// It has been offered the role, and has not answered yet.
     offered: AtomicBool,
+    /// The reactor that the thread may be driving: then it sleeps in the poller.
+    drives: Mutex<Option<Arc<ReactorHandle>>>,
 }
 
 impl Wake for Parker {
@@ -41,8 +45,13 @@ impl Wake for Parker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.notified.swap(true, Ordering::SeqCst) && self.parked.load(Ordering::SeqCst) {
+        if self.notified.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if self.parked.load(Ordering::SeqCst) {
             self.thread.unpark();
+        } else if let Some(reactor) = &*self.drives.lock() {
+            reactor.interrupt_sleep();
         }
     }
 }
@@ -62,6 +71,7 @@ impl Parker {
                 parked: AtomicBool::new(false),
                 listed: AtomicBool::new(false),
                 offered: AtomicBool::new(false),
+                drives: Mutex::new(None),
             })
         };
         PARKER.take().unwrap_or_else(new)
@@ -95,7 +105,9 @@ struct Caller<'a> {
 impl<'a> Caller<'a> {
     fn arrive(reactor: &'a Arc<ReactorHandle>) -> Self {
         reactor.callers.fetch_add(1, Ordering::SeqCst);
-        Self { reactor, parker: Parker::take() }
+        let parker = Parker::take();
+        *parker.drives.lock() = Some(Arc::clone(reactor));
+        Self { reactor, parker }
     }
 
     fn drive_or_park(&self) {
@@ -135,6 +147,7 @@ impl Drop for Caller<'_> {
         if parker.listed.swap(false, Ordering::SeqCst) {
             reactor.waiting.lock().retain(|listed| !Arc::ptr_eq(listed, parker));
         }
+        *parker.drives.lock() = None;
         PARKER.set(Some(Arc::clone(parker)));
         if reactor.callers.fetch_sub(1, Ordering::SeqCst) == 1 {
             // The last caller leaves: calls of futures that run elsewhere need a driver at once,

@@ -79,7 +79,8 @@ pub(crate) fn deferred<R>(work: impl FnOnce() -> R) -> R {
         fn drop(&mut self) {
             let dirty = LOCAL.with_borrow_mut(|local| {
                 local.depth -= 1;
-                if local.depth == 0 { std::mem::take(&mut local.dirty) } else { Vec::new() }
+                // Of an inner scope too: what runs in it may wait for the replies.
+                std::mem::take(&mut local.dirty)
             });
             dirty.iter().for_each(Core::send_soon);
         }

@@ -16,6 +16,8 @@ pub(crate) mod inbound;
 pub(crate) mod outbound;
 pub(crate) mod record;
 
+use std::task::Waker;
+
 use parking_lot::Mutex;
 
 use crate::frame::Class;
@@ -56,8 +58,16 @@ impl Session {
     pub(crate) fn open(&self, windows: &Windows) {
         self.outbound.lock().open = true;
         for class in Class::ALL {
+            let window = u64::from(windows.of(class));
             // Nobody can wait for a window before the connection is handed out.
-            self.send_credit.grant(class, u64::from(windows.of(class)), &mut Vec::new());
+            self.grant(class, window, window, &mut Vec::new());
         }
+    }
+
+    /// The peer, whose window is `window`, has granted everything up to `position`. No more of it
+    /// is used than we would grant ourselves: what a peer lets wait for it is our memory.
+    pub(crate) fn grant(&self, class: Class, position: u64, window: u64, wakers: &mut Vec<Waker>) {
+        let excess = window.saturating_sub(self.receive_credit.window(class));
+        self.send_credit.grant(class, position.saturating_sub(excess), wakers);
     }
 }

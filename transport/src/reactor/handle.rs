@@ -200,6 +200,13 @@ impl ReactorHandle {
         self.sleeps_until.store(0, Ordering::SeqCst);
     }
 
+    /// Ends the driver's sleep, if it sleeps.
+    pub(crate) fn interrupt_sleep(&self) {
+        if self.sleeps_until.load(Ordering::SeqCst) != 0 {
+            self.kick.kick();
+        }
+    }
+
     /// Wakes the driver if it sleeps, and finds one if there is none.
     pub(crate) fn wake_driver(&self) {
         if self.sleeps_until.load(Ordering::SeqCst) != 0 {

@@ -200,7 +200,7 @@ impl Inbound {
                 if header.id > to.session.lanes.taken_bytes() + window {
                     return Err(CloseReason::Violation("window granted for what was never sent"));
                 }
-                to.session.send_credit.grant(header.class, header.id, to.wakers);
+                to.session.grant(header.class, header.id, window, to.wakers);
             }
             Kind::Hello => {
                 let hello = Hello::decode(&buffer[body])?;

@@ -157,3 +157,15 @@ fn a_grant_for_what_was_never_sent_is_refused() {
     let reason = CloseReason::Violation("window granted for what was never sent");
     assert_eq!(feed(&bytes, &[1000]), Err(reason));
 }
+
+#[test]
+fn no_more_of_a_window_is_used_than_we_would_grant() {
+    let generous = Windows { reply: 64 << 20, ..Windows::default() };
+    let session = Session::new(&Windows::default());
+    session.open(&generous);
+    let own = u64::from(Windows::default().reply);
+    assert_eq!(session.send_credit.room(Class::Reply), own);
+    session.send_credit.try_reserve(Class::Reply, 1 << 20);
+    session.grant(Class::Reply, (64 << 20) + (1 << 20), 64 << 20, &mut Vec::new());
+    assert_eq!(session.send_credit.room(Class::Reply), own);
+}
