@@ -17,22 +17,22 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     stages.run("doc tests", documentation_tests)?;
     println!("\n{}", stages.table());
     println!("== tests");
-    let status = nextest(&["--no-fail-fast"]).status()?;
+    let status = nextest().status()?;
     // Nothing may be printed after the runner's closing lines, an error report included.
     process::exit(status.code().unwrap_or(1));
 }
 
 /// Builds what nextest runs and nothing else, all in the one profile that the tests use.
 fn build() -> Result<()> {
-    command::run(&mut nextest(&["--no-run"]))
+    command::run(nextest().arg("--no-run"))
 }
 
 fn documentation_tests() -> Result<()> {
     command::run(Command::new("cargo").args(["test", "--workspace", "--doc", "--quiet"]))
 }
 
-fn nextest(args: &[&str]) -> Command {
+fn nextest() -> Command {
     let mut command = Command::new("cargo");
-    command.args(["nextest", "run", "--workspace"]).args(args);
+    command.args(["nextest", "run", "--workspace"]);
     command
 }
