@@ -15,6 +15,10 @@ pub const GREETING_MAX: usize = 256;
 /// The largest window a peer may grant us, in bytes; a hello that grants more is refused.
 pub const WINDOW_MAX: u32 = 64 << 20;
 
+/// No more of a peer's window than this is used, in bytes: what waits for a peer is our memory, and
+/// the peer decides how long.
+pub(crate) const SEND_AHEAD_MAX: u64 = 16 << 20;
+
 /// The smallest window that a peer may grant, in bytes: a message of the largest size fits.
 pub const WINDOW_MIN: u32 = 2 << 20;
 

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 
 use crate::frame::Class;
 use crate::handshake::Windows;
+use crate::limits::SEND_AHEAD_MAX;
 
 use call::CallTable;
 use credit::{ReceiveCredit, SendCredit};
@@ -64,10 +65,9 @@ impl Session {
         }
     }
 
-    /// The peer, whose window is `window`, has granted everything up to `position`. No more of it
-    /// is used than we would grant ourselves: what a peer lets wait for it is our memory.
+    /// The peer, whose window is `window`, has granted everything up to `position`.
     pub(crate) fn grant(&self, class: Class, position: u64, window: u64, wakers: &mut Vec<Waker>) {
-        let excess = window.saturating_sub(self.receive_credit.window(class));
+        let excess = window.saturating_sub(SEND_AHEAD_MAX);
         self.send_credit.grant(class, position.saturating_sub(excess), wakers);
     }
 }

@@ -147,11 +147,6 @@ impl ReceiveCredit {
         window.due(released) >= window.size / 4
     }
 
-    /// The size of the window of `class`.
-    pub(crate) fn window(&self, class: Class) -> u64 {
-        self.windows[class as usize].size
-    }
-
     /// The position that the peer has been granted.
     #[inline]
     pub(crate) fn announced(&self, class: Class) -> u64 {
