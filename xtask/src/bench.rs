@@ -21,6 +21,9 @@ use crate::workspace::Workspace;
 use crate::{command, setup};
 use machine::Machine;
 
+/// The load, before the build, of a machine on which nothing else runs.
+const LOAD_QUIET: f64 = 1.0;
+
 /// Which suite to run, and how often.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -57,20 +60,28 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return Ok(());
     };
     setup::for_bench(workspace)?;
+    let machine = Machine::read()?;
+    let load = machine.load()?;
     command::run(Command::new("cargo").args(["build", "--release"]))?;
 
-    let machine = Machine::read()?;
     let name = suite.name();
     let folder = workspace.target().join("bench").join(&name);
     fs::create_dir_all(&folder)?;
     let bench = Bench { workspace, machine: &machine, rounds: options.rounds, folder };
-    println!("\n{}\n", machine.description());
+    println!("\n{}", machine.description());
+    if load > LOAD_QUIET {
+        println!("load {load}: others are at work here, and the figures show it");
+    }
+    if machine.baseline().is_none() {
+        println!("no baseline for this machine: a round is judged by the peer's best round");
+    }
+    println!();
     let figures = match suite {
         Suite::Transport => transport::run(&bench)?,
         Suite::Store => store::run(&bench)?,
         Suite::Memory => memory::run(&bench)?,
     };
-    keep(&bench, &name, &figures)
+    keep(&bench, &name, load, &figures)
 }
 
 fn list() {
@@ -81,11 +92,12 @@ fn list() {
     }
 }
 
-fn keep(bench: &Bench<'_>, name: &str, figures: &Value) -> Result<()> {
+fn keep(bench: &Bench<'_>, name: &str, load: f64, figures: &Value) -> Result<()> {
     let path = bench.folder.with_extension("json");
     let report = json!({
         "suite": name,
         "machine": bench.machine.description(),
+        "load_before": load,
         "rounds": bench.rounds,
         "figures": figures,
     });

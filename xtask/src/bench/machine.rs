@@ -81,6 +81,13 @@ impl Machine {
         })
     }
 
+    /// Processes that ran or wanted to, on average over the last minute.
+    pub(super) fn load(&self) -> Result<f64> {
+        let text = fs::read_to_string("/proc/loadavg").context("failed to read /proc/loadavg")?;
+        let first = text.split_whitespace().next().context("/proc/loadavg is empty")?;
+        Ok(first.parse()?)
+    }
+
     fn processor(&self) -> [&str; 3] {
         ["vendor_id", "cpu family", "model"].map(|key| self.cpu(key))
     }

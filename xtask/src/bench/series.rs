@@ -61,7 +61,9 @@ impl Series {
     /// One line for a person; `wanted` is the ratio to hold the figure against.
     pub(super) fn line(&self, name: &str, unit: &str, wanted: Option<f64>) -> String {
         let Some(summary) = self.summary() else {
-            return format!("{name:<24} disturbed: the peer was too slow in every round");
+            return format!(
+                "{name:<24} disturbed: no round in which the peer was as fast as it can"
+            );
         };
         let Summary { ours, peer, ratio, rounds, disturbed } = summary;
         let sign = if self.better == Better::Higher { "at least" } else { "at most" };

@@ -101,7 +101,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
         .collect();
     for _ in 0..bench.rounds {
         for (case, outcome) in CASES.iter().zip(&mut outcomes) {
-            outcome.push(case.figure, netbench(bench, case)?)?;
+            // On a machine that is busy elsewhere netbench may have nothing to report.
+            match netbench(bench, case) {
+                Ok(report) => outcome.push(case.figure, report)?,
+                Err(error) => println!("{error:#}; this round does not count"),
+            }
         }
     }
 
