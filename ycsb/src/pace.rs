@@ -2,53 +2,12 @@
 //! began, as upstream. After a slow operation it catches up at once; what waited meanwhile shows in
 //! the intended latency.
 
-use std::time::Duration;
+use std::future::poll_fn;
+use std::task::Poll;
 
 use rand::RngExt as _;
 
-use crate::clock::{self, RunClock};
 use crate::generator::Random;
-
-/// How a requester waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
-    /// Its thread sleeps.
-    Sleep,
-    /// Its future waits for a timer, so that others run.
-    Timer,
-    /// Its thread spins (`spin.sleep`), which wakes up to the microsecond and burns a core.
-    SpinThread,
-    /// Its future lets the others run, again and again.
-    SpinFuture,
-}
-
-impl Wait {
-    pub(crate) fn new(blocks: bool, spin: bool) -> Wait {
-        match (blocks, spin) {
-            (true, false) => Wait::Sleep,
-            (false, false) => Wait::Timer,
-            (true, true) => Wait::SpinThread,
-            (false, true) => Wait::SpinFuture,
-        }
-    }
-
-    /// Waits until `due_ns` of the run; returns what time it is then.
-    pub(crate) async fn until(self, due_ns: u64, clock: RunClock) -> u64 {
-        loop {
-            let now_ns = clock.now_ns();
-            if now_ns >= due_ns {
-                return now_ns;
-            }
-            let rest = Duration::from_nanos(due_ns - now_ns);
-            match self {
-                Wait::Sleep => clock::sleep(rest),
-                Wait::Timer => futures_timer::Delay::new(rest).await,
-                Wait::SpinThread => std::hint::spin_loop(),
-                Wait::SpinFuture => yield_once().await,
-            }
-        }
-    }
-}
 
 /// The ticks of one requester.
 #[derive(Clone, Copy, Debug)]
@@ -75,16 +34,16 @@ impl Pace {
     }
 }
 
-/// Lets other futures of the thread run once.
+/// Lets the other futures of the thread run once.
 pub(crate) async fn yield_once() {
     let mut yielded = false;
-    std::future::poll_fn(|context| {
+    poll_fn(|context| {
         if yielded {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
         yielded = true;
         context.waker().wake_by_ref();
-        std::task::Poll::Pending
+        Poll::Pending
     })
     .await;
 }

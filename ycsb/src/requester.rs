@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _};
@@ -13,7 +14,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::clock::RunClock;
 use crate::generator::{KeyChooser, Random};
 use crate::measurement::{Measurements, Operation, Span, Status};
-use crate::pace::{Pace, Wait};
+use crate::pace::Pace;
 use crate::target::{Fetched, RequestError, Session};
 use crate::workload::{Phase, Transaction, Workload};
 
@@ -54,7 +55,6 @@ pub(crate) struct Requester {
     measurements: Arc<Mutex<Measurements>>,
     random: Random,
     key_chooser: KeyChooser,
-    wait: Wait,
     /// Operations to do; `None`: until the time is over.
     quota: Option<u64>,
     key: Vec<u8>,
@@ -70,7 +70,6 @@ impl Requester {
         seed: u64,
     ) -> Requester {
         Requester {
-            wait: Wait::new(session.blocks(), shared.spin),
             key_chooser: shared.workload.key_chooser.clone(),
             shared,
             session,
@@ -87,7 +86,7 @@ impl Requester {
         let mut now_ns = clock.now_ns();
         if let Some(pace) = pace {
             let spread = now_ns + pace.spread_ns(&mut self.random);
-            now_ns = self.wait.until(spread.min(stop_at_ns), clock).await;
+            now_ns = self.wait_until(spread.min(stop_at_ns), clock).await;
         }
         let began_ns = now_ns;
         let mut intended_ns = now_ns;
@@ -102,7 +101,7 @@ impl Requester {
             intended_ns = now_ns;
             if let Some(pace) = pace {
                 intended_ns = pace.due_ns(began_ns, done);
-                now_ns = self.wait.until(intended_ns.min(stop_at_ns), clock).await;
+                now_ns = self.wait_until(intended_ns.min(stop_at_ns), clock).await;
             }
         }
     }
@@ -194,7 +193,22 @@ impl Requester {
             retries_left -= 1;
             let pause = retry.interval.mul_f64(self.random.random_range(0.8..1.2));
             let again_ns = end_ns + pause.as_nanos() as u64;
-            attempt.start_ns = self.wait.until(again_ns, clock).await;
+            attempt.start_ns = self.wait_until(again_ns, clock).await;
+        }
+    }
+
+    /// Waits until `due_ns` of the run; returns what time it is then.
+    async fn wait_until(&self, due_ns: u64, clock: RunClock) -> u64 {
+        loop {
+            let now_ns = clock.now_ns();
+            if now_ns >= due_ns {
+                return now_ns;
+            }
+            if self.shared.spin {
+                self.session.spin().await;
+            } else {
+                self.session.sleep(Duration::from_nanos(due_ns - now_ns)).await;
+            }
         }
     }
 

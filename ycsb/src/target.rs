@@ -9,11 +9,14 @@ mod weft;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use futures_util::FutureExt as _;
 use thiserror::Error;
 
+use crate::clock;
+use crate::pace::yield_once;
 use crate::properties::{Properties, UsageError};
 use crate::workload::Workload;
 
@@ -228,6 +231,26 @@ impl Session {
             Session::Basic(session) => session.put().await,
         }
         Ok(())
+    }
+}
+
+impl Session {
+    /// Waits for `duration`: the thread sleeps, or the future waits for a timer. A timer is the
+    /// client's own where it has one that is finer than a millisecond, else that of another thread.
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        match self {
+            Session::WeftShared(client) => {
+                let endpoint = client.endpoint();
+                endpoint.sleep_until(endpoint.clock().now() + duration).await;
+            }
+            _ if self.blocks() => clock::sleep(duration),
+            _ => futures_timer::Delay::new(duration).await,
+        }
+    }
+
+    /// Lets others go on, without sleeping.
+    pub(crate) async fn spin(&self) {
+        if self.blocks() { std::hint::spin_loop() } else { yield_once().await }
     }
 }
 
