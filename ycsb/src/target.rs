@@ -232,11 +232,10 @@ impl Session {
         }
         Ok(())
     }
-}
 
-impl Session {
-    /// Waits for `duration`: the thread sleeps, or the future waits for a timer. A timer is the
-    /// client's own where it has one that is finer than a millisecond, else that of another thread.
+    /// Waits for `duration`: the thread sleeps, or the future waits for a timer. Weft's client has
+    /// timers of its own, which its thread waits for anyway. Tokio's round up to a millisecond, so
+    /// there the timer is another thread's.
     pub(crate) async fn sleep(&self, duration: Duration) {
         match self {
             Session::WeftShared(client) => {
