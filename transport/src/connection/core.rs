@@ -143,7 +143,12 @@ impl Core {
     pub(super) fn committed(self: &Arc<Self>, kind: Kind, backlog: u64) {
         let enough = if kind == Kind::Request { OVERLAP_BYTES } else { BATCH_BYTES as u64 };
         if backlog >= enough {
-            self.flush(false);
+            if !self.flush(false) && backlog >= BATCH_BYTES as u64 {
+                // Whoever sends is slower than this thread, or has lost its processor to it, and
+                // would get it back only when the scheduler takes it away or when the whole window
+                // is committed, milliseconds later.
+                std::thread::yield_now();
+            }
         } else if !local::defer(self) {
             self.send_soon();
         }
@@ -185,18 +190,18 @@ impl Core {
     }
 
     /// Takes the sender role, if it is free, and sends all that is committed. `writable` says that
-    /// the poller has found room on the link.
-    pub(crate) fn flush(self: &Arc<Self>, writable: bool) {
+    /// the poller has found room on the link. Returns false if somebody else has the role.
+    pub(crate) fn flush(self: &Arc<Self>, writable: bool) -> bool {
         // Before the role is tried for: if somebody else has it, they may have sent what this call
         // is for and look no further, and a promise that nobody keeps any more would hold up all
         // who rely on it.
         self.scheduled.store(false, Ordering::SeqCst);
         if self.blocked.load(Ordering::SeqCst) && !writable {
-            return;
+            return true;
         }
         loop {
             // Whoever holds the role looks again after releasing it.
-            let Some(mut outbound) = self.session.outbound.try_lock() else { return };
+            let Some(mut outbound) = self.session.outbound.try_lock() else { return false };
             self.heard.store(false, Ordering::Relaxed);
             let progress = outbound.transmit(&self.session, &self.link);
             let was_blocked = self.blocked.load(Ordering::SeqCst);
@@ -205,7 +210,8 @@ impl Core {
             drop(outbound);
             fence(Ordering::SeqCst);
             if let Err(error) = progress {
-                return self.close(CloseReason::Link(error.kind()));
+                self.close(CloseReason::Link(error.kind()));
+                break;
             }
             if is_blocked != was_blocked {
                 self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
@@ -215,6 +221,7 @@ impl Core {
             }
         }
         self.flushed_at.store(self.clock.now().nanos(), Ordering::Relaxed);
+        true
     }
 
     /// Queues a greeting and sends it.
