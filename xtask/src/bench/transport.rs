@@ -80,8 +80,6 @@ const CASES: &[Case] = &[
 /// The figures of one case over all rounds.
 struct Outcome {
     series: Series,
-    /// Longest time between two messages that the receiver saw, where the case counts messages.
-    longest_gaps_us: Vec<f64>,
     reports: Vec<Value>,
 }
 
@@ -95,7 +93,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
                 case.figure.better(),
                 baseline.map(|known| (case.raw_baseline)(known) / case.figure.scale()),
             ),
-            longest_gaps_us: Vec::new(),
             reports: Vec::new(),
         })
         .collect();
@@ -112,11 +109,15 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     let mut figures = Map::new();
     println!();
     for (case, outcome) in CASES.iter().zip(outcomes) {
-        let gap = median(outcome.longest_gaps_us.iter().copied());
-        let gap_text = gap.map_or(String::new(), |gap| format!(", longest gap {gap:.0} us"));
-        println!("{}{gap_text}", outcome.series.line(case.name, case.figure.unit(), case.wanted));
+        println!("{}", outcome.series.line(case.name, case.figure.unit(), case.wanted));
         let mut figure = outcome.series.json();
-        figure["longest_gap_us"] = json!(gap);
+        let sides = [("weft", ""), ("raw", "/raw"), ("machine", "/machine")];
+        for (side, place) in sides {
+            if let Some((longest, count)) = outcome.gaps(place) {
+                println!("    {side}: longest gap {longest:.0} us, {count:.1} over 1 ms a second");
+                figure["gaps"][side] = json!({"longest_us": longest, "over_1ms_a_second": count});
+            }
+        }
         figure["reports"] = outcome.reports.into();
         figures.insert(case.name.to_owned(), figure);
     }
@@ -133,13 +134,22 @@ fn netbench(bench: &Bench<'_>, case: &Case) -> Result<Value> {
 }
 
 impl Outcome {
+    /// Medians of the longest gap, in microseconds, and of the gaps over 1 ms a second, of the side
+    /// at `place` in netbench's reports.
+    fn gaps(&self, place: &str) -> Option<(f64, f64)> {
+        let median_of = |member: &str| {
+            let values = self.reports.iter().map(|report| report.pointer(place)?[member].as_f64());
+            median(values.flatten())
+        };
+        Some((median_of("longest_gap_us")?, median_of("gaps_over_1ms_per_second")?))
+    }
+
     fn push(&mut self, figure: Figure, report: Value) -> Result<()> {
         let read = |side: &Value| {
             let value = side[figure.member()].as_f64();
             value.map(|value| value / figure.scale()).context("netbench reported no figure")
         };
         self.series.push(read(&report)?, read(&report["raw"])?);
-        self.longest_gaps_us.extend(report["longest_gap_us"].as_f64());
         self.reports.push(report);
         Ok(())
     }

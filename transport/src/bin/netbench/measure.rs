@@ -1,6 +1,7 @@
 //! The runs: each half in turn, with a fresh server process for each.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use weft_transport::PollPolicy;
@@ -12,6 +13,7 @@ use crate::raw::{self, ping_pong::Wait};
 use crate::report::{Half, Report, Run};
 use crate::serve::Service;
 use crate::server_process::ServerProcess;
+use crate::tally::Gaps;
 use crate::weft::{self, Clients};
 
 pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
@@ -41,7 +43,7 @@ fn latency(plan: &Plan) -> anyhow::Result<Run> {
     let weft = round_trips(plan, "weft", |lanes, phases| {
         weft::calls::measure(&clients, plan.shape.size, lanes, phases)
     })?;
-    Ok(Run { weft, raws })
+    Ok(Run { pauses: None, weft, raws })
 }
 
 fn rate(plan: &Plan) -> anyhow::Result<Run> {
@@ -50,12 +52,12 @@ fn rate(plan: &Plan) -> anyhow::Result<Run> {
         raw_flow(plan, Service::RawMessages, "64 KiB writes", |address, connections, phases| {
             raw::stream::send_messages(address, size, connections, phases)
         })?;
-    Ok(Run { weft: weft_flow(plan)?, raws: vec![raw] })
+    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws: vec![raw] })
 }
 
 fn bandwidth(plan: &Plan) -> anyhow::Result<Run> {
     let raw = raw_flow(plan, Service::RawBytes, "64 KiB writes", raw::stream::send_bytes)?;
-    Ok(Run { weft: weft_flow(plan)?, raws: vec![raw] })
+    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws: vec![raw] })
 }
 
 fn raw_round_trips(plan: &Plan, service: Service, wait: Wait) -> anyhow::Result<Half> {
@@ -143,5 +145,20 @@ fn flow(
         Benchmark::Bandwidth => ("bytes_per_second", flow.bytes_per_second),
         Benchmark::Latency | Benchmark::Rate => ("messages_per_second", flow.messages_per_second),
     };
-    Ok(Half { method, figures: vec![headline, ("longest_gap_us", flow.longest_gap_us)] })
+    let mut figures = vec![headline];
+    figures.extend(gap_figures(flow.gaps, plan.window));
+    Ok(Half { method, figures })
+}
+
+/// What the machine itself does to a thread that never waits.
+fn pauses(plan: &Plan) -> anyhow::Result<Half> {
+    let gaps = raw::pauses::measure(plan.placement, plan.window)?;
+    Ok(Half { method: "spinning threads", figures: gap_figures(gaps, plan.window).to_vec() })
+}
+
+fn gap_figures(gaps: Gaps, window: Duration) -> [(&'static str, f64); 2] {
+    [
+        ("longest_gap_us", gaps.longest.as_secs_f64() * 1e6),
+        ("gaps_over_1ms_per_second", gaps.long as f64 / window.as_secs_f64()),
+    ]
 }

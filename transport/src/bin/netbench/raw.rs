@@ -1,6 +1,7 @@
 //! The limit of the machine: plain `std::net` sockets with NODELAY, nothing of Weft's in the path
 //! of a byte.
 
+pub(crate) mod pauses;
 pub(crate) mod ping_pong;
 pub(crate) mod stream;
 

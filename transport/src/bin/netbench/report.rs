@@ -17,6 +17,8 @@ pub(crate) struct Half {
 pub(crate) struct Run {
     pub(crate) weft: Half,
     pub(crate) raws: Vec<Half>,
+    /// What the machine does to a thread that never waits, where gaps are reported.
+    pub(crate) pauses: Option<Half>,
 }
 
 /// The medians of all runs.
@@ -25,6 +27,7 @@ pub(crate) struct Report {
     heading: String,
     weft: Half,
     raws: Vec<Half>,
+    pauses: Option<Half>,
     /// Headline figures of each run, ours and the first raw method's.
     each_run: Vec<(f64, f64)>,
 }
@@ -39,6 +42,10 @@ impl Report {
             heading: heading(plan),
             weft: median(runs.iter().map(|run| &run.weft)),
             raws,
+            pauses: runs[0]
+                .pauses
+                .as_ref()
+                .map(|_| median(runs.iter().flat_map(|run| &run.pauses))),
             each_run: runs
                 .iter()
                 .map(|run| (run.weft.headline(), run.raws[0].headline()))
@@ -59,6 +66,9 @@ impl Report {
         object.insert("ratio".to_owned(), rounded(self.ratio()));
         let all = self.raws.iter().map(Half::json_with_method).collect();
         object.insert("raw_methods".to_owned(), Value::Array(all));
+        if let Some(pauses) = &self.pauses {
+            object.insert("machine".to_owned(), pauses.json_with_method());
+        }
         let (name, _) = self.weft.figures[0];
         let runs = self.each_run.iter().map(|(weft, raw)| {
             json!({ name: rounded(*weft), "raw": rounded(*raw), "ratio": rounded(weft / raw) })
@@ -80,6 +90,10 @@ impl Report {
         for half in std::iter::once(&self.weft).chain(&self.raws) {
             let name = if half.method == "weft" { "weft" } else { &format!("raw {}", half.method) };
             line(name, half.figures.iter().map(|(name, value)| cell(name, *value)).collect());
+        }
+        if let Some(pauses) = &self.pauses {
+            let cells = pauses.figures.iter().map(|(name, value)| cell(name, *value));
+            line("machine", std::iter::once(String::new()).chain(cells).collect());
         }
         line("ratio", vec![format!("{:.2}", self.ratio())]);
         text
@@ -166,6 +180,7 @@ fn column(name: &str) -> &str {
         "messages_per_second" => "M messages/s",
         "bytes_per_second" => "GB/s",
         "longest_gap_us" => "longest gap us",
+        "gaps_over_1ms_per_second" => "gaps > 1 ms/s",
         other => other,
     }
 }
@@ -187,6 +202,7 @@ mod tests {
         let runs = [(30.0, 10.0), (10.0, 20.0), (26.0, 40.0)].map(|(weft, raw)| Run {
             weft: half("weft", weft),
             raws: vec![half("blocking", raw), half("busy-poll", 8.0)],
+            pauses: None,
         });
         let args = <crate::args::Args as clap::Parser>::parse_from([
             "netbench",

@@ -10,6 +10,30 @@ use weft_transport::Time;
 
 use crate::numbered::Numbered;
 
+/// A gap worth counting: far more than a batch takes.
+pub(crate) const GAP: Duration = Duration::from_millis(1);
+
+/// Times in which nothing happened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Gaps {
+    pub(crate) longest: Duration,
+    /// How many were longer than [`GAP`].
+    pub(crate) long: u64,
+}
+
+impl Gaps {
+    #[inline]
+    pub(crate) fn note(&mut self, gap: Duration) {
+        self.longest = self.longest.max(gap);
+        self.long += u64::from(gap > GAP);
+    }
+
+    /// The worse of both in each respect.
+    pub(crate) fn worse(self, other: Gaps) -> Gaps {
+        Gaps { longest: self.longest.max(other.longest), long: self.long.max(other.long) }
+    }
+}
+
 /// Shared by the threads that receive and the one that reports.
 pub(crate) struct Tally {
     state: Mutex<State>,
@@ -19,7 +43,7 @@ struct State {
     messages: u64,
     bytes: u64,
     last_batch: Option<Time>,
-    longest_gap: Duration,
+    gaps: Gaps,
     /// The next sequence number of each producer.
     next: Vec<u64>,
     /// The first thing that was out of order; a rate with a disorder is no rate.
@@ -33,7 +57,7 @@ impl Tally {
                 messages: 0,
                 bytes: 0,
                 last_batch: None,
-                longest_gap: Duration::ZERO,
+                gaps: Gaps::default(),
                 next: vec![0; producers],
                 disorder: None,
             }),
@@ -45,22 +69,23 @@ impl Tally {
     pub(crate) fn batch(&self, now: Time) -> TallyBatch<'_> {
         let mut state = self.state.lock();
         if let Some(last) = state.last_batch {
-            state.longest_gap = state.longest_gap.max(now.since(last));
+            state.gaps.note(now.since(last));
         }
         state.last_batch = Some(now);
         TallyBatch { state }
     }
 
-    /// The counts so far, and the longest gap since the last sample.
+    /// The counts so far, and the gaps since the last sample.
     pub(crate) fn sample(&self, now: Time) -> Sample {
         let mut state = self.state.lock();
+        let mut gaps = std::mem::take(&mut state.gaps);
         // A receiver that has been silent until now is in a gap that no batch has ended yet.
-        let open_gap = state.last_batch.map_or(Duration::ZERO, |last| now.since(last));
+        gaps.note(state.last_batch.map_or(Duration::ZERO, |last| now.since(last)));
         Sample {
             time: now,
             messages: state.messages,
             bytes: state.bytes,
-            longest_gap: std::mem::take(&mut state.longest_gap).max(open_gap),
+            gaps,
             disorder: state.disorder.clone(),
         }
     }
@@ -107,7 +132,7 @@ pub(crate) struct Sample {
     time: Time,
     messages: u64,
     bytes: u64,
-    longest_gap: Duration,
+    gaps: Gaps,
     disorder: Option<String>,
 }
 
@@ -116,7 +141,8 @@ pub(crate) struct Sample {
 pub(crate) struct Flow {
     pub(crate) messages_per_second: f64,
     pub(crate) bytes_per_second: f64,
-    pub(crate) longest_gap_us: f64,
+    /// Gaps between batches.
+    pub(crate) gaps: Gaps,
 }
 
 impl Sample {
@@ -131,7 +157,7 @@ impl Sample {
         Ok(Flow {
             messages_per_second: messages as f64 / seconds,
             bytes_per_second: (self.bytes - earlier.bytes) as f64 / seconds,
-            longest_gap_us: self.longest_gap.as_secs_f64() * 1e6,
+            gaps: self.gaps,
         })
     }
 
@@ -140,7 +166,8 @@ impl Sample {
             "time_ns": self.time.nanos(),
             "messages": self.messages,
             "bytes": self.bytes,
-            "longest_gap_ns": u64::try_from(self.longest_gap.as_nanos()).unwrap_or(u64::MAX),
+            "longest_gap_ns": u64::try_from(self.gaps.longest.as_nanos()).unwrap_or(u64::MAX),
+            "long_gaps": self.gaps.long,
             "disorder": self.disorder,
         })
     }
@@ -153,7 +180,10 @@ impl Sample {
             time: Time::from_nanos(number("time_ns")?),
             messages: number("messages")?,
             bytes: number("bytes")?,
-            longest_gap: Duration::from_nanos(number("longest_gap_ns")?),
+            gaps: Gaps {
+                longest: Duration::from_nanos(number("longest_gap_ns")?),
+                long: number("long_gaps")?,
+            },
             disorder: value["disorder"].as_str().map(str::to_owned),
         })
     }
@@ -171,6 +201,8 @@ mod tests {
         bytes
     }
 
+    const ONE_GAP: Gaps = Gaps { longest: Duration::from_millis(2), long: 1 };
+
     fn at(micros: u64) -> Time {
         Time::from_nanos(micros * 1000)
     }
@@ -186,11 +218,11 @@ mod tests {
             batch.numbered(&message(0, 1));
         }
         tally.batch(at(60)).numbered(&message(0, 2));
-        let later = Sample::from_json(&tally.sample(at(110)).to_json()).unwrap();
+        let later = Sample::from_json(&tally.sample(at(2060)).to_json()).unwrap();
         let flow = later.flow_since(&earlier).unwrap();
-        assert_eq!(flow.messages_per_second.round(), 3.0 / 100e-6);
-        assert_eq!(flow.bytes_per_second.round(), 36.0 / 100e-6);
-        assert_eq!(flow.longest_gap_us, 50.0, "the open gap at the end is the longest");
+        assert_eq!(flow.messages_per_second.round(), (3.0_f64 / 2050e-6).round());
+        assert_eq!(flow.bytes_per_second.round(), (36.0_f64 / 2050e-6).round());
+        assert_eq!(flow.gaps, ONE_GAP, "the open gap at the end is the longest");
     }
 
     #[test]
