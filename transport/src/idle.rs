@@ -63,17 +63,26 @@ const FRUITLESS_MAX: u32 = 8;
 /// While parking at once, every so many waits one is tried spinning.
 const RETRY_EVERY: u32 = 64;
 
+/// A spinning thread that gets its core back only after so long has given it to one that never
+/// waits, not to one with a message to handle.
+const CORE_TAKEN: Duration = Duration::from_millis(2);
+
+/// For so long after that the core counts as taken: one time slice in 25 is lost to finding out
+/// that it still is.
+const TAKEN_FOR: Duration = Duration::from_millis(100);
+
 /// The waiting of one reactor.
 #[derive(Debug)]
 pub(crate) struct Idle {
     policy: PollPolicy,
     fruitless: u32,
     waits: u32,
+    taken_until: Time,
 }
 
 impl Idle {
     pub(crate) fn new(policy: PollPolicy) -> Self {
-        Self { policy, fruitless: 0, waits: 0 }
+        Self { policy, fruitless: 0, waits: 0, taken_until: Time::ZERO }
     }
 
     /// Until when to spin in a wait that begins at `now`; nothing means to park at once. While the
@@ -84,13 +93,31 @@ impl Idle {
             PollPolicy::Park => return None,
             PollPolicy::Busy => Time::MAX,
             PollPolicy::Adaptive => {
-                if self.fruitless >= FRUITLESS_MAX && !self.waits.is_multiple_of(RETRY_EVERY) {
+                let fruitless =
+                    self.fruitless >= FRUITLESS_MAX && !self.waits.is_multiple_of(RETRY_EVERY);
+                if fruitless || self.core_is_taken(now) {
                     return None;
                 }
                 now + SPIN_MAX
             }
         };
         Some((until, SpinPermit::take()?))
+    }
+
+    /// Whether something that never waits has lately had this thread's core. Then yielding it costs
+    /// a time slice, and a sleeper gets it back sooner than a spinner.
+    pub(crate) fn core_is_taken(&self, now: Time) -> bool {
+        now < self.taken_until
+    }
+
+    /// The thread yielded its core at most once from `before` to `now`, and had nothing else to do.
+    /// Returns whether it is to park instead of spinning on.
+    pub(crate) fn yielded(&mut self, before: Time, now: Time) -> bool {
+        if now.since(before) < CORE_TAKEN {
+            return false;
+        }
+        self.taken_until = now + TAKEN_FOR;
+        self.policy == PollPolicy::Adaptive
     }
 
     /// A wait ended: `spun` says whether input came while spinning, `waited` how long it took.
@@ -154,6 +181,26 @@ mod tests {
         assert_eq!(spins, 1);
         idle.end(true, Duration::ZERO);
         assert!(idle.begin(Time::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_thread_whose_core_is_taken_parks_for_a_while() {
+        let mut idle = Idle::new(PollPolicy::Adaptive);
+        let before = Time::from_nanos(1_000_000);
+        assert!(!idle.yielded(before, before + CORE_TAKEN / 2));
+        assert!(idle.begin(before + CORE_TAKEN / 2).is_some());
+        let now = before + CORE_TAKEN;
+        assert!(idle.yielded(before, now));
+        assert!(idle.core_is_taken(now) && idle.begin(now).is_none());
+        assert!(idle.begin(now + TAKEN_FOR).is_some());
+    }
+
+    #[test]
+    fn a_busy_thread_spins_on_and_keeps_its_core() {
+        let mut idle = Idle::new(PollPolicy::Busy);
+        let now = Time::ZERO + CORE_TAKEN;
+        assert!(!idle.yielded(Time::ZERO, now));
+        assert!(idle.core_is_taken(now) && idle.begin(now).is_some());
     }
 
     #[test]

@@ -180,6 +180,7 @@ impl Reactor {
     ) -> io::Result<bool> {
         let timer = self.next_timer(handle);
         let mut round = 0u32;
+        let mut looked = handle.common.clock.now();
         loop {
             if self.receive_hot(handle) {
                 return Ok(true);
@@ -195,12 +196,16 @@ impl Reactor {
             }
             round = round.wrapping_add(1);
             if round.is_multiple_of(YIELD_EVERY) {
-                sched_yield();
+                if !self.idle.core_is_taken(looked) {
+                    sched_yield();
+                }
                 let now = handle.common.clock.now();
+                let park = self.idle.yielded(looked, now);
+                looked = now;
                 if now >= timer {
                     return Ok(true);
                 }
-                if now >= until {
+                if park || now >= until {
                     return Ok(false);
                 }
             }
@@ -318,11 +323,15 @@ impl Reactor {
         if woken > 1 && handle.callers.load(Ordering::SeqCst) > 1 {
             let mut now = handle.common.clock.now();
             for _ in 0..woken.min(YIELDS_MAX) {
+                if self.idle.core_is_taken(now) {
+                    break;
+                }
                 sched_yield();
                 let before = std::mem::replace(&mut now, handle.common.clock.now());
                 if now.since(before) < YIELD_MIN {
                     break;
                 }
+                self.idle.yielded(before, now);
             }
         }
     }
