@@ -5,6 +5,9 @@
 //! enough for the last sector that is, and what lies between reads as zeros; a name that was made
 //! without syncing its directory may be gone ("All file systems are not created equal", Pillai et
 //! al., OSDI 2014). Append-only files are all that the log needs, so there is no overwriting.
+//!
+//! No core writes to a disk yet, so no scenario has one: what is shown of it so far are its own
+//! tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use weft_sim::history::Counts;
 use weft_sim::scenario::{Run, Scenario};
 
@@ -22,6 +24,7 @@ struct Args {
     seed: u64,
     /// How many seeds to run, counting up from the first
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// What to simulate
     #[arg(long, value_name = "NAME", default_value = Scenario::Store.name())]
@@ -34,12 +37,17 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    let Some(last) = args.seed.checked_add(args.seeds - 1) else {
+        let what = format!("there are no {} seeds from {} on", args.seeds, args.seed);
+        let advice = format!("the last seed is {}; begin with a smaller one", u64::MAX);
+        Args::command().error(ErrorKind::ValueValidation, format!("{what}: {advice}")).exit()
+    };
     let scenario = Scenario::ALL
         .into_iter()
         .find(|scenario| scenario.name() == args.scenario)
         .expect("the parser takes no other name");
     name_the_seed_of_a_panic(scenario);
-    match run_all(scenario, &args) {
+    match run_all(scenario, args.seed..=last, &args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -51,10 +59,10 @@ fn main() -> ExitCode {
 }
 
 /// Returns whether all seeds are well; the first that is not ends it.
-fn run_all(scenario: Scenario, args: &Args) -> anyhow::Result<bool> {
+fn run_all(scenario: Scenario, seeds: RangeInclusive<u64>, args: &Args) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     let mut total = Total::default();
-    for seed in args.seed..args.seed.saturating_add(args.seeds) {
+    for seed in seeds {
         SEED.store(seed, Ordering::Relaxed);
         let run = scenario.run(seed);
         if args.history {

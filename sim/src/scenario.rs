@@ -105,6 +105,9 @@ pub enum Failure {
     /// The faults were over, and still an operation failed.
     #[error("after the faults had ended, a client failed: {0}")]
     NotHealed(ClientError),
+    /// No client was told anything, so nothing has been checked.
+    #[error("no operation was completed, so the run shows nothing")]
+    NothingDone,
     /// The world could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),

@@ -46,3 +46,25 @@ fn an_unknown_scenario_is_wrong_usage() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("[possible values: store]"), "{stderr}");
 }
+
+#[test]
+fn seeds_that_are_none_are_wrong_usage() {
+    for (line, expected) in [
+        ("--seed 5 --seeds 0", "0 is not in 1.."),
+        ("--seed 18446744073709551615 --seeds 2", "no 2 seeds from 18446744073709551615 on"),
+    ] {
+        let output = weft_sim(line);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains(expected), "{line}: {stderr}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn the_last_seed_there_is_runs() {
+    let output = weft_sim("--seed 18446744073709551615");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}");
+    assert!(stdout.starts_with("seed 18446744073709551615 of scenario store: linear"), "{stdout}");
+}

@@ -21,7 +21,7 @@ use self::options::{Going, Options};
 use self::requester::Requester;
 use super::{Failure, Run, Scenario, Summary};
 use crate::cluster::{MakeHandler, Nodes};
-use crate::history::Recorder;
+use crate::history::{History, Recorder};
 use crate::linearizability;
 use crate::world::{MemberId, World};
 
@@ -33,8 +33,7 @@ pub fn run(seed: u64, make_handler: &MakeHandler<'_>) -> Run {
     let world = World::new(random.random(), options.network());
     let (drawn, recorder) = (options.to_string(), Recorder::new());
     let mut play = Play { world, options, random, recorder, pauses: 0, gone: None };
-    let outcome =
-        play.all(make_handler).and_then(|()| Ok(linearizability::check(&play.recorder.history())?));
+    let outcome = play.all(make_handler).and_then(|()| judge(&play.recorder.history()));
     let summary = Summary {
         virtual_time: play.world.clock().now().since(Time::ZERO),
         connections_lost: play.world.network().lost(),
@@ -44,6 +43,14 @@ pub fn run(seed: u64, make_handler: &MakeHandler<'_>) -> Run {
     };
     let history = play.recorder.history();
     Run { scenario: Scenario::Store, seed, drawn, history, summary, outcome }
+}
+
+/// An empty history is linearizable, and proves nothing.
+fn judge(history: &History) -> Result<(), Failure> {
+    if history.counts().completed == 0 {
+        return Err(Failure::NothingDone);
+    }
+    Ok(linearizability::check(history)?)
 }
 
 /// A run under way.
@@ -175,3 +182,17 @@ const FINISH_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Longer than any pause that may still last.
 const HEALED_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Action;
+
+    #[test]
+    fn a_run_in_which_nothing_was_completed_is_a_failure() {
+        let recorder = Recorder::new();
+        assert!(matches!(judge(&recorder.history()), Err(Failure::NothingDone)));
+        recorder.invoke(1, b"key", Action::Get, Time::ZERO);
+        assert!(matches!(judge(&recorder.history()), Err(Failure::NothingDone)));
+    }
+}
