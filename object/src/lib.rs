@@ -10,3 +10,4 @@
 //! The invariant: **it reads no byte that it has not validated**. A page holds one type, a link is
 //! good if its page, bound and stride fit, and a view exists only after the one linear pass that
 //! checks them all.
+#![forbid(unsafe_code)]

@@ -7,3 +7,4 @@
 //!
 //! The invariant: **it encodes no record**. A record is an object graph of `weft-object` from the
 //! map that makes it to the reduce that reads it, in memory, on the wire and in a spill file.
+#![forbid(unsafe_code)]
