@@ -1,6 +1,10 @@
 //! `kv` against real server processes: what scripts see on stdout, stderr and in the exit code.
 
 #![expect(clippy::unwrap_used, reason = "the cluster's functions are called by tests")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests run programs, and look at what they leave"
+)]
 
 #[path = "kv/cluster.rs"]
 mod cluster;

@@ -162,6 +162,7 @@ fn refuse_exposed(setting: &'static str, address: Option<SocketAddr>) -> Result<
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "settings are read once, before the node starts")]
 fn read_file(path: &Path) -> Result<Settings, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::FileUnreadable { path: path.to_owned(), source })?;

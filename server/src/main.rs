@@ -1,6 +1,7 @@
 //! `weft-server`: a storage node as a process.
 
 #![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "a program talks to its user")]
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};

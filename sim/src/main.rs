@@ -1,5 +1,6 @@
 //! `weft-sim`: runs simulated clusters, seed by seed, until one is not as it should be.
 #![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "a program talks to its user")]
 
 use std::io::Write;
 use std::ops::RangeInclusive;

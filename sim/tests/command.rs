@@ -1,5 +1,7 @@
 //! The command line: what it prints, and how it exits.
 
+#![expect(clippy::disallowed_methods, reason = "the tests run the program")]
+
 use std::process::{Command, Output};
 
 use weft_sim::cluster::production;

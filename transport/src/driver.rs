@@ -218,6 +218,10 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
 }
 
 /// Stays out of the way of callers, until none has come for a while or somebody needs a driver.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread around the reactor waits, not the reactor"
+)]
 fn wait_for_callers_to_go(reactor: &ReactorHandle) {
     loop {
         let drives = reactor.drives.load(Ordering::Relaxed);

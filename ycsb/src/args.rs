@@ -66,6 +66,7 @@ pub(crate) struct RunArgs {
 
 impl CommandLine {
     /// Parses the arguments of this process; prints help or what is wrong and exits, as clap does.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the command line")]
     pub(crate) fn from_process() -> CommandLine {
         CommandLine::parse_from(std::env::args_os().map(with_two_dashes))
     }

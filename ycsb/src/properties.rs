@@ -43,6 +43,7 @@ pub(crate) struct Properties {
 
 impl Properties {
     /// Adds what is in the file at `path`.
+    #[expect(clippy::disallowed_methods, reason = "settings are read once, before the run")]
     pub(crate) fn read_file(&mut self, path: &Path) -> Result<(), UsageError> {
         let file = |reason| UsageError::File { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(path).map_err(file)?;

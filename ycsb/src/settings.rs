@@ -51,6 +51,7 @@ pub(crate) struct ReportSettings {
 
 impl ReportSettings {
     /// Opens what takes the report; done before the run, whose results must not be lost.
+    #[expect(clippy::disallowed_methods, reason = "a report goes where the user wants it")]
     pub(crate) fn open(&self) -> Result<Box<dyn Write>, UsageError> {
         let Some(path) = &self.file else { return Ok(Box::new(io::stdout())) };
         let failed = |reason| UsageError::ExportFile { path: path.clone(), reason };

@@ -1,5 +1,6 @@
 //! The command as a script meets it: what it prints, where, and how it exits.
 
+#![expect(clippy::disallowed_methods, reason = "the tests run the program")]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
 use std::process::{Command, Output};

@@ -2,6 +2,7 @@
 //! tests need no Redis, see what is stored, and can make requests fail.
 
 #![cfg(feature = "redis")]
+#![expect(clippy::disallowed_methods, reason = "the tests run programs, and play a server")]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
 use std::collections::BTreeMap;

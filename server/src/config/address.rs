@@ -18,6 +18,10 @@ impl HostPort {
     ///
     /// # Errors
     /// [`ConfigError::Unresolved`].
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "names are resolved once, before the node starts"
+    )]
     pub fn resolve(&self) -> Result<SocketAddr, ConfigError> {
         let unresolved = |source| ConfigError::Unresolved { address: self.0.clone(), source };
         let mut addresses = self.0.to_socket_addrs().map_err(|source| unresolved(Some(source)))?;

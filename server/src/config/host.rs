@@ -1,5 +1,7 @@
 //! What the host, or the cgroup that holds this process, has to give.
 
+#![expect(clippy::disallowed_methods, reason = "what the host has is told in files")]
+
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,10 @@
 //! A whole node over TCP: what it answers to requests good and bad, and how its process behaves.
 
 #![expect(
+    clippy::disallowed_methods,
+    reason = "the tests run the program, and speak to it over sockets"
+)]
+#![expect(
     clippy::unwrap_used,
     reason = "what a test needs and does not get is a failure of the test"
 )]

@@ -12,6 +12,7 @@ fn memory(limit_bytes: usize) -> Memory {
 }
 
 /// Bytes of the region that the system backs with pages, by its own word.
+#[expect(clippy::disallowed_methods, reason = "the system says it in a file")]
 fn resident(memory: &Memory) -> u64 {
     let start = format!("{:x}-", memory.pool.region.address(0).as_ptr().addr());
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();

@@ -1,5 +1,10 @@
 //! What went wrong, on stderr: what, where, what to do, and the code to look up.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this program that writes to stderr"
+)]
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 

@@ -1,5 +1,10 @@
 //! Results on stdout: a table for people, JSON for programs, raw bytes for pipes.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this program that writes to stdout"
+)]
+
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use clap::ValueEnum;

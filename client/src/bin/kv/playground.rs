@@ -5,6 +5,11 @@
 //! `kv playground stop` finds what it has started. A process is known by its id *and* its start
 //! time: an id alone may have been given to somebody else since, who must not be signalled.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "processes, their files and their ports are what it is about"
+)]
+
 mod ports;
 mod process;
 mod program;

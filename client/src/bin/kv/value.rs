@@ -31,6 +31,7 @@ impl Source {
     }
 
     /// The value.
+    #[expect(clippy::disallowed_methods, reason = "this is where values come from")]
     pub(crate) fn read(self) -> anyhow::Result<Vec<u8>> {
         match self {
             Self::Typed(bytes) => Ok(bytes),

@@ -8,6 +8,10 @@
 //! alternative; both sides would then share an allocator, a poll policy and a spinning budget that
 //! two nodes never share.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark has processes, bare sockets and a clock"
+)]
 
 mod affinity;
 mod args;

@@ -6,6 +6,8 @@
 //! code. So `kv` starts itself, does that, and then becomes the server. The process id stays the
 //! same.
 
+#![expect(clippy::disallowed_methods, reason = "becoming another program is what it is about")]
+
 use std::convert::Infallible;
 use std::env;
 use std::ffi::OsString;
