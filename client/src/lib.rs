@@ -6,12 +6,13 @@
 //! - `core`: the one path of an operation, from key to answer; `operation`: one file each.
 //! - `multi`: operations on many keys, across nodes, in the order in which answers come.
 //! - `cluster`, `map_keeper`: the map and its nodes, and how a newer one is fetched; `remote`: the
-//!   connection to a node; `resolve`: what an address stands for.
+//!   connection to a node; `address`, `resolve`: what an address is and stands for.
 //! - `retry`: what is tried again, and when; without I/O and without a clock.
 //! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod blocking;
 mod client;
 mod cluster;
@@ -27,6 +28,7 @@ mod remote;
 mod resolve;
 mod retry;
 
+pub use address::{Address, MalformedAddress};
 pub use blocking::{BlockingClient, BlockingMulti};
 pub use client::{Client, NodeStats};
 pub use config::ClientConfig;

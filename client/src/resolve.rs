@@ -12,6 +12,7 @@ use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 use weft_transport::{Endpoint, Time};
 
+use crate::address::Address;
 use crate::error::AddressError;
 
 /// The addresses that `address` stands for; at least one.
@@ -47,10 +48,7 @@ fn look_up(address: &str) -> io::Result<Vec<SocketAddr>> {
 }
 
 fn check_form(address: &str) -> Result<(), AddressError> {
-    match address.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
-        _ => Err(AddressError::Malformed),
-    }
+    address.parse::<Address>().map(drop).map_err(|_| AddressError::Malformed)
 }
 
 fn unresolved(error: std::io::Error) -> AddressError {

@@ -26,8 +26,10 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Insert the records of a workload
+    #[command(override_usage = "ycsb load <TARGET> [OPTIONS]")]
     Load(RunArgs),
     /// Do the operations of a workload on records that were loaded
+    #[command(override_usage = "ycsb run <TARGET> [OPTIONS]")]
     Run(RunArgs),
     /// List the properties, their defaults and what they mean
     Properties,

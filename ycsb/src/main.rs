@@ -10,6 +10,7 @@ mod clock;
 mod content;
 mod cpu;
 mod crowd;
+mod failure_log;
 mod fnv;
 mod generator;
 mod key;
@@ -68,10 +69,10 @@ fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
     let mut target = Target::open(args.target, &properties, &workload)?;
     let crews = target.crews(mode, settings.requesters)?;
     eprintln!(
-        "ycsb: {} requesters, {}, on {} threads; update: {update}",
-        settings.requesters,
+        "ycsb: {}, {}, on {}; update: {update}",
+        counted(settings.requesters, "requester"),
         mode.name(),
-        crews.len()
+        counted(crews.len(), "thread")
     );
 
     let outcome = runner::run(workload, &settings, &mut target, crews)?;
@@ -88,6 +89,12 @@ fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
     };
     report.write(&settings.report, &mut out).context("cannot write the report")?;
     judge(phase, &outcome.measurements)
+}
+
+/// `1 thread`, `2 threads`.
+fn counted(count: usize, name: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {name}{plural}")
 }
 
 /// Whether the run did what it was for. Failed operations of a run are results, as when a node is

@@ -77,6 +77,12 @@ impl Properties {
         given.or(Property::named(name).default)
     }
 
+    /// Whether the property is given as nothing, which where the default would be a surprise is
+    /// not the same as not given.
+    pub(crate) fn is_given_empty(&self, name: &'static str) -> bool {
+        self.values.get(name).is_some_and(String::is_empty)
+    }
+
     /// As [`Properties::text`], for a property that must have a value.
     pub(crate) fn required(&self, name: &'static str) -> Result<&str, UsageError> {
         let missing = UsageError::Missing { name, meaning: Property::named(name).meaning };
@@ -87,7 +93,7 @@ impl Properties {
     pub(crate) fn number<T: Number>(&self, name: &'static str) -> Result<T, UsageError> {
         let value = self.required(name)?;
         match value.parse() {
-            Ok(number) if number >= T::default() => Ok(number),
+            Ok(number) if T::is_valid(&number) => Ok(number),
             _ => Err(self.wrong(name, T::EXPECTED)),
         }
     }
@@ -125,7 +131,8 @@ impl Properties {
             Some(default) => format!("it is {} (default {default})", property.meaning),
             None => format!("it is {}", property.meaning),
         };
-        let value = self.text(name).unwrap_or_default().to_owned();
+        let given = self.values.get(name).map(String::as_str);
+        let value = given.or(property.default).unwrap_or_default().to_owned();
         UsageError::Value { name, value, expected: expected.to_string(), advice }
     }
 
@@ -136,20 +143,34 @@ impl Properties {
 }
 
 /// Numbers that properties hold; none is negative.
-pub(crate) trait Number: FromStr + PartialOrd + Default {
+pub(crate) trait Number: FromStr {
     const EXPECTED: &str;
+
+    fn is_valid(&self) -> bool;
 }
 
 impl Number for u64 {
-    const EXPECTED: &str = "a whole number";
+    const EXPECTED: &str = "a whole number of 0 or more";
+
+    fn is_valid(&self) -> bool {
+        true
+    }
 }
 
 impl Number for usize {
-    const EXPECTED: &str = "a whole number";
+    const EXPECTED: &str = "a whole number of 0 or more";
+
+    fn is_valid(&self) -> bool {
+        true
+    }
 }
 
 impl Number for f64 {
-    const EXPECTED: &str = "a number";
+    const EXPECTED: &str = "a number of 0 or more";
+
+    fn is_valid(&self) -> bool {
+        self.is_finite() && *self >= 0.0
+    }
 }
 
 /// Lines joined where a backslash ends them, with the number of the first, without comments and

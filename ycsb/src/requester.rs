@@ -5,17 +5,17 @@
 //! next; so what the driver itself spends on an operation, about 0.1 us, is part of its latency.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::clock::RunClock;
+use crate::failure_log::{Failure, FailureLog};
 use crate::generator::{KeyChooser, Random};
 use crate::measurement::{Measurements, Operation, Span, Status};
 use crate::pace::Pace;
-use crate::target::{Fetched, RequestError, Session};
+use crate::target::{Fetched, Session};
 use crate::workload::{Phase, Transaction, Workload};
 
 /// What all requesters of a run share.
@@ -26,25 +26,7 @@ pub(crate) struct Shared {
     pub(crate) spin: bool,
     /// No operation begins after this moment of the run.
     pub(crate) stop_at_ns: u64,
-    pub(crate) errors: ErrorLog,
-}
-
-/// Shows the first failures while they happen; all are counted elsewhere.
-#[derive(Debug, Default)]
-pub(crate) struct ErrorLog(AtomicU64);
-
-impl ErrorLog {
-    const SHOWN: u64 = 5;
-
-    fn show(&self, operation: Operation, error: &RequestError) {
-        match self.0.fetch_add(1, Ordering::Relaxed) {
-            number if number < Self::SHOWN => {
-                eprintln!("ycsb: {} failed: {error}", operation.name());
-            }
-            Self::SHOWN => eprintln!("ycsb: further failures are counted, not shown"),
-            _ => (),
-        }
-    }
+    pub(crate) failures: FailureLog,
 }
 
 /// One requester, with everything that an operation needs, so that none allocates.
@@ -224,10 +206,16 @@ impl Requester {
             Ok(Some(fetched)) if self.shared.workload.content.layout.fits(&fetched) => {
                 (Status::Ok, Some(fetched))
             }
-            Ok(Some(fetched)) => (Status::UnexpectedState, Some(fetched)),
-            Ok(None) => (Status::NotFound, None),
+            Ok(Some(fetched)) => {
+                self.shared.failures.show(operation, &Failure::Unexpected { key: &self.key });
+                (Status::UnexpectedState, Some(fetched))
+            }
+            Ok(None) => {
+                self.shared.failures.show(operation, &Failure::NotFound { key: &self.key });
+                (Status::NotFound, None)
+            }
             Err(error) => {
-                self.shared.errors.show(operation, &error);
+                self.shared.failures.show(operation, &Failure::Request(&error));
                 (Status::Error, None)
             }
         }
@@ -255,7 +243,7 @@ impl Requester {
         match self.session.put(&self.key, &self.record).await {
             Ok(()) => Status::Ok,
             Err(error) => {
-                self.shared.errors.show(operation, &error);
+                self.shared.failures.show(operation, &Failure::Request(&error));
                 Status::Error
             }
         }

@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 use crate::clock::RunClock;
 use crate::cpu::{self, CpuSeconds};
 use crate::crowd::Crowd;
+use crate::failure_log::FailureLog;
 use crate::measurement::Measurements;
-use crate::requester::{ErrorLog, Requester, Shared};
+use crate::requester::{Requester, Shared};
 use crate::settings::{Settings, StatusSettings};
 use crate::status::StatusLine;
 use crate::target::{Crew, Target};
@@ -40,7 +41,7 @@ pub(crate) fn run(
         pace: settings.pace,
         spin: settings.spin,
         stop_at_ns: stop_at_ns(settings.longest),
-        errors: ErrorLog::default(),
+        failures: FailureLog::default(),
     });
     let team = Team::start(&shared, settings, operations, crews)?;
 

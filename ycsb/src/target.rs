@@ -50,12 +50,12 @@ impl TargetKind {
             TargetKind::Redis => ("redis.mode", "redis.async.threads"),
             TargetKind::Basic => ("basic.mode", "basic.async.threads"),
         };
-        if !properties.choice(mode, &[("blocking", false), ("async", true)])? {
-            return Ok(Mode::Blocking);
-        }
+        let is_async = properties.choice(mode, &[("blocking", false), ("async", true)])?;
+        // In either mode: a setting that cannot be is not passed over because it has no effect.
         match properties.number(threads)? {
             0 => Err(properties.wrong(threads, "a whole number above 0")),
-            threads => Ok(Mode::Async { threads }),
+            threads if is_async => Ok(Mode::Async { threads }),
+            _ => Ok(Mode::Blocking),
         }
     }
 }

@@ -47,6 +47,7 @@ fn the_report_has_upstreams_lines() {
     ] {
         assert!(stdout.contains(line), "no `{line}` in {stdout}");
     }
+    assert!(stderr.contains("4 requesters, blocking, on 4 threads"), "{stderr}");
     assert!(stderr.contains(" 0 sec: "), "{stderr}");
     assert!(stderr.contains("sec: 1000 operations; "), "{stderr}");
     assert!(stderr.contains("CPU time of the server is unknown"), "{stderr}");
@@ -135,6 +136,16 @@ fn a_wrong_command_says_what_to_do_and_exits_with_2() {
         ("run basic -P workloads/workloada -p exportfile=/no/such/x", "give another -p exportfile"),
         ("run basic -P workloads/workloada -p server.pids=me", "process ids"),
         ("run weft -P workloads/workloada -p weft.poll=sometimes", "one of busy, adaptive, park"),
+        ("run weft -P workloads/workloada -p weft.cluster=zz", "`zz` is not HOST:PORT"),
+        ("run weft -P workloads/workloada --cluster zz", "`zz` is not HOST:PORT"),
+        ("run weft -P workloads/workloada -p weft.cluster=a:1,b", "`a:1,b` is not HOST:PORT"),
+        ("run weft -P workloads/workloada -p weft.cluster=", "`` is not HOST:PORT"),
+        ("run weft -P workloads/workloada -p weft.async.threads=0", "number above 0"),
+        ("run basic -P workloads/workloada -p readproportion=-1", "not a number of 0 or more"),
+        ("run basic -P workloads/workloada -p readproportion=inf", "not a number of 0 or more"),
+        ("run basic -P workloads/workloada -p recordcount=-1", "not a whole number of 0 or more"),
+        ("run basic -P workloads/workloada -p scanproportion=1", "`1` is not 0; it is the share"),
+        ("run", "Usage: ycsb run <TARGET> [OPTIONS]"),
     ] {
         let (stdout, stderr) = check(arguments, 2);
         assert!(stderr.contains(expected), "ycsb {arguments}: {stderr}");
@@ -172,4 +183,10 @@ fn server_time_can_come_from_process_ids() {
     let own = std::process::id();
     let report = json(&format!("run basic -P workloads/workloadc -p server.pids={own} --json"));
     assert!(report["cpu_seconds"]["server"].is_number(), "{report}");
+}
+
+#[test]
+fn one_requester_is_one() {
+    let (_, stderr) = check("run basic -P workloads/workloada", 0);
+    assert!(stderr.contains("ycsb: 1 requester, blocking, on 1 thread; "), "{stderr}");
 }

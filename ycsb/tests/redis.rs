@@ -213,7 +213,7 @@ fn failed_operations_are_results_of_a_run_and_failures_of_a_load() {
     assert_eq!(code, Some(1));
     assert!(stderr.contains("25 of 100 records could not be inserted"), "{stderr}");
     assert!(stderr.contains("INSERT failed: "), "{stderr}");
-    assert!(stderr.contains("further failures are counted, not shown"), "{stderr}");
+    assert!(stderr.contains("further failed requests are counted, not shown"), "{stderr}");
     assert_eq!(report["operations"]["INSERT"]["errors"], 25);
 
     let run = "-p recordcount=100 -p operationcount=200 -p readproportion=1 -p updateproportion=0";
@@ -221,6 +221,22 @@ fn failed_operations_are_results_of_a_run_and_failures_of_a_load() {
     let read = &report["operations"]["READ"];
     assert_eq!(read["count"], 200);
     assert!(read["errors"].as_u64().unwrap() >= 50, "{read}");
+}
+
+#[test]
+fn records_that_are_missing_are_told_beside_failures() {
+    let (_, port) = serve(|number| (100..120).contains(&number));
+    succeed("load", port, "-p recordcount=10");
+    let run = "-p recordcount=1000 -p operationcount=500 -p readproportion=1 \
+               -p updateproportion=0 -p requestdistribution=zipfian";
+    let (report, stderr, code) = ycsb("run", port, run);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(report["operations"]["READ"]["errors"].as_u64().unwrap() > 100, "{report}");
+    let missing = "READ failed: there is no record user";
+    assert_eq!(stderr.matches(missing).count(), 5, "{stderr}");
+    assert!(stderr.contains("check that recordcount, insertorder and zeropadding"), "{stderr}");
+    assert!(stderr.contains("further missing records are counted, not shown"), "{stderr}");
+    assert!(stderr.contains("READ failed: ResponseError"), "{stderr}");
 }
 
 #[test]

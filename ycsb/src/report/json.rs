@@ -42,18 +42,18 @@ impl Serialize for Operations<'_> {
     }
 }
 
-/// Latencies are those of the operations that succeeded.
+/// Latencies are those of the operations that succeeded, and null if none did.
 #[derive(Serialize)]
 struct Operation {
     count: u64,
     ok: u64,
     errors: u64,
-    avg_us: f64,
-    p50_us: f64,
-    p95_us: f64,
-    p99_us: f64,
-    p999_us: f64,
-    max_us: f64,
+    avg_us: Option<f64>,
+    p50_us: Option<f64>,
+    p95_us: Option<f64>,
+    p99_us: Option<f64>,
+    p999_us: Option<f64>,
+    max_us: Option<f64>,
 }
 
 impl Operation {
@@ -63,17 +63,18 @@ impl Operation {
             Interval::Operation | Interval::Both => &metric.ok,
             Interval::Intended => &metric.ok_intended,
         };
-        let percentile = |percent| thousandths(latencies.percentile_us(percent));
+        let known = |us| (latencies.count() > 0).then(|| thousandths(us));
+        let percentile = |percent| known(latencies.percentile_us(percent));
         Operation {
             count: metric.count(),
             ok: metric.returned(Status::Ok),
             errors: metric.errors(),
-            avg_us: thousandths(latencies.mean_us()),
+            avg_us: known(latencies.mean_us()),
             p50_us: percentile(50.0),
             p95_us: percentile(95.0),
             p99_us: percentile(99.0),
             p999_us: percentile(99.9),
-            max_us: thousandths(latencies.max_us()),
+            max_us: known(latencies.max_us()),
         }
     }
 }

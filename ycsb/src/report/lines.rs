@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Report, thousandths};
-use crate::measurement::{Series, Status};
+use crate::measurement::{Latencies, Series, Status};
 
 /// One line of a report.
 #[derive(Debug, Serialize)]
@@ -50,12 +50,8 @@ impl Report<'_> {
 fn push_series(series: &Series<'_>, percentiles: &[f64], lines: &mut Vec<Line>) {
     let Series { name, latencies, returned } = series;
     lines.push(line(name, "Operations", latencies.count()));
-    lines.push(line(name, "AverageLatency(us)", thousandths(latencies.mean_us())));
-    lines.push(line(name, "MinLatency(us)", latencies.min_us() as u64));
-    lines.push(line(name, "MaxLatency(us)", latencies.max_us() as u64));
-    for &percentile in percentiles {
-        let measurement = format!("{}PercentileLatency(us)", ordinal(percentile));
-        lines.push(line(name, measurement, latencies.percentile_us(percentile) as u64));
+    if latencies.count() > 0 {
+        push_latencies(name, latencies, percentiles, lines);
     }
     let Some(metric) = returned else { return };
     for status in Status::ALL {
@@ -63,6 +59,16 @@ fn push_series(series: &Series<'_>, percentiles: &[f64], lines: &mut Vec<Line>) 
             let measurement = format!("Return={}", status.name());
             lines.push(line(name, measurement, metric.returned(status)));
         }
+    }
+}
+
+fn push_latencies(name: &str, latencies: &Latencies, percentiles: &[f64], lines: &mut Vec<Line>) {
+    lines.push(line(name, "AverageLatency(us)", thousandths(latencies.mean_us())));
+    lines.push(line(name, "MinLatency(us)", latencies.min_us() as u64));
+    lines.push(line(name, "MaxLatency(us)", latencies.max_us() as u64));
+    for &percentile in percentiles {
+        let measurement = format!("{}PercentileLatency(us)", ordinal(percentile));
+        lines.push(line(name, measurement, latencies.percentile_us(percentile) as u64));
     }
 }
 

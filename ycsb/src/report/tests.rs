@@ -110,3 +110,21 @@ fn upstreams_json_exporters_carry_the_same_lines() {
         lines::json_lines(&lines).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(each, array);
 }
+
+#[test]
+fn latencies_of_nothing_are_not_made_up() {
+    let mut measurements = Measurements::new(Interval::Operation);
+    let span = Span { intended_ns: 0, start_ns: 0 };
+    measurements.record(Operation::Read, Status::NotFound, span, 7_000);
+    measurements.operations += 1;
+    let outcome = Outcome { measurements, ..outcome(Ok(0.25)) };
+    let object: serde_json::Value = serde_json::from_str(&json::object(&report(&outcome))).unwrap();
+    let read = &object["operations"]["READ"];
+    assert_eq!((&read["count"], &read["ok"]), (&1.into(), &0.into()));
+    for name in ["avg_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us"] {
+        assert!(read.as_object().unwrap().contains_key(name), "{name} is missing");
+        assert!(read[name].is_null(), "{name}: {}", read[name]);
+    }
+    let text = lines::text(&report(&outcome).lines(&[50.0]));
+    assert!(text.contains("[READ], Operations, 0\n[READ], Return=NOT_FOUND, 1\n"), "{text}");
+}

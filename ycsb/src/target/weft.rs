@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use weft_client::{Client, ClientConfig, NodeStats, stat_name};
+use weft_client::{Address, Client, ClientConfig, NodeStats, stat_name};
 
 use super::{Crew, Driver, Mode, OpenError, Session};
-use crate::properties::Properties;
+use crate::properties::{Properties, UsageError};
 
 /// A cluster that answered.
 pub(crate) struct Weft {
@@ -19,13 +19,14 @@ pub(crate) struct Weft {
 impl Weft {
     pub(super) fn open(properties: &Properties) -> Result<Weft, OpenError> {
         let addresses = properties.required("weft.cluster")?;
+        let bootstrap = bootstrap(properties, addresses)?;
         let timeout: u64 = properties.number("weft.timeout")?;
         if timeout == 0 {
             return Err(OpenError::Usage(properties.wrong("weft.timeout", "above 0")));
         }
         let poll = properties.required("weft.poll")?.parse();
         let expected = "one of busy, adaptive, park";
-        let mut config = ClientConfig::new(addresses.split(',').map(str::trim));
+        let mut config = ClientConfig::new(bootstrap);
         config.timeout = Duration::from_millis(timeout);
         config.poll = poll.map_err(|_| properties.wrong("weft.poll", expected))?;
         match Client::connect_blocking(config) {
@@ -66,4 +67,14 @@ impl Weft {
             })
             .sum()
     }
+}
+
+/// The addresses of `weft.cluster`, each of the form that one has.
+fn bootstrap(properties: &Properties, addresses: &str) -> Result<Vec<String>, UsageError> {
+    let wrong = || properties.wrong("weft.cluster", "HOST:PORT,…");
+    if properties.is_given_empty("weft.cluster") {
+        return Err(wrong());
+    }
+    let parse = |address: &str| address.trim().parse::<Address>().map_err(|_| wrong());
+    addresses.split(',').map(|address| Ok(parse(address)?.to_string())).collect()
 }

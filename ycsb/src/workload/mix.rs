@@ -21,7 +21,7 @@ pub(crate) struct Mix(Vec<(f64, Transaction)>);
 impl Mix {
     pub(crate) fn from_properties(properties: &Properties) -> Result<Mix, UsageError> {
         if properties.number::<f64>("scanproportion")? > 0.0 {
-            return Err(properties.wrong("scanproportion", "0: no target here scans"));
+            return Err(properties.wrong("scanproportion", "0"));
         }
         let proportions = [
             (properties.number("readproportion")?, Transaction::Read),

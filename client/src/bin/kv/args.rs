@@ -1,11 +1,9 @@
 //! What is typed: flags that every command takes, and the commands.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use weft_client::{Client, ClientConfig, ClientError, PollPolicy};
+use weft_client::{Address, Client, ClientConfig, ClientError, PollPolicy};
 
 use crate::command::bench::Bench;
 use crate::command::completions::Completions;
@@ -120,31 +118,6 @@ impl Global {
     }
 }
 
-/// `HOST:PORT`, as it was typed.
-#[derive(Debug, Clone)]
-pub(crate) struct Address(String);
-
-impl FromStr for Address {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let malformed = "an address is HOST:PORT, such as 127.0.0.1:7400 or [::1]:7400";
-        let (host, port) = text.rsplit_once(':').ok_or(malformed)?;
-        let bracketed = host.starts_with('[') && host.ends_with(']');
-        let is_host = !host.is_empty() && (bracketed || !host.contains([':', '/', ' ', '[', ']']));
-        match port.parse::<u16>() {
-            Ok(1..) if is_host => Ok(Self(text.to_owned())),
-            _ => Err(malformed),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -176,17 +149,5 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&Args::command());
-    }
-
-    #[test]
-    fn addresses_are_host_and_port() {
-        for good in ["127.0.0.1:7400", "[::1]:7400", "localhost:1", "node-1.weft.svc:65535"] {
-            assert_eq!(good.parse::<Address>().unwrap().to_string(), good);
-        }
-        for bad in
-            ["", "localhost", ":7400", "a:0", "a:65536", "::1:7400", "http://a:7400", "a b:1"]
-        {
-            assert!(bad.parse::<Address>().is_err(), "{bad}");
-        }
     }
 }
