@@ -26,7 +26,7 @@ pub use self::host::Host;
 pub use self::log::{LogFilter, LogFilterError, LogFormat, LogFormatError};
 pub use self::peers::{PeerEntry, Peers, PeersError};
 pub use self::settings::{Args, Settings};
-pub use self::size::{MemorySize, SizeError};
+pub use self::size::{MemoryLimit, MemorySize, SizeError};
 
 /// Where a node listens that was told nothing.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7400";
@@ -37,6 +37,10 @@ const NODE_ID_DEFAULT: u64 = 1;
 /// Enough that a handful of nodes own even shares and that two cores rarely want the same lock, few
 /// enough that the segment that each of them is filling does not matter.
 const PARTITIONS_DEFAULT: NonZeroU16 = NonZeroU16::new(64).expect("64 is not zero");
+
+/// Half, so that the page cache, other processes and what the account does not see (stacks, code, the
+/// kernel's socket buffers) have room and nobody is killed for the lack of it.
+const MEMORY_DEFAULT: MemoryLimit = MemoryLimit::Percent(50.0);
 
 /// The epoch of a map that is worked out from the list of peers: no other ever replaces it.
 const STATIC_MAP_EPOCH: u64 = 1;
@@ -113,7 +117,7 @@ impl Config {
             peers,
             listen,
             http,
-            memory: settings.memory.unwrap_or(host.memory_default()),
+            memory: settings.memory.unwrap_or(MEMORY_DEFAULT).size(host.memory_bytes),
             partitions,
             reactors: settings.reactors.unwrap_or(host.cores),
             poll: settings.poll.unwrap_or(PollPolicy::Adaptive),

@@ -7,8 +7,6 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use super::MemorySize;
-
 /// What a node may use when nobody says how much.
 #[derive(Debug, Clone, Copy)]
 pub struct Host {
@@ -25,13 +23,6 @@ impl Host {
         let host_bytes = u64::from(system.mem_unit) * system.totalram;
         let memory_bytes = cgroup_limit_bytes().map_or(host_bytes, |limit| limit.min(host_bytes));
         Host { memory_bytes, cores: available_parallelism().unwrap_or(NonZeroUsize::MIN) }
-    }
-
-    /// Half of it, so that the page cache, other processes and what the account does not see
-    /// (stacks, code, the kernel's socket buffers) have room and nobody is killed for the lack of
-    /// it.
-    pub fn memory_default(&self) -> MemorySize {
-        MemorySize::at_least_minimum(self.memory_bytes / 2)
     }
 }
 
@@ -88,6 +79,5 @@ mod tests {
     fn this_host_has_memory_and_cores() {
         let host = Host::of_this_process();
         assert!(host.memory_bytes > 0);
-        assert!(host.memory_default().bytes() <= host.memory_bytes);
     }
 }

@@ -9,7 +9,7 @@ use clap::builder::BoolishValueParser;
 use serde::{Deserialize, Deserializer};
 use weft_transport::PollPolicy;
 
-use super::{HostPort, HttpAddress, LogFilter, LogFormat, MemorySize, Peers};
+use super::{HostPort, HttpAddress, LogFilter, LogFormat, MemoryLimit, Peers};
 
 /// Weft's storage node: keeps objects in registered memory and serves them.
 #[derive(Debug, Clone, clap::Parser)]
@@ -48,18 +48,18 @@ pub struct Settings {
     #[serde(deserialize_with = "from_text")]
     pub http: Option<HttpAddress>,
 
-    /// Hard limit on all that is stored and buffered, such as 1GiB [default: half of the memory of
-    /// host or cgroup]
-    #[arg(long, env = "WEFT_MEMORY", value_name = "SIZE")]
+    /// Hard limit on all that is stored and buffered, such as 1GiB, or 25% of the memory of host or
+    /// cgroup [default: 50%]
+    #[arg(long, env = "WEFT_MEMORY", value_name = "SIZE|PERCENT%")]
     #[serde(deserialize_with = "from_text")]
-    pub memory: Option<MemorySize>,
+    pub memory: Option<MemoryLimit>,
 
     /// Partitions of the whole cluster; the same on every node [default: 64]
-    #[arg(long, env = "WEFT_PARTITIONS", value_name = "N")]
+    #[arg(long, env = "WEFT_PARTITIONS", value_name = "N", value_parser = partitions)]
     pub partitions: Option<NonZeroU16>,
 
     /// Threads that serve [default: the cores this process may use]
-    #[arg(long, env = "WEFT_REACTORS", value_name = "N")]
+    #[arg(long, env = "WEFT_REACTORS", value_name = "N", value_parser = reactors)]
     pub reactors: Option<NonZeroUsize>,
 
     /// How an idle thread waits: `busy` spins, `park` sleeps, `adaptive` spins for a while first
@@ -114,6 +114,14 @@ struct File {
 
 pub(super) fn parse_file(text: &str) -> Result<Settings, toml::de::Error> {
     Ok(toml::from_str::<File>(text)?.server)
+}
+
+fn partitions(text: &str) -> Result<NonZeroU16, &'static str> {
+    text.parse().map_err(|_| "give a whole number from 1 to 16384")
+}
+
+fn reactors(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "give a whole number of 1 or more")
 }
 
 /// The file says the same as the command line, so the same parsers read it.

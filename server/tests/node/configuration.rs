@@ -26,9 +26,11 @@ fn wrong_values_are_named_with_what_to_do() {
     let check = |arguments: &[&str], says: &[&str]| check_refused(arguments, &[], says);
     check(&["--memory", "lots"], &["--memory", "such as 512MiB"]);
     check(&["--memory", "1MiB"], &["at least 64"]);
-    check(&["--partitions", "0"], &["--partitions"]);
+    check(&["--memory", "101%"], &["--memory", "at most 100%"]);
+    check(&["--partitions", "0"], &["--partitions", "from 1 to 16384"]);
+    check(&["--partitions", "99999"], &["--partitions", "from 1 to 16384"]);
     check(&["--partitions", "16385"], &["16384 or less"]);
-    check(&["--reactors", "0"], &["--reactors"]);
+    check(&["--reactors", "0"], &["--reactors", "1 or more"]);
     check(&["--poll", "fast"], &["busy, adaptive or park"]);
     check(&["--log-format", "xml"], &["`text` or `json`"]);
     check(&["--log", "loud"], &["info"]);

@@ -10,6 +10,11 @@ pub(crate) fn runtime_dir() -> Option<PathBuf> {
     env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// Whether servers that are started will find a memory limit among the variables.
+pub(crate) fn names_memory_of_servers() -> bool {
+    env::var_os("WEFT_MEMORY").is_some()
+}
+
 /// The directories that programs are looked for in.
 pub(crate) fn program_dirs() -> Vec<PathBuf> {
     env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()

@@ -44,7 +44,7 @@ struct Start {
           value_parser = humantime::parse_duration)]
     patience: Duration,
 
-    /// Memory limit of each node, such as 1GiB [default: the server's]
+    /// Memory limit of each node, such as 1GiB [default: half of the memory, shared evenly]
     #[arg(long, env = "WEFT_PLAYGROUND_MEMORY", value_name = "SIZE")]
     memory: Option<String>,
 

@@ -19,6 +19,7 @@ use super::stop::end_all;
 use super::{Locked, Playground, State, state};
 use crate::command::launch::Launch;
 use crate::complaint::note;
+use crate::environment;
 
 /// What to start, and where.
 #[derive(Debug)]
@@ -126,11 +127,25 @@ impl Plan {
         command.args(arguments).args(&self.server_arguments);
         // Whoever reads kv's output to its end must not have to wait for the nodes' end.
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        if let Some(share) = &self.memory_share() {
+            command.env("WEFT_MEMORY", share);
+        }
         for variable in ["WEFT_CONFIG", "WEFT_OUTPUT", "WEFT_JSON", "WEFT_CLUSTER", "WEFT_TIMEOUT"]
         {
             command.env_remove(variable);
         }
         Ok(command.spawn()?)
+    }
+
+    /// An even share of what a node alone would take, which is half of the memory: the nodes are on
+    /// one machine. A variable, so that whoever gives a flag gets what it says; nothing, if somebody
+    /// has said something where a variable would hide it.
+    fn memory_share(&self) -> Option<String> {
+        let is_config = |argument: &String| argument.starts_with("--config");
+        let is_told =
+            environment::names_memory_of_servers() || self.server_arguments.iter().any(is_config);
+        let share = 500_000 / u32::from(self.nodes);
+        (!is_told).then(|| format!("{}%", f64::from(share) / 10_000.0))
     }
 
     fn wait_until_ready(
