@@ -31,6 +31,7 @@ use crate::operation::multi_get::AskMultiGet;
 use crate::operation::multi_put::AskMultiPut;
 use crate::operation::put::AskPut;
 use crate::remote::Remote;
+use crate::retry::Effect;
 
 /// A client of one cluster. Clones are the same client: they share its connections, its map and its
 /// thread, so one is enough for a process.
@@ -273,7 +274,8 @@ impl Client {
         let connection = remote.connect(&self.core.endpoint, deadline).await?;
         let timeout = self.core.config.timeout;
         let reply = connection.call(Stats, deadline).await;
-        let reply = reply.map_err(|error| ClientError::of_call(&connection, error, timeout))?;
+        let reply = reply
+            .map_err(|error| ClientError::of_call(&connection, error, Effect::Read, timeout))?;
         let stats = StatsReply::decode(&reply);
         Ok(stats.map_err(|error| ClientError::of_reply(&connection, error))?.into_owned())
     }
@@ -294,7 +296,8 @@ impl Client {
         let asked_at = clock.now();
         let timeout = self.core.config.timeout;
         let reply = connection.call(Map { known_epoch: cluster.epoch() }, deadline).await;
-        let reply = reply.map_err(|error| ClientError::of_call(&connection, error, timeout))?;
+        let reply = reply
+            .map_err(|error| ClientError::of_call(&connection, error, Effect::Read, timeout))?;
         let round_trip = clock.now().since(asked_at);
         MapReply::decode(&reply).map_err(|error| ClientError::of_reply(&connection, error))?;
         Ok(round_trip)

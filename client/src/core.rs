@@ -80,7 +80,9 @@ impl Core {
     ) -> Result<A::Answer, ClientError> {
         match connection.call(ask.request(epoch as u32), deadline).await {
             Ok(reply) => A::answer(reply, connection),
-            Err(error) => Err(ClientError::of_call(connection, error, self.config.timeout)),
+            Err(error) => {
+                Err(ClientError::of_call(connection, error, A::EFFECT, self.config.timeout))
+            }
         }
     }
 

@@ -9,6 +9,8 @@ use weft_protocol::{DecodeError, ErrorCode, ErrorReply, LimitError, ReplyError, 
 use weft_transport::{Applied, CallError, CloseReason, ConnectError, EndpointError, NodeId};
 use weft_transport::{Connection, MemoryError};
 
+use crate::retry::Effect;
+
 /// A node as a message names it: its id, and where it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeName {
@@ -32,8 +34,8 @@ impl fmt::Display for NodeName {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
     /// The key, the value or the request is larger than the protocol carries.
-    #[error("{0}")]
-    Limit(#[from] LimitError),
+    #[error("{}; {}", .0, Advice(.0.code()))]
+    Limit(LimitError),
     /// The map names no owner for the key's slot.
     #[error(
         "no node owns slot {slot} by the cluster's map of epoch {epoch}; check that all nodes are up"
@@ -65,22 +67,26 @@ pub enum ClientError {
         reason: Unreachable,
     },
     /// The connection ended before the reply came.
-    #[error("the connection to {node} was lost: {reason}; {}", Repeat(*.applied))]
+    #[error("the connection to {node} was lost: {reason}; {}", Repeat(*.effect, *.applied))]
     Disconnected {
         /// The node.
         node: NodeName,
         /// Whether the request had left.
         applied: Applied,
+        /// Whether it was to change anything.
+        effect: Effect,
         /// Why the connection ended.
         reason: CloseReason,
     },
     /// The reply did not come in time.
-    #[error("{node} did not answer within {timeout:?}; {}", Repeat(*.applied))]
+    #[error("{node} did not answer within {timeout:?}; {}", Repeat(*.effect, *.applied))]
     DeadlineExceeded {
         /// The node.
         node: NodeName,
         /// Whether the request had left.
         applied: Applied,
+        /// Whether it was to change anything.
+        effect: Effect,
         /// The time that the operation had.
         timeout: Duration,
     },
@@ -195,16 +201,21 @@ impl ClientError {
         }
     }
 
-    /// What became of a call on `connection`.
+    /// What became of a call on `connection`, which was to have this effect.
     #[cold]
-    pub(crate) fn of_call(connection: &Connection, error: CallError, timeout: Duration) -> Self {
+    pub(crate) fn of_call(
+        connection: &Connection,
+        error: CallError,
+        effect: Effect,
+        timeout: Duration,
+    ) -> Self {
         let node = NodeName::of_peer(connection);
         match error {
             CallError::DeadlineExceeded { applied } => {
-                Self::DeadlineExceeded { node, applied, timeout }
+                Self::DeadlineExceeded { node, applied, effect, timeout }
             }
             CallError::Disconnected { applied, reason } => {
-                Self::Disconnected { node, applied, reason }
+                Self::Disconnected { node, applied, effect, reason }
             }
             CallError::Memory(error) => Self::Memory(Arc::new(error)),
             // Keys and values are checked before, so that a request always fits a message.
@@ -225,6 +236,13 @@ impl ClientError {
     pub(crate) fn refused(node: NodeName, reply: ErrorReply<'_>) -> Self {
         let ErrorReply { code, argument, detail } = reply;
         Self::Refused { node, code, argument, detail: detail.into() }
+    }
+}
+
+/// Not a source: the message says all of it.
+impl From<LimitError> for ClientError {
+    fn from(error: LimitError) -> Self {
+        Self::Limit(error)
     }
 }
 
@@ -273,14 +291,15 @@ impl fmt::Display for Attempts<'_> {
 }
 
 /// What the reader may do after a request that got no reply.
-struct Repeat(Applied);
+struct Repeat(Effect, Applied);
 
 impl fmt::Display for Repeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Applied::No => "the request was not sent, so ask again",
-            Applied::Maybe => {
-                "the request may have been applied, so read before repeating a mutation"
+        f.write_str(match (self.0, self.1) {
+            (_, Applied::No) => "the request was not sent, so ask again",
+            (Effect::Read, Applied::Maybe) => "a read changes nothing, so ask again",
+            (Effect::Mutation, Applied::Maybe) => {
+                "the request may have been applied, so read before repeating it"
             }
         })
     }

@@ -17,8 +17,10 @@ use crate::limits::{PAUSE_MAX, PAUSE_MIN};
 
 /// Whether an operation changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
+    /// It does not, so it bears repeating.
     Read,
+    /// It may.
     Mutation,
 }
 
@@ -53,6 +55,10 @@ pub(crate) struct Retry {
 impl Retry {
     pub(crate) const fn new(effect: Effect, deadline: Time) -> Self {
         Self { effect, deadline, pauses: 0, epoch_sought: 0 }
+    }
+
+    pub(crate) const fn effect(&self) -> Effect {
+        self.effect
     }
 
     pub(crate) const fn deadline(&self) -> Time {
@@ -148,8 +154,8 @@ mod tests {
         ClientError::Refused { node: node(), code, argument, detail: "".into() }
     }
 
-    fn lost(applied: Applied) -> ClientError {
-        ClientError::Disconnected { node: node(), applied, reason: CloseReason::PeerGone }
+    fn lost(effect: Effect, applied: Applied) -> ClientError {
+        ClientError::Disconnected { node: node(), applied, effect, reason: CloseReason::PeerGone }
     }
 
     fn unreachable() -> ClientError {
@@ -171,9 +177,9 @@ mod tests {
 
     #[test]
     fn a_mutation_that_may_have_been_applied_is_not_repeated() {
-        check(Effect::Mutation, &lost(Applied::Maybe), None);
-        check(Effect::Mutation, &lost(Applied::No), Some(MapNeed::Recheck));
-        check(Effect::Read, &lost(Applied::Maybe), Some(MapNeed::Recheck));
+        check(Effect::Mutation, &lost(Effect::Mutation, Applied::Maybe), None);
+        check(Effect::Mutation, &lost(Effect::Mutation, Applied::No), Some(MapNeed::Recheck));
+        check(Effect::Read, &lost(Effect::Read, Applied::Maybe), Some(MapNeed::Recheck));
         let timeout = Duration::from_secs(5);
         for (effect, applied, expected) in [
             (Effect::Mutation, Applied::Maybe, None),
@@ -182,7 +188,7 @@ mod tests {
         ] {
             check(
                 effect,
-                &ClientError::DeadlineExceeded { node: node(), applied, timeout },
+                &ClientError::DeadlineExceeded { node: node(), applied, effect, timeout },
                 expected,
             );
         }

@@ -192,7 +192,8 @@ async fn send<O: AskMany>(
             receive(core, Box::new(Answering { route, asked, connection, replies })).await
         }
         Err(error) => {
-            let error = ClientError::of_call(&connection, error, core.config.timeout);
+            let timeout = core.config.timeout;
+            let error = ClientError::of_call(&connection, error, O::EFFECT, timeout);
             Event::End(route, asked, Some(error))
         }
     }
@@ -202,7 +203,9 @@ async fn receive<E>(core: Arc<Core>, mut answering: Box<Answering<E>>) -> Event<
     let error = match answering.replies.next().await {
         Some(Ok(part)) => return Event::Part(answering, part),
         Some(Err(error)) => {
-            Some(ClientError::of_call(&answering.connection, error, core.config.timeout))
+            let Answering { route, connection, .. } = &*answering;
+            let effect = route.retry.effect();
+            Some(ClientError::of_call(connection, error, effect, core.config.timeout))
         }
         None => None,
     };

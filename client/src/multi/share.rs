@@ -124,11 +124,11 @@ fn missing(node: &NodeName, answered: &[bool]) -> ClientError {
 /// The same failure, for what had not been part of a request yet.
 fn not_sent(error: ClientError) -> ClientError {
     match error {
-        ClientError::Disconnected { node, reason, .. } => {
-            ClientError::Disconnected { node, reason, applied: Applied::No }
+        ClientError::Disconnected { node, effect, reason, .. } => {
+            ClientError::Disconnected { node, applied: Applied::No, effect, reason }
         }
-        ClientError::DeadlineExceeded { node, timeout, .. } => {
-            ClientError::DeadlineExceeded { node, timeout, applied: Applied::No }
+        ClientError::DeadlineExceeded { node, effect, timeout, .. } => {
+            ClientError::DeadlineExceeded { node, applied: Applied::No, effect, timeout }
         }
         error => error,
     }

@@ -134,7 +134,8 @@ impl Drop for Cluster {
         let dir = self.dir.path().to_str().unwrap();
         let stopped = kv(&["playground", "stop", "--dir", dir]);
         if !std::thread::panicking() {
-            stopped.ok();
+            // Some tests stop it themselves, which is told on stderr.
+            assert_eq!(stopped.code, 0, "{}", stopped.stderr);
         }
     }
 }

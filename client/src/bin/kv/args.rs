@@ -18,6 +18,7 @@ use crate::command::ping::Ping;
 use crate::command::playground::Playground;
 use crate::command::put::Put;
 use crate::command::stat::Stat;
+use crate::duration;
 use crate::output::Format;
 
 /// Read and write a Weft cluster, see how it is, and start one to play with.
@@ -66,7 +67,7 @@ pub(crate) struct Global {
         env = "WEFT_TIMEOUT",
         value_name = "DURATION",
         default_value = "5s",
-        value_parser = humantime::parse_duration
+        value_parser = duration::positive
     )]
     pub(crate) timeout: Duration,
 

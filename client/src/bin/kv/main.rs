@@ -4,6 +4,7 @@
 //! - `args`: what is typed, as types that hold only what makes sense.
 //! - `command`: one file each, with its arguments and what it does.
 //! - `playground`: server processes on this machine: start, wait, stop.
+//! - `duration`, `text`, `value`: what is typed for them.
 //! - `output`: table, JSON or raw bytes on stdout; `complaint`: what went wrong, on stderr.
 //!
 //! What scripts may rely on is in `docs/cli.md`.
@@ -13,6 +14,7 @@
 mod args;
 mod command;
 mod complaint;
+mod duration;
 mod environment;
 mod output;
 mod playground;

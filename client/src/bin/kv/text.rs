@@ -50,13 +50,24 @@ pub(crate) fn readable(bytes: &[u8]) -> String {
     }
 }
 
+/// As much of a key or value as a line of a table or a message has room for.
+const CHARS_MAX: usize = 60;
+
 /// In one line of a table, and not too much of it.
 pub(crate) fn abridged(bytes: &[u8]) -> String {
-    const CHARS_MAX: usize = 60;
     let text = readable(bytes).replace('\n', "\\n").replace('\t', "\\t");
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], bytes.len()),
         None => text,
+    }
+}
+
+/// In a message: in quotes, and not too much of it.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    let text = readable(bytes);
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{:?}… ({} bytes)", &text[..end], bytes.len()),
+        None => format!("{text:?}"),
     }
 }
 
@@ -79,6 +90,8 @@ mod tests {
         assert_eq!(readable(&[0xff, b'a']), "\\xffa");
         assert_eq!(abridged(b"a\nb"), "a\\nb");
         assert_eq!(abridged(&[b'x'; 100]), format!("{}… (100 bytes)", "x".repeat(60)));
+        assert_eq!(quoted(b"a\nb"), "\"a\\nb\"");
+        assert_eq!(quoted(&[b'x'; 65_536]), format!("\"{}\"… (65536 bytes)", "x".repeat(60)));
     }
 
     #[test]

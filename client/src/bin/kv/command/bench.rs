@@ -11,6 +11,7 @@ use weft_client::PollPolicy;
 
 use self::load::{Load, Measured};
 use crate::args::Global;
+use crate::duration;
 use crate::output::{Format, Output};
 
 /// Run a short mix of reads and writes and print its figures; `ycsb` is the tool for comparisons
@@ -28,7 +29,7 @@ pub(crate) struct Bench {
 
     /// How long to measure, such as 3s
     #[arg(long, env = "WEFT_BENCH_DURATION", value_name = "DURATION", default_value = "3s",
-          value_parser = humantime::parse_duration)]
+          value_parser = duration::positive)]
     duration: Duration,
 
     /// How many requests are under way at a time, from one thread

@@ -9,6 +9,7 @@ use crate::text::{self, Bytes};
 
 /// Remove a key and its value; no error if there is none
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kv del [OPTIONS] <KEY>")]
 pub(crate) struct Del {
     /// The key
     key: Bytes,
@@ -16,8 +17,8 @@ pub(crate) struct Del {
 
 impl Del {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let key = text::readable(&self.key);
-        let context = || format!("cannot delete {key:?}");
+        let key = text::quoted(&self.key);
+        let context = || format!("cannot delete {key}");
         let client = global.connect().with_context(context)?.blocking();
         let deleted = client.delete(&self.key).with_context(context)?;
         match (output.format, deleted.existed) {

@@ -9,6 +9,7 @@ use crate::text::{self, Bytes};
 
 /// Print the version of a key's value; exit code 1 if there is none
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kv exists [OPTIONS] <KEY>")]
 pub(crate) struct Exists {
     /// The key
     key: Bytes,
@@ -16,14 +17,16 @@ pub(crate) struct Exists {
 
 impl Exists {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let key = text::readable(&self.key);
-        let context = || format!("cannot look for {key:?}");
+        let key = text::quoted(&self.key);
+        let context = || format!("cannot look for {key}");
         let client = global.connect().with_context(context)?.blocking();
         let Some(version) = client.exists(&self.key).with_context(context)? else {
-            bail!("key not found: {key:?}");
+            bail!("key not found: {key}");
         };
         match output.format {
-            Format::Table => output.line(format!("{key} is at version {version}"))?,
+            Format::Table => {
+                output.line(format!("{} is at version {version}", text::readable(&self.key)))?
+            }
             Format::Raw => output.line(version.to_string())?,
             Format::Json => {
                 let mut object = Map::new();

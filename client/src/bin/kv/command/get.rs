@@ -9,6 +9,7 @@ use crate::text::{self, Bytes};
 
 /// Print the value of a key
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kv get [OPTIONS] <KEY>")]
 pub(crate) struct Get {
     /// The key
     key: Bytes,
@@ -16,11 +17,11 @@ pub(crate) struct Get {
 
 impl Get {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let key = text::readable(&self.key);
-        let context = || format!("cannot get {key:?}");
+        let key = text::quoted(&self.key);
+        let context = || format!("cannot get {key}");
         let client = global.connect().with_context(context)?.blocking();
         let Some(object) = client.get(&self.key).with_context(context)? else {
-            bail!("key not found: {key:?}");
+            bail!("key not found: {key}");
         };
         match output.format {
             Format::Table => output.line(text::readable(&object))?,

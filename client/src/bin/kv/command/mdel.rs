@@ -10,6 +10,7 @@ use crate::text::{self, Bytes};
 
 /// Remove many keys and their values; no error for those that have none
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kv mdel [OPTIONS] <KEY>…")]
 pub(crate) struct Mdel {
     /// The keys
     #[arg(required = true)]
@@ -35,8 +36,8 @@ impl Mdel {
                 }
                 Err(error) => {
                     all_done = false;
-                    let key = text::readable(key);
-                    note(&format!("cannot delete {key:?}: {error} ({})", error.code()));
+                    let key = text::quoted(key);
+                    note(&format!("cannot delete {key}: {error} ({})", error.code()));
                     entry.insert("error".to_owned(), error.code().to_string().into());
                 }
             }

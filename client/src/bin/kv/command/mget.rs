@@ -11,6 +11,7 @@ use crate::text::{self, Bytes};
 
 /// Print the values of many keys, in their order; exit code 1 if one is missing
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kv mget [OPTIONS] <KEY>…")]
 pub(crate) struct Mget {
     /// The keys
     #[arg(required = true)]
@@ -45,11 +46,11 @@ impl Mget {
         output.finish()?;
         let mut all_found = true;
         for (key, outcome) in found {
-            let key = text::readable(key);
+            let key = text::quoted(key);
             match outcome {
                 Ok(Some(_)) => continue,
-                Ok(None) => note(&format!("key not found: {key:?}")),
-                Err(error) => note(&format!("cannot get {key:?}: {error} ({})", error.code())),
+                Ok(None) => note(&format!("key not found: {key}")),
+                Err(error) => note(&format!("cannot get {key}: {error} ({})", error.code())),
             }
             all_found = false;
         }

@@ -12,6 +12,7 @@ use crate::value::Source;
 
 /// Store many values: KEY VALUE KEY VALUE …; exit code 1 if one is not stored
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kv mput [OPTIONS] <KEY> <VALUE>…")]
 pub(crate) struct Mput {
     /// A key and its value, and so on; `@FILE` reads a value from a file
     #[arg(required = true, value_name = "KEY VALUE", allow_negative_numbers = true)]
@@ -40,8 +41,8 @@ impl Mput {
                 }
                 Err(error) => {
                     all_stored = false;
-                    let key = text::readable(key);
-                    note(&format!("cannot put {key:?}: {error} ({})", error.code()));
+                    let key = text::quoted(key);
+                    note(&format!("cannot put {key}: {error} ({})", error.code()));
                     entry.insert("error".to_owned(), error.code().to_string().into());
                 }
             }
@@ -66,8 +67,8 @@ impl Mput {
         let mut stdin_is_taken = false;
         while let Some(key) = left.next() {
             let Some(value) = left.next() else {
-                let key = text::readable(&key);
-                return Err(WrongUsage(format!("the last key, {key:?}, has no value")).into());
+                let key = text::quoted(&key);
+                return Err(WrongUsage(format!("the last key, {key}, has no value")).into());
             };
             let source = Source::of(value.into_vec(), self.literal);
             if source == Source::Stdin && std::mem::replace(&mut stdin_is_taken, true) {

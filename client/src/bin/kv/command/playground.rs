@@ -1,12 +1,13 @@
 //! `kv playground`: a cluster of real server processes on this machine.
 
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use serde_json::json;
 
+use crate::complaint::note;
+use crate::duration;
 use crate::output::{Format, Output};
 use crate::playground::{Ended, Plan, Playground as Running, Stopped, default_dir};
 
@@ -23,8 +24,9 @@ pub(crate) struct Playground {
 #[derive(Debug, clap::Args)]
 struct Start {
     /// How many nodes
-    #[arg(long, env = "WEFT_PLAYGROUND_NODES", value_name = "N", default_value = "3")]
-    nodes: NonZeroU16,
+    #[arg(long, env = "WEFT_PLAYGROUND_NODES", value_name = "N", default_value = "3",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    nodes: u16,
 
     /// Return once every node answers, and leave them running
     #[arg(long, env = "WEFT_PLAYGROUND_DETACH", value_parser = BoolishValueParser::new())]
@@ -41,7 +43,7 @@ struct Start {
 
     /// How long the nodes may take to answer, such as 30s
     #[arg(long, env = "WEFT_PLAYGROUND_PATIENCE", value_name = "DURATION", default_value = "30s",
-          value_parser = humantime::parse_duration)]
+          value_parser = duration::positive)]
     patience: Duration,
 
     /// Memory limit of each node, such as 1GiB [default: half of the memory, shared evenly]
@@ -67,7 +69,7 @@ struct Stop {
 
     /// How long a node may take to stop by itself before it is killed, such as 10s
     #[arg(long, env = "WEFT_PLAYGROUND_GRACE", value_name = "DURATION", default_value = "10s",
-          value_parser = humantime::parse_duration)]
+          value_parser = duration::any)]
     grace: Duration,
 }
 
@@ -88,7 +90,7 @@ impl Start {
             arguments.extend(["--memory".to_owned(), memory]);
         }
         let plan = Plan {
-            nodes: self.nodes.get(),
+            nodes: self.nodes,
             dir,
             server_binary: self.server_binary,
             server_arguments: arguments,
@@ -160,6 +162,10 @@ impl Stop {
     fn run(self, output: &mut Output) -> anyhow::Result<()> {
         let dir = self.dir.unwrap_or_else(default_dir);
         let Stopped { by_itself, killed, gone } = Running::stop(&dir, self.grace)?;
+        if by_itself + killed + gone == 0 {
+            // Not among the results: a script sees it too, and nothing had to be stopped.
+            note(&format!("nothing runs in {}", dir.display()));
+        }
         match output.format {
             Format::Json => output.json(&json!({
                 "stopped": by_itself,
@@ -168,9 +174,7 @@ impl Stop {
                 "dir": dir,
             }))?,
             Format::Raw => {}
-            Format::Table if by_itself + killed + gone == 0 => {
-                output.line(format!("no playground in {}", dir.display()))?;
-            }
+            Format::Table if by_itself + killed + gone == 0 => {}
             Format::Table => output.line(format!(
                 "stopped {by_itself} nodes, killed {killed}, {gone} were gone already"
             ))?,

@@ -7,12 +7,14 @@ use clap::builder::BoolishValueParser;
 use serde_json::{Map, Value};
 
 use crate::args::Global;
+use crate::duration;
 use crate::output::{Format, Output};
 use crate::text::{self, Bytes};
 use crate::value::Source;
 
 /// Store a value under a key
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "kv put [OPTIONS] <KEY> <VALUE>")]
 pub(crate) struct Put {
     /// The key
     key: Bytes,
@@ -30,16 +32,16 @@ pub(crate) struct Put {
         long,
         env = "WEFT_EXPIRES_IN",
         value_name = "DURATION",
-        value_parser = humantime::parse_duration
+        value_parser = duration::any
     )]
     expires_in: Option<Duration>,
 }
 
 impl Put {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let key = text::readable(&self.key);
+        let key = text::quoted(&self.key);
         let value = Source::of(self.value.into_vec(), self.literal).read()?;
-        let context = || format!("cannot put {key:?}");
+        let context = || format!("cannot put {key}");
         let client = global.connect().with_context(context)?.blocking();
         let version = match self.expires_in {
             Some(lifetime) => client.put_expiring(&self.key, &value, lifetime),
@@ -47,7 +49,9 @@ impl Put {
         };
         let version = version.with_context(context)?.to_string();
         match output.format {
-            Format::Table => output.line(format!("{key} is at version {version}"))?,
+            Format::Table => {
+                output.line(format!("{} is at version {version}", text::readable(&self.key)))?
+            }
             Format::Raw => output.line(version)?,
             Format::Json => {
                 let mut object = Map::new();
