@@ -1,13 +1,67 @@
-//! Typed object graphs, born in wire format in registered memory. The crate is so far a name and a
-//! promise: no code stands behind it.
+//! Typed objects, born in wire format in registered memory.
 //!
-//! What will live here: a builder that lays out a graph of typed nodes in blocks of
-//! `weft_transport::Memory`, in the layout in which it is sent and used, and a view that checks
-//! received blocks and then reads them where they lie. Sending a graph is handing over its blocks:
-//! no traversal, no copy, no encoding, which is the idea of Naos (Taranov et al., ATC '21) carried
-//! to memory that is registered from the start.
+//! A [`SegmentWriter`] lays out records in blocks of [`weft_transport::Memory`], in the layout in
+//! which they are sent and used; a [`View`] checks a received segment and then lends the records
+//! where they lie. Sending is handing over blocks: no traversal, no copy, no encoding, which is the
+//! idea of Naos (Taranov et al., ATC '21) carried to memory that is registered from the start. That
+//! a page holds one type, so that the check is one linear pass, is the design of typed pages drawn
+//! in `docs/object-format.md`.
 //!
-//! The invariant: **it reads no byte that it has not validated**. A page holds one type, a link is
-//! good if its page, bound and stride fit, and a view exists only after the one linear pass that
-//! checks them all.
-#![forbid(unsafe_code)]
+//! Records are flat so far: structs of plain fields, without links to one another. The format has
+//! room for links, texts and sequences.
+//!
+//! The invariant: **no byte is read that has not been validated**. A view exists only after the one
+//! pass that checks every page.
+//!
+//! ```
+//! use weft_object::{SegmentWriter, Types, View, Wire};
+//! use weft_transport::{Memory, MemoryConfig, Purpose};
+//!
+//! #[derive(Wire, Clone, Copy, Debug, PartialEq)]
+//! #[repr(C)]
+//! struct Rank {
+//!     vertex: u64,
+//!     rank: f64,
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 })?;
+//! let types = Types::new().with::<Rank>();
+//! let mut writer = SegmentWriter::<Rank>::new(&memory, Purpose::Send, &types, 16)?;
+//! writer.push(Rank { vertex: 7, rank: 0.5 })?;
+//! let segment = writer.freeze();
+//!
+//! // What a peer would send: the head, and then the pages as they are.
+//! let received = [segment.head(), segment.pages()].concat();
+//! let aligned = weft_object::AlignedBytes::copied(&received);
+//! let view = View::validate(aligned, &types)?;
+//! let ranks: Vec<Rank> = view.records::<Rank>().flatten().copied().collect();
+//! assert_eq!(ranks, [Rank { vertex: 7, rank: 0.5 }]);
+//! # Ok(())
+//! # }
+//! ```
+
+#![deny(unsafe_code)]
+
+// The derive macro names this crate from outside; its tests and examples are inside.
+extern crate self as weft_object;
+
+mod bytes;
+mod cast;
+mod error;
+mod fingerprint;
+mod segment;
+mod types;
+mod view;
+mod wire;
+mod writer;
+
+pub use bytes::{AlignedBytes, StableBytes};
+pub use error::{Full, Invalid, TypesDiffer};
+pub use fingerprint::Fingerprint;
+pub use segment::{HEAD_BYTES_MAX, PAGE_BYTES, PAGES_MAX, Segment};
+pub use types::{TypeInfo, Types};
+pub use view::{Records, View};
+pub use weft_object_derive::Wire;
+pub use wire::Wire;
+pub use writer::SegmentWriter;

@@ -1,0 +1,72 @@
+//! Bytes that stay what they are while they are viewed.
+
+#![expect(unsafe_code, reason = "the trait states what its bytes do")]
+
+use std::sync::Arc;
+
+use weft_transport::{Reply, Retained, Shared};
+
+/// Bytes that do not change while anybody holds them. Only such bytes are validated: what a peer
+/// can still write to would be checked as one thing and used as another.
+///
+/// # Safety
+/// As long as a value lives, wherever it is moved, [`bytes`](Self::bytes) returns the same address,
+/// length and contents.
+pub unsafe trait StableBytes {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+}
+
+// SAFETY: immutable while any view of them lives.
+unsafe impl StableBytes for Shared {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: holds a receive buffer that nobody writes any more, or a copy on the heap.
+unsafe impl StableBytes for Retained {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: as for `Retained`: the buffer or the copy is not written any more.
+unsafe impl StableBytes for &Reply {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: shared borrows of bytes are not written through.
+unsafe impl StableBytes for &[u8] {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// A copy on the heap, aligned as segments have to be: for files and tests.
+#[derive(Clone, Debug)]
+pub struct AlignedBytes {
+    words: Arc<[u64]>,
+    len: usize,
+}
+
+impl AlignedBytes {
+    /// Copies `bytes`.
+    pub fn copied(bytes: &[u8]) -> Self {
+        let words = bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        });
+        Self { words: words.collect(), len: bytes.len() }
+    }
+}
+
+// SAFETY: on the heap, counted, never written.
+unsafe impl StableBytes for AlignedBytes {
+    fn bytes(&self) -> &[u8] {
+        &crate::cast::bytes_of(&self.words)[..self.len]
+    }
+}
