@@ -9,7 +9,7 @@ use crate::client::{Client, NodeStats};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::multi::{Multi, MultiOutcome};
-use crate::object::{Deleted, Object};
+use crate::object::{Deleted, Existence, Object};
 
 /// A [`Client`] whose operations block. While a thread waits it drives the client's connections
 /// itself, for others that wait as well as for itself. Clones are cheap; give one to each thread.
@@ -65,7 +65,7 @@ impl BlockingClient {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn exists(&self, key: impl AsRef<[u8]>) -> Result<Option<Version>, ClientError> {
+    pub fn exists(&self, key: impl AsRef<[u8]>) -> Result<Existence, ClientError> {
         self.client.block_on(self.client.exists(key))
     }
 

@@ -22,7 +22,7 @@ use crate::error::{ClientError, NodeName};
 use crate::limits::MEMORY_MIN_BYTES;
 use crate::map_keeper::MapKeeper;
 use crate::multi::{Multi, run};
-use crate::object::{Deleted, Object};
+use crate::object::{Deleted, Existence, Object};
 use crate::operation::delete::AskDelete;
 use crate::operation::exists::AskExists;
 use crate::operation::get::AskGet;
@@ -136,7 +136,8 @@ impl Client {
         &self.core.endpoint
     }
 
-    /// The object of `key`, or nothing if it has none.
+    /// The object of `key`, or nothing if it has none; as of which version, [`exists`](Self::exists)
+    /// says.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -145,11 +146,11 @@ impl Client {
         self.core.ask(AskGet { key: Key::new(key.as_ref())? }).await
     }
 
-    /// The version of the object of `key`, or nothing if it has none.
+    /// Whether `key` has an object, and as of which version.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn exists(&self, key: impl AsRef<[u8]>) -> Result<Option<Version>, ClientError> {
+    pub async fn exists(&self, key: impl AsRef<[u8]>) -> Result<Existence, ClientError> {
         self.core.ask(AskExists { key: Key::new(key.as_ref())? }).await
     }
 

@@ -53,6 +53,16 @@ impl fmt::Debug for Object {
     }
 }
 
+/// Whether a key has an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Existence {
+    /// The version of the object; if there is none, the newest version that the key's partition has
+    /// given out, as of which there was none.
+    pub version: Version,
+    /// Whether there is an object.
+    pub exists: bool,
+}
+
 /// What a delete did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deleted {

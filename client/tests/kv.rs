@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weft_client::{BlockingClient, ClientConfig, ErrorCode, NodeId};
+use weft_client::{BlockingClient, ClientConfig, ErrorCode, Existence, NodeId};
 use weft_protocol::Slot;
 
 use self::cluster::{Cluster, Ran, kv, start_kv};
@@ -40,6 +40,19 @@ fn values_are_put_got_and_deleted() {
         assert_eq!((gone.code, gone.stdout.as_slice()), (1, &b""[..]));
         assert!(gone.stderr.contains("key not found"), "{}", gone.stderr);
     }
+}
+
+#[test]
+fn presence_and_absence_have_a_version() {
+    let cluster = Cluster::start(1);
+    let client = BlockingClient::connect(ClientConfig::new(cluster.addresses())).unwrap();
+    let written = client.put("greeting", "hello").unwrap();
+    let there = Existence { version: written, exists: true };
+    assert_eq!(client.exists("greeting").unwrap(), there);
+    let deleted = client.delete("greeting").unwrap().version;
+    assert!(deleted > written);
+    let gone = Existence { version: deleted, exists: false };
+    assert_eq!(client.exists("greeting").unwrap(), gone);
 }
 
 #[test]

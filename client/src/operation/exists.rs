@@ -1,10 +1,11 @@
 //! Exists: whether a key has an object, and of which version.
 
-use weft_protocol::{Exists, ExistsReply, Key, Slot, TableId, Version};
+use weft_protocol::{Exists, ExistsReply, Key, Slot, TableId};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
 use crate::error::ClientError;
+use crate::object::Existence;
 use crate::retry::Effect;
 
 pub(crate) struct AskExists<'a> {
@@ -12,7 +13,7 @@ pub(crate) struct AskExists<'a> {
 }
 
 impl Ask for AskExists<'_> {
-    type Answer = Option<Version>;
+    type Answer = Existence;
     const EFFECT: Effect = Effect::Read;
 
     #[inline]
@@ -26,9 +27,9 @@ impl Ask for AskExists<'_> {
     }
 
     #[inline]
-    fn answer(reply: Reply, from: &Connection) -> Result<Option<Version>, ClientError> {
+    fn answer(reply: Reply, from: &Connection) -> Result<Existence, ClientError> {
         match ExistsReply::decode(&reply) {
-            Ok(reply) => Ok(reply.exists.then_some(reply.version)),
+            Ok(ExistsReply { version, exists }) => Ok(Existence { version, exists }),
             Err(error) => Err(ClientError::of_reply(from, error)),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{Rng, RngExt};
-use weft_client::{Applied, Client, ClientError, Deleted, Multi, Object, Version};
+use weft_client::{Applied, Client, ClientError, Deleted, Existence, Multi, Object, Version};
 use weft_transport::{Clock, Time};
 
 use crate::cluster::Connector;
@@ -182,10 +182,10 @@ fn read(object: &Option<Object>) -> Outcome {
     }
 }
 
-fn seen(version: &Option<Version>) -> Outcome {
-    match version {
-        Some(version) => Outcome::Found { value: None, version: version.0 },
-        None => Outcome::Absent { as_of: None },
+fn seen(existence: &Existence) -> Outcome {
+    match existence {
+        Existence { exists: true, version } => Outcome::Found { value: None, version: version.0 },
+        Existence { exists: false, version } => Outcome::Absent { as_of: Some(version.0) },
     }
 }
 

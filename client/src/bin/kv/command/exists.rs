@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
+use weft_client::Existence;
 
 use crate::args::Global;
 use crate::output::{Format, Output};
@@ -20,9 +21,10 @@ impl Exists {
         let key = text::quoted(&self.key);
         let context = || format!("cannot look for {key}");
         let client = global.connect().with_context(context)?.blocking();
-        let Some(version) = client.exists(&self.key).with_context(context)? else {
+        let Existence { version, exists } = client.exists(&self.key).with_context(context)?;
+        if !exists {
             bail!("key not found: {key}");
-        };
+        }
         match output.format {
             Format::Table => {
                 output.line(format!("{} is at version {version}", text::readable(&self.key)))?
