@@ -17,8 +17,13 @@ use crate::limits::CALLS_MAX;
 use crate::reply::Reply;
 use crate::time::Time;
 
-/// Slots in a chunk.
-const CHUNK: usize = 256;
+/// Slots in the first chunk and in the second; each chunk after that has as many as all before it.
+const FIRST: usize = 32;
+
+/// How many chunks hold all slots.
+const CHUNKS: usize = 1 + (CALLS_MAX / FIRST).ilog2() as usize;
+
+const _: () = assert!(FIRST.is_power_of_two() && CALLS_MAX.is_power_of_two());
 
 type Chunk = Box<[Mutex<Slot>]>;
 
@@ -43,7 +48,7 @@ impl CallKey {
 /// All calls of a connection.
 #[derive(Debug)]
 pub(crate) struct CallTable {
-    chunks: Box<[OnceLock<Chunk>]>,
+    chunks: [OnceLock<Chunk>; CHUNKS],
     free: Mutex<Free>,
     pending: AtomicUsize,
     /// Replies that found nobody waiting any more.
@@ -91,7 +96,7 @@ pub(crate) enum Refused {
 impl CallTable {
     pub(crate) fn new() -> Self {
         Self {
-            chunks: (0..CALLS_MAX / CHUNK).map(|_| OnceLock::new()).collect(),
+            chunks: [const { OnceLock::new() }; CHUNKS],
             free: Mutex::default(),
             pending: AtomicUsize::new(0),
             late: AtomicU64::new(0),
@@ -116,8 +121,9 @@ impl CallTable {
                 index
             } else if (free.made as usize) < CALLS_MAX {
                 let index = free.made;
-                self.chunks[index as usize / CHUNK]
-                    .get_or_init(|| (0..CHUNK).map(|_| Mutex::default()).collect());
+                let (chunk, _) = place(index as usize);
+                let len = if chunk == 0 { FIRST } else { FIRST << (chunk - 1) };
+                self.chunks[chunk].get_or_init(|| (0..len).map(|_| Mutex::default()).collect());
                 free.made += 1;
                 index
             } else {
@@ -248,7 +254,8 @@ impl CallTable {
     }
 
     fn slot(&self, index: u32) -> Option<&Mutex<Slot>> {
-        self.chunks.get(index as usize / CHUNK)?.get()?.get(index as usize % CHUNK)
+        let (chunk, at) = place(index as usize);
+        self.chunks.get(chunk)?.get()?.get(at)
     }
 
     /// The slot of `key`, if that call still waits. The key may come from the peer.
@@ -256,6 +263,15 @@ impl CallTable {
     fn find(&self, key: CallKey) -> Option<parking_lot::MutexGuard<'_, Slot>> {
         let slot = self.slot(key.index())?.lock();
         (slot.used && slot.generation == key.generation()).then_some(slot)
+    }
+}
+
+/// In which chunk slot `index` is, and where in it.
+#[inline]
+fn place(index: usize) -> (usize, usize) {
+    match index.checked_ilog2() {
+        Some(log) if index >= FIRST => ((log - FIRST.ilog2() + 1) as usize, index - (1 << log)),
+        _ => (0, index),
     }
 }
 
@@ -350,6 +366,18 @@ mod tests {
         for id in [0, 1, u64::MAX, u64::from(u32::MAX), 1 << 32] {
             assert!(table.deliver(CallKey(id), Reply::copied(b"x"), false).is_none());
         }
+    }
+
+    #[test]
+    fn every_slot_has_a_place_of_its_own() {
+        let mut next = [0; CHUNKS];
+        for index in 0..CALLS_MAX {
+            let (chunk, at) = place(index);
+            assert_eq!(at, next[chunk], "slot {index}");
+            next[chunk] += 1;
+        }
+        assert_eq!(next.iter().sum::<usize>(), CALLS_MAX);
+        assert!(size_of::<CallTable>() < 512, "a connection without calls costs little");
     }
 
     #[test]
