@@ -27,12 +27,23 @@ pub const MULTI_REPLY_MAX: usize = 8 << 20;
 /// system in one write.
 pub const PART_BYTES: usize = 64 << 10;
 
+/// The most data connections a node takes, whatever it has of memory and descriptors.
+pub const CONNECTIONS_MAX: u64 = 10_000;
+
+/// Descriptors that are not for data connections: those of the HTTP port, of the reactors, and of
+/// connections that are being read to their end. Of very few, half.
+pub const DESCRIPTORS_RESERVED: u64 = 192;
+
+/// The part of the network's memory that the state of connections may take.
+pub const CONNECTIONS_SHARE: u64 = 2;
+
 /// Connections that the HTTP port serves at once; more wait to be accepted.
 pub const HTTP_CONNECTIONS_MAX: usize = 64;
 
 /// How long an HTTP connection may bring nothing.
 pub const HTTP_IDLE_MAX: Duration = Duration::from_secs(30);
 
+const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(COPY_MAX < VALUE_MAX);
 const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);
 const _: () = assert!(BATCH_MAX <= MULTI_KEYS_MAX);

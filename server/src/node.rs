@@ -5,14 +5,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use weft_transport::limits::CONNECTION_BYTES;
 use weft_transport::{Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError};
 
 use crate::config::Config;
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::http::HttpServer;
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SHARE, DESCRIPTORS_RESERVED};
 use crate::memory::NodeMemory;
 use crate::monitor::Monitor;
-use crate::process::CpuTime;
+use crate::process::{CpuTime, descriptor_limit};
 use crate::report::Surroundings;
 
 /// A node that serves, until it is stopped or dropped.
@@ -53,10 +55,12 @@ impl Node {
             None => None,
         };
 
+        let network_bytes = memory.network.account().limit_bytes;
         let mut settings = EndpointConfig::new(config.node, incarnation, memory.network);
         settings.poll = config.poll;
         settings.reactors = config.reactors.get();
         settings.clock = clock;
+        settings.connections_max = connections_max(network_bytes, descriptor_limit());
         let endpoint = Endpoint::start(settings, Arc::clone(&handler) as _)?;
         let address = endpoint.listen(config.listen)?;
         if config.peers.len() == 1 && config.listen.port() == 0 {
@@ -133,7 +137,28 @@ pub enum StartError {
     Endpoint(#[from] EndpointError),
 }
 
+/// How many connections the network's memory and the limit on descriptors have room for.
+fn connections_max(network_bytes: u64, descriptors: Option<u64>) -> usize {
+    let by_memory = network_bytes / CONNECTIONS_SHARE / CONNECTION_BYTES;
+    let by_descriptors = descriptors
+        .map_or(u64::MAX, |limit| limit.saturating_sub(DESCRIPTORS_RESERVED).max(limit / 2));
+    CONNECTIONS_MAX.min(by_memory).min(by_descriptors) as usize
+}
+
 /// From the system's source of randomness, which the standard library seeds its own maps from.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_and_memory_for_the_rest() {
+        assert_eq!(connections_max(512 << 20, None), 10_000);
+        assert_eq!(connections_max(16 << 20, None), 2048);
+        assert_eq!(connections_max(512 << 20, Some(1024)), 832);
+        assert_eq!(connections_max(512 << 20, Some(64)), 32);
+    }
 }

@@ -26,6 +26,11 @@ impl CpuTime {
     }
 }
 
+/// How many descriptors this process may have open; nothing if there is no limit.
+pub fn descriptor_limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// Raises the number of descriptors that this process may have open, and with it the number of
 /// connections, as far as it may do so itself. The usual 1,024 are meant for programs that call
 /// `select`. Returns the number.

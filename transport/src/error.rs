@@ -185,6 +185,9 @@ pub enum CloseReason {
     /// The peer has taken nothing of what waits for it for too long.
     #[error("stalled: the peer takes nothing")]
     Stalled,
+    /// The peer has begun a frame and not ended it for too long.
+    #[error("unfinished: the rest of a frame does not come")]
+    Unfinished,
     /// A newer incarnation of the peer has been heard of.
     #[error("stale incarnation {stale}: {node} is at {current}")]
     StaleIncarnation {

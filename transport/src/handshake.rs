@@ -162,6 +162,7 @@ fn code(reason: &CloseReason) -> u16 {
         CloseReason::Evicted => 12,
         CloseReason::Stalled => 13,
         CloseReason::Memory => 14,
+        CloseReason::Unfinished => 15,
         CloseReason::Goodbye(goodbye) => goodbye.code,
     }
 }

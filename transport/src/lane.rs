@@ -48,6 +48,11 @@ impl Lane {
         self.taken.load(Ordering::SeqCst) > position
     }
 
+    /// Lets go of the bodies that were to be gathered: nobody sends them any more.
+    pub(crate) fn discard_tails(&self) {
+        self.tails.lock().clear();
+    }
+
     /// Notes that the lane has records, and tells whether the caller has to queue it.
     fn mark_queued(&self) -> bool {
         !self.queued.swap(true, Ordering::SeqCst)

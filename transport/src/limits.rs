@@ -25,6 +25,10 @@ pub const WINDOW_MIN: u32 = 2 << 20;
 /// How many calls may wait for their replies on one connection; one more waits for its turn.
 pub const CALLS_MAX: usize = 1 << 16;
 
+/// Of how many hellos of nodes the incarnations are kept at least, and of twice as many at most,
+/// beside those of nodes that are connected.
+pub(crate) const NODES_KEPT: u64 = 4096;
+
 /// How long a peer may take from connecting to a complete hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -34,6 +38,22 @@ pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
 /// Incomplete frames up to this length are carried over to the front of the next receive; longer
 /// ones get a block of their own that the rest is received into.
 pub(crate) const CARRY_MAX: usize = 4 << 10;
+
+/// Of such a frame, this much is kept within what every connection is charged; more is charged
+/// while it is there.
+pub(crate) const CARRY_FREE: usize = 256;
+
+/// Requests that wait for room for their replies are copied into blocks of this size, in bytes, or
+/// of their own if they are longer.
+pub(crate) const DEFER_BYTES: usize = 16 << 10;
+
+/// What a connection is charged for its state, in bytes, for as long as it lives: what both sides'
+/// structures and the beginning of a short frame take. Measured (`server/tests/node/crowd.rs`).
+pub const CONNECTION_BYTES: u64 = 4 << 10;
+
+/// The part of the memory that is left free by ending the connections that have kept the others
+/// waiting for longest: room for whoever comes and goes at once.
+pub(crate) const FREE_SHARE: u64 = 4;
 
 /// Bodies from this length on are written into a block of their own and gathered from there.
 pub(crate) const GATHER_MIN: usize = 32 << 10;
@@ -53,5 +73,6 @@ pub(crate) const RING_MIN: usize = 4 << 10;
 
 const _: () = assert!(WINDOW_MIN as usize >= frame_len(MESSAGE_MAX) + RECEIVE_BYTES);
 const _: () = assert!(WINDOW_MIN <= WINDOW_MAX);
-const _: () = assert!(GREETING_MAX < CARRY_MAX && CARRY_MAX < RECEIVE_BYTES);
+const _: () =
+    assert!(CARRY_FREE < CARRY_MAX && GREETING_MAX < CARRY_MAX && CARRY_MAX < RECEIVE_BYTES);
 const _: () = assert!(GATHER_MIN <= MESSAGE_MAX);

@@ -110,6 +110,16 @@ impl Memory {
         self.pool.ledger.account(self.pool.region.touched_pages() * PAGE_BYTES as u64)
     }
 
+    /// What can still be allocated, in bytes. Cheaper than the whole [`account`](Self::account).
+    pub fn free_bytes(&self) -> u64 {
+        self.pool.ledger.free_bytes()
+    }
+
+    /// Whether less is free than `share`, a part of the limit, leaves.
+    pub(crate) fn is_short(&self, share: u64) -> bool {
+        self.free_bytes() < self.pool.ledger.limit_bytes() / share
+    }
+
     fn release(&self, run: Run, purpose: Purpose) {
         // The account last: whoever sees room in it finds the extent free.
         self.pool.extents.lock().free(run);

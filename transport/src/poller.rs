@@ -94,6 +94,14 @@ impl Poller {
         }
     }
 
+    /// Ceases to watch `listener`.
+    pub(crate) fn remove_listener(&self, listener: &Listener) {
+        if let (Self::Epoll(poller), Listener::Tcp(listener)) = (self, listener) {
+            // Fails only if the listener was never added.
+            let _ = epoll::delete(&poller.epoll, listener.descriptor());
+        }
+    }
+
     /// Changes whether `link` is watched for room.
     pub(crate) fn set_writable(&self, link: &Link, token: Token, writable: bool) -> io::Result<()> {
         match (self, link) {

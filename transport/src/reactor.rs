@@ -7,6 +7,7 @@
 //! A reactor never stops reading: what cannot be answered yet is set aside, bounded by the window.
 
 mod conversation;
+mod deferred;
 mod handle;
 mod membership;
 
@@ -20,7 +21,7 @@ use rustix::thread::sched_yield;
 
 use crate::error::CloseReason;
 use crate::idle::Idle;
-use crate::limits::RECEIVE_BYTES;
+use crate::limits::{FREE_SHARE, RECEIVE_BYTES};
 use crate::link::{Link, Listener};
 use crate::memory::{Block, Purpose};
 use crate::poller::{Poller, Ready, Token};
@@ -75,6 +76,10 @@ pub(crate) struct Reactor {
     wakers: Vec<Waker>,
     idle: Idle,
     housekeeping_at: Option<Time>,
+    /// Listeners that are not watched until there are descriptors again.
+    paused: Vec<usize>,
+    /// It has been said that there are none.
+    warned: bool,
 }
 
 /// Tokens from here on are listeners'.
@@ -94,6 +99,8 @@ impl Reactor {
             wakers: Vec::new(),
             idle,
             housekeeping_at: None,
+            paused: Vec::new(),
+            warned: false,
         }
     }
 
@@ -294,8 +301,12 @@ impl Reactor {
         };
         self.scratch = conversation.handle(received, scratch, &mut turn);
         conversation.retry_deferred(&handle.common, now);
+        conversation.settle(now);
         if conversation.needs_housekeeping() {
             self.housekeep_soon(now);
+        }
+        if handle.common.memory.is_short(FREE_SHARE) {
+            self.housekeeping_at = Some(now);
         }
         self.hot.push(index);
     }

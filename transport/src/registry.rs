@@ -8,7 +8,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use dashmap::{DashMap, Entry};
@@ -17,18 +17,23 @@ use parking_lot::Mutex;
 use crate::connection::{Connection, Core, Peer};
 use crate::error::{CloseReason, ConnectError};
 use crate::identity::{Incarnation, NodeId};
+use crate::limits::NODES_KEPT;
 
 /// The attempts and the nodes of one endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     attempts: DashMap<SocketAddr, Arc<Attempt>>,
     nodes: DashMap<NodeId, Known>,
+    /// How many hellos of nodes there have been.
+    hellos: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Known {
     incarnation: Incarnation,
     connection: Option<Arc<Core>>,
+    /// Which of all hellos was its last.
+    hello: u64,
 }
 
 /// One attempt to connect, with all who wait for it.
@@ -74,7 +79,9 @@ impl Registry {
         if peer.node.is_client() {
             return Ok(Admission::Used);
         }
-        let known = || Known { incarnation: peer.incarnation, connection: None };
+        let hello = self.hellos.fetch_add(1, Ordering::Relaxed);
+        self.forget_nodes(hello);
+        let known = || Known { incarnation: peer.incarnation, connection: None, hello };
         let mut known = self.nodes.entry(peer.node).or_insert_with(known);
         if peer.incarnation < known.incarnation {
             return Err(CloseReason::StaleIncarnation {
@@ -85,6 +92,7 @@ impl Registry {
         }
         let restarted = peer.incarnation > known.incarnation;
         known.incarnation = peer.incarnation;
+        known.hello = hello;
         let existing = known.connection.take().filter(|c| c.closed().is_none());
         known.connection = Some(Arc::clone(core));
         let Some(existing) = existing else { return Ok(Admission::Used) };
@@ -122,7 +130,21 @@ impl Registry {
             known.connection.take_if(|known| Arc::ptr_eq(known, core));
         }
         if core.initiated {
-            self.attempts.remove_if(&core.address, |_, attempt| !attempt.is_useful());
+            self.forget_attempt(core.address);
+        }
+    }
+
+    /// Forgets the attempt for `address`, if it has ended and led to nothing.
+    pub(crate) fn forget_attempt(&self, address: SocketAddr) {
+        self.attempts.remove_if(&address, |_, attempt| !attempt.is_useful());
+    }
+
+    /// Whoever says hello can name any node. Incarnations of nodes that are not connected are kept
+    /// for the last [`NODES_KEPT`] hellos at least, and no more than twice as many.
+    fn forget_nodes(&self, hello: u64) {
+        if hello.is_multiple_of(NODES_KEPT) && hello > 0 {
+            let since = hello - NODES_KEPT;
+            self.nodes.retain(|_, known| known.connection.is_some() || known.hello >= since);
         }
     }
 }
@@ -167,5 +189,40 @@ impl Future for Attempted<'_> {
                 Poll::Pending
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_said_hello_once_are_forgotten_and_those_that_come_back_are_not() {
+        let registry = Registry::default();
+        let hello = |node: u64| {
+            let hello = registry.hellos.fetch_add(1, Ordering::Relaxed);
+            registry.forget_nodes(hello);
+            let known = Known { incarnation: Incarnation(1), connection: None, hello };
+            registry.nodes.insert(NodeId(node), known);
+        };
+        for number in 0..NODES_KEPT * 10 {
+            hello(1);
+            hello(number + 2);
+            assert!(registry.nodes.len() as u64 <= NODES_KEPT * 2);
+            assert!(registry.nodes.contains_key(&NodeId(1)));
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_failed_is_forgotten() {
+        let registry = Registry::default();
+        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        let (attempt, fresh) = registry.attempt(address);
+        assert!(fresh && !registry.attempt(address).1);
+        registry.forget_attempt(address);
+        assert_eq!(registry.attempts.len(), 1, "it is under way");
+        attempt.finish(Err(ConnectError::ShutDown { address }));
+        registry.forget_attempt(address);
+        assert_eq!(registry.attempts.len(), 0);
     }
 }

@@ -12,6 +12,7 @@
 mod bad_bytes;
 mod configuration;
 mod crowd;
+mod hoarders;
 mod malformed_requests;
 mod memory_limit;
 mod operations;

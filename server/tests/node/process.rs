@@ -1,13 +1,12 @@
 //! `weft-server` as a process: signals, exit codes, the HTTP port.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpListener;
 
 use rustix::process::Signal;
 use weft_transport::Windows;
 use weft_transport::frame::Kind;
 
-use crate::support::{Client, PATIENCE, Process, RawPeer, get, run, settings, start};
+use crate::support::{Client, Process, RawPeer, ask, get, run, settings, start};
 
 #[test]
 fn sigterm_and_sigint_end_it_gracefully() {
@@ -78,13 +77,4 @@ fn a_port_that_is_taken_is_an_error_with_advice() {
         assert_eq!(code, Some(1), "{message}");
         assert!(message.contains(&address) && message.contains(flag), "{message}");
     }
-}
-
-fn ask(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }

@@ -3,12 +3,11 @@
 
 use weft_protocol::limits::VALUE_MAX;
 use weft_protocol::{GetReply, stat_name};
-use weft_server::node::Node;
 use weft_transport::Windows;
 use weft_transport::frame::Kind;
 use weft_transport::limits::WINDOW_MAX;
 
-use crate::support::{Client, RawPeer, assert_serves, get, settings, start};
+use crate::support::{Client, Process, RawPeer, assert_serves_at, get};
 
 const LIMIT: u64 = 64 << 20;
 
@@ -17,29 +16,31 @@ fn generous() -> Windows {
     Windows { reply: WINDOW_MAX, ..Windows::default() }
 }
 
-fn assert_bounded(node: &Node, client: &Client) {
-    let allocated = client.stat(stat_name::MEMORY_ALLOCATED_BYTES);
-    assert!(allocated <= LIMIT, "{allocated} bytes");
-    assert_serves(node, client);
+/// The process has not grown by more than its limit since it took `before`.
+fn assert_bounded(node: &Process, before: u64, client: &Client) {
+    let grown = node.resident_bytes().saturating_sub(before);
+    assert!(grown <= LIMIT, "{grown} bytes more than before");
+    assert_serves_at(node.address, client);
 }
 
 #[test]
 fn large_values_wait_where_they_lie() {
-    let node = start(settings());
-    let client = Client::to(&node);
+    let node = Process::small();
+    let before = node.resident_bytes();
+    let client = Client::at(node.address);
     let value = vec![5; VALUE_MAX];
     client.put(b"large", &value);
-    let before = client.stat(stat_name::MEMORY_ALLOCATED_BYTES);
+    let allocated = client.stat(stat_name::MEMORY_ALLOCATED_BYTES);
 
-    let mut peer = RawPeer::greeted(&node, generous());
+    let mut peer = RawPeer::greeted_at(node.address, generous());
     const REQUESTS: u64 = 50;
     for id in 0..REQUESTS {
         peer.request(id, get(b"large"));
     }
     // As much as may wait for one peer waits, and the rest of the requests waits for that.
     client.wait_for("values.gathered", |gathered| gathered >= 15);
-    assert_bounded(&node, &client);
-    let grown = client.stat(stat_name::MEMORY_ALLOCATED_BYTES) - before;
+    assert_bounded(&node, before, &client);
+    let grown = client.stat(stat_name::MEMORY_ALLOCATED_BYTES) - allocated;
     assert!(grown < 4 << 20, "fifteen megabytes wait in {grown} bytes");
     assert!(client.stat("store.pinned_bytes") > 0);
 
@@ -52,16 +53,17 @@ fn large_values_wait_where_they_lie() {
         assert_eq!(GetReply::decode(&body).unwrap().value(), Some(value.as_slice()));
         released = peer.release_reply(WINDOW_MAX, released, body.len());
     }
-    assert_bounded(&node, &client);
+    assert_bounded(&node, before, &client);
 }
 
 #[test]
 fn small_values_wait_in_bounded_memory() {
-    let node = start(settings());
-    let client = Client::to(&node);
+    let node = Process::small();
+    let before = node.resident_bytes();
+    let client = Client::at(node.address);
     client.put(b"small", &[6; 1000]);
     // Several of them, which would take more than there is memory.
-    let mut peers: Vec<_> = (0..4).map(|_| RawPeer::greeted(&node, generous())).collect();
+    let mut peers: Vec<_> = (0..4).map(|_| RawPeer::greeted_at(node.address, generous())).collect();
     for peer in &mut peers {
         for id in 0..20_000 {
             if !peer.try_request(id, get(b"small")) {
@@ -70,31 +72,32 @@ fn small_values_wait_in_bounded_memory() {
         }
     }
     client.wait_for("values.copied", |copied| copied > 10_000);
-    assert_bounded(&node, &client);
+    assert_bounded(&node, before, &client);
     drop(peers);
     client.wait_for(stat_name::CONNECTIONS, |connections| connections == 1);
-    assert_bounded(&node, &client);
+    assert_bounded(&node, before, &client);
 }
 
 /// More segments than may be pinned: the rest is copied as far as there is room, and what is pinned
 /// is free again when the peer is gone.
 #[test]
 fn pins_are_bounded_and_end_with_the_connection() {
-    let node = start(settings());
-    let client = Client::to(&node);
+    let node = Process::small();
+    let before = node.resident_bytes();
+    let client = Client::at(node.address);
     const COUNT: usize = 40;
     let value = |i: usize| vec![i as u8; 900_000];
     for i in 0..COUNT {
         client.put(format!("large-{i}").as_bytes(), &value(i));
     }
     // No more for each than may wait for one peer.
-    let mut peers: Vec<_> = (0..3).map(|_| RawPeer::greeted(&node, generous())).collect();
+    let mut peers: Vec<_> = (0..3).map(|_| RawPeer::greeted_at(node.address, generous())).collect();
     for i in 0..COUNT {
         peers[i % 3].request(i as u64, get(format!("large-{i}").as_bytes()));
     }
     client.wait_for("operations.get", |gets| gets >= COUNT as u64);
     assert!(client.stat("values.pins_refused") > 0);
-    assert_bounded(&node, &client);
+    assert_bounded(&node, before, &client);
     for i in 0..COUNT {
         assert!(client.delete(format!("large-{i}").as_bytes()).existed);
     }
@@ -102,5 +105,5 @@ fn pins_are_bounded_and_end_with_the_connection() {
     drop(peers);
     client.wait_for("store.pinned_bytes", |pinned| pinned == 0);
     assert_eq!(client.stat("memory.purpose.log"), client.stat("store.log_bytes"));
-    assert_serves(&node, &client);
+    assert_serves_at(node.address, &client);
 }

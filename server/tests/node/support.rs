@@ -148,7 +148,12 @@ impl Client {
 
 /// The node takes a write and reads it back, over a connection that is new and over one that is not.
 pub(crate) fn assert_serves(node: &Node, client: &Client) {
-    for client in [client, &Client::to(node)] {
+    assert_serves_at(node.address(), client);
+}
+
+/// As [`assert_serves`], of a node that is known by its address.
+pub(crate) fn assert_serves_at(address: SocketAddr, client: &Client) {
+    for client in [client, &Client::at(address)] {
         client.put(b"still", b"served");
         assert_eq!(client.get(b"still").as_deref(), Some(b"served".as_slice()));
     }
@@ -282,9 +287,27 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// A small node of its own, with its HTTP port, for tests that look at the whole process.
+    pub(crate) fn small() -> Process {
+        let arguments = ["--memory", "64MiB", "--poll", "park", "--reactors", "2"];
+        Process::start(&[&arguments[..], &["--http", "127.0.0.1:0"]].concat(), &[])
+    }
+
     /// Started, on a free port unless `arguments` say otherwise, and serving.
     pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Process {
-        let mut command = command(variables);
+        Process::start_by(command(variables), arguments)
+    }
+
+    /// As [`start`](Self::start), with no more than so many descriptors.
+    pub(crate) fn start_with_descriptors(count: usize, arguments: &[&str]) -> Process {
+        let mut limited = Command::new("sh");
+        let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
+        limited.args(["-c", &script, env!("CARGO_BIN_EXE_weft-server")]);
+        limited.env_clear().stderr(Stdio::piped()).stdout(Stdio::null());
+        Process::start_by(limited, arguments)
+    }
+
+    fn start_by(mut command: Command, arguments: &[&str]) -> Process {
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
@@ -310,6 +333,20 @@ impl Process {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         }
+    }
+
+    /// What the process takes of the machine's memory, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+    }
+
+    /// A figure of `/metrics`, which needs no data connection.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let metrics = ask(self.http.expect("it has an HTTP port"), "/metrics");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
     }
 
     /// Sends `signal` and waits for the end. The exit code, and what was logged meanwhile.
@@ -351,4 +388,14 @@ fn command(variables: &[(&str, &str)]) -> Command {
         .stderr(Stdio::piped())
         .stdout(Stdio::null());
     command
+}
+
+/// The answer of an HTTP port.
+pub(crate) fn ask(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

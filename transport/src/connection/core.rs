@@ -14,7 +14,7 @@ use crate::lane::Producer;
 use crate::limits::{BATCH_BYTES, OVERLAP_BYTES};
 use crate::link::{Link, Transfer};
 use crate::local;
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Charge, Memory, MemoryError};
 use crate::reactor::{Command, ReactorHandle};
 use crate::session::Session;
 use crate::session::call::Sent;
@@ -56,6 +56,10 @@ pub(crate) struct Core {
     pub(crate) retired: AtomicBool,
     /// When something last came or went, in nanoseconds: the order of least recent use.
     pub(crate) used_at: AtomicU64,
+    /// Whether something is under way that only its reactor sees.
+    pub(crate) busy: AtomicBool,
+    /// Counts the state of the connection against the limit.
+    _charge: Charge,
 }
 
 impl Core {
@@ -66,6 +70,7 @@ impl Core {
         initiated: bool,
         windows: &Windows,
         reactor: &Arc<ReactorHandle>,
+        charge: Charge,
     ) -> Self {
         Self {
             id,
@@ -85,6 +90,8 @@ impl Core {
             heard: AtomicBool::new(true),
             retired: AtomicBool::new(false),
             used_at: AtomicU64::new(reactor.common.clock.now().nanos()),
+            busy: AtomicBool::new(true),
+            _charge: charge,
         }
     }
 
@@ -102,6 +109,15 @@ impl Core {
 
     pub(crate) fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::SeqCst)
+    }
+
+    /// Whether nothing is under way on it, so that it can be closed to make room.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.closed().is_none()
+            && !self.busy.load(Ordering::SeqCst)
+            && self.session.calls.pending() == 0
+            && !self.is_blocked()
+            && !self.session.lanes.is_waiting()
     }
 
     /// The peer has said hello: from here on, frames may be sent to it.

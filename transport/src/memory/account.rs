@@ -87,6 +87,14 @@ impl Ledger {
         }
     }
 
+    pub(super) fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.allocated_bytes.load(Ordering::Relaxed))
+    }
+
     pub(super) fn add(&self, bytes: u64, purpose: Purpose) -> Result<(), MemoryError> {
         let room =
             |allocated: u64| allocated.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);

@@ -18,6 +18,7 @@ use crate::registry::{Admission, Attempt};
 use crate::session::inbound::{Delivery, FrameRef, Inbound};
 use crate::time::Time;
 
+use super::deferred::Deferred;
 use super::handle::Common;
 
 /// What a turn lends to the conversations that it drives.
@@ -40,8 +41,30 @@ pub(crate) struct Conversation {
     lane: Option<Producer>,
     deferred: Deferred,
     attempt: Option<Arc<Attempt>>,
-    /// Since when the peer has taken nothing, and how much it had taken then.
-    stalled: Option<(Time, u64)>,
+    /// Something waits for the peer to read.
+    stalled: Option<Stalled>,
+    /// The peer is in the middle of a frame.
+    unfinished: Option<Unfinished>,
+}
+
+/// What waits for a peer to read.
+#[derive(Debug, Clone, Copy)]
+struct Stalled {
+    /// Since when something has waited without a break.
+    began: Time,
+    /// Since when the peer has taken nothing of it.
+    since: Time,
+    /// How much it had taken then.
+    taken: u64,
+}
+
+/// A frame that has begun and not ended.
+#[derive(Debug, Clone, Copy)]
+struct Unfinished {
+    /// When its beginning came.
+    since: Time,
+    /// Which frame of the peer's it is.
+    number: u64,
 }
 
 /// How far a conversation has come.
@@ -55,14 +78,6 @@ pub(super) enum Phase {
     Open,
     /// Over; what still comes in is dropped, so that our goodbye is not lost with the socket.
     Draining { until: Time },
-}
-
-/// Requests that came while replies had no room. Copied, so that little does not hold on to whole
-/// receive buffers; bounded by the window, which is not given back for them.
-#[derive(Debug, Default)]
-struct Deferred {
-    bytes: Vec<u8>,
-    frames: Vec<FrameRef>,
 }
 
 /// What one receive brought.
@@ -85,6 +100,7 @@ impl Conversation {
             deferred: Deferred::default(),
             attempt,
             stalled: None,
+            unfinished: None,
         }
     }
 
@@ -148,7 +164,7 @@ impl Conversation {
             block = inbound.handle_filled(filled, delivery)?;
             Ok(())
         })?;
-        block.map_or(Ok(()), |block| self.dispatch(Source::Buffer(&block), turn))
+        block.map_or(Ok(()), |block| self.dispatch(&block, turn))
     }
 
     fn handle_part(
@@ -158,7 +174,7 @@ impl Conversation {
         turn: &mut Turn<'_>,
     ) -> Result<(), CloseReason> {
         self.deliver(turn, |inbound, delivery| inbound.handle_bytes(buffer, 0..end, delivery))?;
-        self.dispatch(Source::Buffer(buffer), turn)
+        self.dispatch(buffer, turn)
     }
 
     /// Runs the session's receiving half and sees to what it found besides messages and requests.
@@ -214,33 +230,62 @@ impl Conversation {
     }
 
     /// Hands requests and messages to the handler, unless earlier ones are still waiting.
-    fn dispatch(&mut self, source: Source<'_>, turn: &mut Turn<'_>) -> Result<(), CloseReason> {
+    fn dispatch(&mut self, buffer: &Shared, turn: &mut Turn<'_>) -> Result<(), CloseReason> {
         if turn.frames.is_empty() {
             return Ok(());
         }
-        let taken = if self.deferred.frames.is_empty() {
-            self.run_handler(turn.frames, source, turn.common, turn.now)?
+        let taken = if self.deferred.is_empty() {
+            self.run_handler(turn.frames, Source::Buffer(buffer), turn.common, turn.now)?
         } else {
             0
         };
-        self.deferred.push(&turn.frames[taken..], source);
+        let kept = self.deferred.push(&turn.frames[taken..], buffer, &turn.common.memory);
         turn.frames.clear();
-        Ok(())
+        kept.map_err(|_| CloseReason::Memory)
     }
 
     /// Lets the handler have what had to wait, as far as replies have room now.
     pub(super) fn retry_deferred(&mut self, common: &Common, now: Time) {
-        if self.deferred.frames.is_empty() || self.core.closed().is_some() {
+        if self.deferred.is_empty() || self.core.closed().is_some() {
             return;
         }
         let mut deferred = std::mem::take(&mut self.deferred);
-        match self.run_handler(&deferred.frames, Source::Copy(&deferred.bytes), common, now) {
-            Ok(taken) => {
-                deferred.drop_front(taken);
-                self.deferred = deferred;
+        let mut frames = Vec::new();
+        while let Some(bytes) = deferred.front(&mut frames) {
+            match self.run_handler(&frames, Source::Copy(bytes), common, now) {
+                Ok(taken) => {
+                    deferred.drop_front(&frames[..taken]);
+                    if taken < frames.len() {
+                        break;
+                    }
+                }
+                Err(reason) => return self.core.close(reason),
             }
-            Err(reason) => self.core.close(reason),
         }
+        self.deferred = deferred;
+    }
+
+    /// Notes what stays after a turn: a frame that has not ended, and whether the connection could
+    /// be closed to make room.
+    pub(super) fn settle(&mut self, now: Time) {
+        let before = self.unfinished;
+        self.unfinished = self.inbound.unfinished().map(|number| match before {
+            Some(same) if same.number == number => same,
+            _ => Unfinished { since: now, number },
+        });
+        let busy =
+            self.phase != Phase::Open || !self.deferred.is_empty() || self.unfinished.is_some();
+        self.core.busy.store(busy, Ordering::SeqCst);
+    }
+
+    /// Since when it has kept memory that others wait for: an unfinished frame, requests that were
+    /// set aside, replies that are not read. Only of connections that others have begun.
+    pub(super) fn keeps_memory_since(&self) -> Option<Time> {
+        if self.core.initiated || self.core.closed().is_some() {
+            return None;
+        }
+        let stalled = self.stalled.map(|stalled| stalled.began);
+        stalled.into_iter().chain(self.unfinished.map(|unfinished| unfinished.since)).min()
     }
 
     /// Runs the handler over `frames`; returns how many it took.
@@ -273,22 +318,12 @@ impl Conversation {
         if failed.is_some() { Err(CloseReason::Memory) } else { Ok(taken) }
     }
 
-    /// Whether nothing is under way on it, so that it can be closed to make room.
-    pub(super) fn is_idle(&self) -> bool {
-        self.phase == Phase::Open
-            && self.core.closed().is_none()
-            && self.core.session.calls.pending() == 0
-            && self.deferred.frames.is_empty()
-            && self.inbound.is_between_frames()
-            && !self.core.is_blocked()
-            && !self.core.session.lanes.is_waiting()
-    }
-
     /// Whether it has to be looked at again before long though nothing comes in.
     pub(super) fn needs_housekeeping(&self) -> bool {
         self.phase != Phase::Open
             || self.core.is_blocked()
-            || !self.deferred.frames.is_empty()
+            || !self.deferred.is_empty()
+            || self.unfinished.is_some()
             || self.core.retired.load(Ordering::SeqCst)
     }
 
@@ -301,20 +336,24 @@ impl Conversation {
             Phase::Draining { until } => return now >= until,
             _ => {}
         }
-        if self.core.is_blocked() || !self.deferred.frames.is_empty() {
+        if self.core.is_blocked() || !self.deferred.is_empty() {
             let taken = self.core.traffic().bytes;
-            match self.stalled {
-                Some((since, before)) if before == taken => {
-                    if now.since(since) >= common.stall_timeout {
-                        self.core.close(CloseReason::Stalled);
-                    }
-                }
-                _ => self.stalled = Some((now, taken)),
+            let stalled = match self.stalled {
+                Some(stalled) if stalled.taken == taken => stalled,
+                Some(stalled) => Stalled { since: now, taken, ..stalled },
+                None => Stalled { began: now, since: now, taken },
+            };
+            self.stalled = Some(stalled);
+            if now.since(stalled.since) >= common.stall_timeout {
+                self.core.close(CloseReason::Stalled);
             }
         } else {
             self.stalled = None;
         }
-        if self.core.retired.load(Ordering::SeqCst) && self.is_idle() {
+        if self.unfinished.is_some_and(|frame| now.since(frame.since) >= common.stall_timeout) {
+            self.core.close(CloseReason::Unfinished);
+        }
+        if self.core.retired.load(Ordering::SeqCst) && self.core.is_idle() {
             self.core.close(CloseReason::Duplicate);
         }
         false
@@ -344,40 +383,18 @@ impl Conversation {
         }
         self.phase = Phase::Draining { until };
         self.deferred = Deferred::default();
+        self.inbound = Inbound::new();
+        self.unfinished = None;
         if let Some(lane) = self.lane.take() {
             self.core.session.lanes.retire(lane);
         }
+        // Nothing follows a goodbye.
+        self.core.session.outbound.lock().discard(&self.core.session.lanes);
     }
 
     fn end_attempt(&mut self, error: impl FnOnce(SocketAddr) -> ConnectError) {
         if let Some(attempt) = self.attempt.take() {
             attempt.finish(Err(error(self.core.address)));
-        }
-    }
-}
-
-impl Deferred {
-    /// Copies `frames` to the end.
-    fn push(&mut self, frames: &[FrameRef], source: Source<'_>) {
-        for frame in frames {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(&source.bytes()[frame.body.clone()]);
-            let body = start..self.bytes.len();
-            self.frames.push(FrameRef { body, ..frame.clone() });
-        }
-    }
-
-    /// Drops the first `count` frames.
-    fn drop_front(&mut self, count: usize) {
-        self.frames.drain(..count);
-        let Some(first) = self.frames.first() else {
-            *self = Self::default();
-            return;
-        };
-        let start = first.body.start;
-        self.bytes.drain(..start);
-        for frame in &mut self.frames {
-            frame.body = frame.body.start - start..frame.body.end - start;
         }
     }
 }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::connection::Core;
 use crate::error::{CloseReason, ConnectError};
 use crate::handshake::encode_goodbye;
-use crate::limits::HANDSHAKE_TIMEOUT;
+use crate::limits::{CONNECTION_BYTES, FREE_SHARE, HANDSHAKE_TIMEOUT};
 use crate::link::{Link, Listener, TcpLink, Transfer};
+use crate::memory::{Charge, Purpose};
 use crate::poller::Token;
 use crate::registry::Attempt;
 use crate::time::Time;
@@ -22,6 +25,9 @@ use super::{HOUSEKEEPING, LISTENERS, Reactor};
 /// How long a closed connection is read to its end, so that the peer gets the goodbye instead of
 /// a reset.
 const DRAIN: Duration = Duration::from_millis(500);
+
+/// Who has kept memory for no longer than this is not ended to make room for others.
+const KEPT_MIN: Duration = Duration::from_millis(100);
 
 /// Connections accepted in one turn, so that a flood of them does not hold up the others.
 const ACCEPTS_MAX: usize = 64;
@@ -64,8 +70,7 @@ impl Reactor {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors, or a peer that was gone before we looked.
-                    tracing::debug!(%error, "a connection was not accepted");
+                    self.not_accepted(handle, listener, &error);
                     return;
                 }
             };
@@ -81,23 +86,56 @@ impl Reactor {
         }
     }
 
+    /// Sees to a connection that could not be accepted. Without descriptors it would be found ready
+    /// for ever, so it waits for the next look, and for a descriptor of the one idle for longest.
+    fn not_accepted(&mut self, handle: &ReactorHandle, listener: usize, error: &io::Error) {
+        let out_of = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        if !Errno::from_io_error(error).is_some_and(|errno| out_of.contains(&errno)) {
+            // A peer that was gone before we looked.
+            return tracing::debug!(%error, "a connection was not accepted");
+        }
+        if !std::mem::replace(&mut self.warned, true) {
+            tracing::warn!(%error, "connections wait to be accepted; raise ulimit -n");
+        }
+        self.poller.remove_listener(&self.listeners[listener]);
+        self.paused.push(listener);
+        evict_idle(handle);
+        self.housekeep_soon(handle.common.clock.now());
+    }
+
+    /// Accepts again where it was not possible for want of descriptors.
+    fn resume_accepting(&mut self) {
+        for index in std::mem::take(&mut self.paused) {
+            let Some(listener) = self.listeners.get(index) else { continue };
+            let token = Token(LISTENERS + index as u64);
+            if let Err(error) = self.poller.add_listener(listener, token) {
+                tracing::error!(%error, "a listener cannot be watched");
+            }
+        }
+    }
+
     /// Takes a connection that somebody else has begun.
     fn adopt(&mut self, handle: &Arc<ReactorHandle>, link: Link, address: SocketAddr) {
-        if !self.make_room(handle) {
-            // A courtesy: if the link does not take it, the peer sees it closed.
-            let goodbye = encode_goodbye(&CloseReason::TooManyConnections);
-            let _ = link.send(&[io::IoSlice::new(&goodbye)]);
-            return;
-        }
+        let charge = match admit(handle) {
+            Ok(charge) => charge,
+            Err(reason) => {
+                // A courtesy: if the link does not take it, the peer sees it closed.
+                let _ = link.send(&[io::IoSlice::new(&encode_goodbye(&reason))]);
+                return;
+            }
+        };
         let by = handle.common.clock.now() + HANDSHAKE_TIMEOUT;
-        self.insert(handle, link, address, Phase::Greeting { by }, None);
+        self.insert(handle, (link, address, charge), Phase::Greeting { by }, None);
     }
 
     fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
-        if !self.make_room(handle) {
-            let reason = CloseReason::TooManyConnections;
-            return attempt.finish(Err(ConnectError::Closed { address, reason }));
-        }
+        let charge = match admit(handle) {
+            Ok(charge) => charge,
+            Err(reason) => {
+                attempt.finish(Err(ConnectError::Closed { address, reason }));
+                return handle.common.registry.forget_attempt(address);
+            }
+        };
         let link = match &handle.common.sim {
             Some(port) => port.connect(address).map(Link::Sim),
             None => TcpLink::connect(address).map(Link::Tcp),
@@ -105,10 +143,12 @@ impl Reactor {
         match link {
             Ok(link) => {
                 let by = handle.common.clock.now() + handle.common.connect_timeout;
-                self.insert(handle, link, address, Phase::Connecting { by }, Some(attempt));
+                let link = (link, address, charge);
+                self.insert(handle, link, Phase::Connecting { by }, Some(attempt));
             }
             Err(error) => {
                 attempt.finish(Err(ConnectError::Refused { address, kind: error.kind() }));
+                handle.common.registry.forget_attempt(address);
             }
         }
     }
@@ -116,8 +156,7 @@ impl Reactor {
     fn insert(
         &mut self,
         handle: &Arc<ReactorHandle>,
-        link: Link,
-        address: SocketAddr,
+        (link, address, charge): (Link, SocketAddr, Charge),
         phase: Phase,
         attempt: Option<Arc<Attempt>>,
     ) {
@@ -125,7 +164,7 @@ impl Reactor {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let initiated = attempt.is_some();
-        let core = Core::new(id, link, address, initiated, &handle.common.windows, handle);
+        let core = Core::new(id, link, address, initiated, &handle.common.windows, handle, charge);
         let core = Arc::new(core);
         let free = self.conversations.iter().position(Option::is_none);
         let place = free.unwrap_or(self.conversations.len());
@@ -156,25 +195,9 @@ impl Reactor {
         }
     }
 
-    /// Sees to it that there is room for one more connection, by ending the one that has been idle
-    /// for longest.
-    fn make_room(&self, handle: &ReactorHandle) -> bool {
-        let common = &handle.common;
-        if common.connections.load(Ordering::Relaxed) < common.connections_max {
-            return true;
-        }
-        let idle = self.conversations.iter().flatten().filter(|c| c.is_idle());
-        let Some(oldest) = idle.min_by_key(|c| c.core.used_at.load(Ordering::Relaxed)) else {
-            return false;
-        };
-        oldest.core.close(CloseReason::Evicted);
-        true
-    }
-
     /// A connection has been closed: nobody finds it any more, and it is read to its end.
     fn leave(&mut self, handle: &Arc<ReactorHandle>, core: &Arc<Core>) {
         let now = handle.common.clock.now();
-        handle.common.registry.forget(core);
         if handle.members.lock().remove(&core.id).is_some() {
             handle.common.connections.fetch_sub(1, Ordering::Relaxed);
         }
@@ -184,6 +207,8 @@ impl Reactor {
         {
             conversation.begin_draining(now + DRAIN);
         }
+        // Its attempt has ended by now.
+        handle.common.registry.forget(core);
         if let (Some(reason), peer) = (core.closed(), core.address) {
             tracing::debug!(%peer, %reason, "connection closed");
         }
@@ -228,6 +253,7 @@ impl Reactor {
                 continue;
             }
             conversation.retry_deferred(&handle.common, now);
+            conversation.settle(now);
             if conversation.housekeep(&handle.common, now) {
                 self.remove(place);
             } else {
@@ -237,5 +263,53 @@ impl Reactor {
         while self.conversations.last().is_some_and(Option::is_none) {
             self.conversations.pop();
         }
+        self.free_memory(handle, now);
+        if !self.paused.is_empty() {
+            self.resume_accepting();
+        }
     }
+
+    /// While memory is short, ends those who have kept it for longest, so that whoever comes and
+    /// goes at once is served. Those who have it for a moment only are left alone.
+    fn free_memory(&mut self, handle: &Arc<ReactorHandle>, now: Time) {
+        while handle.common.memory.is_short(FREE_SHARE) {
+            let keeping = self.conversations.iter_mut().flatten();
+            let keeping = keeping.filter_map(|kept| Some((kept.keeps_memory_since()?, kept)));
+            match keeping.min_by_key(|(since, _)| *since) {
+                Some((since, longest)) if now.since(since) >= KEPT_MIN => {
+                    longest.core.close(CloseReason::Memory);
+                    longest.begin_draining(now + DRAIN);
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Room for one more connection, under the limits on their number and on memory.
+fn admit(handle: &ReactorHandle) -> Result<Charge, CloseReason> {
+    let common = &handle.common;
+    let full = common.connections.load(Ordering::Relaxed) >= common.connections_max;
+    if full && !evict_idle(handle) {
+        return Err(CloseReason::TooManyConnections);
+    }
+    common.memory.charge(CONNECTION_BYTES, Purpose::Session).map_err(|_| {
+        // For the next one: its memory is free when it has been read to its end.
+        evict_idle(handle);
+        CloseReason::Memory
+    })
+}
+
+/// Ends the connection that has been idle for longest, whichever reactor drives it. Returns whether
+/// there was one.
+fn evict_idle(handle: &ReactorHandle) -> bool {
+    let used_at = |core: &Arc<Core>| core.used_at.load(Ordering::Relaxed);
+    let reactors = handle.common.reactors.get().map_or(&[][..], Vec::as_slice);
+    let oldest = reactors.iter().filter_map(std::sync::Weak::upgrade).filter_map(|reactor| {
+        let members = reactor.members.lock();
+        members.values().filter(|core| core.is_idle()).min_by_key(|core| used_at(core)).cloned()
+    });
+    let Some(oldest) = oldest.min_by_key(used_at) else { return false };
+    oldest.close(CloseReason::Evicted);
+    true
 }

@@ -14,8 +14,8 @@ use super::credit::ReceiveCredit;
 use crate::error::CloseReason;
 use crate::frame::{Class, HEADER_BYTES, Header, Kind};
 use crate::handshake::{Hello, Windows, decode_goodbye};
-use crate::limits::CARRY_MAX;
-use crate::memory::{Block, Memory, Purpose, Shared};
+use crate::limits::{CARRY_FREE, CARRY_MAX};
+use crate::memory::{Block, Charge, Memory, Purpose, Shared};
 use crate::reply::Reply;
 
 /// The receiver's half of a session.
@@ -23,6 +23,8 @@ use crate::reply::Reply;
 pub(crate) struct Inbound {
     /// The beginning of a frame that was cut off.
     carry: Vec<u8>,
+    /// Counts `carry`, if it is more than what every connection is charged for.
+    carry_charge: Option<Charge>,
     /// A long frame that is being received into a block of its own.
     partial: Option<Partial>,
     greeted: bool,
@@ -30,6 +32,8 @@ pub(crate) struct Inbound {
     windows: Windows,
     /// Bytes received, a class.
     received: [u64; 3],
+    /// Frames that have come whole.
+    frames: u64,
 }
 
 #[derive(Debug)]
@@ -77,16 +81,18 @@ impl Inbound {
     pub(crate) fn new() -> Self {
         Self {
             carry: Vec::new(),
+            carry_charge: None,
             partial: None,
             greeted: false,
             windows: Windows::default(),
             received: [0; 3],
+            frames: 0,
         }
     }
 
-    /// Whether nothing of an unfinished frame is held.
-    pub(crate) fn is_between_frames(&self) -> bool {
-        self.carry.is_empty() && self.partial.is_none()
+    /// If the peer is in the middle of a frame, how many came before it.
+    pub(crate) fn unfinished(&self) -> Option<u64> {
+        (!self.carry.is_empty() || self.partial.is_some()).then_some(self.frames)
     }
 
     /// The unfilled rest of a frame that has a block of its own; what is received goes there first.
@@ -146,7 +152,19 @@ impl Inbound {
             self.handle_frame(&header, buffer, body, to)?;
             at += len;
         }
-        self.carry.extend_from_slice(&bytes[at..]);
+        self.keep(&bytes[at..], to.memory)
+    }
+
+    /// Keeps the beginning of a short frame for the next receive.
+    fn keep(&mut self, start: &[u8], memory: &Memory) -> Result<(), CloseReason> {
+        if start.len() > CARRY_FREE && self.carry_charge.is_none() {
+            let charge = memory.charge(CARRY_MAX as u64, Purpose::Receive);
+            self.carry_charge = Some(charge.map_err(|_| CloseReason::Memory)?);
+            self.carry.reserve_exact(CARRY_MAX);
+        } else if start.len() <= CARRY_FREE && self.carry_charge.take().is_some() {
+            self.carry = Vec::new();
+        }
+        self.carry.extend_from_slice(start);
         Ok(())
     }
 
@@ -180,6 +198,7 @@ impl Inbound {
         to: &mut Delivery<'_>,
     ) -> Result<(), CloseReason> {
         self.admit(header)?;
+        self.frames += 1;
         match header.kind {
             Kind::Message | Kind::Request => {
                 self.charge(header, &to.session.receive_credit)?;

@@ -82,6 +82,13 @@ impl Lanes {
         self.taken_bytes.load(Ordering::SeqCst)
     }
 
+    /// Lets go of bodies that nobody will send.
+    fn discard(&self) {
+        for lane in self.lanes.read().iter().flatten() {
+            lane.discard_tails();
+        }
+    }
+
     /// Whether any byte of the request at `sent` has been taken.
     pub(crate) fn has_left(&self, sent: Sent) -> bool {
         let lanes = self.lanes.read();
@@ -153,6 +160,12 @@ impl Outbound {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Lets go of everything that waits: the connection has ended, and nothing more is sent.
+    pub(crate) fn discard(&mut self, lanes: &Lanes) {
+        *self = Self { open: self.open, sent: self.sent, ..Self::default() };
+        lanes.discard();
     }
 
     /// Makes the next batch of what has been committed by now.

@@ -1,0 +1,315 @@
+//! Peers that are late, slow, half-open or hostile, written by hand over bare sockets: each ends with
+//! the goodbye of `docs/wire-format.md`, and a peer that behaves is served on. The clock is moved by
+//! hand, so that nobody waits for thirty seconds.
+
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of it")]
+#![expect(clippy::disallowed_methods, reason = "a pace for the clock and for a slow peer")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use weft_transport::frame::{Class, HEADER_BYTES, Header, Kind, frame_len};
+use weft_transport::handshake::Hello;
+use weft_transport::limits::{HANDSHAKE_TIMEOUT, MESSAGE_MAX, WINDOW_MIN};
+use weft_transport::{
+    Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
+    Memory, MemoryConfig, NodeId, PollPolicy, Windows,
+};
+
+/// Long enough for any answer on a busy machine; only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Replies with the request's body.
+struct Echo;
+
+impl Handler for Echo {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            if let IncomingKind::Call(call) = incoming.kind {
+                batch.reply(call, incoming.body);
+            }
+        }
+    }
+}
+
+/// An endpoint that listens, and the hand of its clock.
+struct Node {
+    _endpoint: Endpoint,
+    address: SocketAddr,
+    hand: ManualClock,
+}
+
+impl Node {
+    fn start(change: impl FnOnce(&mut EndpointConfig)) -> Self {
+        Self::with_memory(64 << 20, change)
+    }
+
+    fn with_memory(limit_bytes: u64, change: impl FnOnce(&mut EndpointConfig)) -> Self {
+        let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
+        let (clock, hand) = Clock::manual();
+        let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory);
+        config.clock = clock;
+        config.poll = PollPolicy::Park;
+        config.stall_timeout = STALL_TIMEOUT;
+        change(&mut config);
+        let endpoint = Endpoint::start(config, Arc::new(Echo)).unwrap();
+        let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
+        Self { _endpoint: endpoint, address, hand }
+    }
+
+    /// Runs `wait` while the clock goes on, a quarter of a second at a time.
+    fn while_time_passes<R>(&self, wait: impl FnOnce() -> R) -> R {
+        /// Over when the wait ends, however it does.
+        struct Ended<'a>(&'a AtomicBool);
+        impl Drop for Ended<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _ended = Ended(&over);
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    self.hand.advance_to(self.hand.now() + Duration::from_millis(250));
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            wait()
+        })
+    }
+
+    /// A peer that says what it has to is answered.
+    fn assert_serves(&self) {
+        let mut peer = Peer::greeted(self);
+        peer.echoes();
+    }
+}
+
+/// A peer that writes its frames by hand.
+struct Peer {
+    stream: TcpStream,
+}
+
+impl Peer {
+    fn silent(node: &Node) -> Self {
+        let stream = TcpStream::connect(node.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { stream }
+    }
+
+    fn greeted(node: &Node) -> Self {
+        let mut peer = Self::silent(node);
+        peer.write(&hello());
+        let (header, _) = peer.read_frame().expect("the node says hello");
+        assert_eq!(header.kind, Kind::Hello);
+        peer
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Writes as far as it is taken: the other side may have closed already.
+    fn write_in_vain(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    fn echoes(&mut self) {
+        self.write(&request(7, b"still there?"));
+        let answer = std::iter::from_fn(|| self.read_frame());
+        let answer = answer.into_iter().find(|(header, _)| header.kind == Kind::Reply);
+        assert_eq!(answer.expect("an answer").1, b"still there?");
+    }
+
+    fn read_frame(&mut self) -> Option<(Header, Vec<u8>)> {
+        let mut header = [0; HEADER_BYTES];
+        match self.stream.read_exact(&mut header) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return None,
+            read => read.unwrap(),
+        }
+        let header = Header::decode(&header).unwrap();
+        let mut body = vec![0; header.frame_len() - HEADER_BYTES];
+        self.stream.read_exact(&mut body).unwrap();
+        body.truncate(header.len as usize);
+        Some((header, body))
+    }
+
+    /// The code of the goodbye that ends the connection.
+    fn goodbye(&mut self) -> u64 {
+        let frames = std::iter::from_fn(|| self.read_frame());
+        let last = frames.last().expect("a goodbye before the end").0;
+        assert_eq!(last.kind, Kind::Goodbye);
+        last.id
+    }
+}
+
+fn hello() -> Vec<u8> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let node = NodeId::client(NEXT.fetch_add(1, Ordering::Relaxed));
+    let windows = Windows { reply: WINDOW_MIN, ..Windows::default() };
+    Hello { node, incarnation: Incarnation(1), features: 0, windows }.encode()
+}
+
+fn request(id: u64, body: &[u8]) -> Vec<u8> {
+    let (kind, class) = (Kind::Request, Class::Request);
+    let header = Header { len: body.len() as u32, kind, class, more: false, id };
+    let mut bytes = header.encode().to_vec();
+    bytes.extend_from_slice(body);
+    bytes.resize(frame_len(body.len()), 0);
+    bytes
+}
+
+/// The beginning of a request of the largest size.
+fn half_a_request() -> Vec<u8> {
+    let mut bytes = request(1, &vec![1; MESSAGE_MAX]);
+    bytes.truncate(MESSAGE_MAX / 2);
+    bytes
+}
+
+#[test]
+fn a_stranger_that_says_nothing_or_half_a_hello_is_told_that_it_is_late() {
+    let node = Node::start(|_| {});
+    let hello = hello();
+    for said in [&[][..], &hello[..1], &hello[..40], &hello[..hello.len() - 1]] {
+        let began = node.hand.now();
+        let mut peer = Peer::silent(&node);
+        peer.write(said);
+        assert_eq!(node.while_time_passes(|| peer.goodbye()), 8);
+        assert!(node.hand.now().since(began) >= HANDSHAKE_TIMEOUT);
+    }
+    node.assert_serves();
+}
+
+#[test]
+fn a_slow_reader_is_ended_when_it_has_taken_nothing_for_too_long() {
+    let node = Node::start(|_| {});
+    let began = node.hand.now();
+    let mut peer = Peer::greeted(&node);
+    // The window has room for two replies of the largest size, less their headers.
+    for id in 0..3 {
+        peer.write(&request(id, &vec![3; MESSAGE_MAX - HEADER_BYTES]));
+    }
+    assert_eq!(node.while_time_passes(|| peer.goodbye()), 13);
+    assert!(node.hand.now().since(began) >= STALL_TIMEOUT);
+    node.assert_serves();
+}
+
+#[test]
+fn a_frame_that_does_not_end_is_given_up() {
+    let node = Node::start(|_| {});
+    // Long ones have a block of their own, short ones do not, and of some not even the header came.
+    let short = request(1, &[1; 1000]);
+    for begun in [&half_a_request()[..], &short[..900], &short[..HEADER_BYTES - 1]] {
+        let began = node.hand.now();
+        let mut peer = Peer::greeted(&node);
+        peer.echoes();
+        peer.write(begun);
+        assert_eq!(node.while_time_passes(|| peer.goodbye()), 15);
+        assert!(node.hand.now().since(began) >= STALL_TIMEOUT);
+    }
+    node.assert_serves();
+}
+
+/// A byte now and then does not keep a frame alive: it has to come whole in time.
+#[test]
+fn a_frame_that_trickles_is_given_up() {
+    let node = Node::start(|_| {});
+    let mut peer = Peer::greeted(&node);
+    peer.write(&half_a_request());
+    let mut trickle = Peer { stream: peer.stream.try_clone().unwrap() };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                trickle.write_in_vain(&[1]);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        assert_eq!(node.while_time_passes(|| peer.goodbye()), 15);
+        over.store(true, Ordering::SeqCst);
+    });
+    node.assert_serves();
+}
+
+/// Whoever goes on sending, frame after frame, is never in the middle of the same one for long.
+#[test]
+fn a_peer_that_is_always_in_the_middle_of_some_frame_is_served_on() {
+    let node = Node::start(|_| {});
+    let mut peer = Peer::greeted(&node);
+    let frame = request(1, &[1; 1000]);
+    peer.write(&frame[..500]);
+    node.while_time_passes(|| {
+        let began = node.hand.now();
+        while node.hand.now().since(began) < 3 * STALL_TIMEOUT {
+            peer.write(&frame[500..]);
+            peer.write(&frame[..500]);
+            let (header, _) = peer.read_frame().expect("the connection lives");
+            assert!(matches!(header.kind, Kind::Reply | Kind::Credit));
+        }
+    });
+}
+
+#[test]
+fn the_connection_that_was_idle_for_longest_makes_room() {
+    let node = Node::start(|config| {
+        config.connections_max = 3;
+        config.reactors = 2;
+    });
+    let mut peers: Vec<_> = (0..3)
+        .map(|_| {
+            node.hand.advance_to(node.hand.now() + Duration::from_secs(1));
+            Peer::greeted(&node)
+        })
+        .collect();
+    node.hand.advance_to(node.hand.now() + Duration::from_secs(1));
+    peers[0].echoes();
+    node.assert_serves();
+    assert_eq!(peers[1].goodbye(), 12);
+    peers[0].echoes();
+}
+
+#[test]
+fn one_too_many_is_refused_when_none_is_idle() {
+    let node = Node::start(|config| {
+        config.connections_max = 3;
+        config.reactors = 2;
+    });
+    let mut peers: Vec<_> = (0..3)
+        .map(|_| {
+            let mut peer = Peer::greeted(&node);
+            peer.echoes();
+            // In one write, so that the answer says that the half has come too.
+            peer.write(&[request(8, b"and"), half_a_request()].concat());
+            while peer.read_frame().expect("an answer").0.kind != Kind::Reply {}
+            peer
+        })
+        .collect();
+    assert_eq!(Peer::silent(&node).goodbye(), 11);
+    peers.pop();
+    let last = loop {
+        // Until the node has noticed that one is gone.
+        let mut peer = Peer::silent(&node);
+        peer.write_in_vain(&hello());
+        match peer.read_frame() {
+            Some((header, _)) if header.kind == Kind::Hello => break peer,
+            _ => std::thread::yield_now(),
+        }
+    };
+    { last }.echoes();
+}
+
+#[test]
+fn what_there_is_no_memory_for_ends_the_connection_that_sends_it() {
+    let node = Node::with_memory(1 << 20, |_| {});
+    let mut peer = Peer::greeted(&node);
+    peer.write_in_vain(&half_a_request());
+    assert_eq!(peer.goodbye(), 14);
+    node.assert_serves();
+}
