@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::frame::Class;
 use crate::handshake::Windows;
+use crate::limits::SEND_AHEAD_MAX;
 
 /// What we may send: one of these a connection.
 #[derive(Debug)]
@@ -119,6 +120,8 @@ pub(crate) struct ReceiveCredit {
 #[derive(Debug)]
 struct ReceiveWindow {
     size: u64,
+    /// A grant is due when this much has been let go of.
+    step: u64,
     /// Bytes that have been received and let go of.
     released: CachePadded<AtomicU64>,
     /// End of what the peer has been told it may send.
@@ -132,6 +135,7 @@ impl ReceiveCredit {
                 let size = u64::from(windows.of(class));
                 ReceiveWindow {
                     size,
+                    step: size.min(SEND_AHEAD_MAX) / 4,
                     released: CachePadded::new(AtomicU64::new(0)),
                     announced: AtomicU64::new(size),
                 }
@@ -144,7 +148,7 @@ impl ReceiveCredit {
     pub(crate) fn release(&self, class: Class, bytes: u64) -> bool {
         let window = &self.windows[class as usize];
         let released = window.released.fetch_add(bytes, Ordering::AcqRel) + bytes;
-        window.due(released) >= window.size / 4
+        window.due(released) >= window.step
     }
 
     /// The position that the peer has been granted.
@@ -153,12 +157,12 @@ impl ReceiveCredit {
         self.windows[class as usize].announced.load(Ordering::Acquire)
     }
 
-    /// The grant to send, if one is due: of a quarter of the window, or when something else goes
-    /// out anyway, of a sixteenth. Only the sender calls this.
+    /// The grant to send, if one is due: of a quarter of the window (or of what a sender uses of a
+    /// large one), or when something else goes out anyway, of a quarter of that. Only the sender calls this.
     pub(crate) fn take_grant(&self, class: Class, along: bool) -> Option<u64> {
         let window = &self.windows[class as usize];
         let released = window.released.load(Ordering::Acquire);
-        let least = if along { window.size / 16 } else { window.size / 4 };
+        let least = if along { window.step / 4 } else { window.step };
         if window.due(released) < least {
             return None;
         }
@@ -178,6 +182,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::frame::frame_len;
+    use crate::limits::{MESSAGE_MAX, WINDOW_MAX, WINDOW_MIN};
+    use crate::session::Session;
 
     const CLASS: Class = Class::Request;
 
@@ -208,6 +215,27 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(reserved, 80_000 / 24 * 24);
+    }
+
+    /// Whatever the window, once all that was sent has been let go of, there is room for a frame of
+    /// the largest size, without anything else being sent: nobody has to ask for credit.
+    #[test]
+    fn all_that_is_let_go_of_makes_room_for_the_largest_frame() {
+        let largest = frame_len(MESSAGE_MAX);
+        for size in (WINDOW_MIN..=WINDOW_MAX).step_by(1 << 20) {
+            let windows = Windows { reply: size, replication: size, request: size };
+            let receive = ReceiveCredit::new(&windows);
+            let session = Session::new(&windows);
+            session.open(&windows);
+            for len in (0..400).map(|round| largest - round * 4096 % largest / 8 * 8) {
+                assert!(session.send_credit.try_reserve(CLASS, len), "stuck in {size} bytes");
+                if receive.release(CLASS, len as u64) {
+                    let position = receive.take_grant(CLASS, false).expect("it is due");
+                    session.grant(CLASS, position, u64::from(size), &mut Vec::new());
+                }
+                assert!(session.send_credit.room(CLASS) >= largest as u64, "{size} bytes");
+            }
+        }
     }
 
     proptest! {
