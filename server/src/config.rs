@@ -90,6 +90,9 @@ impl Config {
     /// What is wrong and what to do about it.
     pub fn resolve(settings: Settings, host: Host) -> Result<Config, ConfigError> {
         let (node, peers) = identity(&settings)?;
+        if let Some(peer) = peers.iter().find(|peer| peer.id.is_client()) {
+            return Err(ConfigError::NodeIdOfClient { id: peer.id.0 });
+        }
         let listen = match &settings.listen {
             Some(listen) => listen.resolve()?,
             None => peers.address_of(node).expect("identity() found it there").resolve()?,

@@ -77,7 +77,9 @@ impl Registry {
         peer: &Peer,
     ) -> Result<Admission, CloseReason> {
         if peer.node.is_client() {
-            return Ok(Admission::Used);
+            // Clients listen nowhere, so that nobody can have connected to one.
+            let violation = CloseReason::Violation("a client's id where a node listens");
+            return if core.initiated { Err(violation) } else { Ok(Admission::Used) };
         }
         let hello = self.hellos.fetch_add(1, Ordering::Relaxed);
         self.forget_nodes(hello);

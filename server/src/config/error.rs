@@ -23,6 +23,15 @@ pub enum ConfigError {
         /// The peers given.
         peers: String,
     },
+    /// The id is one that clients draw.
+    #[error(
+        "node id {id} is one that clients draw at random; give the nodes ids below \
+         9223372036854775808, such as 1, 2, 3"
+    )]
+    NodeIdOfClient {
+        /// The id given.
+        id: u64,
+    },
     /// Some node would own nothing.
     #[error(
         "{partitions} partitions cannot be shared by {nodes} nodes; give --partitions {nodes} or \

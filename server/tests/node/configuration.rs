@@ -50,6 +50,10 @@ fn peers_have_to_make_a_cluster_with_this_node_in_it() {
         &["node id 1 is there twice"],
     );
     check(&["--peers", "127.0.0.1:1", "--node-id", "1"], &["ID=HOST:PORT"]);
+    let clients = (1_u64 << 63).to_string();
+    check(&["--node-id", &clients], &[&clients, "clients", "below 9223372036854775808"]);
+    let peers = format!("1=127.0.0.1:1,{clients}=127.0.0.1:2");
+    check(&["--node-id", "1", "--peers", &peers], &[&clients, "below 9223372036854775808"]);
     let three = "1=127.0.0.1:1,2=127.0.0.1:2,3=127.0.0.1:3";
     check(&["--peers", three, "--node-id", "1", "--partitions", "2"], &["--partitions 3 or more"]);
 }
