@@ -25,7 +25,8 @@ const _: () = assert!(VALUE_BYTES_MAX < header::VALUE_LEN_END);
 pub struct PartitionConfig {
     /// Its number in the cluster's map.
     pub id: u16,
-    /// Higher than in any earlier life of the partition; it leads all versions. 20 bits.
+    /// It leads all versions. 20 bits. Versions grow through a partition's lives if it does; with a
+    /// static map it is the same in all of them, and versions begin anew with the objects.
     pub epoch: u32,
     /// Keys are hashed with it: random, and secret, so that nobody can choose keys that collide.
     pub seed: u64,
