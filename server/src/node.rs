@@ -68,9 +68,13 @@ impl Node {
         }
         handler.observe({
             let endpoint = endpoint.clone();
-            move || Surroundings {
-                connections: endpoint.stats().connections,
-                cpu: CpuTime::of_this_process(),
+            move || {
+                let stats = endpoint.stats();
+                Surroundings {
+                    connections: stats.connections,
+                    retained_bytes: stats.retained_bytes,
+                    cpu: CpuTime::of_this_process(),
+                }
             }
         });
         monitor.set_serving(true);

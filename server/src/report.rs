@@ -15,6 +15,8 @@ use crate::process::CpuTime;
 pub struct Surroundings {
     /// Open data connections.
     pub connections: u64,
+    /// Bytes of memory that bodies keep which were retained beyond their handler.
+    pub retained_bytes: u64,
     /// What the process has used.
     pub cpu: CpuTime,
 }
@@ -59,8 +61,9 @@ pub(crate) fn figures(node: &NodeHandler) -> Vec<Figure> {
     }
 
     if let Some(surroundings) = &*node.surroundings.read() {
-        let Surroundings { connections, cpu } = surroundings();
+        let Surroundings { connections, retained_bytes, cpu } = surroundings();
         add(&family::CONNECTIONS, "", connections);
+        add(&family::RETAINED, "", retained_bytes);
         add(&family::CPU, "", cpu.user_us + cpu.system_us);
         add(&family::CPU_USER, "", cpu.user_us);
         add(&family::CPU_SYSTEM, "", cpu.system_us);

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
@@ -102,6 +102,8 @@ struct Inner {
 pub struct EndpointStats {
     /// Connections that are open now.
     pub connections: u64,
+    /// Bytes of memory that retained bodies keep now.
+    pub retained_bytes: u64,
     /// Bytes handed to links of connections that are open now.
     pub bytes_sent: u64,
     /// Gathered writes that took them.
@@ -169,6 +171,7 @@ impl Endpoint {
             connect_timeout: config.connect_timeout,
             connections_max: config.connections_max,
             connections: AtomicUsize::new(0),
+            retained_bytes: AtomicU64::new(0),
             sim,
             reactors: OnceLock::new(),
             next_reactor: AtomicUsize::new(0),
@@ -277,7 +280,8 @@ impl Endpoint {
     /// What the endpoint has done so far. Looks at every connection, so it is not for hot paths.
     pub fn stats(&self) -> EndpointStats {
         let connections = self.inner.common.connections.load(Ordering::Relaxed) as u64;
-        let mut stats = EndpointStats { connections, ..EndpointStats::default() };
+        let retained_bytes = self.inner.common.retained_bytes.load(Ordering::Relaxed);
+        let mut stats = EndpointStats { connections, retained_bytes, ..EndpointStats::default() };
         for reactor in &self.inner.reactors {
             for core in reactor.members.lock().values() {
                 let traffic = core.traffic();

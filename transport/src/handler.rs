@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::body::Body;
 use crate::connection::{Core, Peer};
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::Producer;
-use crate::limits::{MESSAGE_MAX, OVERLAP_BYTES};
-use crate::memory::{MemoryError, Shared};
-use crate::reply::Reply;
+use crate::limits::{MESSAGE_MAX, OVERLAP_BYTES, RETAINED_SHARE};
+use crate::memory::{Charge, MemoryError, Purpose, Shared};
 use crate::session::inbound::FrameRef;
 use crate::session::record::write_record;
 use crate::time::Time;
@@ -65,11 +65,15 @@ pub struct Retained {
     core: Arc<Core>,
     class: Class,
     cost: u64,
+    /// Memory that it keeps, in bytes.
+    kept: u64,
 }
 
 #[derive(Debug)]
 enum RetainedBytes {
-    Copied(Reply),
+    /// A copy on the heap, which the limit counts.
+    Copied(Box<[u8]>, #[expect(dead_code, reason = "it counts for as long as it lives")] Charge),
+    /// A part of a receive buffer, which the limit counts as a whole.
     Received(Shared),
 }
 
@@ -225,18 +229,33 @@ impl<'a> Batch<'a> {
 }
 
 impl Incoming<'_> {
-    /// Keeps the body beyond the handler: a large one by holding on to the buffer it was received
-    /// into, a small one by copying it, so that little does not hold on to much.
-    pub fn retain(self) -> Retained {
-        let bytes = match self.held.source {
-            Source::Buffer(buffer) if self.body.len() >= buffer.block_len() / 4 => {
-                RetainedBytes::Received(buffer.slice(self.range))
+    /// Keeps the body beyond the handler: by holding on to the buffer that it was received into, if
+    /// it is half of that at least and not too much is held already, else by copying it. Its credit
+    /// stays with it, and what it keeps counts as retained.
+    ///
+    /// # Errors
+    /// When there is no memory for the copy.
+    pub fn retain(self) -> Result<Retained, MemoryError> {
+        let core = self.held.core;
+        let retained_bytes = &core.reactor.common.retained_bytes;
+        let (bytes, kept) = match self.held.source {
+            Source::Buffer(buffer)
+                if self.body.len() * 2 >= buffer.block_len()
+                    && retained_bytes.load(Ordering::Relaxed) + buffer.block_len() as u64
+                        <= core.memory.account().limit_bytes / RETAINED_SHARE =>
+            {
+                (RetainedBytes::Received(buffer.slice(self.range)), buffer.block_len() as u64)
             }
-            _ => RetainedBytes::Copied(Reply::copied(self.body)),
+            _ => {
+                let kept = self.body.len() as u64;
+                let charge = core.memory.charge(kept, Purpose::Receive)?;
+                (RetainedBytes::Copied(self.body.into(), charge), kept)
+            }
         };
+        retained_bytes.fetch_add(kept, Ordering::Relaxed);
         let retained = &self.held.retained[self.class as usize];
         retained.set(retained.get() + self.cost);
-        Retained { bytes, core: Arc::clone(self.held.core), class: self.class, cost: self.cost }
+        Ok(Retained { bytes, core: Arc::clone(core), class: self.class, cost: self.cost, kept })
     }
 }
 
@@ -245,7 +264,7 @@ impl std::ops::Deref for Retained {
 
     fn deref(&self) -> &[u8] {
         match &self.bytes {
-            RetainedBytes::Copied(copy) => copy,
+            RetainedBytes::Copied(copy, _) => copy,
             RetainedBytes::Received(shared) => shared,
         }
     }
@@ -253,6 +272,7 @@ impl std::ops::Deref for Retained {
 
 impl Drop for Retained {
     fn drop(&mut self) {
+        self.core.reactor.common.retained_bytes.fetch_sub(self.kept, Ordering::Relaxed);
         if self.core.session.receive_credit.release(self.class, self.cost) {
             self.core.send_soon();
         }

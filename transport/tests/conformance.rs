@@ -40,6 +40,7 @@ on_every_link!(
     many_callers_of_one_address_share_one_connection,
     nobody_listening_is_a_typed_error,
     a_retained_message_holds_its_credit_back,
+    what_is_retained_is_counted,
     both_sides_can_flood_each_other,
     nodes_that_connect_to_each_other_keep_one_connection,
     an_older_incarnation_is_refused,
@@ -235,6 +236,29 @@ fn a_retained_message_holds_its_credit_back(world: &World) {
         assert!(kept.iter().all(|message| **message == body[..]));
         drop(kept);
         connection.send(&body[..]).await.unwrap();
+    });
+}
+
+/// Whole buffers where the body is half of them at least, and copies where it is not: never more than
+/// twice what the bodies are.
+fn what_is_retained_is_counted(world: &World) {
+    let kept = Arc::new(world::Keeper::default());
+    let server = world.node(1, Arc::clone(&kept) as _);
+    let client = world.client();
+    let retained = || server.endpoint.stats().retained_bytes;
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let mut bytes = 0;
+        for len in [10, 1000, 70_000, 100_000, 140_000, 300_000] {
+            connection.send(&vec![9; len][..]).await.unwrap();
+            bytes += len as u64;
+        }
+        while retained() < bytes {
+            client.sleep_until(client.clock().now() + SECOND / 100).await;
+        }
+        assert!(retained() <= 2 * bytes, "{} for {bytes}", retained());
+        kept.kept.lock().unwrap().clear();
+        assert_eq!(retained(), 0);
     });
 }
 

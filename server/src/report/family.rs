@@ -97,6 +97,11 @@ pub(super) static OPERATIONS: Family = Family {
 
 pub(super) static CONNECTIONS: Family =
     gauge(stat_name::CONNECTIONS, "weft_connections_open", "Open data connections.");
+pub(super) static RETAINED: Family = gauge(
+    "connections.retained_bytes",
+    "weft_connections_retained_bytes",
+    "Bytes of memory that messages keep beyond their handler.",
+);
 pub(super) static CPU: Family = counter(
     stat_name::CPU_MICROS,
     "weft_process_cpu_microseconds_total",

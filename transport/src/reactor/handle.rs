@@ -39,6 +39,8 @@ pub(crate) struct Common {
     pub(crate) connections_max: usize,
     /// Connections that are open or coming about.
     pub(crate) connections: AtomicUsize,
+    /// What bodies keep that handlers have retained, in bytes.
+    pub(crate) retained_bytes: AtomicU64,
     /// Where simulated links come from; nothing for real ones.
     pub(crate) sim: Option<SimPort>,
     /// All reactors, to spread what is accepted over.

@@ -236,7 +236,7 @@ pub(crate) struct Keeper {
 impl Handler for Keeper {
     fn handle(&self, batch: &mut Batch<'_>) {
         while let Some(incoming) = batch.next() {
-            self.kept.lock().unwrap().push(incoming.retain());
+            self.kept.lock().unwrap().push(incoming.retain().unwrap());
         }
     }
 }
