@@ -1,6 +1,6 @@
 //! The one match: which operation does the work of a request.
 
-use weft_protocol::{DecodeError, ErrorReply, Request, Slot};
+use weft_protocol::{DecodeError, ErrorCode, ErrorReply, Request, Slot};
 use weft_transport::{CallId, IncomingKind};
 
 use crate::counters::Event;
@@ -23,6 +23,7 @@ pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &Arrived<'_>) {
         return work.tally.event(Event::Malformed);
     };
     let done = match &arrived.request {
+        _ if work.node.is_stopping() => Err(ErrorReply::new(ErrorCode::ShuttingDown)),
         Ok(request) => execute(work, call, request, arrived.slot),
         Err(error) => {
             work.tally.event(Event::Malformed);

@@ -10,6 +10,7 @@
 //! partition.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, MapError, StatsReply};
@@ -52,6 +53,7 @@ pub struct NodeHandler {
     map: RwLock<ClusterMap>,
     clock: Clock,
     started_at: Time,
+    stopping: AtomicBool,
 }
 
 impl NodeHandler {
@@ -72,6 +74,7 @@ impl NodeHandler {
             map: RwLock::new(map),
             started_at: clock.now(),
             clock,
+            stopping: AtomicBool::new(false),
         })
     }
 
@@ -98,6 +101,17 @@ impl NodeHandler {
     /// Asks nobody any more.
     pub fn forget_surroundings(&self) {
         *self.surroundings.write() = None;
+    }
+
+    /// Refuses every request from now on: the node is being stopped.
+    pub fn take_no_more(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether requests are refused.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     /// How the node is: what it holds, what it has done, what that costs.

@@ -106,7 +106,8 @@ impl Node {
         &self.handler
     }
 
-    /// Stops taking connections, answers what has arrived, sends what is to be sent, and ends.
+    /// Stops taking connections, refuses what has arrived and was not begun, sends what is to be
+    /// sent, and ends.
     pub fn stop(self) {
         drop(self);
     }
@@ -115,6 +116,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.monitor.set_serving(false);
+        self.handler.take_no_more();
         self.endpoint.shutdown();
         // The handler would keep the endpoint, which keeps the handler.
         self.handler.forget_surroundings();

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use rustix::process::Signal;
+use weft_protocol::{ErrorCode, GetReply, ReplyError};
 use weft_transport::Windows;
 use weft_transport::frame::Kind;
 
@@ -17,6 +18,46 @@ fn sigterm_and_sigint_end_it_gracefully() {
         let (code, log) = node.signal(signal);
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("stopped"), "{log}");
+    }
+}
+
+/// A request that comes while the node is being stopped is answered: nothing was done.
+#[test]
+fn a_node_that_is_being_stopped_refuses_by_name() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    client.put(b"key", b"value");
+    node.handler().take_no_more();
+    assert_eq!(client.refused(get(b"key")).code, ErrorCode::ShuttingDown);
+}
+
+/// What has arrived when the node is stopped is done or refused, and never left without an answer.
+#[test]
+fn every_request_that_has_arrived_is_answered_at_the_end() {
+    for _ in 0..20 {
+        let node = start(settings());
+        let mut peers: Vec<_> =
+            (0..4).map(|_| RawPeer::greeted(&node, Windows::default())).collect();
+        for peer in &mut peers {
+            (0..50).for_each(|id| peer.request(id, get(b"key")));
+        }
+        node.stop();
+        for peer in &mut peers {
+            for id in 0..50 {
+                let (header, body) = std::iter::from_fn(|| peer.read_frame())
+                    .find(|(header, _)| header.kind != Kind::Credit)
+                    .expect("an answer");
+                assert_eq!((header.kind, header.id), (Kind::Reply, id));
+                match GetReply::decode(&body) {
+                    Ok(reply) => assert!(reply.value().is_none()),
+                    Err(ReplyError::Refused(error)) => {
+                        assert_eq!(error.code, ErrorCode::ShuttingDown);
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            assert_eq!(peer.goodbye().0, 2);
+        }
     }
 }
 

@@ -179,6 +179,8 @@ impl RawPeer {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        // What was written has arrived, as far as there is room.
+        stream.set_nodelay(true).unwrap();
         RawPeer { stream }
     }
 

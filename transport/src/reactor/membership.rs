@@ -29,6 +29,10 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// Who has kept memory for no longer than this is not ended to make room for others.
 const KEPT_MIN: Duration = Duration::from_millis(100);
 
+/// How often a connection is received from before it is closed at the end: more than a window of
+/// the usual size holds, so that only a flood is not heard to its end.
+const LAST_RECEIVES: usize = 32;
+
 /// Connections accepted in one turn, so that a flood of them does not hold up the others.
 const ACCEPTS_MAX: usize = 64;
 
@@ -47,7 +51,7 @@ impl Reactor {
                     self.housekeep_soon(handle.common.clock.now());
                 }
                 Command::Closed(core) => self.leave(handle, &core),
-                Command::ShutDown => self.shut_down(),
+                Command::ShutDown => self.shut_down(handle),
             }
         }
         any
@@ -224,9 +228,21 @@ impl Reactor {
         }
     }
 
-    /// Accepts nothing more and closes everything.
-    fn shut_down(&mut self) {
+    /// Accepts nothing more, hands what has arrived to the handler, sends the replies, and closes
+    /// everything.
+    fn shut_down(&mut self, handle: &Arc<ReactorHandle>) {
         self.listeners.clear();
+        let now = handle.common.clock.now();
+        for place in 0..self.conversations.len() {
+            for _ in 0..LAST_RECEIVES {
+                let open =
+                    self.conversations[place].as_ref().is_some_and(|c| c.phase == Phase::Open);
+                match open.then(|| self.receive(handle, place)).flatten() {
+                    Some(received) => self.handle_received(handle, place, received, now),
+                    None => break,
+                }
+            }
+        }
         for conversation in self.open() {
             conversation.core.flush(false);
             conversation.core.close(CloseReason::ShuttingDown);
