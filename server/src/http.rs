@@ -6,9 +6,10 @@
 //! | `/ready` | 200 while the node takes data connections, 503 before and after |
 //! | `/metrics` | every counter of the node in the Prometheus text format |
 //!
-//! One thread of its own, so that a slow scraper costs the reactors nothing.
+//! One thread of its own, so that a slow scraper costs the reactors nothing. What its connections
+//! can take at most is charged to the node's memory while the port is open.
 
-mod listener;
+mod connections;
 mod metrics;
 
 use std::io;
@@ -24,9 +25,8 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::sync::oneshot;
+use weft_transport::Charge;
 
-use self::listener::Bounded;
-use crate::limits::HTTP_CONNECTIONS_MAX;
 use crate::monitor::Monitor;
 
 /// The HTTP port of a node. It closes when this is dropped.
@@ -35,33 +35,33 @@ pub struct HttpServer {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    _charge: Charge,
 }
 
 impl HttpServer {
-    /// Listens on `address` and answers there from now on.
+    /// Listens on `address` and answers there from now on. `charge` is what its connections may
+    /// take: [`HTTP_BYTES`](crate::limits::HTTP_BYTES).
     ///
     /// # Errors
     /// What the system said when it refused the address or a thread.
-    pub fn start(address: SocketAddr, monitor: Monitor) -> io::Result<HttpServer> {
+    pub fn start(address: SocketAddr, monitor: Monitor, charge: Charge) -> io::Result<HttpServer> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let serve = axum::serve(Bounded::new(listener, HTTP_CONNECTIONS_MAX), routes(monitor));
+        let serve = connections::serve(listener, routes(monitor));
         let work = async move {
-            // Idle keep-alive connections would hold up a graceful end; nothing here is worth
-            // waiting for, so the runtime is dropped with whatever is open.
+            // Nothing here is worth waiting for at the end, so the runtime is dropped with whatever
+            // is open.
             tokio::select! {
-                result = serve.into_future() => if let Err(error) = result {
-                    tracing::warn!(%error, "the HTTP port failed");
-                },
+                () = serve => {}
                 _ = stopped => {}
             }
         };
         let thread = std::thread::Builder::new()
             .name("http".to_owned())
             .spawn(move || runtime.block_on(work))?;
-        Ok(HttpServer { address, stop: Some(stop), thread: Some(thread) })
+        Ok(HttpServer { address, stop: Some(stop), thread: Some(thread), _charge: charge })
     }
 
     /// Where it listens, with the real port if it was told 0.

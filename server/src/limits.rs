@@ -37,13 +37,28 @@ pub const DESCRIPTORS_RESERVED: u64 = 192;
 /// The part of the network's memory that the state of connections may take.
 pub const CONNECTIONS_SHARE: u64 = 2;
 
-/// Connections that the HTTP port serves at once; more wait to be accepted.
+/// Connections that the HTTP port serves at once; one more ends the oldest.
 pub const HTTP_CONNECTIONS_MAX: usize = 64;
 
-/// How long an HTTP connection may bring nothing.
-pub const HTTP_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Bytes of the head of an HTTP request: the least that the HTTP library can be limited to, and
+/// many times what a scraper sends.
+pub const HTTP_HEAD_MAX: usize = 8 << 10;
+
+/// What an HTTP connection may take, in bytes: the head, the answer's head and figures as text, and
+/// the library's state.
+pub const HTTP_CONNECTION_BYTES: u64 = 32 << 10;
+
+/// What all HTTP connections may take. Charged to the network's memory while the port is open.
+pub const HTTP_BYTES: u64 = HTTP_CONNECTIONS_MAX as u64 * HTTP_CONNECTION_BYTES;
+
+/// How long an HTTP connection may last, from its acceptance to the last byte of its answer.
+pub const HTTP_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the HTTP port waits when the system cannot give it a connection.
+pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
+const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
 const _: () = assert!(COPY_MAX < VALUE_MAX);
 const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);
 const _: () = assert!(BATCH_MAX <= MULTI_KEYS_MAX);

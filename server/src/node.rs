@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weft_transport::limits::CONNECTION_BYTES;
-use weft_transport::{Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError};
+use weft_transport::{
+    Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError, Purpose,
+};
 
 use crate::config::Config;
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::http::HttpServer;
-use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SHARE, DESCRIPTORS_RESERVED};
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SHARE, DESCRIPTORS_RESERVED, HTTP_BYTES};
 use crate::memory::NodeMemory;
 use crate::monitor::Monitor;
 use crate::process::{CpuTime, descriptor_limit};
@@ -48,10 +50,12 @@ impl Node {
         let handler = Arc::new(handler.expect("the static map's epoch is small"));
         let monitor = Monitor::new(Arc::clone(&handler));
         let http = match config.http {
-            Some(address) => Some(
-                HttpServer::start(address, monitor.clone())
-                    .map_err(|source| StartError::Http { address, source })?,
-            ),
+            Some(address) => {
+                let charge = memory.network.charge(HTTP_BYTES, Purpose::Session);
+                let charge = charge.map_err(StartError::Memory)?;
+                let server = HttpServer::start(address, monitor.clone(), charge);
+                Some(server.map_err(|source| StartError::Http { address, source })?)
+            }
             None => None,
         };
 

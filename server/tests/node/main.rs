@@ -13,6 +13,7 @@ mod bad_bytes;
 mod configuration;
 mod crowd;
 mod hoarders;
+mod http_crowd;
 mod malformed_requests;
 mod memory_limit;
 mod operations;
