@@ -21,11 +21,11 @@ use weft_sim::scenario::{Run, Scenario};
 #[command(after_help = "Exit codes: 0 all seeds are well, 1 one is not, 2 wrong usage.")]
 struct Args {
     /// The first seed: the same seed is the same run, event by event
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed)]
     seed: u64,
     /// How many seeds to run, counting up from the first
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = seeds)]
     seeds: u64,
     /// What to simulate
     #[arg(long, value_name = "NAME", default_value = Scenario::Store.name())]
@@ -57,6 +57,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+}
+
+fn seeds(text: &str) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|&count| count > 0);
+    count.ok_or_else(|| format!("give a whole number from 1 to {}", u64::MAX))
 }
 
 /// Returns whether all seeds are well; the first that is not ends it.

@@ -52,7 +52,8 @@ fn an_unknown_scenario_is_wrong_usage() {
 #[test]
 fn seeds_that_are_none_are_wrong_usage() {
     for (line, expected) in [
-        ("--seed 5 --seeds 0", "0 is not in 1.."),
+        ("--seed x", "give a whole number from 0 to 18446744073709551615"),
+        ("--seed 5 --seeds 0", "give a whole number from 1 to 18446744073709551615"),
         ("--seed 18446744073709551615 --seeds 2", "no 2 seeds from 18446744073709551615 on"),
     ] {
         let output = weft_sim(line);

@@ -5,7 +5,6 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::BoolishValueParser;
 use serde::{Deserialize, Deserializer};
 use weft_transport::PollPolicy;
 
@@ -81,7 +80,7 @@ pub struct Settings {
     /// Listen on other than loopback addresses, though nothing is encrypted and nobody is asked who
     /// they are
     #[arg(long, env = "WEFT_INSECURE", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_parser = BoolishValueParser::new())]
+          default_missing_value = "true", value_parser = boolean)]
     pub insecure: Option<bool>,
 }
 
@@ -122,6 +121,14 @@ fn partitions(text: &str) -> Result<NonZeroU16, &'static str> {
 
 fn reactors(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "give a whole number of 1 or more")
+}
+
+fn boolean(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" | "t" | "y" => Ok(true),
+        "false" | "no" | "off" | "0" | "f" | "n" => Ok(false),
+        _ => Err("give true or false"),
+    }
 }
 
 /// The file says the same as the command line, so the same parsers read it.

@@ -37,6 +37,7 @@ fn wrong_values_are_named_with_what_to_do() {
     check(&["--listen", "here"], &["HOST:PORT"]);
     check(&["--http", "127.0.0.1"], &["HOST:PORT"]);
     check(&["--listen", "no-such-host.invalid:7400"], &["no-such-host.invalid", "check the name"]);
+    check(&["--insecure=maybe"], &["--insecure", "give true or false"]);
     check(&["--unknown"], &["--unknown", "--help"]);
 }
 

@@ -166,11 +166,12 @@ impl Plan {
             self.look_around(state, interrupts, dir)?;
             if clock.now() > deadline {
                 return Err(Unready::Failed(anyhow!(
-                    "node {} does not answer at {} after {:?}; its log ends:\n{}",
+                    "node {} does not answer at {} after {:?}; give it more time by --patience, or \
+                     look why in its log, which ends:\n{}",
                     node.id,
                     node.address,
                     self.patience,
-                    log_end(dir, node.id)
+                    log_end(dir, node.id).unwrap_or_else(|| "  (nothing)".to_owned())
                 )));
             }
         }
@@ -199,15 +200,30 @@ impl Plan {
                 continue;
             }
             let log = log_end(dir, node.id);
-            if log.contains("in use") {
+            if log.as_ref().is_some_and(|log| log.contains("in use")) {
                 return Err(Unready::PortTaken);
             }
-            return Err(Unready::Failed(anyhow!(
-                "node {} ended before it answered; its log ends:\n{log}",
-                node.id
-            )));
+            return Err(Unready::Failed(self.ended_early(node.id, log.as_deref())));
         }
         Ok(())
+    }
+
+    fn ended_early(&self, node: u64, log: Option<&str>) -> anyhow::Error {
+        match (log, &self.server_binary) {
+            (Some(log), _) => anyhow!(
+                "node {node} ended before it answered; if what it says is about a setting, change \
+                 that by --memory, after `--`, or in the environment:\n{log}"
+            ),
+            (None, Some(server)) => anyhow!(
+                "node {node} ended before it answered, without a word; check that {}, given by \
+                 --server-binary, is a weft-server",
+                server.display()
+            ),
+            (None, None) => anyhow!(
+                "node {node} ended before it answered, without a word; try another weft-server by \
+                 --server-binary"
+            ),
+        }
     }
 }
 
@@ -305,12 +321,12 @@ fn log_name(id: u64) -> String {
     format!("node-{id}.log")
 }
 
-/// The last lines of what a node has said.
-fn log_end(dir: &Path, id: u64) -> String {
+/// The last lines of what a node has said, if it has said anything.
+fn log_end(dir: &Path, id: u64) -> Option<String> {
     const LINES: usize = 8;
     let log = fs::read(dir.join(log_name(id))).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let lines: Vec<_> = log.lines().collect();
     let end = &lines[lines.len().saturating_sub(LINES)..];
-    if end.is_empty() { "  (nothing)".to_owned() } else { format!("  {}", end.join("\n  ")) }
+    (!end.is_empty()).then(|| format!("  {}", end.join("\n  ")))
 }

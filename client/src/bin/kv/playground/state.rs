@@ -49,7 +49,12 @@ pub(super) struct Locked {
 impl Locked {
     /// Takes the directory, made if need be.
     pub(super) fn create(dir: &Path) -> anyhow::Result<Self> {
-        let context = || format!("cannot use {} for a playground", dir.display());
+        let context = || {
+            format!(
+                "cannot use {} for a playground; give a directory that can be made or written to by --dir",
+                dir.display()
+            )
+        };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(context)?;
         let owner = fs::symlink_metadata(dir).with_context(context)?.uid();
         if owner != getuid().as_raw() {
