@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::properties::{Properties, UsageError};
+use crate::settings::REQUESTERS_MAX;
 use crate::target::TargetKind;
 
 /// The Yahoo! Cloud Serving Benchmark
@@ -47,10 +48,10 @@ pub(crate) struct RunArgs {
     #[arg(short = 'p', value_name = "NAME=VALUE")]
     pub(crate) overrides: Vec<String>,
     /// Concurrent requesters, also -threads [property threadcount; default 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = requesters)]
     pub(crate) threads: Option<usize>,
     /// Operations a second to attempt, also -target [property target; default as many as possible]
-    #[arg(long = "target", value_name = "OPS")]
+    #[arg(long = "target", value_name = "OPS", value_parser = operations_per_second)]
     pub(crate) operations_per_second: Option<u64>,
     /// Show progress on standard error every 10 seconds [property status.interval]
     #[arg(short = 's')]
@@ -101,6 +102,15 @@ impl RunArgs {
             self.files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
         if names.is_empty() { "core".to_owned() } else { names.join("+") }
     }
+}
+
+fn requesters(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=REQUESTERS_MAX).contains(count));
+    count.ok_or_else(|| format!("give a whole number from 1 to {REQUESTERS_MAX}"))
+}
+
+fn operations_per_second(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "give a whole number; 0 is as many operations a second as possible")
 }
 
 /// Upstream's long options have one dash.

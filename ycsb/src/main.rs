@@ -64,6 +64,9 @@ fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
         settings.report.format = Format::Json;
     }
     let mode = args.target.mode(&properties)?;
+    if settings.spin {
+        settings::check_spinning(mode.threads(settings.requesters))?;
+    }
     let update = workload.update_method();
     let mut out = settings.report.open()?;
     let mut target = Target::open(args.target, &properties, &workload)?;
@@ -75,6 +78,7 @@ fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
         counted(crews.len(), "thread")
     );
 
+    let wanted = workload.operations;
     let outcome = runner::run(workload, &settings, &mut target, crews)?;
     if let Err(reason) = &outcome.cpu.server {
         eprintln!("ycsb: CPU time of the server is unknown: {reason}");
@@ -88,7 +92,7 @@ fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
         outcome: &outcome,
     };
     report.write(&settings.report, &mut out).context("cannot write the report")?;
-    judge(phase, &outcome.measurements)
+    judge(phase, wanted, &outcome.measurements)
 }
 
 /// `1 thread`, `2 threads`.
@@ -100,7 +104,7 @@ fn counted(count: usize, name: &str) -> String {
 /// Whether the run did what it was for. Failed operations of a run are results, as when a node is
 /// killed under load; a load with a gap, a run without a success and a record that is not what was
 /// written are failures.
-fn judge(phase: Phase, measurements: &Measurements) -> anyhow::Result<()> {
+fn judge(phase: Phase, wanted: Option<u64>, measurements: &Measurements) -> anyhow::Result<()> {
     let all = measurements.operations;
     let mut returned = [0; Status::ALL.len()];
     for (operation, metric) in measurements.metrics() {
@@ -115,7 +119,15 @@ fn judge(phase: Phase, measurements: &Measurements) -> anyhow::Result<()> {
     }
     let [succeeded, not_found, _, unexpected] = returned;
     if phase == Phase::Load {
-        ensure!(succeeded == all, "{} of {all} records could not be inserted", all - succeeded);
+        let wanted = wanted.expect("a load has a number of records");
+        ensure!(
+            succeeded == all,
+            "{succeeded} of {wanted} records were inserted; {}, each at an insert that failed",
+            match all - succeeded {
+                1 => "1 requester stopped".to_owned(),
+                stopped => format!("{stopped} requesters stopped"),
+            }
+        );
     }
     if all > 0 && succeeded == 0 {
         let why = if not_found > 0 {

@@ -6,12 +6,16 @@ mod known;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use thiserror::Error;
 
 pub(crate) use known::{KNOWN, Property};
+
+/// Bytes of a properties file. Upstream's have 3 KB; more is another file, or one without an end.
+const FILE_MAX: u64 = 1 << 20;
 
 /// Why a run cannot begin: the command or its properties are wrong. Exit code 2.
 #[derive(Debug, Error)]
@@ -20,9 +24,14 @@ pub(crate) enum UsageError {
         "cannot read property file {path}: {reason}; give the path of a workload file, such as \
          ycsb/workloads/workloada"
     )]
-    File { path: PathBuf, reason: std::io::Error },
+    File { path: PathBuf, reason: io::Error },
+    #[error(
+        "property file {path} is longer than 1 MiB; give the path of a workload file, such as \
+         ycsb/workloads/workloada"
+    )]
+    FileTooLong { path: PathBuf },
     #[error("cannot write the report to {path}: {reason}; give another -p exportfile=FILE")]
-    ExportFile { path: PathBuf, reason: std::io::Error },
+    ExportFile { path: PathBuf, reason: io::Error },
     #[error("{path}, line {line}: `{text}` is not a valid escape; write \\\\ for a backslash")]
     Escape { path: PathBuf, line: usize, text: String },
     #[error("`-p {given}` names no value; write -p name=value")]
@@ -46,7 +55,14 @@ impl Properties {
     #[expect(clippy::disallowed_methods, reason = "settings are read once, before the run")]
     pub(crate) fn read_file(&mut self, path: &Path) -> Result<(), UsageError> {
         let file = |reason| UsageError::File { path: path.to_owned(), reason };
-        let text = std::fs::read_to_string(path).map_err(file)?;
+        let mut bytes = Vec::new();
+        let opened = std::fs::File::open(path).map_err(file)?;
+        opened.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(file)?;
+        if bytes.len() as u64 > FILE_MAX {
+            return Err(UsageError::FileTooLong { path: path.to_owned() });
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|error| file(io::Error::new(io::ErrorKind::InvalidData, error)))?;
         for (line, entry) in logical_lines(&text) {
             let (name, value) = split_entry(&entry);
             let escape = |text: String| UsageError::Escape { path: path.to_owned(), line, text };

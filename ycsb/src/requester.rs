@@ -76,7 +76,11 @@ impl Requester {
         while self.quota.is_none_or(|quota| done < quota) && now_ns < stop_at_ns {
             let span = Span { intended_ns, start_ns: now_ns };
             now_ns = match self.shared.workload.phase {
-                Phase::Load => self.load(span, clock).await,
+                Phase::Load => match self.load(span, clock).await {
+                    Some(end_ns) => end_ns,
+                    // As upstream. A store that is gone would else cost a timeout a record.
+                    None => return,
+                },
                 Phase::Run => self.operate(span, clock).await,
             };
             done += 1;
@@ -157,8 +161,9 @@ impl Requester {
         end_ns
     }
 
-    /// Inserts the next record to load, again if that fails and retries are allowed.
-    async fn load(&mut self, span: Span, clock: RunClock) -> u64 {
+    /// Inserts the next record to load, again if that fails and retries are allowed. Returns when
+    /// it ended; nothing if it failed in the end.
+    async fn load(&mut self, span: Span, clock: RunClock) -> Option<u64> {
         let number = self.shared.workload.to_load.next();
         self.shared.workload.key_format.write(number, &mut self.key);
         let retry = self.shared.workload.retry;
@@ -169,7 +174,7 @@ impl Requester {
             let end_ns = clock.now_ns();
             if status == Status::Ok || retries_left == 0 || end_ns >= self.shared.stop_at_ns {
                 self.finish(Operation::Insert, status, attempt, end_ns);
-                return end_ns;
+                return (status == Status::Ok).then_some(end_ns);
             }
             self.measurements.lock().record(Operation::Insert, status, attempt, end_ns);
             retries_left -= 1;

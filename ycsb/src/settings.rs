@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::thread::sched_getaffinity;
+
 use crate::measurement::Interval;
 use crate::pace::Pace;
 use crate::properties::{Properties, UsageError};
@@ -12,7 +14,7 @@ use crate::report::Format;
 use crate::workload::{Phase, Workload};
 
 /// Requesters of one process; each costs a thread in blocking mode.
-const REQUESTERS_MAX: usize = 65_536;
+pub(crate) const REQUESTERS_MAX: usize = 65_536;
 
 /// How a workload is driven.
 #[derive(Clone, Debug)]
@@ -20,6 +22,7 @@ pub(crate) struct Settings {
     /// Concurrent requesters, never more than operations.
     pub(crate) requesters: usize,
     pub(crate) pace: Option<Pace>,
+    /// `spin.sleep`, where there is a pace to keep.
     pub(crate) spin: bool,
     /// `maxexecutiontime`; `None`: until all operations are done.
     pub(crate) longest: Option<Duration>,
@@ -82,7 +85,7 @@ impl Settings {
         Ok(Settings {
             requesters,
             pace: (target > 0).then(|| Pace::new(target, requesters)),
-            spin: properties.flag("spin.sleep")?,
+            spin: properties.flag("spin.sleep")? && target > 0,
             longest: (longest > 0).then(|| Duration::from_secs(longest)),
             seed: properties.optional_number("seed")?,
             interval: interval(properties)?,
@@ -91,6 +94,22 @@ impl Settings {
             server_pids: server_pids(properties)?,
         })
     }
+}
+
+/// A thread that spins while another has its core delays what the other would have done in that
+/// time, so that neither is punctual.
+pub(crate) fn check_spinning(threads: usize) -> Result<(), UsageError> {
+    let cores = sched_getaffinity(None).map_or(1, |set| set.count() as usize).max(1);
+    if threads <= cores {
+        return Ok(());
+    }
+    Err(UsageError::Conflict {
+        what: format!(
+            "spin.sleep = true takes a core a thread: {threads} threads would spin, and this \
+             process may run on {cores}"
+        ),
+        advice: "lower -threads, share fewer threads by ….mode=async, or leave spin.sleep out",
+    })
 }
 
 fn interval(properties: &Properties) -> Result<Interval, UsageError> {

@@ -73,6 +73,14 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
+    /// The threads that `requesters` requesters run on.
+    pub(crate) fn threads(self, requesters: usize) -> usize {
+        match self {
+            Mode::Blocking => requesters,
+            Mode::Async { threads } => threads.min(requesters),
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Blocking => "blocking",
@@ -106,10 +114,7 @@ impl Target {
 
     /// The threads that `requesters` requesters run on, connected.
     pub(crate) fn crews(&self, mode: Mode, requesters: usize) -> Result<Vec<Crew>, OpenError> {
-        let threads = match mode {
-            Mode::Blocking => requesters,
-            Mode::Async { threads } => threads.min(requesters),
-        };
+        let threads = mode.threads(requesters);
         (0..threads)
             .map(|thread| {
                 let requesters = requesters / threads + usize::from(thread < requesters % threads);

@@ -126,6 +126,13 @@ fn a_wrong_command_says_what_to_do_and_exits_with_2() {
         ("run basic -P workloads/workloada -p recordcount", "write -p name=value"),
         ("run basic", "recordcount is missing; give it by -p"),
         ("run basic -P workloads/workloada -threads 0", "from 1 to 65536"),
+        ("run basic -P workloads/workloada -threads x", "from 1 to 65536"),
+        ("run basic -P workloads/workloada -target 0.0001", "give a whole number"),
+        ("run basic -P /dev/zero", "longer than 1 MiB; give the path of a workload file"),
+        (
+            "run basic -P workloads/workloada -threads 1000 -target 1000 -p spin.sleep=true",
+            "1000 threads would spin",
+        ),
         ("run basic -P workloads/workloada -p operationcount=0", "would never end"),
         ("run basic -P workloads/workloada -p basic.mode=fast", "one of blocking, async"),
         ("run basic -P workloads/workloada -p basic.mode=async -p basic.async.threads=0", "above"),

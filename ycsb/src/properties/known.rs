@@ -59,7 +59,11 @@ pub(crate) const KNOWN: &[Property] = &[
     with_default("status", "false", "whether progress is shown on standard error, also set by -s"),
     with_default("status.interval", "10", "the seconds between two status lines"),
     without_default("label", "what each status line begins with, also set by -l"),
-    with_default("spin.sleep", "false", "whether a throttled requester spins instead of sleeping"),
+    with_default(
+        "spin.sleep",
+        "false",
+        "whether a throttled requester spins instead of sleeping, which takes a core a thread",
+    ),
     with_default("exporter", "TextMeasurementsExporter", "the form of the report"),
     without_default("exportfile", "the file that takes the report instead of standard output"),
     without_default(
