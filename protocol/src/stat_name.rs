@@ -16,7 +16,7 @@ pub const MEMORY_LIMIT_BYTES: &str = "memory.limit_bytes";
 /// Bytes counted against the limit.
 pub const MEMORY_ALLOCATED_BYTES: &str = "memory.allocated_bytes";
 
-/// Bytes of pages that were ever touched: what the process's resident size grows by.
+/// Bytes backed by pages, in use or free: what the process's resident size grows by.
 pub const MEMORY_RESIDENT_BYTES: &str = "memory.resident_bytes";
 
 /// Before the name of a purpose: bytes allocated for it, as in `memory.purpose.log`.

@@ -2,9 +2,9 @@
 //!
 //! One region is mapped once, from a memfd, with address space for the whole limit and not a page
 //! behind it: an idle node is small, and a device can register the region without objects ever
-//! moving. A freed extent keeps its pages, because a hole punched into memory that a device has
-//! registered leaves the device writing to pages nobody reads; resident memory is therefore reused
-//! first, and only then is new memory touched.
+//! moving. A freed extent keeps its pages, and resident memory is reused before new memory is
+//! touched. Pages that nobody holds go back to the system only when something else needs their room
+//! under the limit (`pool.rs`), and never while a device has registered the region (`region.rs`).
 //!
 //! The ways to hold memory follow who may write:
 //!
@@ -23,12 +23,11 @@ mod appender;
 mod block;
 mod error;
 mod extents;
+mod pool;
 mod region;
 mod shared;
 
 use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 pub use self::account::{Account, Charge, Purpose};
 pub use self::appender::Appender;
@@ -36,10 +35,9 @@ pub use self::block::Block;
 pub use self::error::MemoryError;
 pub use self::shared::Shared;
 
-use self::account::Ledger;
 use self::block::Extent;
-use self::extents::{Extents, Run};
-use self::region::Region;
+use self::extents::Run;
+use self::pool::Pool;
 
 /// Bytes of a page: the unit in which memory is handed out and counted.
 pub const PAGE_BYTES: usize = 4096;
@@ -47,8 +45,9 @@ pub const PAGE_BYTES: usize = 4096;
 /// How much memory there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryConfig {
-    /// Everything that is handed out and charged together stays at or below this. Counted in whole
-    /// pages; a part of a page at the end is never handed out.
+    /// Everything that is handed out and charged together stays at or below this, and so does
+    /// everything that is resident. Counted in whole pages; a part of a page at the end is never
+    /// handed out.
     pub limit_bytes: u64,
 }
 
@@ -58,13 +57,6 @@ pub struct Memory {
     pool: Arc<Pool>,
 }
 
-#[derive(Debug)]
-struct Pool {
-    region: Region,
-    extents: Mutex<Extents>,
-    ledger: Ledger,
-}
-
 impl Memory {
     /// Reserves address space for the whole limit and touches none of it.
     ///
@@ -72,10 +64,7 @@ impl Memory {
     /// [`MemoryError::Reserve`] if the system refuses the file or the mapping, as it does when an
     /// address space limit (`ulimit -v`) is below `limit_bytes`.
     pub fn new(config: MemoryConfig) -> Result<Memory, MemoryError> {
-        let region = Region::reserve(config.limit_bytes)?;
-        let extents = Mutex::new(Extents::new(region.pages()));
-        let ledger = Ledger::new(config.limit_bytes);
-        Ok(Memory { pool: Arc::new(Pool { region, extents, ledger }) })
+        Ok(Memory { pool: Arc::new(Pool::new(config)?) })
     }
 
     /// Hands out at least `len` bytes, in whole pages and at least one, with unspecified contents:
@@ -86,13 +75,7 @@ impl Memory {
     /// when it has, but not in one piece.
     pub fn allocate(&self, len: usize, purpose: Purpose) -> Result<Block, MemoryError> {
         let pages = len.div_ceil(PAGE_BYTES).max(1);
-        let bytes = (pages as u64).saturating_mul(PAGE_BYTES as u64);
-        self.pool.ledger.add(bytes, purpose)?;
-        let Some(run) = self.pool.extents.lock().allocate(pages) else {
-            self.pool.ledger.subtract(bytes, purpose);
-            let largest_free_bytes = self.pool.extents.lock().largest_free() * PAGE_BYTES;
-            return Err(MemoryError::Fragmented { requested_bytes: bytes, largest_free_bytes });
-        };
+        let run = self.pool.take(pages, purpose)?;
         Ok(Block::new(Extent::new(self.clone(), run, purpose)))
     }
 
@@ -107,7 +90,8 @@ impl Memory {
 
     /// What is used now, and for what.
     pub fn account(&self) -> Account {
-        self.pool.ledger.account(self.pool.region.touched_pages() * PAGE_BYTES as u64)
+        let touched_bytes = || self.pool.region.touched_pages() * PAGE_BYTES as u64;
+        self.pool.ledger.account(touched_bytes)
     }
 
     /// What can still be allocated, in bytes. Cheaper than the whole [`account`](Self::account).
@@ -121,9 +105,7 @@ impl Memory {
     }
 
     fn release(&self, run: Run, purpose: Purpose) {
-        // The account last: whoever sees room in it finds the extent free.
-        self.pool.extents.lock().free(run);
-        self.pool.ledger.subtract((run.pages * PAGE_BYTES) as u64, purpose);
+        self.pool.release(run, purpose);
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) static MEMORY_ALLOCATED: Family = gauge(
 pub(super) static MEMORY_RESIDENT: Family = gauge(
     stat_name::MEMORY_RESIDENT_BYTES,
     "weft_memory_resident_bytes",
-    "Bytes that were ever touched: what the process's resident size grew by.",
+    "Bytes backed by pages, in use or free: what the process's resident size grew by.",
 );
 pub(super) static MEMORY_PURPOSE: Family = Family {
     name: stat_name::MEMORY_PURPOSE,

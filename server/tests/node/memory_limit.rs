@@ -4,10 +4,58 @@ use weft_protocol::{
     ErrorCode, Key, List, MultiPut, MultiPutPart, Outcome, Pair, PutReply, ReplyError, Value,
     stat_name,
 };
+use weft_server::process::raise_descriptor_limit;
+use weft_transport::Windows;
 
-use crate::support::{Client, Process, TABLE, assert_serves_at, put};
+use crate::support::{Client, Process, RawPeer, TABLE, assert_serves_at, put, request_header};
 
 const LIMIT: u64 = 64 << 20;
+
+/// What a process takes on top of its account: code that runs for the first time, stacks, heap that no
+/// connection is charged for.
+const ALLOWANCE: u64 = 3 << 20;
+
+/// Pages that one has left and heap that another is charged for do not add up to more than the limit.
+#[test]
+fn a_full_node_with_half_frames_and_then_a_crowd_stays_resident_within_its_limit() {
+    raise_descriptor_limit();
+    let node = Process::small();
+    let before = node.resident_bytes();
+    let check = |what: &str| {
+        let grown = node.resident_bytes().saturating_sub(before);
+        assert!(grown <= LIMIT + ALLOWANCE, "{what}: {grown} bytes more than before");
+        let counted = node.metric("weft_memory_resident_bytes");
+        assert!(counted <= LIMIT, "{what}: {counted} bytes counted");
+        counted
+    };
+    let client = Client::at(node.address);
+    for len in [900_000, 30_000] {
+        let value = vec![len as u8; len];
+        let put = |i: usize| client.call(put(format!("{len}-{i}").as_bytes(), &value));
+        assert!((0..10_000).map(put).any(|reply| PutReply::decode(&reply).is_err()), "it fills");
+    }
+    check("full");
+    let half = [&request_header(1, 1 << 20).encode()[..], &[0; 900_000]].concat();
+    let peers: Vec<_> = (0..40)
+        .map(|_| {
+            let mut peer = RawPeer::greeted_at(node.address, Windows::default());
+            peer.write_in_vain(&half);
+            peer
+        })
+        .collect();
+    let counted = check("half frames");
+    assert!(counted > LIMIT - (8 << 20), "{counted} bytes are no pressure");
+    drop(peers);
+    client.wait_for(stat_name::CONNECTIONS, |connections| connections == 1);
+    let peers: Vec<_> =
+        (0..2000).map(|_| RawPeer::greeted_at(node.address, Windows::default())).collect();
+    check("idle");
+    assert_eq!(client.stat(stat_name::CONNECTIONS), 2001);
+    assert!(client.delete(b"900000-0").existed);
+    assert_eq!(client.get(b"900000-1"), Some(vec![900_000_usize as u8; 900_000]));
+    drop(peers);
+    node.end();
+}
 
 #[test]
 fn a_full_node_refuses_writes_and_serves_everything_else() {

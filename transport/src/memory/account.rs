@@ -45,8 +45,8 @@ pub struct Account {
     pub limit_bytes: u64,
     /// Blocks handed out, in whole pages, and charges.
     pub allocated_bytes: u64,
-    /// Pages of the region that were ever written, used now or not, and charges: what the process
-    /// really takes.
+    /// Pages of the region that are backed, used now or not, and charges: what the process really
+    /// takes. Never passes the limit either.
     pub resident_bytes: u64,
     /// Charges for heap memory outside the region; a part of both figures above.
     pub charged_bytes: u64,
@@ -73,6 +73,9 @@ impl Account {
 pub(super) struct Ledger {
     limit_bytes: u64,
     allocated_bytes: AtomicU64,
+    /// What is allocated, and pages that are free but resident. No less than what is resident, at
+    /// any moment: a claim is made before what it is for is taken, and ends after it.
+    claimed_bytes: AtomicU64,
     charged_bytes: AtomicU64,
     by_purpose: [AtomicU64; Purpose::ALL.len()],
 }
@@ -82,6 +85,7 @@ impl Ledger {
         Ledger {
             limit_bytes,
             allocated_bytes: AtomicU64::new(0),
+            claimed_bytes: AtomicU64::new(0),
             charged_bytes: AtomicU64::new(0),
             by_purpose: [const { AtomicU64::new(0) }; Purpose::ALL.len()],
         }
@@ -100,28 +104,59 @@ impl Ledger {
             |allocated: u64| allocated.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);
         match self.allocated_bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, room) {
             Ok(_) => {
+                self.claim(bytes);
                 self.by_purpose[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
                 Ok(())
             }
-            Err(allocated_bytes) => Err(MemoryError::LimitReached {
-                requested_bytes: bytes,
-                allocated_bytes,
-                limit_bytes: self.limit_bytes,
-            }),
+            Err(_) => Err(self.refusal(bytes)),
+        }
+    }
+
+    /// The answer to who asks for `bytes` that there is no room for.
+    pub(super) fn refusal(&self, bytes: u64) -> MemoryError {
+        MemoryError::LimitReached {
+            requested_bytes: bytes,
+            allocated_bytes: self.allocated_bytes.load(Ordering::Relaxed),
+            limit_bytes: self.limit_bytes,
         }
     }
 
     pub(super) fn subtract(&self, bytes: u64, purpose: Purpose) {
         self.by_purpose[purpose as usize].fetch_sub(bytes, Ordering::Relaxed);
+        self.unclaim(bytes);
         self.allocated_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn account(&self, touched_bytes: u64) -> Account {
+    /// Counts bytes that are or may become resident.
+    pub(super) fn claim(&self, bytes: u64) {
+        self.claimed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn unclaim(&self, bytes: u64) {
+        self.claimed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// By how much the claims pass the limit.
+    pub(super) fn excess_bytes(&self) -> u64 {
+        self.claimed_bytes.load(Ordering::Relaxed).saturating_sub(self.limit_bytes)
+    }
+
+    /// Counts a part of what was added as heap memory.
+    pub(super) fn add_charged(&self, bytes: u64) {
+        self.charged_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn subtract_charged(&self, bytes: u64) {
+        self.charged_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The charges are read before `touched_bytes`: pages go back before a charge takes their room.
+    pub(super) fn account(&self, touched_bytes: impl Fn() -> u64) -> Account {
         let charged_bytes = self.charged_bytes.load(Ordering::Relaxed);
         Account {
             limit_bytes: self.limit_bytes,
             allocated_bytes: self.allocated_bytes.load(Ordering::Relaxed),
-            resident_bytes: touched_bytes + charged_bytes,
+            resident_bytes: charged_bytes + touched_bytes(),
             charged_bytes,
             by_purpose: std::array::from_fn(|i| self.by_purpose[i].load(Ordering::Relaxed)),
         }
@@ -153,13 +188,11 @@ impl Charge {
     /// # Errors
     /// [`MemoryError::LimitReached`] when growing; the charge stays as it was.
     pub fn resize(&mut self, bytes: u64) -> Result<(), MemoryError> {
-        let ledger = &self.memory.pool.ledger;
+        let pool = &self.memory.pool;
         if bytes > self.bytes {
-            ledger.add(bytes - self.bytes, self.purpose)?;
-            ledger.charged_bytes.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            pool.charge(bytes - self.bytes, self.purpose)?;
         } else {
-            ledger.charged_bytes.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-            ledger.subtract(self.bytes - bytes, self.purpose);
+            pool.uncharge(self.bytes - bytes, self.purpose);
         }
         self.bytes = bytes;
         Ok(())

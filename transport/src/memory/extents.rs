@@ -67,6 +67,11 @@ impl Extents {
         self.by_size.last().map_or(0, |&(pages, _)| pages)
     }
 
+    /// All free runs, the longest first.
+    pub(super) fn longest_first(&self) -> impl Iterator<Item = Run> {
+        self.by_size.iter().rev().map(|&(pages, first)| Run { first, pages })
+    }
+
     fn insert(&mut self, run: Run) {
         self.by_address.insert(run.first, run.pages);
         self.by_size.insert((run.pages, run.first));

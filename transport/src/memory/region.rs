@@ -1,15 +1,16 @@
-//! The mapping behind all blocks, and which of its pages were ever written.
+//! The mapping behind all blocks, and which of its pages are backed.
 
 #![expect(unsafe_code, reason = "maps memory and computes addresses within the mapping")]
 
 use std::fmt;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
+use super::extents::Run;
 use super::{MemoryError, PAGE_BYTES};
 
 /// One shared mapping of a memfd, private to this process.
@@ -20,9 +21,13 @@ use super::{MemoryError, PAGE_BYTES};
 pub(super) struct Region {
     base: NonNull<u8>,
     pages: usize,
-    /// A bit a page: written at least once, hence resident.
+    /// A bit a page: written since it was last given back, hence resident.
     touched: Box<[AtomicU64]>,
     touched_pages: AtomicU64,
+    /// Whether pages may go back to the system. A device that has registered the region goes on
+    /// writing to the pages that it saw then, and nobody would read what it writes: a link that
+    /// registers has to clear this before it does.
+    may_give_back: AtomicBool,
 }
 
 // SAFETY: the region itself only computes addresses; who may access the bytes behind them is
@@ -44,7 +49,13 @@ impl Region {
         let touched = Box::<[AtomicU64]>::new_zeroed_slice(pages.div_ceil(64));
         // SAFETY: an `AtomicU64` of zero bytes is valid.
         let touched = unsafe { touched.assume_init() };
-        Ok(Region { base, pages, touched, touched_pages: AtomicU64::new(0) })
+        Ok(Region {
+            base,
+            pages,
+            touched,
+            touched_pages: AtomicU64::new(0),
+            may_give_back: AtomicBool::new(true),
+        })
     }
 
     pub(super) fn pages(&self) -> usize {
@@ -62,26 +73,92 @@ impl Region {
     /// it is reused.
     pub(super) fn touch(&self, first: usize, end: usize) {
         let mut new_pages = 0;
-        let mut page = first;
-        while page < end {
-            let bit = page % 64;
-            let bits = (64 - bit).min(end - page);
-            let mask = (u64::MAX >> (64 - bits)) << bit;
-            let word = &self.touched[page / 64];
+        for (word, mask) in self.words(first, end) {
             if word.load(Ordering::Relaxed) & mask != mask {
                 let before = word.fetch_or(mask, Ordering::Relaxed);
                 new_pages += u64::from((mask & !before).count_ones());
             }
-            page += bits;
         }
         if new_pages > 0 {
             self.touched_pages.fetch_add(new_pages, Ordering::Relaxed);
         }
     }
 
+    /// How many pages of `run` are resident.
+    pub(super) fn touched_in(&self, run: Run) -> u64 {
+        let words = self.words(run.first, run.first + run.pages);
+        words.map(|(word, mask)| touched_of(word, mask)).sum()
+    }
+
+    /// Gives pages of `run` back to the system, from its end, until `wanted` resident ones are
+    /// gone, or a few more, or all. They read as zeroes then. Returns how many it were: none while
+    /// the region is registered, or if the system refuses.
+    ///
+    /// # Safety
+    /// Nobody holds a reference into the run, or gets one before this returns.
+    pub(super) unsafe fn give_back(&self, run: Run, wanted: u64) -> u64 {
+        if !self.may_give_back.load(Ordering::SeqCst) {
+            return 0;
+        }
+        let run_end = run.first + run.pages;
+        let (mut first, mut end, mut found) = (run_end, run_end, 0);
+        // Backwards by whole words of the map, so that one call gives back all of it.
+        while first > run.first && found < wanted {
+            let from = ((first - 1) / 64 * 64).max(run.first);
+            found += self.touched_in(Run { first: from, pages: first - from });
+            first = from;
+            if found == 0 {
+                end = from;
+            }
+        }
+        if found == 0 {
+            return 0;
+        }
+        // SAFETY: the pages are within the mapping, which is shared and writable as the advice
+        // demands, and by the caller's word nobody sees their bytes change.
+        let given = unsafe {
+            let address = self.address(first).as_ptr().cast();
+            madvise(address, (end - first) * PAGE_BYTES, Advice::LinuxRemove)
+        };
+        if given.is_err() {
+            return 0;
+        }
+        for (word, mask) in self.words(first, end) {
+            word.fetch_and(!mask, Ordering::Relaxed);
+        }
+        self.touched_pages.fetch_sub(found, Ordering::Relaxed);
+        found
+    }
+
+    /// What a link does before it registers the region with a device.
+    #[cfg(test)]
+    pub(super) fn keep_all(&self) {
+        self.may_give_back.store(false, Ordering::SeqCst);
+    }
+
+    /// The words of the map for pages `first..end`, each with the bits that are meant.
+    fn words(&self, first: usize, end: usize) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let mut page = first;
+        std::iter::from_fn(move || {
+            if page >= end {
+                return None;
+            }
+            let bit = page % 64;
+            let bits = (64 - bit).min(end - page);
+            let word = &self.touched[page / 64];
+            page += bits;
+            Some((word, (u64::MAX >> (64 - bits)) << bit))
+        })
+    }
+
     pub(super) fn touched_pages(&self) -> u64 {
         self.touched_pages.load(Ordering::Relaxed)
     }
+}
+
+/// How many of the pages that `mask` means are touched.
+fn touched_of(word: &AtomicU64, mask: u64) -> u64 {
+    u64::from((word.load(Ordering::Relaxed) & mask).count_ones())
 }
 
 /// Maps `len` bytes of a fresh memfd. No page is there until it is written; the limit is kept by

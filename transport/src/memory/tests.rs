@@ -3,6 +3,8 @@
 use std::fs;
 use std::thread;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -204,6 +206,148 @@ fn residency_is_counted_once_and_agrees_with_the_system() {
         "counted {} of {resident} resident bytes",
         account.resident_bytes
     );
+}
+
+/// As [`Memory::allocate`], and every byte written.
+fn written(memory: &Memory, len: usize) -> Block {
+    let mut block = memory.allocate(len, Purpose::Receive).unwrap();
+    block.fill(9);
+    block.mark_touched(len);
+    block
+}
+
+#[test]
+fn what_is_free_but_resident_makes_room_for_charges_and_reads_as_zero() {
+    let memory = memory(8 * MIB);
+    drop(written(&memory, 8 * MIB));
+    assert_eq!(memory.account().resident_bytes, 8 * MIB as u64);
+    let charge = memory.charge(5 * MIB as u64, Purpose::Session).unwrap();
+    let account = memory.account();
+    assert!(account.resident_bytes <= account.limit_bytes, "{account:?}");
+    assert_eq!(account.resident_bytes - account.charged_bytes, resident(&memory));
+
+    let block = memory.allocate(3 * MIB, Purpose::Log).unwrap();
+    assert!(block.iter().all(|byte| *byte == 9), "what is left resident is used first");
+    drop((charge, block));
+    let block = memory.allocate(8 * MIB, Purpose::Log).unwrap();
+    assert!(block[3 * MIB..].iter().all(|byte| *byte == 0));
+    drop(block);
+    written(&memory, 8 * MIB);
+}
+
+#[test]
+fn a_region_that_is_registered_keeps_its_pages_and_refuses_instead() {
+    let memory = memory(8 * MIB);
+    memory.pool.region.keep_all();
+    drop(written(&memory, 6 * MIB));
+    let charge = memory.charge(2 * MIB as u64, Purpose::Session).unwrap();
+    let error = memory.charge(1, Purpose::Session).unwrap_err();
+    assert!(matches!(error, MemoryError::LimitReached { .. }), "{error}");
+    assert!(memory.allocate(7 * MIB, Purpose::Log).is_err());
+    assert_eq!(memory.account().allocated_bytes, charge.bytes(), "nothing is lost on error");
+    assert_eq!(resident(&memory), 6 * MIB as u64);
+    written(&memory, 6 * MIB);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Allocates pages and writes a part of them, in percent.
+    Allocate(usize, usize),
+    Free(prop::sample::Index),
+    Charge(u64),
+    Uncharge(prop::sample::Index),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (1_usize..400, 0..101_usize).prop_map(|(pages, part)| Step::Allocate(pages, part)),
+        2 => any::<prop::sample::Index>().prop_map(Step::Free),
+        2 => (1..2_000_000_u64).prop_map(Step::Charge),
+        1 => any::<prop::sample::Index>().prop_map(Step::Uncharge),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_is_resident_never_passes_the_limit(steps in prop::collection::vec(step(), 1..150)) {
+        let memory = memory(4 * MIB);
+        let (mut blocks, mut charges) = (Vec::new(), Vec::new());
+        let mut allocated = 0_u64;
+        for step in steps {
+            match step {
+                Step::Allocate(pages, part) => {
+                    match memory.allocate(pages * PAGE_BYTES, Purpose::Log) {
+                        Ok(mut block) => {
+                            let part = block.len() * part / 100;
+                            block[..part].fill(1);
+                            block.mark_touched(part);
+                            allocated += block.len() as u64;
+                            blocks.push(block);
+                        }
+                        Err(MemoryError::LimitReached { .. }) => {
+                            let room = (4 * MIB as u64).saturating_sub(allocated);
+                            prop_assert!((pages * PAGE_BYTES) as u64 > room, "room was refused");
+                        }
+                        Err(_) => {}
+                    }
+                }
+                Step::Free(index) if !blocks.is_empty() => {
+                    allocated -= blocks.swap_remove(index.index(blocks.len())).len() as u64;
+                }
+                Step::Charge(bytes) => match memory.charge(bytes, Purpose::Index) {
+                    Ok(charge) => {
+                        allocated += bytes;
+                        charges.push(charge);
+                    }
+                    Err(_) => prop_assert!(allocated + bytes > 4 * MIB as u64, "room was refused"),
+                },
+                Step::Uncharge(index) if !charges.is_empty() => {
+                    allocated -= charges.swap_remove(index.index(charges.len())).bytes();
+                }
+                Step::Free(_) | Step::Uncharge(_) => {}
+            }
+            let account = memory.account();
+            prop_assert_eq!(account.allocated_bytes, allocated);
+            prop_assert!(account.resident_bytes <= account.limit_bytes, "{:?}", account);
+        }
+        // By the system's word too.
+        let account = memory.account();
+        prop_assert_eq!(resident(&memory), account.resident_bytes - account.charged_bytes);
+        drop((blocks, charges));
+        prop_assert_eq!(memory.account().allocated_bytes, 0);
+        prop_assert_eq!(memory.allocate(4 * MIB, Purpose::Log).map(|block| block.len()), Ok(4 * MIB));
+    }
+}
+
+#[test]
+fn threads_that_allocate_and_charge_stay_within_the_limit() {
+    let memory = memory(4 * MIB);
+    thread::scope(|scope| {
+        for thread in 0..3_usize {
+            let memory = memory.clone();
+            scope.spawn(move || {
+                for round in 0..400_usize {
+                    let mark = (thread * 64 + round % 64) as u8;
+                    let len = PAGE_BYTES * (1 + (round * 37 + thread * 11) % 300);
+                    let bytes = ((round * 31 + thread) % 500 * PAGE_BYTES) as u64;
+                    let charge = memory.charge(bytes, Purpose::Index);
+                    if let Ok(mut block) = memory.allocate(len, Purpose::Send) {
+                        block.fill(mark);
+                        block.mark_touched(len);
+                        assert!(block.iter().all(|byte| *byte == mark), "nobody else has it");
+                    }
+                    drop(charge);
+                }
+            });
+        }
+    });
+    let charge = memory.charge(4 * MIB as u64, Purpose::Index).unwrap();
+    assert_eq!(memory.account().resident_bytes, charge.bytes(), "every claim is accounted for");
+    assert_eq!(resident(&memory), 0);
+    drop(charge);
+    assert_eq!(memory.pool.ledger.excess_bytes(), 0);
+    written(&memory, 4 * MIB);
 }
 
 #[test]

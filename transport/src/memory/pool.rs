@@ -1,0 +1,108 @@
+//! What is resident stays within the limit: who takes memory, and what the system gets back for it.
+//!
+//! A freed extent keeps its pages, so that the next owner finds them resident. They are claimed
+//! like what is allocated. When an allocation or a charge would take the claims past the limit,
+//! pages that nobody holds are given back to the system until they fit again.
+
+#![expect(unsafe_code, reason = "gives back pages, which only the list of free runs can vouch for")]
+
+use parking_lot::Mutex;
+
+use super::account::Ledger;
+use super::extents::{Extents, Run};
+use super::region::Region;
+use super::{MemoryConfig, MemoryError, PAGE_BYTES, Purpose};
+
+/// Pages that are given back at once, if so many are free and resident: a system call for each page
+/// would cost more than touching it again does.
+const RETURNED_MIN: u64 = 256;
+
+/// The region, which of its pages are free, and the account of it.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) region: Region,
+    pub(super) extents: Mutex<Extents>,
+    pub(super) ledger: Ledger,
+}
+
+impl Pool {
+    pub(super) fn new(config: MemoryConfig) -> Result<Pool, MemoryError> {
+        let region = Region::reserve(config.limit_bytes)?;
+        let extents = Mutex::new(Extents::new(region.pages()));
+        Ok(Pool { region, extents, ledger: Ledger::new(config.limit_bytes) })
+    }
+
+    /// Takes a run of pages for `purpose`.
+    pub(super) fn take(&self, pages: usize, purpose: Purpose) -> Result<Run, MemoryError> {
+        let bytes = (pages as u64).saturating_mul(PAGE_BYTES as u64);
+        self.ledger.add(bytes, purpose)?;
+        let mut extents = self.extents.lock();
+        let Some(run) = extents.allocate(pages) else {
+            let largest_free_bytes = extents.largest_free() * PAGE_BYTES;
+            drop(extents);
+            self.ledger.subtract(bytes, purpose);
+            return Err(MemoryError::Fragmented { requested_bytes: bytes, largest_free_bytes });
+        };
+        // Claimed twice until here: as what was added above, and as free but resident.
+        let reused_bytes = self.region.touched_in(run) * PAGE_BYTES as u64;
+        self.ledger.unclaim(reused_bytes);
+        if self.make_room(&extents) {
+            return Ok(run);
+        }
+        extents.free(run);
+        self.ledger.claim(reused_bytes);
+        drop(extents);
+        let refused = self.ledger.refusal(bytes);
+        self.ledger.subtract(bytes, purpose);
+        Err(refused)
+    }
+
+    /// Takes back a run of pages. They stay resident.
+    pub(super) fn release(&self, run: Run, purpose: Purpose) {
+        let mut extents = self.extents.lock();
+        self.ledger.claim(self.region.touched_in(run) * PAGE_BYTES as u64);
+        extents.free(run);
+        drop(extents);
+        // The account last: whoever sees room in it finds the extent free.
+        self.ledger.subtract((run.pages * PAGE_BYTES) as u64, purpose);
+    }
+
+    /// Counts `bytes` of heap memory.
+    pub(super) fn charge(&self, bytes: u64, purpose: Purpose) -> Result<(), MemoryError> {
+        self.ledger.add(bytes, purpose)?;
+        if self.ledger.excess_bytes() > 0 && !self.make_room(&self.extents.lock()) {
+            let refused = self.ledger.refusal(bytes);
+            self.ledger.subtract(bytes, purpose);
+            return Err(refused);
+        }
+        self.ledger.add_charged(bytes);
+        Ok(())
+    }
+
+    /// Counts `bytes` of heap memory no longer.
+    pub(super) fn uncharge(&self, bytes: u64, purpose: Purpose) {
+        self.ledger.subtract_charged(bytes);
+        self.ledger.subtract(bytes, purpose);
+    }
+
+    /// Gives back free pages, of the longest runs first, until the claims are within the limit.
+    /// Returns whether they are. `extents` are locked, so that nobody takes a page meanwhile.
+    fn make_room(&self, extents: &Extents) -> bool {
+        let excess_pages = self.ledger.excess_bytes().div_ceil(PAGE_BYTES as u64);
+        if excess_pages == 0 {
+            return true;
+        }
+        let mut wanted = excess_pages.max(RETURNED_MIN);
+        for run in extents.longest_first() {
+            // SAFETY: the run is free and the extents are locked: no extent covers it, nobody holds
+            // a reference into it, and nobody gets one before this returns.
+            let returned = unsafe { self.region.give_back(run, wanted) };
+            self.ledger.unclaim(returned * PAGE_BYTES as u64);
+            wanted = wanted.saturating_sub(returned);
+            if wanted == 0 {
+                break;
+            }
+        }
+        self.ledger.excess_bytes() == 0
+    }
+}
