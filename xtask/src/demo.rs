@@ -29,10 +29,7 @@ struct Row {
 /// Runs the demonstration; whatever it starts is stopped, also when it fails.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut stages = Stages::default();
-    stages.run("setup", || {
-        setup::for_demo(workspace);
-        Ok(())
-    })?;
+    stages.run("setup", || setup::for_demo(workspace))?;
     stages.run("build", || run_command(Command::new("cargo").args(["build", "--release"])))?;
 
     let folder = workspace.target().join("demo");

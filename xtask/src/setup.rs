@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use crate::command::{find, line, run as run_command, succeeds};
 use crate::workspace::Workspace;
 
-/// What a task needs on the machine, beside the Rust toolchain and a linker.
+/// What a task needs on the machine, beside the Rust toolchain.
 struct Tool {
     /// The program by which its presence is known.
     program: &'static str,
@@ -30,6 +30,11 @@ const GIT: Tool = Tool {
     program: "git",
     purpose: "lists the files that the rules of the house apply to",
     source: Source::Debian { package: "git" },
+};
+const CC: Tool = Tool {
+    program: "cc",
+    purpose: "links what is built",
+    source: Source::Debian { package: "gcc" },
 };
 const CPP: Tool = Tool {
     program: "c++",
@@ -67,10 +72,11 @@ const TYPOS: Tool = Tool {
     source: Source::Wheel { name: "typos", version: "1.52.0" },
 };
 
-const EVERYTHING: &[&Tool] = &[&GIT, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
+const EVERYTHING: &[&Tool] = &[&GIT, &CC, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
 const FOR_LINT: &[&Tool] = &[&GIT, &CPP, &PIP, &DENY, &TYPOS];
 const FOR_BENCH: &[&Tool] = &[&TASKSET, &REDIS];
-const FOR_DEMO: &[&Tool] = &[&REDIS];
+const FOR_DEMO: &[&Tool] = &[&CC];
+const BESIDE_DEMO: &[&Tool] = &[&REDIS];
 
 /// Installs everything that any task of the workspace needs.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -91,12 +97,14 @@ pub(crate) fn for_bench(workspace: &Workspace) -> Result<()> {
     install(FOR_BENCH, workspace)
 }
 
-/// Installs what `cargo xtask demo` shows; it can do without the peer, so that failing to install
-/// it is only reported.
-pub(crate) fn for_demo(workspace: &Workspace) {
-    if let Err(error) = install(FOR_DEMO, workspace) {
+/// Installs what `cargo xtask demo` needs to build and run, and the peer that it shows. It can do
+/// without the peer, so that failing to install that is only reported.
+pub(crate) fn for_demo(workspace: &Workspace) -> Result<()> {
+    install(FOR_DEMO, workspace)?;
+    if let Err(error) = install(BESIDE_DEMO, workspace) {
         println!("going on without redis: {error:#}");
     }
+    Ok(())
 }
 
 /// The file of a wheel's program: from the search path, or where [`run`] puts wheels.
@@ -229,11 +237,11 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERYTHING, FOR_BENCH, FOR_DEMO, FOR_LINT, line_to_run};
+    use super::{BESIDE_DEMO, EVERYTHING, FOR_BENCH, FOR_DEMO, FOR_LINT, line_to_run};
 
     #[test]
     fn every_task_s_tools_are_part_of_setup() {
-        for tool in [FOR_LINT, FOR_BENCH, FOR_DEMO].concat() {
+        for tool in [FOR_LINT, FOR_BENCH, FOR_DEMO, BESIDE_DEMO].concat() {
             assert!(EVERYTHING.iter().any(|known| known.program == tool.program));
         }
     }
