@@ -1,0 +1,94 @@
+//! What can be wrong with an input: where, what was found there, and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// As much of a line as a message shows, in bytes.
+const EXCERPT_BYTES_MAX: usize = 40;
+
+/// Why a graph could not be read.
+#[derive(Debug, Error)]
+pub enum InputError {
+    /// There is no such file, it may not be read, or it is none.
+    #[error("cannot open {}; {}", path.display(), to_open(source))]
+    CannotOpen {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The disk failed, or the file is cut off or damaged.
+    #[error("cannot read {} to its end; {}", path.display(), to_read(source))]
+    CannotRead {
+        /// Which file.
+        path: PathBuf,
+        /// What the system or the decompressor said.
+        #[source]
+        source: io::Error,
+    },
+    /// A line is neither an edge nor a comment nor blank.
+    #[error("line {line} of {} {problem}; it reads \"{found}\"", path.display())]
+    MalformedLine {
+        /// Which file.
+        path: PathBuf,
+        /// Which line of the text, counted from 1.
+        line: u64,
+        /// How the line begins, in ASCII: other bytes are escaped.
+        found: String,
+        /// What is wrong with it.
+        problem: LineProblem,
+    },
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum LineProblem {
+    /// It does not begin with two numbers.
+    #[error(
+        "is no edge: expected two decimal numbers with blanks or tabs between, or # or % first"
+    )]
+    NotAnEdge,
+    /// A number does not fit into 64 bits.
+    #[error("has too large a number: expected vertices from 0 to {}", u64::MAX)]
+    NumberTooLarge,
+    /// It is longer than a line may be.
+    #[error("is too long: expected a line of text of at most {limit} bytes")]
+    TooLong {
+        /// The most that a line may have, in bytes.
+        limit: usize,
+    },
+    /// It begins a file of Matrix Market, whose first line of numbers is a size and would pass for an
+    /// edge.
+    #[error("begins a Matrix Market file: expected edges only; remove all before its first entry")]
+    MatrixMarket,
+}
+
+/// The beginning of a line, such that a terminal can show it whatever the file is.
+pub(super) fn excerpt(line: &[u8]) -> String {
+    let end = line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len());
+    let line = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
+    if line.len() <= EXCERPT_BYTES_MAX {
+        return line.escape_ascii().to_string();
+    }
+    format!("{}…", line[..EXCERPT_BYTES_MAX].escape_ascii())
+}
+
+fn to_open(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "check its permissions",
+        _ => "give a regular file: every worker reads it from its beginning",
+    }
+}
+
+fn to_read(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it is cut off: fetch it again",
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => "it is damaged: fetch it again",
+        io::ErrorKind::Unsupported => "compress it again without --long and without a dictionary",
+        _ => "check the disk",
+    }
+}

@@ -1,0 +1,109 @@
+//! Parses the lines of a chunk, without a look at UTF-8 and without an allocation.
+
+use memchr::memchr;
+
+use super::LineProblem;
+
+/// No number of so many digits is too large.
+const SAFE_DIGITS: usize = 19;
+
+/// What a chunk had.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Parsed {
+    pub(super) edges: u64,
+    pub(super) lines: u64,
+}
+
+/// A line that is none of an edge list.
+#[derive(Debug)]
+pub(super) struct Malformed<'a> {
+    /// Lines of the chunk before it.
+    pub(super) lines_before: u64,
+    pub(super) problem: LineProblem,
+    /// The line, and what follows it.
+    pub(super) line: &'a [u8],
+}
+
+/// Calls `each` with the edges of a chunk that ends with a line end.
+pub(super) fn parse<'a>(
+    chunk: &'a [u8],
+    line_bytes_max: usize,
+    each: &mut impl FnMut(u64, u64),
+) -> Result<Parsed, Malformed<'a>> {
+    let mut parsed = Parsed::default();
+    let mut rest = chunk;
+    while !rest.is_empty() {
+        let malformed = |problem| Malformed { lines_before: parsed.lines, problem, line: rest };
+        let (edge, next) = first_line(rest).map_err(malformed)?;
+        // The line end does not count.
+        if rest.len() - next.len() > line_bytes_max + 1 {
+            return Err(malformed(LineProblem::TooLong { limit: line_bytes_max }));
+        }
+        if let Some((source, target)) = edge {
+            each(source, target);
+            parsed.edges += 1;
+        }
+        parsed.lines += 1;
+        rest = next;
+    }
+    Ok(parsed)
+}
+
+type Edge = (u64, u64);
+
+/// The edge of the first line, if it has one, and the lines after it.
+fn first_line(text: &[u8]) -> Result<(Option<Edge>, &[u8]), LineProblem> {
+    let text = after_blanks(text);
+    match text {
+        [b'0'..=b'9', ..] => {}
+        [b'\n', next @ ..] | [b'\r', b'\n', next @ ..] => return Ok((None, next)),
+        [b'#' | b'%', ..] => return Ok((None, after_line_end(text))),
+        _ => return Err(LineProblem::NotAnEdge),
+    }
+    let (source, text) = number(text)?;
+    let separated = after_blanks(text);
+    if separated.len() == text.len() {
+        return Err(LineProblem::NotAnEdge);
+    }
+    let (target, text) = number(separated)?;
+    let next = match text {
+        [b'\n', next @ ..] | [b'\r', b'\n', next @ ..] => next,
+        [b' ' | b'\t', ..] => after_line_end(text),
+        _ => return Err(LineProblem::NotAnEdge),
+    };
+    Ok((Some((source, target)), next))
+}
+
+fn after_blanks(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
+    }
+    text
+}
+
+fn after_line_end(text: &[u8]) -> &[u8] {
+    memchr(b'\n', text).map_or(&[], |end| &text[end + 1..])
+}
+
+/// The number that the text begins with, and what follows it.
+fn number(text: &[u8]) -> Result<(u64, &[u8]), LineProblem> {
+    let mut value = 0_u64;
+    let mut rest = text;
+    while let [digit @ b'0'..=b'9', after @ ..] = rest {
+        value = value.wrapping_mul(10).wrapping_add((digit - b'0').into());
+        rest = after;
+    }
+    let digits = &text[..text.len() - rest.len()];
+    match digits.len() {
+        0 => Err(LineProblem::NotAnEdge),
+        1..=SAFE_DIGITS => Ok((value, rest)),
+        _ => checked(digits).map(|value| (value, rest)).ok_or(LineProblem::NumberTooLarge),
+    }
+}
+
+/// The same for many digits, of which the first may be zeros.
+fn checked(digits: &[u8]) -> Option<u64> {
+    digits
+        .iter()
+        .try_fold(0_u64, |value, digit| value.checked_mul(10)?.checked_add((digit - b'0').into()))
+}
