@@ -12,6 +12,7 @@ use crate::error::{Applied, CallError, CloseReason, SendError};
 use crate::frame::{Class, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::MESSAGE_MAX;
+use crate::memory::Shared;
 use crate::reply::Reply;
 use crate::session::call::{CallKey, Refused};
 use crate::time::Time;
@@ -103,7 +104,8 @@ impl Connection {
         };
         let replies = Replies { core: Arc::clone(core), key };
         core.reactor.note_deadline(deadline);
-        let (sent, backlog) = core.write(Kind::Request, key.0, body).map_err(CallError::Memory)?;
+        let (sent, backlog) =
+            core.write(Kind::Request, key.0, body, None).map_err(CallError::Memory)?;
         core.session.calls.written(key, sent);
         core.committed(Kind::Request, backlog);
         if let Some(reason) = core.closed() {
@@ -122,7 +124,21 @@ impl Connection {
     /// See [`SendError`]. Success means that the message was taken, not that it has arrived.
     #[inline]
     pub async fn send(&self, body: impl Body) -> Result<(), SendError> {
-        let len = body.len();
+        self.send_with(body, None).await
+    }
+
+    /// Sends a message that is not answered: `head`, which is copied, then `tail`, which is gathered
+    /// from where it lies and held until it has been sent.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn send_shared(&self, head: impl Body, tail: Shared) -> Result<(), SendError> {
+        self.send_with(head, Some(tail)).await
+    }
+
+    #[inline]
+    async fn send_with(&self, body: impl Body, tail: Option<Shared>) -> Result<(), SendError> {
+        let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
         if len > MESSAGE_MAX {
             return Err(SendError::TooLarge { len, limit: MESSAGE_MAX });
         }
@@ -136,7 +152,7 @@ impl Connection {
         if let Some(reason) = core.closed() {
             return Err(SendError::Disconnected(reason.clone()));
         }
-        let (_, backlog) = core.write(Kind::Message, 0, body).map_err(SendError::Memory)?;
+        let (_, backlog) = core.write(Kind::Message, 0, body, tail).map_err(SendError::Memory)?;
         core.committed(Kind::Message, backlog);
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{Applied, CallError, CloseReason, ConnectError, Time};
+use weft_transport::{Applied, CallError, CloseReason, ConnectError, Purpose, SendError, Time};
 
 use world::{Echo, Numbered, World, counter};
 
@@ -32,6 +32,8 @@ on_every_link!(
     messages_of_every_size_arrive_whole,
     many_concurrent_calls_each_get_their_own_reply,
     one_way_messages_arrive_in_order_and_none_is_lost,
+    what_was_sent_before_a_shutdown_arrives,
+    messages_can_be_gathered_from_where_they_lie,
     parts_of_a_reply_come_in_order,
     replies_can_be_gathered_from_where_they_lie,
     a_message_that_is_too_long_is_refused_and_the_connection_lives,
@@ -103,14 +105,64 @@ fn one_way_messages_arrive_in_order_and_none_is_lost(world: &World) {
     world.run(async {
         let connection = client.connect(server.address, world.deadline()).await.unwrap();
         for number in 0..MESSAGES {
-            let len = 8 + (number % 90) as usize;
-            let mut body = vec![0; len];
-            body[..8].copy_from_slice(&number.to_le_bytes());
-            connection.send(&body[..]).await.unwrap();
+            connection.send(&numbered(number)[..]).await.unwrap();
         }
         // A call on the same thread comes behind the messages.
         let reply = connection.call(&b""[..], world.deadline()).await.unwrap();
         assert_eq!(*reply, MESSAGES.to_le_bytes());
+    });
+}
+
+/// A message as [`Numbered`] wants it.
+fn numbered(number: u64) -> Vec<u8> {
+    let mut body = vec![0; 8 + (number % 90) as usize];
+    body[..8].copy_from_slice(&number.to_le_bytes());
+    body
+}
+
+fn what_was_sent_before_a_shutdown_arrives(world: &World) {
+    let seen = counter();
+    let server = world.node(1, Arc::new(Numbered { seen: Arc::clone(&seen) }));
+    let (leaving, staying) = (world.client(), world.client());
+    world.run(async {
+        let connection = leaving.connect(server.address, world.deadline()).await.unwrap();
+        for number in 0..100u64 {
+            connection.send(&numbered(number)[..]).await.unwrap();
+        }
+        // The goodbye comes right behind the messages, in one piece with the last of them.
+        leaving.shutdown();
+        let connection = staying.connect(server.address, world.deadline()).await.unwrap();
+        let deadline = world.deadline();
+        loop {
+            let reply = connection.call(&b""[..], deadline).await.unwrap();
+            if *reply == 100u64.to_le_bytes() {
+                break;
+            }
+            assert!(world.now() < deadline, "{reply:?} of 100 messages arrived");
+        }
+    });
+}
+
+fn messages_can_be_gathered_from_where_they_lie(world: &World) {
+    const LEN: usize = 64 << 10;
+    let server = world.node(1, Arc::new(Echo));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let mut block = client.memory().allocate(LEN, Purpose::Send).unwrap();
+        block.mark_touched(LEN);
+        block.fill(3);
+        let tail = block.freeze();
+        let before = client.stats().bodies_gathered;
+        connection.send_shared(&b"head"[..], tail.clone()).await.unwrap();
+        let long = client.memory().allocate(MESSAGE_MAX, Purpose::Send).unwrap().freeze();
+        let refused = connection.send_shared(&b"head"[..], long).await.unwrap_err();
+        let limit = MESSAGE_MAX;
+        assert_eq!(refused, SendError::TooLarge { len: MESSAGE_MAX + 4, limit });
+        // Behind the message on the same connection: it has left by then, and let go of its tail.
+        connection.call(&b"call"[..], world.deadline()).await.unwrap();
+        assert_eq!(client.stats().bodies_gathered, before + 1);
+        assert_eq!(tail.holders(), 1);
     });
 }
 

@@ -14,7 +14,7 @@ use crate::lane::Producer;
 use crate::limits::{BATCH_BYTES, OVERLAP_BYTES};
 use crate::link::{Link, Transfer};
 use crate::local;
-use crate::memory::{Charge, Memory, MemoryError};
+use crate::memory::{Charge, Memory, MemoryError, Shared};
 use crate::reactor::{Command, ReactorHandle};
 use crate::session::Session;
 use crate::session::call::Sent;
@@ -134,18 +134,21 @@ impl Core {
         kind: Kind,
         id: u64,
         body: impl Body,
+        tail: Option<Shared>,
     ) -> Result<(Sent, u64), MemoryError> {
-        let len = body.len();
+        let gathered = tail.as_ref().map_or(0, |tail| tail.len());
+        let len = body.len() + gathered;
         let written = local::with_lane(self, |producer| {
             let position = write_record(
                 producer,
                 &self.memory,
                 (kind, Class::Request, id, false),
                 body,
-                None,
+                tail,
             )?;
             self.session.lanes.announce(producer);
-            Ok((Sent { lane: producer.lane().index, position }, producer.backlog()))
+            let backlog = producer.backlog() + gathered as u64;
+            Ok((Sent { lane: producer.lane().index, position }, backlog))
         });
         if written.is_err() {
             self.session.send_credit.cancel(Class::Request, frame_len(len));

@@ -173,8 +173,11 @@ impl Conversation {
         end: usize,
         turn: &mut Turn<'_>,
     ) -> Result<(), CloseReason> {
-        self.deliver(turn, |inbound, delivery| inbound.handle_bytes(buffer, 0..end, delivery))?;
-        self.dispatch(buffer, turn)
+        let delivered =
+            self.deliver(turn, |inbound, delivery| inbound.handle_bytes(buffer, 0..end, delivery));
+        // What came ahead of a goodbye, or of what is wrong, was sent in good order.
+        self.dispatch(buffer, turn)?;
+        delivered
     }
 
     /// Runs the session's receiving half and sees to what it found besides messages and requests.
