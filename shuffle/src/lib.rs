@@ -1,14 +1,31 @@
-//! Map-reduce over object graphs, in memory, with spill. So far the crate reads graphs, each worker its
-//! share ([`EdgeList`]); the rest is a promise.
+//! Map-reduce over typed records, in memory.
 //!
-//! What will live here: a lazy plan of stages that is cut at exchanges, workers that all run the
-//! same program, and the exchange, which sends each (map, reduce) pair's segments as they fill and
-//! reads them in place on arrival, with credits end to end and a memory cap a partition.
+//! Every worker is a process that runs the same program; [`Worker`] is what the program sees of it.
+//! A [`Dataset`] is a plan; its exchanges write records straight into registered memory, as typed
+//! pages of `weft-object`, and these are sent from there as they fill, checked on arrival, and used
+//! where they landed.
 //!
-//! The invariant: **it encodes no record**. A record is an object graph of `weft-object` from the
-//! map that makes it to the reduce that reads it, in memory, on the wire and in a spill file.
+//! The invariant: **no record is encoded**. Its bytes are written once, by the map that makes it.
+
 #![forbid(unsafe_code)]
 
+mod dataset;
+mod dispatch;
 mod edge_list;
+mod error;
+mod exchange;
+mod inbox;
+mod index_table;
+pub mod job;
+mod message;
+mod partition;
+mod program;
+mod reduce;
+mod worker;
 
-pub use self::edge_list::{EdgeList, InputError, LineProblem, Share, Summary};
+pub use dataset::{Dataset, Filter, FlatMap, FromRecords, Iterate, Map, records};
+pub use edge_list::{EdgeList, InputError, LineProblem, Share, Summary};
+pub use error::{JobError, ProgramsDiffer};
+pub use partition::PartitionBy;
+pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
+pub use worker::{Listening, Worker, WorkerConfig, WorkerId};

@@ -1,0 +1,103 @@
+//! What is typed.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Map-reduce jobs over worker processes on this machine
+#[derive(Debug, Parser)]
+#[command(name = "shuffle", version, about)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Rank the vertices of a graph by the edges that lead to them
+    Pagerank(Pagerank),
+    /// One worker of a job: started by the other commands
+    #[command(hide = true)]
+    Worker(Worker),
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Pagerank {
+    /// Edge list: a source and a target vertex a line, as SNAP has it; plain, gzip or zstd
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// Worker processes to start
+    #[arg(long, value_name = "N", default_value = "2", value_parser = workers)]
+    pub(crate) workers: usize,
+    /// Rounds
+    #[arg(long, value_name = "K", default_value = "20", value_parser = iterations)]
+    pub(crate) iterations: usize,
+    /// Part of a rank that follows the edges; the rest goes to all vertices alike
+    #[arg(long, value_name = "D", default_value = "0.85", value_parser = damping)]
+    pub(crate) damping: f64,
+    /// How many of the highest ranks to print
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) top: usize,
+    /// Write every vertex and its rank to FILE, highest first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Worker {
+    #[arg(long)]
+    pub(crate) index: usize,
+    #[arg(long)]
+    pub(crate) report_progress: bool,
+    #[command(flatten)]
+    pub(crate) job: Pagerank,
+}
+
+const WORKERS_MAX: usize = 64;
+
+fn workers(text: &str) -> Result<usize, String> {
+    let wanted = format!("a number from 1 to {WORKERS_MAX}");
+    let number = text.parse().map_err(|_| format!("not {wanted}"))?;
+    if (1..=WORKERS_MAX).contains(&number) { Ok(number) } else { Err(format!("not {wanted}")) }
+}
+
+fn iterations(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "not a number from 1 to 1000000".to_owned())
+}
+
+fn damping(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "not a number from 0 to 1".to_owned())
+}
+
+impl Pagerank {
+    /// The command line of a worker, behind the program's name.
+    pub(crate) fn worker_arguments(
+        &self,
+        index: usize,
+        report_progress: bool,
+    ) -> Vec<std::ffi::OsString> {
+        let mut arguments: Vec<std::ffi::OsString> = vec!["worker".into(), "--index".into()];
+        arguments.push(index.to_string().into());
+        if report_progress {
+            arguments.push("--report-progress".into());
+        }
+        for (flag, value) in [
+            ("--workers", self.workers.to_string()),
+            ("--iterations", self.iterations.to_string()),
+            ("--damping", self.damping.to_string()),
+            ("--top", self.top.to_string()),
+        ] {
+            arguments.extend([flag.into(), value.into()]);
+        }
+        arguments.extend(["--input".into(), self.input.clone().into()]);
+        if let Some(output) = &self.output {
+            arguments.extend(["--output".into(), output.clone().into()]);
+        }
+        arguments
+    }
+}

@@ -1,0 +1,200 @@
+//! Starts the workers, tells them of one another, and ends all when one ends early.
+
+use std::fs::OpenOptions;
+use std::io::{BufReader, IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use weft_shuffle::EdgeList;
+
+use crate::args::Pagerank;
+use crate::event::{Event, Failure, Outcome};
+use crate::progress::Progress;
+
+/// When one worker has failed, how long the others may take to say something better.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Runs the job to its end.
+pub(crate) fn run(job: &Pagerank) -> anyhow::Result<Outcome> {
+    // What can be wrong with the command is told once, not by every worker.
+    let list = EdgeList::open(&job.input)?;
+    if let Some(output) = &job.output {
+        let opened = OpenOptions::new().create(true).append(true).open(output);
+        opened.with_context(|| format!("cannot write {}", output.display()))?;
+    }
+    let progress = std::io::stderr().is_terminal().then(|| Progress::new(job, list.file_bytes()));
+    let (mut workers, events) = Workers::start(job, progress.is_some())?;
+    workers.watch(job, &events, progress)
+}
+
+/// Processes that end with this value.
+struct Workers {
+    children: Vec<(Child, Option<ChildStdin>)>,
+}
+
+/// What one worker did.
+struct Told {
+    worker: usize,
+    what: Happening,
+}
+
+enum Happening {
+    Event(Event),
+    /// A line that is no event: kept for the message.
+    Noise(String),
+    /// Its output has ended, and with it the process, or soon.
+    Ended,
+}
+
+impl Workers {
+    fn start(job: &Pagerank, report_progress: bool) -> anyhow::Result<(Self, Receiver<Told>)> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let (tell, events) = channel();
+        let mut workers = Self { children: Vec::with_capacity(job.workers) };
+        for worker in 0..job.workers {
+            let mut child = Command::new(&program)
+                .args(job.worker_arguments(worker, report_progress))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .with_context(|| format!("cannot start worker {worker}"))?;
+            let stdout = child.stdout.take().expect("it was piped");
+            let stdin = child.stdin.take();
+            workers.children.push((child, stdin));
+            let tell = tell.clone();
+            std::thread::spawn(move || relay(worker, BufReader::new(stdout), &tell));
+        }
+        Ok((workers, events))
+    }
+
+    fn watch(
+        &mut self,
+        job: &Pagerank,
+        events: &Receiver<Told>,
+        mut progress: Option<Progress>,
+    ) -> anyhow::Result<Outcome> {
+        let mut addresses: Vec<Option<SocketAddr>> = vec![None; job.workers];
+        let mut outcome = None;
+        let mut ended = 0;
+        while ended < job.workers {
+            let Told { worker, what } = events.recv().expect("as many ends as workers");
+            match what {
+                Happening::Event(Event::Listening(address)) => {
+                    addresses[worker] = Some(address);
+                    if let Some(all) = addresses.iter().copied().collect::<Option<Vec<_>>>() {
+                        self.introduce(&all);
+                    }
+                }
+                Happening::Event(Event::Read(bytes)) => {
+                    if let Some(progress) = &mut progress {
+                        progress.read(worker, bytes);
+                    }
+                }
+                Happening::Event(Event::Round(round)) => {
+                    if let Some(progress) = &mut progress {
+                        progress.round(round);
+                    }
+                }
+                Happening::Event(Event::Done(done)) => outcome = Some(done),
+                Happening::Event(Event::Failed(failure)) => {
+                    return Err(self.failed(worker, failure, events));
+                }
+                Happening::Noise(line) => eprintln!("worker {worker}: {line}"),
+                Happening::Ended => {
+                    ended += 1;
+                    let status = self.children[worker].0.wait()?;
+                    if !status.success() {
+                        let id = self.children[worker].0.id();
+                        bail!("worker {worker} (process {id}) {}: the job stops", fate(status));
+                    }
+                }
+            }
+        }
+        outcome.ok_or_else(|| anyhow!("the workers ended without a result"))
+    }
+
+    /// Tells every worker where all are.
+    fn introduce(&mut self, addresses: &[SocketAddr]) {
+        let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+        let line = format!("{}\n", texts.join(" "));
+        for stdin in self.children.iter_mut().filter_map(|(_, stdin)| stdin.as_mut()) {
+            // One that cannot be told has ended, which its output says too.
+            let _ = stdin.write_all(line.as_bytes());
+        }
+    }
+
+    /// A worker has failed: names the one that failed first, which may be another, whose end this one
+    /// was the first to notice.
+    fn failed(
+        &mut self,
+        worker: usize,
+        failure: Failure,
+        events: &Receiver<Told>,
+    ) -> anyhow::Error {
+        let mut first = anyhow!("worker {worker}: {}", failure.text);
+        if !failure.is_consequence {
+            return first;
+        }
+        loop {
+            match events.recv_timeout(LAST_WORDS) {
+                Ok(Told { worker, what: Happening::Event(Event::Failed(other)) })
+                    if !other.is_consequence =>
+                {
+                    return anyhow!("worker {worker}: {}", other.text);
+                }
+                Ok(Told { worker, what: Happening::Ended }) => {
+                    let (child, _) = &mut self.children[worker];
+                    if let Ok(status) = child.wait()
+                        && status.signal().is_some()
+                    {
+                        let id = child.id();
+                        first = anyhow!(
+                            "worker {worker} (process {id}) {}: the job stops",
+                            fate(status)
+                        );
+                        return first;
+                    }
+                }
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return first,
+            }
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        for (child, stdin) in &mut self.children {
+            drop(stdin.take());
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// How a process ended, behind its name.
+fn fate(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by signal {signal}"),
+        (None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// Passes on what a worker tells, until it ends.
+fn relay(worker: usize, stdout: impl std::io::BufRead, tell: &Sender<Told>) {
+    for line in stdout.lines().map_while(Result::ok) {
+        let what = match serde_json::from_str(&line) {
+            Ok(event) => Happening::Event(event),
+            Err(_) => Happening::Noise(line),
+        };
+        // Nobody listens any more once the job has failed.
+        let _ = tell.send(Told { worker, what });
+    }
+    let _ = tell.send(Told { worker, what: Happening::Ended });
+}

@@ -1,0 +1,38 @@
+//! `shuffle`: the jobs that Weft ships, over worker processes that it starts on this machine.
+//!
+//! # Layout
+//! - `args`: what is typed.
+//! - `launch`: starts the workers, tells them of one another, and ends all when one ends early.
+//! - `event`: what a worker's process tells the one that started it, a line each.
+//! - `work`: the worker's process.
+//! - `progress`: bars on a terminal; `report`: what is printed in the end.
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "the program is the shell: it owns processes, files and the terminal"
+)]
+
+mod args;
+mod event;
+mod launch;
+mod progress;
+mod report;
+mod work;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    match Args::parse().command {
+        Command::Pagerank(pagerank) => match launch::run(&pagerank) {
+            Ok(outcome) => report::print(&pagerank, &outcome),
+            Err(error) => report::complain(&error),
+        },
+        Command::Worker(worker) => work::run(&worker),
+    }
+}

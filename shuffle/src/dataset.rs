@@ -1,0 +1,221 @@
+//! A dataset: what to do with records, as a plan that nothing runs until its end is asked for.
+
+use weft_object::{Pair, Wire};
+
+use crate::error::JobError;
+use crate::partition::PartitionBy;
+use crate::reduce::{ByHash, ByIndex, Ranges, ReduceByKey};
+use crate::worker::{Worker, WorkerId};
+
+/// This worker's part of the records of a job, as a plan.
+///
+/// Verbs build the plan; [`run`](Self::run) and what is made of it ([`to_vec`](Self::to_vec),
+/// [`collect`](Self::collect)) execute it. The plan is cut into stages at its exchanges
+/// ([`reduce_by_key`](Self::reduce_by_key), [`partition_by`](Self::partition_by), ...): between two
+/// of them all verbs run as one loop, without a record ever being stored. Every worker has to run
+/// the same plans in the same order. The verbs and their names are Spark's, the execution in one
+/// loop a stage is that of Rust's iterators.
+pub trait Dataset: Sized {
+    /// A record.
+    type Item;
+
+    /// Runs the plan: `sink` gets this worker's records.
+    ///
+    /// # Errors
+    /// What `sink` or an exchange fails with.
+    fn run(
+        self,
+        worker: &Worker,
+        sink: impl FnMut(Self::Item) -> Result<(), JobError>,
+    ) -> Result<(), JobError>;
+
+    /// Each record changed by `change`.
+    fn map<T, F: FnMut(Self::Item) -> T>(self, change: F) -> Map<Self, F> {
+        Map { upstream: self, change }
+    }
+
+    /// The records that `keep` accepts.
+    fn filter<F: FnMut(&Self::Item) -> bool>(self, keep: F) -> Filter<Self, F> {
+        Filter { upstream: self, keep }
+    }
+
+    /// Several records, or none, for each.
+    fn flat_map<T: IntoIterator, F: FnMut(Self::Item) -> T>(self, change: F) -> FlatMap<Self, F> {
+        FlatMap { upstream: self, change }
+    }
+
+    /// An exchange: one record a key, with the values of all workers' records of that key combined.
+    /// Values are combined before they are sent, too. `combine` must not care about the order.
+    fn reduce_by_key<K, V, F>(self, combine: F) -> ReduceByKey<Self, ByHash, F>
+    where
+        Self: Dataset<Item = Pair<K, V>>,
+        F: Fn(V, V) -> V,
+    {
+        ReduceByKey { upstream: self, keys: ByHash, combine }
+    }
+
+    /// As [`reduce_by_key`](Self::reduce_by_key), for keys that are numbers without large holes:
+    /// worker *w* gets those of its range, in order. An array in place of a hash table.
+    fn reduce_by_index<V, F>(self, ranges: &Ranges, combine: F) -> ReduceByKey<Self, ByIndex, F>
+    where
+        Self: Dataset<Item = Pair<u64, V>>,
+        F: Fn(V, V) -> V,
+    {
+        ReduceByKey { upstream: self, keys: ByIndex(ranges.clone()), combine }
+    }
+
+    /// An exchange: every record goes to the worker that `place` names, in order a sending worker.
+    fn partition_by<F: FnMut(&Self::Item) -> WorkerId>(self, place: F) -> PartitionBy<Self, F>
+    where
+        Self::Item: Wire,
+    {
+        PartitionBy { upstream: self, place }
+    }
+
+    /// `rounds` times: what `step` plans from this worker's records of the round before.
+    fn iterate<D, F>(self, rounds: usize, step: F) -> Iterate<Self, F>
+    where
+        D: Dataset<Item = Self::Item>,
+        F: FnMut(&Worker, usize, Vec<Self::Item>) -> Result<D, JobError>,
+    {
+        Iterate { upstream: self, rounds, step }
+    }
+
+    /// Runs the plan, and returns this worker's records.
+    ///
+    /// # Errors
+    /// See [`run`](Self::run).
+    fn to_vec(self, worker: &Worker) -> Result<Vec<Self::Item>, JobError> {
+        let mut records = Vec::new();
+        self.run(worker, |record| {
+            records.push(record);
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    /// Runs the plan, and returns the records of all workers on worker 0, in the order of the
+    /// workers; nothing on the others.
+    ///
+    /// # Errors
+    /// See [`run`](Self::run).
+    fn collect(self, worker: &Worker) -> Result<Vec<Self::Item>, JobError>
+    where
+        Self::Item: Wire,
+    {
+        self.partition_by(|_| WorkerId(0)).to_vec(worker)
+    }
+}
+
+/// The dataset of this worker's `records`.
+pub fn records<I: IntoIterator>(records: I) -> FromRecords<I> {
+    FromRecords { records }
+}
+
+/// See [`records`].
+#[derive(Debug)]
+pub struct FromRecords<I> {
+    records: I,
+}
+
+impl<I: IntoIterator> Dataset for FromRecords<I> {
+    type Item = I::Item;
+
+    fn run(
+        self,
+        _: &Worker,
+        sink: impl FnMut(I::Item) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        self.records.into_iter().try_for_each(sink)
+    }
+}
+
+/// See [`Dataset::map`].
+#[derive(Debug)]
+pub struct Map<D, F> {
+    upstream: D,
+    change: F,
+}
+
+impl<D: Dataset, T, F: FnMut(D::Item) -> T> Dataset for Map<D, F> {
+    type Item = T;
+
+    fn run(
+        self,
+        worker: &Worker,
+        mut sink: impl FnMut(T) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let mut change = self.change;
+        self.upstream.run(worker, |record| sink(change(record)))
+    }
+}
+
+/// See [`Dataset::filter`].
+#[derive(Debug)]
+pub struct Filter<D, F> {
+    upstream: D,
+    keep: F,
+}
+
+impl<D: Dataset, F: FnMut(&D::Item) -> bool> Dataset for Filter<D, F> {
+    type Item = D::Item;
+
+    fn run(
+        self,
+        worker: &Worker,
+        mut sink: impl FnMut(D::Item) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let mut keep = self.keep;
+        self.upstream.run(worker, |record| if keep(&record) { sink(record) } else { Ok(()) })
+    }
+}
+
+/// See [`Dataset::flat_map`].
+#[derive(Debug)]
+pub struct FlatMap<D, F> {
+    upstream: D,
+    change: F,
+}
+
+impl<D: Dataset, T: IntoIterator, F: FnMut(D::Item) -> T> Dataset for FlatMap<D, F> {
+    type Item = T::Item;
+
+    fn run(
+        self,
+        worker: &Worker,
+        mut sink: impl FnMut(T::Item) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let mut change = self.change;
+        self.upstream.run(worker, |record| change(record).into_iter().try_for_each(&mut sink))
+    }
+}
+
+/// See [`Dataset::iterate`].
+#[derive(Debug)]
+pub struct Iterate<D, F> {
+    upstream: D,
+    rounds: usize,
+    step: F,
+}
+
+impl<D, N, F> Dataset for Iterate<D, F>
+where
+    D: Dataset,
+    N: Dataset<Item = D::Item>,
+    F: FnMut(&Worker, usize, Vec<D::Item>) -> Result<N, JobError>,
+{
+    type Item = D::Item;
+
+    fn run(
+        self,
+        worker: &Worker,
+        sink: impl FnMut(D::Item) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let mut step = self.step;
+        let mut state = self.upstream.to_vec(worker)?;
+        for round in 0..self.rounds {
+            state = step(worker, round, state)?.to_vec(worker)?;
+        }
+        state.into_iter().try_for_each(sink)
+    }
+}

@@ -1,0 +1,94 @@
+//! Why a job stops.
+
+use std::net::SocketAddr;
+
+use weft_object::{Invalid, TypesDiffer};
+use weft_transport::{CloseReason, ConnectError, EndpointError, MemoryError};
+
+use crate::worker::WorkerId;
+
+/// Why a job stops. It stops on every worker: one that fails tells the others.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// The worker could not begin.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// Another worker could not be reached.
+    #[error("{worker} at {address} cannot be reached: {source}")]
+    Unreachable {
+        /// Which.
+        worker: WorkerId,
+        /// Where it should be.
+        address: SocketAddr,
+        /// What happened.
+        source: ConnectError,
+    },
+    /// Another worker ended or can no longer be reached.
+    #[error("{worker} is lost: {reason}")]
+    Lost {
+        /// Which.
+        worker: WorkerId,
+        /// What the connection to it ended with.
+        reason: CloseReason,
+    },
+    /// Another worker stopped the job.
+    #[error("{worker} stopped the job: {reason}")]
+    Stopped {
+        /// Which.
+        worker: WorkerId,
+        /// What it said.
+        reason: String,
+    },
+    /// Another worker runs another program.
+    #[error("{worker} refuses to work with this one: {difference}")]
+    Program {
+        /// Which.
+        worker: WorkerId,
+        /// How this one differs, as the other says.
+        difference: String,
+    },
+    /// Another worker sent what is no segment of records.
+    #[error("{worker} sent something in stage {stage} that cannot be used: {source}")]
+    Block {
+        /// Which.
+        worker: WorkerId,
+        /// In which stage.
+        stage: u32,
+        /// What is wrong with it.
+        source: Invalid,
+    },
+    /// Another worker broke the rules of the exchange.
+    #[error("{worker} broke the protocol in stage {stage}: {what}")]
+    Protocol {
+        /// Which.
+        worker: WorkerId,
+        /// In which stage.
+        stage: u32,
+        /// What it did.
+        what: &'static str,
+    },
+    /// The limit has no room.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// What the job itself found.
+    #[error("{0}")]
+    Job(String),
+}
+
+/// How another worker's program differs from this one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramsDiffer {
+    /// The records are not the same types.
+    #[error(transparent)]
+    Types(#[from] TypesDiffer),
+    /// The types agree, but the executable is another one.
+    #[error("it runs another build of this program")]
+    Build,
+    /// It means to be one of another number of workers, or has other arguments.
+    #[error("it has other arguments")]
+    Arguments,
+    /// Its greeting makes no sense.
+    #[error("its greeting is malformed")]
+    Malformed,
+}

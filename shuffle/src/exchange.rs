@@ -1,0 +1,91 @@
+//! One exchange: records leave in segments, as these fill, and arrive in a sink.
+
+use weft_object::{Full, Records, SegmentWriter, Wire};
+
+use crate::error::JobError;
+use crate::inbox::Sink;
+use crate::message::{Header, Kind};
+use crate::worker::{Worker, WorkerId};
+
+/// Pages of a segment: 64 KiB of records go in one write, the size at which loopback TCP streams
+/// fastest, and two of them lie in one receive buffer.
+const SEGMENT_PAGES: usize = 16;
+
+/// The sending side of an exchange of records of type `R`.
+pub(crate) struct Exchange<'w, R> {
+    worker: &'w Worker,
+    stage: u32,
+    outgoing: Vec<Outgoing<R>>,
+}
+
+/// What goes to one worker.
+struct Outgoing<R> {
+    writer: Option<SegmentWriter<R>>,
+    sent: u64,
+}
+
+impl<'w, R: Wire> Exchange<'w, R> {
+    /// Opens the next exchange of the job: records that others send here go to `take`, in order a
+    /// worker, on whatever thread receives them.
+    pub(crate) fn open(
+        worker: &'w Worker,
+        mut take: impl FnMut(WorkerId, Records<'_, R>) -> Result<(), &'static str> + Send + 'static,
+    ) -> Self {
+        let stage = worker.begin_stage();
+        let sink: Sink = Box::new(move |from, view| take(from, view.records::<R>()));
+        worker.inbox().open(stage, sink);
+        let outgoing = worker.ids().map(|_| Outgoing { writer: None, sent: 0 }).collect();
+        Self { worker, stage, outgoing }
+    }
+
+    /// Writes `record` to where it will be sent to another worker from.
+    #[inline]
+    pub(crate) fn push(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
+        if let Some(writer) = &mut self.outgoing[to.0].writer
+            && writer.push(record).is_ok()
+        {
+            return Ok(());
+        }
+        self.push_to_next(to, record)
+    }
+
+    /// Sends what is left, tells the others that this was all, and waits until they are done too.
+    pub(crate) fn finish(mut self) -> Result<(), JobError> {
+        let stage = self.stage;
+        for to in self.worker.ids().filter(|to| *to != self.worker.id()) {
+            self.send(to)?;
+            let sequence = self.outgoing[to.0].sent;
+            let end = Header { kind: Kind::End, stage, sequence }.encode();
+            self.worker.send(to, |peer| async move { peer.send(&end).await })?;
+        }
+        let ended = self.worker.wait_for_end(stage);
+        self.worker.inbox().close(stage);
+        ended
+    }
+
+    #[cold]
+    fn push_to_next(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
+        self.send(to)?;
+        let (memory, types) = (self.worker.memory(), self.worker.types());
+        let purpose = weft_transport::Purpose::Send;
+        let mut writer = SegmentWriter::new(memory, purpose, types, SEGMENT_PAGES)?;
+        writer.push(record).map_err(|full| match full {
+            Full::Memory(error) => JobError::Memory(error),
+            Full::Segment => unreachable!("a new segment has room for a record"),
+        })?;
+        self.outgoing[to.0].writer = Some(writer);
+        Ok(())
+    }
+
+    /// Sends the segment for `to` that is being written, if there is one.
+    fn send(&mut self, to: WorkerId) -> Result<(), JobError> {
+        let outgoing = &mut self.outgoing[to.0];
+        let Some(writer) = outgoing.writer.take() else { return Ok(()) };
+        let header = Header { kind: Kind::Segment, stage: self.stage, sequence: outgoing.sent };
+        outgoing.sent += 1;
+        let segment = writer.freeze();
+        let head = [&header.encode()[..], segment.head()].concat();
+        let pages = segment.pages().clone();
+        self.worker.send(to, |peer| async move { peer.send_shared(head.as_slice(), pages).await })
+    }
+}

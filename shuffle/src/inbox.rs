@@ -1,0 +1,216 @@
+//! What has come for the stages of a job, and what is done with it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
+use weft_object::{AlignedBytes, StableBytes as _, Types, View};
+use weft_transport::{MemoryError, Retained};
+
+use crate::error::JobError;
+use crate::message::{HEADER_BYTES, Header, Kind};
+use crate::worker::WorkerId;
+
+/// Takes the records of one segment, where they were received; what it refuses breaks the rules.
+pub(crate) type Sink = Box<dyn FnMut(WorkerId, &View<&[u8]>) -> Result<(), &'static str> + Send>;
+
+/// Where a worker's reactor puts what comes, and where its job waits for it.
+pub(crate) struct Inbox {
+    types: Types,
+    /// How many others there are.
+    peers: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those who have said who they are.
+    greeted: HashSet<WorkerId>,
+    stages: HashMap<u32, Stage>,
+    failed: Option<JobError>,
+    waker: Option<Waker>,
+}
+
+/// One exchange, as the receiving side sees it.
+#[derive(Default)]
+struct Stage {
+    sink: Option<Sink>,
+    /// What came before the stage was opened here. It keeps its credit, so it is bounded by the
+    /// windows.
+    early: VecDeque<(WorkerId, Retained)>,
+    from: HashMap<WorkerId, From>,
+    ended: usize,
+}
+
+/// What one worker has sent in a stage.
+#[derive(Default)]
+struct From {
+    segments: u64,
+    ended: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new(types: Types, workers: usize) -> Self {
+        Self { types, peers: workers - 1, state: Mutex::default() }
+    }
+
+    /// `worker` has said who it is.
+    pub(crate) fn greet(&self, worker: WorkerId) {
+        let mut state = self.state.lock();
+        state.greeted.insert(worker);
+        wake(state);
+    }
+
+    /// Ready when `worker` has said who it is.
+    pub(crate) fn poll_greeted(
+        &self,
+        worker: WorkerId,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), JobError>> {
+        let mut state = self.state.lock();
+        if let Some(error) = state.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        if state.greeted.contains(&worker) {
+            return Poll::Ready(Ok(()));
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// From here on, what comes for `stage` goes to `sink`; what has come already goes there now.
+    pub(crate) fn open(&self, stage: u32, sink: Sink) {
+        let mut state = self.state.lock();
+        let State { stages, failed, .. } = &mut *state;
+        let entry = stages.entry(stage).or_default();
+        entry.sink = Some(sink);
+        while let Some((worker, message)) = entry.early.pop_front() {
+            // A short message was copied to wherever there was room.
+            let aligned = AlignedBytes::copied(&message[HEADER_BYTES..]);
+            let taken = entry.take(stage, worker, aligned.bytes(), &self.types);
+            if let Err(error) = taken {
+                failed.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Ready when every other worker has ended `stage`, or the job has failed.
+    pub(crate) fn poll_ended(
+        &self,
+        stage: u32,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), JobError>> {
+        let mut state = self.state.lock();
+        if let Some(error) = state.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        if state.stages.get(&stage).map_or(0, |stage| stage.ended) == self.peers {
+            return Poll::Ready(Ok(()));
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Whether `worker` has ended `stage`.
+    pub(crate) fn has_ended(&self, stage: u32, worker: WorkerId) -> bool {
+        let state = self.state.lock();
+        let from = state.stages.get(&stage).and_then(|stage| stage.from.get(&worker));
+        from.is_some_and(|from| from.ended)
+    }
+
+    /// Forgets `stage`, and with it its sink.
+    pub(crate) fn close(&self, stage: u32) {
+        self.state.lock().stages.remove(&stage);
+    }
+
+    /// The failure that has been noted, if any.
+    pub(crate) fn failure(&self) -> Result<(), JobError> {
+        self.state.lock().failed.take().map_or(Ok(()), Err)
+    }
+
+    /// A segment or the end of a stage has come. `retain` keeps the message if it cannot be used
+    /// yet.
+    pub(crate) fn deliver(
+        &self,
+        worker: WorkerId,
+        header: Header,
+        body: &[u8],
+        retain: impl FnOnce() -> Result<Retained, MemoryError>,
+    ) {
+        let mut state = self.state.lock();
+        let stage = state.stages.entry(header.stage).or_default();
+        let outcome = match header.kind {
+            Kind::Segment => stage.count(header, worker).and_then(|()| match stage.sink {
+                Some(_) => stage.take(header.stage, worker, body, &self.types),
+                None => retain()
+                    .map(|message| stage.early.push_back((worker, message)))
+                    .map_err(JobError::Memory),
+            }),
+            _ => stage.end(header, worker),
+        };
+        let done = stage.ended == self.peers;
+        if let Err(error) = outcome {
+            state.failed.get_or_insert(error);
+        } else if !done {
+            return;
+        }
+        wake(state);
+    }
+
+    /// The job cannot go on.
+    pub(crate) fn fail(&self, error: JobError) {
+        let mut state = self.state.lock();
+        state.failed.get_or_insert(error);
+        wake(state);
+    }
+}
+
+/// Wakes the job, if it waits.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let waker = state.waker.take();
+    drop(state);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl Stage {
+    /// Notes a segment from `worker`: they come in order, none twice, none after the end.
+    fn count(&mut self, header: Header, worker: WorkerId) -> Result<(), JobError> {
+        let from = self.from.entry(worker).or_default();
+        if from.ended || from.segments != header.sequence {
+            let what = "a segment out of order";
+            return Err(JobError::Protocol { worker, stage: header.stage, what });
+        }
+        from.segments += 1;
+        Ok(())
+    }
+
+    fn end(&mut self, header: Header, worker: WorkerId) -> Result<(), JobError> {
+        let from = self.from.entry(worker).or_default();
+        if from.ended || from.segments != header.sequence {
+            let what = "its end does not agree with its segments";
+            return Err(JobError::Protocol { worker, stage: header.stage, what });
+        }
+        from.ended = true;
+        self.ended += 1;
+        Ok(())
+    }
+
+    /// Checks a segment and hands its records to the sink.
+    fn take(
+        &mut self,
+        stage: u32,
+        worker: WorkerId,
+        body: &[u8],
+        types: &Types,
+    ) -> Result<(), JobError> {
+        let view = View::validate(body, types).map_err(|source| JobError::Block {
+            worker,
+            stage,
+            source,
+        })?;
+        let sink = self.sink.as_mut().expect("the stage was opened");
+        sink(worker, &view).map_err(|what| JobError::Protocol { worker, stage, what })
+    }
+}

@@ -1,0 +1,72 @@
+//! Values by number: an array, and a bit for each number that has a value.
+
+use std::ops::Range;
+
+use weft_object::Pair;
+
+#[derive(Debug)]
+pub(crate) struct IndexTable<V> {
+    start: u64,
+    values: Vec<V>,
+    present: Vec<u64>,
+}
+
+impl<V: Copy + Default> IndexTable<V> {
+    /// No values, for the numbers of `range`.
+    pub(crate) fn new(range: Range<u64>) -> Self {
+        let len = (range.end - range.start) as usize;
+        let (values, present) = (vec![V::default(); len], vec![0; len.div_ceil(64)]);
+        Self { start: range.start, values, present }
+    }
+
+    /// Adds a value to what `key` has; false if `key` is not in the range.
+    #[inline]
+    pub(crate) fn add(&mut self, key: u64, value: V, combine: impl Fn(V, V) -> V) -> bool {
+        // A key below the start wraps to one far beyond the end.
+        let index = key.wrapping_sub(self.start) as usize;
+        let Some(known) = self.values.get_mut(index) else { return false };
+        let (word, bit) = (&mut self.present[index / 64], 1 << (index % 64));
+        if *word & bit != 0 {
+            *known = combine(*known, value);
+        } else {
+            *word |= bit;
+            *known = value;
+        }
+        true
+    }
+
+    /// The keys of `range` that have values, in order.
+    pub(crate) fn entries(&self, range: Range<u64>) -> impl Iterator<Item = Pair<u64, V>> {
+        let first = (range.start - self.start) as usize;
+        let last = (range.end - self.start) as usize;
+        (first..last).filter_map(move |index| {
+            let is_present = self.present[index / 64] >> (index % 64) & 1 != 0;
+            is_present.then(|| Pair { key: self.start + index as u64, value: self.values[index] })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_combined_and_come_in_order() {
+        let mut table = IndexTable::new(100..300);
+        for (key, value) in [(299, 1), (100, 2), (164, 3), (100, 4)] {
+            assert!(table.add(key, value, |a, b| a + b));
+        }
+        let entries: Vec<_> = table.entries(100..300).map(|pair| (pair.key, pair.value)).collect();
+        assert_eq!(entries, [(100, 6), (164, 3), (299, 1)]);
+        assert_eq!(table.entries(101..299).count(), 1);
+    }
+
+    #[test]
+    fn foreign_keys_are_refused() {
+        let mut table = IndexTable::new(100..300);
+        for key in [0, 99, 300, u64::MAX] {
+            assert!(!table.add(key, 1, |a, b| a + b));
+        }
+        assert!(!IndexTable::new(5..5).add(5, 1, |a, b| a + b));
+    }
+}

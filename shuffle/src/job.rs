@@ -1,0 +1,4 @@
+//! The jobs that Weft ships.
+
+pub mod graph;
+pub mod pagerank;

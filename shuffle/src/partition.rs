@@ -1,0 +1,90 @@
+//! Exchanges that move records as they are.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use weft_object::Wire;
+
+use crate::dataset::Dataset;
+use crate::error::JobError;
+use crate::exchange::Exchange;
+use crate::worker::{Worker, WorkerId};
+
+/// See [`Dataset::partition_by`].
+#[derive(Debug)]
+pub struct PartitionBy<D, F> {
+    pub(crate) upstream: D,
+    pub(crate) place: F,
+}
+
+impl<D, F> Dataset for PartitionBy<D, F>
+where
+    D: Dataset<Item: Wire>,
+    F: FnMut(&D::Item) -> WorkerId,
+{
+    type Item = D::Item;
+
+    fn run(
+        self,
+        worker: &Worker,
+        sink: impl FnMut(D::Item) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let mut place = self.place;
+        let (own, received) = by_worker(worker);
+        let mut exchange = open(worker, &received);
+        let mut stay = Vec::new();
+        self.upstream.run(worker, |record| match place(&record) {
+            to if to == own => {
+                stay.push(record);
+                Ok(())
+            }
+            to => exchange.push(to, record),
+        })?;
+        exchange.finish()?;
+        let mut received = std::mem::take(&mut *received.lock());
+        received[own.0] = stay;
+        received.into_iter().flatten().try_for_each(sink)
+    }
+}
+
+impl Worker {
+    /// An exchange of one record: what every worker gave, in the order of the workers, on all of
+    /// them.
+    ///
+    /// # Errors
+    /// A worker is lost or stops the job.
+    pub fn gather<T: Wire>(&self, record: T) -> Result<Vec<T>, JobError> {
+        let (own, received) = by_worker(self);
+        let mut exchange = open(self, &received);
+        for to in self.ids().filter(|to| *to != own) {
+            exchange.push(to, record)?;
+        }
+        exchange.finish()?;
+        let mut received = std::mem::take(&mut *received.lock());
+        received[own.0] = vec![record];
+        Ok(received.into_iter().flatten().collect())
+    }
+
+    /// The sum of what every worker gave, added up in the same order on all of them.
+    ///
+    /// # Errors
+    /// See [`gather`](Self::gather).
+    pub fn sum(&self, part: f64) -> Result<f64, JobError> {
+        Ok(self.gather(part)?.iter().sum())
+    }
+}
+
+type Received<T> = Arc<Mutex<Vec<Vec<T>>>>;
+
+fn by_worker<T>(worker: &Worker) -> (WorkerId, Received<T>) {
+    (worker.id(), Arc::new(Mutex::new(worker.ids().map(|_| Vec::new()).collect())))
+}
+
+fn open<'w, T: Wire>(worker: &'w Worker, received: &Received<T>) -> Exchange<'w, T> {
+    let received = Arc::clone(received);
+    Exchange::open(worker, move |from, pages| {
+        let mut received = received.lock();
+        pages.for_each(|page| received[from.0].extend_from_slice(page));
+        Ok(())
+    })
+}

@@ -1,0 +1,337 @@
+//! One of the workers of a job, as its program sees it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use weft_object::Types;
+use weft_transport::{
+    CallError, Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, Memory,
+    MemoryConfig, NodeId, SendError, Time,
+};
+
+use crate::dispatch::Dispatch;
+use crate::error::JobError;
+use crate::inbox::Inbox;
+use crate::message::{Header, Kind};
+use crate::program::Program;
+
+/// How long the workers of a job may take to find one another.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A worker's place among the workers of a job, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub usize);
+
+impl WorkerId {
+    fn node(self) -> NodeId {
+        NodeId(self.0 as u64 + 1)
+    }
+
+    pub(crate) fn of_node(node: NodeId) -> Self {
+        Self(usize::try_from(node.0.wrapping_sub(1)).unwrap_or(usize::MAX))
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.0)
+    }
+}
+
+/// What a worker is told before it begins.
+#[derive(Clone, Debug)]
+pub struct WorkerConfig {
+    /// Which worker this is.
+    pub id: WorkerId,
+    /// How many there are.
+    pub workers: usize,
+    /// The types of all records that the job exchanges.
+    pub types: Types,
+    /// What the job was asked to do: equal on all workers.
+    pub arguments: String,
+    /// Bytes that records and frames may take.
+    pub memory_bytes: u64,
+}
+
+/// A worker that listens and does not know the others yet.
+pub struct Listening {
+    config: WorkerConfig,
+    endpoint: Endpoint,
+    inbox: Arc<Inbox>,
+    program: Program,
+    address: SocketAddr,
+}
+
+impl Listening {
+    /// Begins to listen on a free port of the loopback interface.
+    ///
+    /// # Errors
+    /// No memory, no port, no thread.
+    pub fn start(config: WorkerConfig) -> Result<Self, JobError> {
+        let program = Program::of_this_process(config.types.clone(), &config.arguments)
+            .map_err(|error| JobError::Job(format!("cannot read this executable: {error}")))?;
+        let memory = Memory::new(MemoryConfig { limit_bytes: config.memory_bytes })?;
+        let inbox = Arc::new(Inbox::new(config.types.clone(), config.workers));
+        let workers = config.workers;
+        let handler = Dispatch { program: program.clone(), inbox: Arc::clone(&inbox), workers };
+        let node = config.id.node();
+        let endpoint =
+            Endpoint::start(EndpointConfig::new(node, Incarnation(1), memory), Arc::new(handler))?;
+        let address = endpoint.listen((Ipv4Addr::LOCALHOST, 0).into())?;
+        Ok(Self { config, endpoint, inbox, program, address })
+    }
+
+    /// Where the others find it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Joins the others, whose addresses are `addresses`, this worker's own among them.
+    ///
+    /// # Errors
+    /// A worker cannot be reached, or runs another program.
+    pub fn join(self, addresses: &[SocketAddr]) -> Result<Worker, JobError> {
+        let Self { config, endpoint, inbox, program, .. } = self;
+        if addresses.len() != config.workers {
+            let (told, expected) = (addresses.len(), config.workers);
+            return Err(JobError::Job(format!("{told} addresses for {expected} workers")));
+        }
+        let mut peers: Vec<Option<Connection>> = vec![None; config.workers];
+        // Of two connections between two nodes, the one stays that the lower id began. So the lower
+        // one begins, and the higher one waits for that and then finds the connection there.
+        let (lower, higher) = (0..config.id.0, config.id.0 + 1..config.workers);
+        for index in higher.chain(lower) {
+            let (worker, address) = (WorkerId(index), addresses[index]);
+            if worker < config.id {
+                wait_for_greeting(&endpoint, &inbox, worker, address)?;
+            }
+            peers[index] = Some(meet(&endpoint, &program, worker, address)?);
+        }
+        let watchers = peers.iter().enumerate().filter_map(|(index, peer)| {
+            Some(Watcher::new(WorkerId(index), peer.as_ref()?.clone()))
+        });
+        let watchers = RefCell::new(watchers.collect());
+        Ok(Worker {
+            id: config.id,
+            types: program.types().clone(),
+            endpoint,
+            inbox,
+            peers,
+            watchers,
+            next_stage: Cell::new(0),
+        })
+    }
+}
+
+fn wait_for_greeting(
+    endpoint: &Endpoint,
+    inbox: &Inbox,
+    worker: WorkerId,
+    address: SocketAddr,
+) -> Result<(), JobError> {
+    let deadline = endpoint.clock().now() + JOIN_TIMEOUT;
+    let mut timeout = std::pin::pin!(endpoint.sleep_until(deadline));
+    endpoint.block_on(std::future::poll_fn(|context| {
+        if let Poll::Ready(outcome) = inbox.poll_greeted(worker, context) {
+            return Poll::Ready(outcome);
+        }
+        timeout.as_mut().poll(context).map(|()| {
+            let source = ConnectError::DeadlineExceeded { address };
+            Err(JobError::Unreachable { worker, address, source })
+        })
+    }))
+}
+
+/// Connects to a worker and compares programs with it.
+fn meet(
+    endpoint: &Endpoint,
+    program: &Program,
+    worker: WorkerId,
+    address: SocketAddr,
+) -> Result<Connection, JobError> {
+    let deadline = endpoint.clock().now() + JOIN_TIMEOUT;
+    endpoint.block_on(async {
+        let connection = endpoint
+            .connect(address, deadline)
+            .await
+            .map_err(|source| JobError::Unreachable { worker, address, source })?;
+        let hello = Header { kind: Kind::Hello, stage: 0, sequence: 0 };
+        let greeting = [&hello.encode()[..], &program.greeting()].concat();
+        let answer = connection
+            .call(greeting.as_slice(), deadline)
+            .await
+            .map_err(|error| lost(worker, error))?;
+        if answer.is_empty() {
+            return Ok(connection);
+        }
+        let difference = String::from_utf8_lossy(&answer).into_owned();
+        Err(JobError::Program { worker, difference })
+    })
+}
+
+/// A worker that may be lost at any time.
+struct Watcher {
+    worker: WorkerId,
+    /// Completes when the connection ends.
+    ending: Pin<Box<dyn Future<Output = JobError>>>,
+    /// What it completed with.
+    lost: Option<JobError>,
+}
+
+impl Watcher {
+    fn new(worker: WorkerId, connection: Connection) -> Self {
+        let ending = Box::pin(async move {
+            let header = Header { kind: Kind::Watch, stage: 0, sequence: 0 }.encode();
+            match connection.call(&header, Time::MAX).await {
+                Err(error) => lost(worker, error),
+                Ok(_) => JobError::Protocol { worker, stage: 0, what: "an answer to a watch" },
+            }
+        });
+        Self { worker, ending, lost: None }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) {
+        if self.lost.is_none()
+            && let Poll::Ready(error) = self.ending.as_mut().poll(context)
+        {
+            self.lost = Some(error);
+        }
+    }
+}
+
+fn lost(worker: WorkerId, error: CallError) -> JobError {
+    match error {
+        CallError::Disconnected { reason, .. } => JobError::Lost { worker, reason },
+        CallError::Memory(error) => JobError::Memory(error),
+        other => JobError::Job(format!("{worker} does not answer: {other}")),
+    }
+}
+
+/// One of the workers of a job. Every worker runs the same program, so that the exchanges of all
+/// come in the same order.
+pub struct Worker {
+    id: WorkerId,
+    types: Types,
+    endpoint: Endpoint,
+    inbox: Arc<Inbox>,
+    /// The connections to the others; none to itself.
+    peers: Vec<Option<Connection>>,
+    watchers: RefCell<Vec<Watcher>>,
+    next_stage: Cell<u32>,
+}
+
+impl Worker {
+    /// Which worker this is.
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// How many there are.
+    pub fn workers(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// All of them, in order.
+    pub fn ids(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..self.workers()).map(WorkerId)
+    }
+
+    /// What time it is.
+    pub fn clock(&self) -> &Clock {
+        self.endpoint.clock()
+    }
+
+    /// Bytes that the links to the other workers have taken so far.
+    pub fn bytes_sent(&self) -> u64 {
+        self.endpoint.stats().bytes_sent
+    }
+
+    /// Segments that were sent from where their records had been written.
+    pub fn segments_gathered(&self) -> u64 {
+        self.endpoint.stats().bodies_gathered
+    }
+
+    /// Tells the others why this worker stops the job.
+    pub fn stop(&self, error: &JobError) {
+        let header = Header { kind: Kind::Stop, stage: 0, sequence: 0 }.encode();
+        let message = [&header[..], error.to_string().as_bytes()].concat();
+        for peer in self.peers.iter().flatten() {
+            // Best effort: whom it does not reach sees the connection end.
+            let _ = self.endpoint.block_on(peer.send(message.as_slice()));
+        }
+        self.endpoint.shutdown();
+    }
+
+    pub(crate) fn types(&self) -> &Types {
+        &self.types
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        self.endpoint.memory()
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// The number of the next exchange.
+    pub(crate) fn begin_stage(&self) -> u32 {
+        self.next_stage.replace(self.next_stage.get() + 1)
+    }
+
+    /// Sends to another worker; drives the links while it waits for credit.
+    pub(crate) fn send<'a, F>(
+        &'a self,
+        to: WorkerId,
+        send: impl FnOnce(&'a Connection) -> F,
+    ) -> Result<(), JobError>
+    where
+        F: Future<Output = Result<(), SendError>>,
+    {
+        let peer = self.peers[to.0].as_ref().expect("a worker does not send to itself");
+        let sent = self.endpoint.block_on(send(peer));
+        sent.map_err(|error| match error {
+            // What the connection ended with may be the consequence of what another said before.
+            SendError::Disconnected(reason) => {
+                self.inbox.failure().err().unwrap_or(JobError::Lost { worker: to, reason })
+            }
+            SendError::Memory(error) => JobError::Memory(error),
+            SendError::TooLarge { len, .. } => unreachable!("a segment of {len} bytes"),
+        })
+    }
+
+    /// Waits until every other worker has ended `stage`. A worker that is lost after that is not
+    /// missed: the last ones to leave a job see the others go.
+    pub(crate) fn wait_for_end(&self, stage: u32) -> Result<(), JobError> {
+        let mut watchers = self.watchers.borrow_mut();
+        self.endpoint.block_on(std::future::poll_fn(|context: &mut Context<'_>| {
+            watchers.iter_mut().for_each(|watcher| watcher.poll(context));
+            if let Poll::Ready(outcome) = self.inbox.poll_ended(stage, context) {
+                return Poll::Ready(outcome);
+            }
+            let missed = watchers.iter_mut().find_map(|watcher| {
+                if self.inbox.has_ended(stage, watcher.worker) { None } else { watcher.lost.take() }
+            });
+            match missed {
+                // A worker that stops the job says so first, and then leaves.
+                Some(error) => Poll::Ready(Err(self.inbox.failure().err().unwrap_or(error))),
+                None => Poll::Pending,
+            }
+        }))
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("id", &self.id)
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
+    }
+}
