@@ -6,6 +6,7 @@
 mod machine;
 mod memory;
 mod series;
+mod shuffle;
 mod store;
 mod transport;
 
@@ -42,6 +43,8 @@ enum Suite {
     Store,
     /// Bytes a key of a million small objects, by the node's account and by the kernel's.
     Memory,
+    /// PageRank of 16 M edges over two workers, beside a plain program with two threads.
+    Shuffle,
 }
 
 /// What every suite is handed.
@@ -80,6 +83,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Suite::Transport => transport::run(&bench)?,
         Suite::Store => store::run(&bench)?,
         Suite::Memory => memory::run(&bench)?,
+        Suite::Shuffle => shuffle::run(&bench)?,
     };
     keep(&bench, &name, load, &figures)
 }

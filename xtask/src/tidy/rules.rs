@@ -44,6 +44,7 @@ const MAY_LINK: &[(&str, &[&str])] = &[
             "weft-shuffle",
         ],
     ),
+    ("weft-bench", &["weft-shuffle"]),
     ("xtask", &[]),
 ];
 
