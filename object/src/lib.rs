@@ -63,7 +63,7 @@ pub use fingerprint::Fingerprint;
 pub use pair::Pair;
 pub use segment::{HEAD_BYTES_MAX, PAGE_BYTES, PAGES_MAX, Segment};
 pub use types::{TypeInfo, Types};
-pub use view::{Records, View};
+pub use view::{Records, View, is_aligned};
 pub use weft_object_derive::Wire;
 pub use wire::Wire;
 pub use writer::SegmentWriter;

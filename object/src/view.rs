@@ -67,9 +67,14 @@ impl<'a, T: Wire> Iterator for Records<'a, T> {
     }
 }
 
+/// Whether a segment may begin where `bytes` do. Bodies of messages do, in a receive buffer.
+pub fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(8)
+}
+
 /// The one pass. What it accepts, [`Records`] reads without looking again.
 fn check(bytes: &[u8], types: &Types) -> Result<Head, Invalid> {
-    if !bytes.as_ptr().addr().is_multiple_of(8) {
+    if !is_aligned(bytes) {
         return Err(Invalid::Misaligned);
     }
     let head = Head::read(bytes)?;

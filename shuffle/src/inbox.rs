@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
-use weft_object::{AlignedBytes, StableBytes as _, Types, View};
+use weft_object::{AlignedBytes, StableBytes as _, Types, View, is_aligned};
 use weft_transport::{MemoryError, Retained};
 
 use crate::error::JobError;
@@ -85,9 +85,14 @@ impl Inbox {
         let entry = stages.entry(stage).or_default();
         entry.sink = Some(sink);
         while let Some((worker, message)) = entry.early.pop_front() {
-            // A short message was copied to wherever there was room.
-            let aligned = AlignedBytes::copied(&message[HEADER_BYTES..]);
-            let taken = entry.take(stage, worker, aligned.bytes(), &self.types);
+            let body = &message[HEADER_BYTES..];
+            let taken = if is_aligned(body) {
+                entry.take(stage, worker, body, &self.types)
+            } else {
+                // A short message was copied to wherever there was room.
+                let aligned = AlignedBytes::copied(body);
+                entry.take(stage, worker, aligned.bytes(), &self.types)
+            };
             if let Err(error) = taken {
                 failed.get_or_insert(error);
             }
