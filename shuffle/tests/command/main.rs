@@ -1,0 +1,10 @@
+//! The `shuffle` command as a script meets it: ranks, reports, refusals, and workers that die.
+
+#![expect(clippy::disallowed_methods, reason = "the tests run the program, and wait for it")]
+#![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
+
+mod death;
+mod job;
+mod ranks;
+mod report;
+mod wrong_use;

@@ -1,0 +1,99 @@
+//! What cannot be done is said once, on standard error, and by the exit code.
+
+use std::path::Path;
+
+use crate::job::{WIKI_VOTE, run};
+
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+
+/// Runs `shuffle pagerank` with `arguments`, which has to be refused by a message with all of `words`.
+fn check(arguments: &[&str], code: i32, words: &[&str]) {
+    let ended = run(["pagerank"].iter().chain(arguments));
+    assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
+    assert_eq!(ended.stdout, "", "{arguments:?}");
+    for word in words {
+        assert!(ended.stderr.contains(word), "{arguments:?}: no {word:?} in {:?}", ended.stderr);
+    }
+    if code == FAILED {
+        assert!(ended.stderr.starts_with("shuffle: "), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "it is said once: {}", ended.stderr);
+    }
+}
+
+/// A file of `text` in `folder`.
+fn file(folder: &Path, text: &str) -> String {
+    let path = folder.join("graph");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn numbers_out_of_range_are_wrong_usage() {
+    for (flag, value) in [
+        ("--workers", "0"),
+        ("--workers", "x"),
+        ("--workers", "-1"),
+        ("--workers", "65"),
+        ("--iterations", "0"),
+        ("--iterations", "1.5"),
+        ("--damping", "2"),
+        ("--damping", "NaN"),
+        ("--damping", "half"),
+        ("--top", "many"),
+    ] {
+        check(&["--input", WIKI_VOTE, &format!("{flag}={value}")], USAGE, &[flag, value]);
+    }
+    check(&[], USAGE, &["--input"]);
+    check(&["--input", WIKI_VOTE, "--colour"], USAGE, &["--colour"]);
+}
+
+#[test]
+fn an_input_that_is_no_file_is_named() {
+    check(&["--input", "no/such/graph"], FAILED, &["no/such/graph", "check the path"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    check(&["--input", path], FAILED, &[path, "is a directory"]);
+}
+
+#[test]
+fn a_graph_without_edges_has_no_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["", "\n\n", "# only\n# comments\n"] {
+        for workers in ["1", "2"] {
+            let path = file(folder.path(), text);
+            check(&["--input", &path, "--workers", workers], FAILED, &[&path, "has no edges"]);
+        }
+    }
+}
+
+#[test]
+fn a_malformed_line_is_named_with_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for workers in ["1", "2", "3"] {
+        let path = file(folder.path(), "# From To\n1 2\n2 3\n3,4\n4 5\n");
+        let words = [&path, "line 4 of", "is no edge", "3,4"];
+        check(&["--input", &path, "--workers", workers], FAILED, &words);
+    }
+}
+
+#[test]
+fn damage_to_a_compressed_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("graph.zst");
+    let whole = std::fs::read(WIKI_VOTE).unwrap();
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let path = path.to_str().unwrap();
+    check(&["--input", path, "--workers", "2"], FAILED, &[path, "cannot read"]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named_before_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let inside = format!("{path}/no/such/folder/ranks");
+    for output in [path, &inside] {
+        check(&["--input", WIKI_VOTE, "--output", output], FAILED, &["cannot write", output]);
+    }
+    check(&["--input", WIKI_VOTE, "--output", "/dev/full"], FAILED, &["cannot write", "/dev/full"]);
+}
