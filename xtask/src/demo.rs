@@ -1,4 +1,7 @@
-//! Shows the whole of it on one machine: a cluster, a value there and back, a load beside redis.
+//! Shows the whole of it on one machine: a cluster, a value there and back, a load beside redis, and a
+//! graph that is ranked.
+
+mod ranking;
 
 use std::fs;
 use std::path::Path;
@@ -51,12 +54,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         let target = Target::Redis { port: redis.port() };
         stages.run("ycsb b, redis", || drive(workspace, &target, &folder, &mut rows))?;
     }
+    let ranks = stages.run("pagerank", || ranking::run(workspace, &folder))?;
 
     println!("\n{}", stages.table());
     println!("YCSB B (95 % reads, 5 % updates, zipfian), {RECORDS} records of 1 KB,");
     println!("{REQUESTERS} concurrent requests; weft has {NODES} nodes, redis is one process.\n");
     print!("{}", summary(&rows));
-    println!("\nreports: {}", folder.display());
+    print!("\n{ranks}");
+    println!("\nreports and ranks: {}", folder.display());
     Ok(())
 }
 

@@ -48,7 +48,7 @@ enum Task {
     Lint,
     /// Everything that CI runs: set-up, lint, build, documentation tests, tests.
     Test,
-    /// Start a small cluster, use it, load it beside redis, and show the figures.
+    /// Start a small cluster, use it, load it beside redis, rank a graph, and show the figures.
     Demo,
     /// Run a suite of benchmarks against its peers, in one run, as ratios.
     Bench(bench::Options),
