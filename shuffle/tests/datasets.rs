@@ -205,7 +205,10 @@ fn a_lost_worker_is_named() {
 
 #[test]
 fn a_worker_that_stops_says_why() {
+    let met = Barrier::new(3);
     let parts = run(3, |worker| {
+        // Who is still joining when another stops fails to join.
+        met.wait();
         if worker.id() == WorkerId(2) {
             worker.stop(&JobError::Job("line 7 is no edge".into()));
             return None;
