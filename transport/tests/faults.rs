@@ -305,6 +305,52 @@ fn one_too_many_is_refused_when_none_is_idle() {
     { last }.echoes();
 }
 
+/// Who comes when memory is full is refused, or let in at the expense of who keeps it; never of who
+/// keeps nothing.
+#[test]
+fn a_newcomer_without_memory_ends_nobody_who_keeps_none() {
+    let node = Node::with_memory(4 << 20, |config| config.connections_max = 10_000);
+    let mut quiet = Peer::greeted(&node);
+    quiet.echoes();
+    node.hand.advance_to(node.hand.now() + Duration::from_secs(5));
+    let mut keeper = Peer::greeted(&node);
+    keeper.echoes();
+    // In one write, so that the answer says that the half has come too.
+    keeper.write(&[request(8, b"and"), half_a_request()].concat());
+    while keeper.read_frame().expect("an answer").0.kind != Kind::Reply {}
+    let mut crowd = Vec::new();
+    let refused = loop {
+        assert!(crowd.len() < 1024, "4 KiB each are more than there is");
+        let mut peer = Peer::silent(&node);
+        peer.write_in_vain(&hello());
+        let (header, _) = peer.read_frame().expect("an answer");
+        if header.kind == Kind::Goodbye {
+            break header.id;
+        }
+        crowd.push(peer);
+    };
+    assert_eq!(refused, 14);
+    quiet.echoes();
+    // By now it has kept the memory for long enough.
+    node.hand.advance_to(node.hand.now() + Duration::from_millis(200));
+    node.assert_serves();
+    assert_eq!(keeper.goodbye(), 14);
+    quiet.echoes();
+}
+
+#[test]
+fn who_was_used_a_moment_ago_is_not_idle() {
+    let node = Node::start(|config| config.connections_max = 1);
+    let mut peer = Peer::greeted(&node);
+    peer.echoes();
+    node.hand.advance_to(node.hand.now() + Duration::from_millis(900));
+    assert_eq!(Peer::silent(&node).goodbye(), 11);
+    peer.echoes();
+    node.hand.advance_to(node.hand.now() + Duration::from_secs(1));
+    node.assert_serves();
+    assert_eq!(peer.goodbye(), 12);
+}
+
 #[test]
 fn what_there_is_no_memory_for_ends_the_connection_that_sends_it() {
     let node = Node::with_memory(1 << 20, |_| {});

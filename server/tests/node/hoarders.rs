@@ -1,10 +1,12 @@
 //! Peers that make the node keep much for them: the process stays within its limit, and everybody
 //! else is served.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use weft_protocol::limits::VALUE_MAX;
 use weft_protocol::stat_name;
 use weft_transport::Windows;
-use weft_transport::frame::HEADER_BYTES;
+use weft_transport::frame::{HEADER_BYTES, Kind};
 use weft_transport::limits::{MESSAGE_MAX, WINDOW_MIN};
 
 use crate::support::{Client, Process, RawPeer, assert_serves_at, get, put, request_header};
@@ -57,20 +59,62 @@ fn requests_that_wait_for_their_replies_count_against_the_limit() {
     node.end();
 }
 
+/// Puts until it is `over`, and once more. Who asks for little is served while others hoard, but for
+/// the moments when there is no memory at all: nobody ends it to make room for somebody else.
+fn serve_until(node: &Process, over: &AtomicBool) {
+    let (mut peer, mut last) = (None, false);
+    for id in 0.. {
+        let Some(served) = &mut peer else {
+            match RawPeer::try_greeted_at(node.address, Windows::default()) {
+                Ok(greeted) => peer = Some(greeted),
+                Err(code) => assert_eq!(code.unwrap_or(14), 14),
+            }
+            continue;
+        };
+        served.try_request(id, put(b"small", &[1; 100]));
+        let mut frames = std::iter::from_fn(|| served.read_frame());
+        match frames.find(|(header, _)| header.kind != Kind::Credit) {
+            Some((header, _)) if header.kind == Kind::Reply => {
+                if last {
+                    return;
+                }
+                last = over.load(Ordering::SeqCst);
+            }
+            Some((header, _)) => {
+                assert_eq!((header.kind, header.id), (Kind::Goodbye, 14));
+                peer = None;
+            }
+            None => peer = None,
+        }
+    }
+}
+
 /// Frames that begin and do not end are given up, the oldest first, when others need the memory.
 #[test]
 fn frames_that_do_not_end_keep_nobody_else_from_writing() {
     let node = Process::small();
-    let peers: Vec<_> = (0..25)
-        .map(|_| {
-            let mut peer = RawPeer::greeted_at(node.address, Windows::default());
-            let mut half = request_header(1, MESSAGE_MAX as u32).encode().to_vec();
-            half.resize(HEADER_BYTES + MESSAGE_MAX / 2, 0);
-            peer.write_in_vain(&half);
-            peer
-        })
-        .collect();
+    let mut half = request_header(1, MESSAGE_MAX as u32).encode().to_vec();
+    half.resize(HEADER_BYTES + MESSAGE_MAX / 2, 0);
+    let over = AtomicBool::new(false);
+    let mut peers = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve_until(&node, &over));
+        while peers.len() < 40 {
+            match RawPeer::try_greeted_at(node.address, Windows::default()) {
+                Ok(mut peer) => {
+                    peer.write_in_vain(&half);
+                    peers.push(peer);
+                }
+                Err(code) => assert_eq!(code.unwrap_or(14), 14),
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+    });
     assert_serves_on(&node);
+    let ended: Vec<u64> = peers.iter_mut().filter_map(RawPeer::goodbye_if_ended).collect();
+    assert!(ended.iter().all(|code| *code == 14), "{ended:?}");
+    let kept = (peers.len() - ended.len()) as u64;
+    assert!(kept * MESSAGE_MAX as u64 <= KEPT_MAX, "{kept} are left");
     drop(peers);
     let client = Client::at(node.address);
     client.wait_for(stat_name::CONNECTIONS, |connections| connections == 1);

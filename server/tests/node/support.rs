@@ -190,12 +190,38 @@ impl RawPeer {
     }
 
     pub(crate) fn greeted_at(address: SocketAddr, windows: Windows) -> RawPeer {
+        RawPeer::try_greeted_at(address, windows).expect("the node says hello")
+    }
+
+    /// As [`greeted_at`](Self::greeted_at), or the code of the goodbye that refuses it, unless that
+    /// was lost.
+    pub(crate) fn try_greeted_at(
+        address: SocketAddr,
+        windows: Windows,
+    ) -> Result<RawPeer, Option<u64>> {
         let mut peer = RawPeer::silent_at(address);
         let (node, incarnation) = (new_node_id(), Incarnation(1));
-        peer.write(&Hello { node, incarnation, features: 0, windows }.encode());
-        let (header, _) = peer.read_frame().expect("the node says hello");
-        assert_eq!(header.kind, Kind::Hello);
-        peer
+        peer.write_in_vain(&Hello { node, incarnation, features: 0, windows }.encode());
+        if !matches!(peer.stream.peek(&mut [0]), Ok(1)) {
+            return Err(None);
+        }
+        let (header, _) = peer.read_frame().expect("its first byte is there");
+        match header.kind {
+            Kind::Hello => Ok(peer),
+            Kind::Goodbye => Err(Some(header.id)),
+            other => panic!("{other:?} is no way to begin a connection"),
+        }
+    }
+
+    /// The code of the goodbye, if the connection has ended.
+    pub(crate) fn goodbye_if_ended(&mut self) -> Option<u64> {
+        self.stream.set_nonblocking(true).unwrap();
+        let seen = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        match seen {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            _ => Some(self.goodbye().0),
+        }
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {

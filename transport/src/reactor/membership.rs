@@ -22,6 +22,9 @@ use super::conversation::{Conversation, Phase};
 use super::handle::{Command, ReactorHandle};
 use super::{HOUSEKEEPING, LISTENERS, Reactor};
 
+/// Who has been without traffic for less than this is in use, and not ended to make room for others.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+
 /// How long a closed connection is read to its end, so that the peer gets the goodbye instead of
 /// a reset.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -120,7 +123,7 @@ impl Reactor {
 
     /// Takes a connection that somebody else has begun.
     fn adopt(&mut self, handle: &Arc<ReactorHandle>, link: Link, address: SocketAddr) {
-        let charge = match admit(handle) {
+        let charge = match self.admit(handle) {
             Ok(charge) => charge,
             Err(reason) => {
                 // A courtesy: if the link does not take it, the peer sees it closed.
@@ -132,8 +135,23 @@ impl Reactor {
         self.insert(handle, (link, address, charge), Phase::Greeting { by }, None);
     }
 
+    /// Room for one more connection, under the limits on their number and on memory. Memory is taken
+    /// from whoever has kept some for longest, never from who keeps none.
+    fn admit(&mut self, handle: &Arc<ReactorHandle>) -> Result<Charge, CloseReason> {
+        let common = &handle.common;
+        let full = common.connections.load(Ordering::Relaxed) >= common.connections_max;
+        if full && !evict_idle(handle) {
+            return Err(CloseReason::TooManyConnections);
+        }
+        let charge = || common.memory.charge(CONNECTION_BYTES, Purpose::Session);
+        charge().or_else(|_| {
+            self.free_memory(handle, common.clock.now());
+            charge().map_err(|_| CloseReason::Memory)
+        })
+    }
+
     fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
-        let charge = match admit(handle) {
+        let charge = match self.admit(handle) {
             Ok(charge) => charge,
             Err(reason) => {
                 attempt.finish(Err(ConnectError::Closed { address, reason }));
@@ -302,28 +320,18 @@ impl Reactor {
     }
 }
 
-/// Room for one more connection, under the limits on their number and on memory.
-fn admit(handle: &ReactorHandle) -> Result<Charge, CloseReason> {
-    let common = &handle.common;
-    let full = common.connections.load(Ordering::Relaxed) >= common.connections_max;
-    if full && !evict_idle(handle) {
-        return Err(CloseReason::TooManyConnections);
-    }
-    common.memory.charge(CONNECTION_BYTES, Purpose::Session).map_err(|_| {
-        // For the next one: its memory is free when it has been read to its end.
-        evict_idle(handle);
-        CloseReason::Memory
-    })
-}
-
 /// Ends the connection that has been idle for longest, whichever reactor drives it. Returns whether
 /// there was one.
 fn evict_idle(handle: &ReactorHandle) -> bool {
+    let now = handle.common.clock.now();
     let used_at = |core: &Arc<Core>| core.used_at.load(Ordering::Relaxed);
+    let is_idle = |core: &&Arc<Core>| {
+        core.is_idle() && now.since(Time::from_nanos(used_at(core))) >= IDLE_MIN
+    };
     let reactors = handle.common.reactors.get().map_or(&[][..], Vec::as_slice);
     let oldest = reactors.iter().filter_map(std::sync::Weak::upgrade).filter_map(|reactor| {
         let members = reactor.members.lock();
-        members.values().filter(|core| core.is_idle()).min_by_key(|core| used_at(core)).cloned()
+        members.values().filter(is_idle).min_by_key(|core| used_at(core)).cloned()
     });
     let Some(oldest) = oldest.min_by_key(used_at) else { return false };
     oldest.close(CloseReason::Evicted);
