@@ -292,6 +292,14 @@ fn one_too_many_is_refused_when_none_is_idle() {
         })
         .collect();
     assert_eq!(Peer::silent(&node).goodbye(), 11);
+    // Those who are connected are served while it is full.
+    let rest = &request(1, &vec![1; MESSAGE_MAX])[MESSAGE_MAX / 2..];
+    peers[0].write(rest);
+    while peers[0].read_frame().expect("an answer").0.kind != Kind::Reply {}
+    peers[0].write(&half_a_request());
+    peers[1].write(rest);
+    while peers[1].read_frame().expect("an answer").0.kind != Kind::Reply {}
+    peers[1].write(&half_a_request());
     peers.pop();
     let last = loop {
         // Until the node has noticed that one is gone.
