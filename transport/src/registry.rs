@@ -76,6 +76,9 @@ impl Registry {
         core: &Arc<Core>,
         peer: &Peer,
     ) -> Result<Admission, CloseReason> {
+        if peer.node == own {
+            return Err(CloseReason::Violation("a peer with our own id"));
+        }
         if peer.node.is_client() {
             // Clients listen nowhere, so that nobody can have connected to one.
             let violation = CloseReason::Violation("a client's id where a node listens");

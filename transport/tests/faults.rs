@@ -360,6 +360,17 @@ fn who_was_used_a_moment_ago_is_not_idle() {
 }
 
 #[test]
+fn nobody_takes_the_id_of_the_node_itself() {
+    let node = Node::start(|_| {});
+    let (own, incarnation) = (NodeId(1), Incarnation(2));
+    let windows = Windows::default();
+    let mut peer = Peer::silent(&node);
+    peer.write(&Hello { node: own, incarnation, features: 0, windows }.encode());
+    assert_eq!(peer.goodbye(), 6);
+    node.assert_serves();
+}
+
+#[test]
 fn what_there_is_no_memory_for_ends_the_connection_that_sends_it() {
     let node = Node::with_memory(1 << 20, |_| {});
     let mut peer = Peer::greeted(&node);
