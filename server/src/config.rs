@@ -20,6 +20,8 @@ use std::path::Path;
 use weft_protocol::{ClusterMap, NodeEntry, Slot};
 use weft_transport::{Incarnation, NodeId, PollPolicy};
 
+use crate::limits::REACTORS_MAX;
+
 pub use self::address::{AddressError, HostPort, HttpAddress};
 pub use self::error::ConfigError;
 pub use self::host::Host;
@@ -115,6 +117,10 @@ impl Config {
                 nodes: peers.len(),
             });
         }
+        let reactors = settings.reactors.unwrap_or(host.cores);
+        if reactors.get() > REACTORS_MAX && settings.reactors.is_some() {
+            return Err(ConfigError::TooManyReactors { reactors: reactors.get() });
+        }
         Ok(Config {
             node,
             peers,
@@ -122,7 +128,7 @@ impl Config {
             http,
             memory: settings.memory.unwrap_or(MEMORY_DEFAULT).size(host.memory_bytes),
             partitions,
-            reactors: settings.reactors.unwrap_or(host.cores),
+            reactors,
             poll: settings.poll.unwrap_or(PollPolicy::Adaptive),
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             log: settings.log.unwrap_or_default(),

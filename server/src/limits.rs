@@ -5,6 +5,10 @@ use std::time::Duration;
 use weft_protocol::limits::{MULTI_KEYS_MAX, VALUE_MAX};
 use weft_transport::limits::MESSAGE_MAX;
 
+/// The most threads that serve: more than the cores of any machine that this is for, and few enough
+/// that each has its descriptors and its receive buffer.
+pub const REACTORS_MAX: usize = 1024;
+
 /// The least memory a node can be given, in bytes: receive buffers, a segment for each of the
 /// default number of partitions, and room to store something.
 pub const MEMORY_MIN: u64 = 64 << 20;

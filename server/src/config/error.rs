@@ -51,6 +51,12 @@ pub enum ConfigError {
         /// Partitions given.
         partitions: u16,
     },
+    /// No machine has that many cores.
+    #[error("{reactors} reactors are more than a node runs; give --reactors 1024 or less")]
+    TooManyReactors {
+        /// Reactors given.
+        reactors: usize,
+    },
     /// The address can be reached from other machines.
     #[error(
         "the {setting} address {address} can be reached from other machines, and nothing is \

@@ -120,7 +120,7 @@ fn partitions(text: &str) -> Result<NonZeroU16, &'static str> {
 }
 
 fn reactors(text: &str) -> Result<NonZeroUsize, &'static str> {
-    text.parse().map_err(|_| "give a whole number of 1 or more")
+    text.parse().map_err(|_| "give a whole number from 1 to 1024")
 }
 
 fn boolean(text: &str) -> Result<bool, &'static str> {

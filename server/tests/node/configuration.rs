@@ -30,7 +30,9 @@ fn wrong_values_are_named_with_what_to_do() {
     check(&["--partitions", "0"], &["--partitions", "from 1 to 16384"]);
     check(&["--partitions", "99999"], &["--partitions", "from 1 to 16384"]);
     check(&["--partitions", "16385"], &["16384 or less"]);
-    check(&["--reactors", "0"], &["--reactors", "1 or more"]);
+    check(&["--reactors", "0"], &["--reactors", "from 1 to 1024"]);
+    check(&["--reactors", "1025"], &["--reactors 1024 or less"]);
+    check(&["--reactors", "1000000"], &["--reactors 1024 or less"]);
     check(&["--poll", "fast"], &["busy, adaptive or park"]);
     check(&["--log-format", "xml"], &["`text` or `json`"]);
     check(&["--log", "loud"], &["info"]);
