@@ -38,6 +38,11 @@ impl<'w, R: Wire> Exchange<'w, R> {
         Self { worker, stage, outgoing }
     }
 
+    /// Its number in the job.
+    pub(crate) fn stage(&self) -> u32 {
+        self.stage
+    }
+
     /// Writes `record` to where it will be sent to another worker from.
     #[inline]
     pub(crate) fn push(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {

@@ -27,6 +27,8 @@ struct State {
     /// Those who have said who they are.
     greeted: HashSet<WorkerId>,
     stages: HashMap<u32, Stage>,
+    /// Stages that have been closed here: all below this one.
+    closed: u32,
     failed: Option<JobError>,
     waker: Option<Waker>,
 }
@@ -125,7 +127,9 @@ impl Inbox {
 
     /// Forgets `stage`, and with it its sink.
     pub(crate) fn close(&self, stage: u32) {
-        self.state.lock().stages.remove(&stage);
+        let mut state = self.state.lock();
+        state.stages.remove(&stage);
+        state.closed = stage + 1;
     }
 
     /// The failure that has been noted, if any.
@@ -143,6 +147,13 @@ impl Inbox {
         retain: impl FnOnce() -> Result<Retained, MemoryError>,
     ) {
         let mut state = self.state.lock();
+        // Nobody begins a stage before all have ended the one before it, so nobody is further than one
+        // stage ahead, and nobody comes back to one that all have ended.
+        if !(state.closed..=state.closed.saturating_add(1)).contains(&header.stage) {
+            drop(state);
+            let (stage, what) = (header.stage, "nobody works on that stage");
+            return self.fail(JobError::Protocol { worker, stage, what });
+        }
         let stage = state.stages.entry(header.stage).or_default();
         let outcome = match header.kind {
             Kind::Segment => stage.count(header, worker).and_then(|()| match stage.sink {

@@ -59,10 +59,18 @@ impl Worker {
         for to in self.ids().filter(|to| *to != own) {
             exchange.push(to, record)?;
         }
+        let stage = exchange.stage();
         exchange.finish()?;
         let mut received = std::mem::take(&mut *received.lock());
         received[own.0] = vec![record];
-        Ok(received.into_iter().flatten().collect())
+        let one_each = received.iter().enumerate().map(|(from, records)| match records[..] {
+            [record] => Ok(record),
+            _ => {
+                let (worker, what) = (WorkerId(from), "not one record of a gathering");
+                Err(JobError::Protocol { worker, stage, what })
+            }
+        });
+        one_each.collect()
     }
 
     /// The sum of what every worker gave, added up in the same order on all of them.

@@ -43,7 +43,7 @@ impl Ranges {
     pub fn of_counts(counts: &[u64]) -> Self {
         let mut end = 0;
         let ends = counts.iter().map(|count| {
-            end += count;
+            end = u64::saturating_add(end, *count);
             end
         });
         Self { starts: std::iter::once(0).chain(ends).collect() }

@@ -175,8 +175,11 @@ impl Conversation {
     ) -> Result<(), CloseReason> {
         let delivered =
             self.deliver(turn, |inbound, delivery| inbound.handle_bytes(buffer, 0..end, delivery));
-        // What came ahead of a goodbye, or of what is wrong, was sent in good order.
-        self.dispatch(buffer, turn)?;
+        // What came ahead of a goodbye, or of what is wrong, was sent in good order; what came behind a
+        // hello that was refused was not.
+        if self.core.peer_if_greeted().is_some() {
+            self.dispatch(buffer, turn)?;
+        }
         delivered
     }
 
