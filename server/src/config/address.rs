@@ -28,6 +28,11 @@ impl HostPort {
         addresses.next().ok_or_else(|| unresolved(None))
     }
 
+    /// Whether it says which port: 0 leaves it to the system.
+    pub(super) fn names_a_port(&self) -> bool {
+        self.0.rsplit_once(':').is_some_and(|(_, port)| port.parse() != Ok(0_u16))
+    }
+
     /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -74,6 +74,10 @@ fn parse_entry(entry: &str) -> Result<PeerEntry, PeersError> {
     let id = id.parse().map_err(|_| malformed())?;
     let address =
         address.parse().map_err(|error| PeersError::Address { entry: entry.to_owned(), error })?;
+    let address: HostPort = address;
+    if !address.names_a_port() {
+        return Err(PeersError::NoPort { entry: entry.to_owned() });
+    }
     Ok(PeerEntry { id: NodeId(id), address })
 }
 
@@ -104,6 +108,12 @@ pub enum PeersError {
         /// What is wrong with it.
         error: AddressError,
     },
+    /// The address of an entry leaves the port open, where others have to find the node.
+    #[error("{entry:?} names no port; a list of nodes needs the port of each")]
+    NoPort {
+        /// The entry.
+        entry: String,
+    },
     /// There are more than a map holds.
     #[error("{count} nodes are more than {NODES_MAX}")]
     TooMany {
@@ -132,6 +142,14 @@ mod tests {
     fn peers_are_sorted_by_id_whatever_the_order_they_are_written_in() {
         let peers: Peers = "3=c:1, 1=a:1,2=b:1".parse().unwrap();
         assert_eq!(peers.to_string(), "1=a:1,2=b:1,3=c:1");
+    }
+
+    #[test]
+    fn others_find_a_node_only_at_a_port_that_is_named() {
+        for entry in ["1=a:0", "1=a:00"] {
+            let refused = PeersError::NoPort { entry: entry.to_owned() };
+            assert_eq!(entry.parse::<Peers>(), Err(refused));
+        }
     }
 
     #[test]

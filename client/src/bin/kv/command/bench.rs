@@ -60,7 +60,13 @@ impl Bench {
             concurrency: self.concurrency,
             reads_percent: self.reads,
         };
-        client.block_on(load.fill(&client)).context("cannot store the benchmark's keys")?;
+        if let Err(error) = client.block_on(load.fill(&client)) {
+            if !self.keep {
+                // A node that is full stays so otherwise; that the keys could not be stored says more.
+                let _ = client.block_on(load.clear(&client));
+            }
+            return Err(error).context("cannot store the benchmark's keys");
+        }
         let measured = client.block_on(load.measure(&client, self.duration));
         if !self.keep {
             client.block_on(load.clear(&client)).context("cannot delete the benchmark's keys")?;
