@@ -1,5 +1,7 @@
 //! The types that two sides have agreed on, by their places in a list.
 
+use std::sync::Arc;
+
 use crate::error::TypesDiffer;
 use crate::fingerprint::Fingerprint;
 use crate::segment::PAGE_BYTES;
@@ -23,7 +25,8 @@ pub struct TypeInfo {
 /// sides meet.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
-    types: Vec<TypeInfo>,
+    /// Shared, so that each view of a segment has them for the price of a count.
+    types: Arc<Vec<TypeInfo>>,
 }
 
 impl Types {
@@ -44,7 +47,7 @@ impl Types {
         }
         if self.place::<T>().is_none() {
             assert!(self.types.len() <= usize::from(u16::MAX), "a page has 16 bits for its type");
-            self.types.push(TypeInfo {
+            Arc::make_mut(&mut self.types).push(TypeInfo {
                 name: T::NAME,
                 fingerprint: T::FINGERPRINT,
                 stride: size_of::<T>(),

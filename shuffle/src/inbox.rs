@@ -69,15 +69,7 @@ impl Inbox {
         worker: WorkerId,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), JobError>> {
-        let mut state = self.state.lock();
-        if let Some(error) = state.failed.take() {
-            return Poll::Ready(Err(error));
-        }
-        if state.greeted.contains(&worker) {
-            return Poll::Ready(Ok(()));
-        }
-        state.waker = Some(context.waker().clone());
-        Poll::Pending
+        self.state.lock().poll(context, |state| state.greeted.contains(&worker))
     }
 
     /// From here on, what comes for `stage` goes to `sink`; what has come already goes there now.
@@ -107,15 +99,8 @@ impl Inbox {
         stage: u32,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), JobError>> {
-        let mut state = self.state.lock();
-        if let Some(error) = state.failed.take() {
-            return Poll::Ready(Err(error));
-        }
-        if state.stages.get(&stage).map_or(0, |stage| stage.ended) == self.peers {
-            return Poll::Ready(Ok(()));
-        }
-        state.waker = Some(context.waker().clone());
-        Poll::Pending
+        let ended = |state: &State| state.stages.get(&stage).map_or(0, |stage| stage.ended);
+        self.state.lock().poll(context, |state| ended(state) == self.peers)
     }
 
     /// Whether `worker` has ended `stage`.
@@ -178,6 +163,24 @@ impl Inbox {
         let mut state = self.state.lock();
         state.failed.get_or_insert(error);
         wake(state);
+    }
+}
+
+impl State {
+    /// Ready when the job has failed or `is_done`; else the job is woken when anything changes.
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        is_done: impl FnOnce(&State) -> bool,
+    ) -> Poll<Result<(), JobError>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        if is_done(self) {
+            return Poll::Ready(Ok(()));
+        }
+        self.waker = Some(context.waker().clone());
+        Poll::Pending
     }
 }
 
