@@ -8,7 +8,7 @@ use crate::message::{Header, Kind};
 use crate::worker::{Worker, WorkerId};
 
 /// Pages of a segment: 64 KiB of records go in one write, the size at which loopback TCP streams
-/// fastest, and two of them lie in one receive buffer.
+/// fastest, and three of them lie in one receive buffer.
 const SEGMENT_PAGES: usize = 16;
 
 /// The sending side of an exchange of records of type `R`.
