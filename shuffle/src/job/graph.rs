@@ -1,9 +1,15 @@
 //! A directed graph, spread over the workers by vertex.
 
+mod balance;
+mod mirrors;
+mod targets;
+
 use std::collections::HashMap;
 
 use weft_object::{Pair, Types, Wire};
 
+use self::mirrors::Mirrors;
+use self::targets::Targets;
 use crate::dataset::{Dataset, records};
 use crate::error::JobError;
 use crate::reduce::{Ranges, worker_of};
@@ -12,20 +18,26 @@ use crate::worker::{Worker, WorkerId};
 /// An edge as it is read: the key points to the value.
 pub type Edge = Pair<u64, u64>;
 
-/// This worker's vertices and the edges that begin at them.
+/// This worker's vertices and the edges that it holds.
 ///
 /// Vertices get *numbers* from 0 without holes, worker after worker, in place of the identifiers
 /// that the input has, which may be any 64 bits. A worker's vertices are those whose identifiers
 /// hash to it, in the order of their identifiers.
+///
+/// A worker holds the edges that begin at its vertices. Only if that made some worker hold more than
+/// its share of all edges and a twentieth, rounded up to whole edges, what is beyond it is held by
+/// others, from the vertices with the most edges. Their holders have *mirrors* of these vertices:
+/// [sources](Self::sources) are both, the own vertices first.
 #[derive(Debug)]
 pub struct Graph {
     identifiers: Vec<u64>,
     ranges: Ranges,
     own: WorkerId,
-    /// Where each vertex's targets begin, and behind them the end.
-    offsets: Vec<u64>,
-    /// Numbers of the vertices that edges lead to.
-    targets: Vec<u32>,
+    /// How many edges begin at each own vertex, whoever holds them.
+    out_degrees: Vec<u32>,
+    /// A row for each own vertex, then one for each mirror.
+    targets: Targets,
+    mirrors: Mirrors,
 }
 
 /// What the worker that has a vertex says to one that asked for its number.
@@ -40,7 +52,7 @@ struct Numbered {
 impl Graph {
     /// The types of records that [`spread`](Self::spread) exchanges.
     pub fn types(types: Types) -> Types {
-        types.with::<Edge>().with::<Numbered>().with::<u64>()
+        Mirrors::types(types.with::<Edge>().with::<Numbered>().with::<u64>())
     }
 
     /// Spreads the edges that the workers have read. Edges that occur several times count once.
@@ -88,20 +100,23 @@ impl Graph {
             .map(|numbered| (numbered.identifier, numbered.number as u32))
             .collect();
 
-        let mut offsets = Vec::with_capacity(identifiers.len() + 1);
-        let mut targets = Vec::with_capacity(edges.len());
+        let mut out_degrees = Vec::with_capacity(identifiers.len());
+        let mut targets = Targets::with_capacity(identifiers.len(), edges.len());
         let mut edges = edges.into_iter().peekable();
         for identifier in &identifiers {
-            offsets.push(targets.len() as u64);
+            let before = targets.edges();
             while let Some(edge) = edges.next_if(|edge| edge.key == *identifier) {
                 let number = numbers.get(&edge.value).ok_or_else(|| {
                     JobError::Job(format!("nobody has the vertex {}", edge.value))
                 })?;
                 targets.push(*number);
             }
+            targets.end_row();
+            // No two edges are the same, so they are no more than there are vertices.
+            out_degrees.push((targets.edges() - before) as u32);
         }
-        offsets.push(targets.len() as u64);
-        Ok(Self { identifiers, ranges, own: worker.id(), offsets, targets })
+        let mirrors = Mirrors::balance(worker, first as u32, &mut targets)?;
+        Ok(Self { identifiers, ranges, own: worker.id(), out_degrees, targets, mirrors })
     }
 
     /// The vertices' identifiers in the input, in the order of their numbers.
@@ -124,14 +139,38 @@ impl Graph {
         self.ranges.total()
     }
 
-    /// Edges that begin at this worker's vertices.
+    /// Edges that this worker holds.
     pub fn edges(&self) -> u64 {
-        self.targets.len() as u64
+        self.targets.edges()
     }
 
-    /// The numbers of the vertices that edges of this worker's vertex `index` lead to.
+    /// How many sources this worker holds edges of: its vertices, and behind them its mirrors.
+    pub fn sources(&self) -> usize {
+        self.targets.rows()
+    }
+
+    /// The numbers of the vertices that the edges lead to which this worker holds of a source.
     #[inline]
-    pub fn targets(&self, index: usize) -> &[u32] {
-        &self.targets[self.offsets[index] as usize..self.offsets[index + 1] as usize]
+    pub fn targets(&self, source: usize) -> &[u32] {
+        self.targets.row(source)
+    }
+
+    /// How many edges begin at this worker's vertex `index`, whoever holds them.
+    #[inline]
+    pub fn out_degree(&self, index: usize) -> u32 {
+        self.out_degrees[index]
+    }
+
+    /// The values of this worker's mirrors, in order, where `value` gives those of each worker's own
+    /// vertices. An exchange, unless no worker has a mirror.
+    ///
+    /// # Errors
+    /// What an exchange fails with.
+    pub fn mirrored(
+        &self,
+        worker: &Worker,
+        value: impl Fn(usize) -> f64,
+    ) -> Result<Vec<f64>, JobError> {
+        self.mirrors.values(worker, value)
     }
 }

@@ -51,17 +51,21 @@ impl PageRank {
         let ranks = records(std::iter::repeat_n(1.0 / n, own))
             .iterate(self.iterations, |worker, round, ranks: Vec<f64>| {
                 at_round(round);
-                let dangling = ranks.iter().enumerate();
-                let dangling = dangling.filter(|(index, _)| graph.targets(*index).is_empty());
-                let dangling = worker.sum(dangling.map(|(_, rank)| rank).sum())?;
-                let to_all = (1.0 - damping + damping * dangling) / n;
-                Ok(records(0..own)
-                    .flat_map(move |index| {
-                        let targets = graph.targets(index);
-                        let part = ranks[index] / targets.len() as f64;
-                        let given = targets.iter().map(move |to| (u64::from(*to), part));
+                let is_dangling = |index: &usize| graph.out_degree(*index) == 0;
+                let dangling = (0..own).filter(is_dangling).map(|index| ranks[index]).sum();
+                let to_all = (1.0 - damping + damping * worker.sum(dangling)?) / n;
+                // A vertex gives every edge as much, whichever worker holds the edge.
+                let part = move |index: usize| ranks[index] / f64::from(graph.out_degree(index));
+                let mirrored = graph.mirrored(worker, &part)?;
+                Ok(records(0..graph.sources())
+                    .flat_map(move |source| {
                         // A vertex that gets nothing has a rank too.
-                        std::iter::once((graph.first() + index as u64, 0.0)).chain(given)
+                        let (part, nothing) = match source.checked_sub(own) {
+                            None => (part(source), Some((graph.first() + source as u64, 0.0))),
+                            Some(mirror) => (mirrored[mirror], None),
+                        };
+                        let given = graph.targets(source).iter();
+                        nothing.into_iter().chain(given.map(move |to| (u64::from(*to), part)))
                     })
                     .map(|(key, value)| Pair { key, value })
                     .reduce_by_index(graph.ranges(), |one: f64, other| one + other)

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests run the program, and wait for it")]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
+mod balance;
 mod death;
 mod job;
 mod ranks;

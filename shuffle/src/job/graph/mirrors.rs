@@ -1,0 +1,145 @@
+//! Sources whose edges are held by another worker than the one that has the vertex.
+
+use std::cmp::Reverse;
+
+use weft_object::{Pair, Types, Wire};
+
+use super::balance::transfers;
+use super::targets::Targets;
+use crate::dataset::{Dataset, records};
+use crate::error::JobError;
+use crate::worker::{Worker, WorkerId};
+
+/// What of this worker's vertices others hold, and what this one holds of theirs. The holder of a
+/// part of a vertex's edges has a *mirror* of it: a row of targets, and in each round the value that
+/// goes along them.
+#[derive(Debug, Default)]
+pub(super) struct Mirrors {
+    /// This worker's vertices of which others have mirrors, in the order of the rows there.
+    given: Vec<Given>,
+    /// How many rows this worker has of others.
+    held: usize,
+    /// Whether any worker has a mirror.
+    are_any: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    index: usize,
+    holder: WorkerId,
+}
+
+/// An edge that moves to a worker that has neither of its ends.
+#[derive(Wire, Clone, Copy, Debug)]
+#[repr(C)]
+struct Moved {
+    holder: u32,
+    source: u32,
+    target: u32,
+}
+
+/// A mirror's worker, and its value.
+type Value = Pair<u64, f64>;
+
+impl Mirrors {
+    pub(super) fn types(types: Types) -> Types {
+        types.with::<Moved>().with::<Value>()
+    }
+
+    /// Moves edges until no worker holds more than its share and a twentieth, rounded up to whole
+    /// edges; none if it is so already. `targets` has a row for each vertex of this worker, and gets
+    /// one for each mirror behind them; `first` is the number of its first vertex.
+    pub(super) fn balance(
+        worker: &Worker,
+        first: u32,
+        targets: &mut Targets,
+    ) -> Result<Self, JobError> {
+        let transfers = transfers(&worker.gather(targets.edges())?);
+        if transfers.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut surplus = Surplus::new(targets);
+        for transfer in transfers.iter().filter(|transfer| transfer.from == worker.id()) {
+            surplus.give(transfer.to, transfer.edges);
+        }
+        let Surplus { given, moved, kept, .. } = surplus;
+        let received = records(moved)
+            .map(|(Given { index, holder }, target)| Moved {
+                holder: holder.0 as u32,
+                source: first + index as u32,
+                target,
+            })
+            .partition_by(|moved| WorkerId(moved.holder as usize))
+            .to_vec(worker)?;
+        targets.shorten(&kept);
+        let rows = received.chunk_by(|one, other| one.source == other.source);
+        let mut held = 0;
+        for row in rows {
+            row.iter().for_each(|moved| targets.push(moved.target));
+            targets.end_row();
+            held += 1;
+        }
+        Ok(Self { given, held, are_any: true })
+    }
+
+    /// The values of this worker's mirrors, in the order of their rows, where `value` gives those of
+    /// its own vertices. An exchange if any worker has a mirror.
+    pub(super) fn values(
+        &self,
+        worker: &Worker,
+        value: impl Fn(usize) -> f64,
+    ) -> Result<Vec<f64>, JobError> {
+        if !self.are_any {
+            return Ok(Vec::new());
+        }
+        let values = records(self.given.iter())
+            .map(|given| Pair { key: given.holder.0 as u64, value: value(given.index) })
+            .partition_by(|pair| WorkerId(pair.key as usize))
+            .map(|pair| pair.value)
+            .to_vec(worker)?;
+        if values.len() == self.held {
+            return Ok(values);
+        }
+        let (came, held) = (values.len(), self.held);
+        Err(JobError::Job(format!("{came} values came for {held} mirrored vertices")))
+    }
+}
+
+/// Takes edges off a worker's rows, the longest first: so the fewest vertices are mirrored.
+struct Surplus<'t> {
+    targets: &'t Targets,
+    /// Rows that have not been taken as a whole, the longest last.
+    by_length: Vec<usize>,
+    /// How many edges stay, a row.
+    kept: Vec<usize>,
+    given: Vec<Given>,
+    moved: Vec<(Given, u32)>,
+}
+
+impl<'t> Surplus<'t> {
+    fn new(targets: &'t Targets) -> Self {
+        let kept: Vec<usize> = (0..targets.rows()).map(|row| targets.row(row).len()).collect();
+        let mut by_length: Vec<usize> = (0..kept.len()).collect();
+        by_length.sort_unstable_by_key(|row| (kept[*row], Reverse(*row)));
+        Self { targets, by_length, kept, given: Vec::new(), moved: Vec::new() }
+    }
+
+    /// Gives `holder` so many edges.
+    fn give(&mut self, holder: WorkerId, mut edges: u64) {
+        while edges > 0
+            && let Some(index) = self.by_length.last().copied()
+        {
+            let kept = &mut self.kept[index];
+            let count = edges.min(*kept as u64) as usize;
+            let run = &self.targets.row(index)[*kept - count..*kept];
+            *kept -= count;
+            edges -= count as u64;
+            if *kept == 0 {
+                self.by_length.pop();
+            }
+            let given = Given { index, holder };
+            self.given.push(given);
+            self.moved.extend(run.iter().map(|target| (given, *target)));
+        }
+    }
+}
