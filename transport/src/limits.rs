@@ -35,13 +35,10 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes received at once into a reactor's buffer.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Incomplete frames up to this length are carried over to the front of the next receive; longer
-/// ones get a block of their own that the rest is received into.
-pub(crate) const CARRY_MAX: usize = 4 << 10;
-
-/// Of such a frame, this much is kept within what every connection is charged; more is charged
-/// while it is there.
-pub(crate) const CARRY_FREE: usize = 256;
+/// Incomplete frames up to this length are carried over to the front of the next receive: the
+/// longest greeting, so that nobody is given a block before they have said who they are. Longer ones
+/// get a block of their own that the rest is received into.
+pub(crate) const CARRY_MAX: usize = frame_len(GREETING_MAX);
 
 /// Requests that wait for room for their replies are copied into blocks of this size, in bytes, or
 /// of their own if they are longer.
@@ -77,6 +74,5 @@ pub(crate) const RING_MIN: usize = 4 << 10;
 
 const _: () = assert!(WINDOW_MIN as usize >= frame_len(MESSAGE_MAX) + RECEIVE_BYTES);
 const _: () = assert!(WINDOW_MIN <= WINDOW_MAX);
-const _: () =
-    assert!(CARRY_FREE < CARRY_MAX && GREETING_MAX < CARRY_MAX && CARRY_MAX < RECEIVE_BYTES);
+const _: () = assert!(CARRY_MAX < RECEIVE_BYTES);
 const _: () = assert!(GATHER_MIN <= MESSAGE_MAX);

@@ -15,7 +15,8 @@
 //! | [`Appender`] | its owner, behind the committed prefix | its owner, and holders of shared parts of the prefix |
 //!
 //! One limit counts all of it, and through [`Memory::charge`] also the heap memory that belongs to
-//! it (an index). Huge pages and a pool for every size were considered: the blocks are few and
+//! it (an index). Heap of sessions that have ended counts on until it is used again or the allocator has
+//! been told to give it back (`heap.rs`), since it keeps what it can use. Huge pages and a pool for every size were considered: the blocks are few and
 //! large (segments, receive buffers), so that a mutex and two trees are far from any hot path.
 
 mod account;
@@ -23,6 +24,7 @@ mod appender;
 mod block;
 mod error;
 mod extents;
+mod heap;
 mod pool;
 mod region;
 mod shared;

@@ -45,11 +45,12 @@ pub struct Account {
     pub limit_bytes: u64,
     /// Blocks handed out, in whole pages, and charges.
     pub allocated_bytes: u64,
-    /// Pages of the region that are backed, used now or not, and charges: what the process really
-    /// takes. Never passes the limit either.
+    /// Pages of the region that are backed, used now or not, and heap: what the process really takes.
+    /// Never passes the limit either.
     pub resident_bytes: u64,
-    /// Charges for heap memory outside the region; a part of both figures above.
-    pub charged_bytes: u64,
+    /// Heap memory outside the region: charges, and what the allocator may keep of sessions that have
+    /// ended. A part of `resident_bytes`.
+    pub heap_bytes: u64,
     by_purpose: [u64; Purpose::ALL.len()],
 }
 
@@ -73,10 +74,13 @@ impl Account {
 pub(super) struct Ledger {
     limit_bytes: u64,
     allocated_bytes: AtomicU64,
-    /// What is allocated, and pages that are free but resident. No less than what is resident, at
-    /// any moment: a claim is made before what it is for is taken, and ends after it.
+    /// What is allocated, pages that are free but resident, and heap that is kept. No less than what
+    /// is resident, at any moment: a claim is made before what it is for is taken, and ends after it.
     claimed_bytes: AtomicU64,
-    charged_bytes: AtomicU64,
+    /// Charges, and what is kept.
+    heap_bytes: AtomicU64,
+    /// Charges of sessions that have ended, whose heap may still be resident.
+    kept_bytes: AtomicU64,
     by_purpose: [AtomicU64; Purpose::ALL.len()],
 }
 
@@ -86,7 +90,8 @@ impl Ledger {
             limit_bytes,
             allocated_bytes: AtomicU64::new(0),
             claimed_bytes: AtomicU64::new(0),
-            charged_bytes: AtomicU64::new(0),
+            heap_bytes: AtomicU64::new(0),
+            kept_bytes: AtomicU64::new(0),
             by_purpose: [const { AtomicU64::new(0) }; Purpose::ALL.len()],
         }
     }
@@ -142,22 +147,41 @@ impl Ledger {
     }
 
     /// Counts a part of what was added as heap memory.
-    pub(super) fn add_charged(&self, bytes: u64) {
-        self.charged_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn add_heap(&self, bytes: u64) {
+        self.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn subtract_charged(&self, bytes: u64) {
-        self.charged_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    pub(super) fn subtract_heap(&self, bytes: u64) {
+        self.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The charges are read before `touched_bytes`: pages go back before a charge takes their room.
+    /// Keeps heap of a session that has ended: it stays claimed, and counted as heap.
+    pub(super) fn keep(&self, bytes: u64) {
+        self.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes up to `bytes` of the heap that is kept, which are still claimed and counted as heap.
+    pub(super) fn take_kept(&self, bytes: u64) -> u64 {
+        let less = |kept: u64| Some(kept.saturating_sub(bytes));
+        let before = self.kept_bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        bytes.min(before.expect("the update is never refused"))
+    }
+
+    /// How much of the heap that is kept goes when it is trimmed. What is trimmed is whole pages; each
+    /// session that lives may hold on to as much again as it takes.
+    pub(super) fn trimmable_bytes(&self) -> u64 {
+        let live_bytes = self.by_purpose[Purpose::Session as usize].load(Ordering::Relaxed);
+        self.kept_bytes.load(Ordering::Relaxed).saturating_sub(live_bytes)
+    }
+
+    /// The heap is read before `touched_bytes`: pages go back before a charge takes their room.
     pub(super) fn account(&self, touched_bytes: impl Fn() -> u64) -> Account {
-        let charged_bytes = self.charged_bytes.load(Ordering::Relaxed);
+        let heap_bytes = self.heap_bytes.load(Ordering::Relaxed);
         Account {
             limit_bytes: self.limit_bytes,
             allocated_bytes: self.allocated_bytes.load(Ordering::Relaxed),
-            resident_bytes: charged_bytes + touched_bytes(),
-            charged_bytes,
+            resident_bytes: heap_bytes + touched_bytes(),
+            heap_bytes,
             by_purpose: std::array::from_fn(|i| self.by_purpose[i].load(Ordering::Relaxed)),
         }
     }

@@ -1,8 +1,9 @@
 //! What is resident stays within the limit: who takes memory, and what the system gets back for it.
 //!
 //! A freed extent keeps its pages, so that the next owner finds them resident. They are claimed
-//! like what is allocated. When an allocation or a charge would take the claims past the limit,
-//! pages that nobody holds are given back to the system until they fit again.
+//! like what is allocated, and so is heap of sessions that have ended. When an allocation or a charge
+//! would take the claims past the limit, pages that nobody holds are given back to the system until
+//! they fit again, and the heap is trimmed.
 
 #![expect(unsafe_code, reason = "gives back pages, which only the list of free runs can vouch for")]
 
@@ -11,11 +12,15 @@ use parking_lot::Mutex;
 use super::account::Ledger;
 use super::extents::{Extents, Run};
 use super::region::Region;
-use super::{MemoryConfig, MemoryError, PAGE_BYTES, Purpose};
+use super::{MemoryConfig, MemoryError, PAGE_BYTES, Purpose, heap};
 
 /// Pages that are given back at once, if so many are free and resident: a system call for each page
 /// would cost more than touching it again does.
 const RETURNED_MIN: u64 = 256;
+
+/// The part of the limit from which on heap that is kept is trimmed before free pages are given back:
+/// the next owner would find these resident.
+const TRIMMED_SHARE: u64 = 16;
 
 /// The region, which of its pages are free, and the account of it.
 #[derive(Debug)]
@@ -67,30 +72,56 @@ impl Pool {
         self.ledger.subtract((run.pages * PAGE_BYTES) as u64, purpose);
     }
 
-    /// Counts `bytes` of heap memory.
+    /// Counts `bytes` of heap memory. State of sessions takes the heap of earlier ones first.
     pub(super) fn charge(&self, bytes: u64, purpose: Purpose) -> Result<(), MemoryError> {
         self.ledger.add(bytes, purpose)?;
+        let reused_bytes =
+            if purpose == Purpose::Session { self.ledger.take_kept(bytes) } else { 0 };
+        self.ledger.unclaim(reused_bytes);
         if self.ledger.excess_bytes() > 0 && !self.make_room(&self.extents.lock()) {
+            self.ledger.claim(reused_bytes);
+            self.ledger.keep(reused_bytes);
             let refused = self.ledger.refusal(bytes);
             self.ledger.subtract(bytes, purpose);
             return Err(refused);
         }
-        self.ledger.add_charged(bytes);
+        self.ledger.add_heap(bytes - reused_bytes);
         Ok(())
     }
 
-    /// Counts `bytes` of heap memory no longer.
+    /// Counts `bytes` of heap memory no longer, but for what the allocator may keep.
     pub(super) fn uncharge(&self, bytes: u64, purpose: Purpose) {
-        self.ledger.subtract_charged(bytes);
+        if purpose == Purpose::Session {
+            self.ledger.claim(bytes);
+            self.ledger.keep(bytes);
+        } else {
+            self.ledger.subtract_heap(bytes);
+        }
         self.ledger.subtract(bytes, purpose);
     }
 
-    /// Gives back free pages, of the longest runs first, until the claims are within the limit.
-    /// Returns whether they are. `extents` are locked, so that nobody takes a page meanwhile.
+    /// Gives back free pages and heap that is kept, until the claims are within the limit. Returns
+    /// whether they are. `extents` are locked, so that nobody takes a page meanwhile.
     fn make_room(&self, extents: &Extents) -> bool {
+        if self.ledger.excess_bytes() == 0 {
+            return true;
+        }
+        if self.ledger.trimmable_bytes() >= self.ledger.limit_bytes() / TRIMMED_SHARE {
+            self.trim_heap();
+        }
+        self.give_back_pages(extents);
+        let excess_bytes = self.ledger.excess_bytes();
+        if excess_bytes > 0 && self.ledger.trimmable_bytes() >= excess_bytes {
+            self.trim_heap();
+        }
+        self.ledger.excess_bytes() == 0
+    }
+
+    /// Gives back free pages, of the longest runs first.
+    fn give_back_pages(&self, extents: &Extents) {
         let excess_pages = self.ledger.excess_bytes().div_ceil(PAGE_BYTES as u64);
         if excess_pages == 0 {
-            return true;
+            return;
         }
         let mut wanted = excess_pages.max(RETURNED_MIN);
         for run in extents.longest_first() {
@@ -103,6 +134,16 @@ impl Pool {
                 break;
             }
         }
-        self.ledger.excess_bytes() == 0
+    }
+
+    /// Gives back what the allocator keeps of sessions that have ended.
+    fn trim_heap(&self) {
+        let bytes = self.ledger.take_kept(self.ledger.trimmable_bytes());
+        if heap::trim() {
+            self.ledger.subtract_heap(bytes);
+            self.ledger.unclaim(bytes);
+        } else {
+            self.ledger.keep(bytes);
+        }
     }
 }

@@ -37,13 +37,13 @@ fn the_limit_is_hard_and_counts_blocks_and_charges() {
     let account = memory.account();
     assert_eq!(account.allocated_bytes, MIB as u64);
     assert_eq!(account.free_bytes(), 0);
-    assert_eq!(account.charged_bytes, MIB as u64 / 2);
+    assert_eq!(account.heap_bytes, MIB as u64 / 2);
     assert_eq!(account.allocated_for(Purpose::Log), MIB as u64 / 2);
     assert_eq!(account.allocated_for(Purpose::Index), MIB as u64 / 2);
 
     drop((block, charge));
     let account = memory.account();
-    assert_eq!((account.allocated_bytes, account.charged_bytes, account.resident_bytes), (0, 0, 0));
+    assert_eq!((account.allocated_bytes, account.heap_bytes, account.resident_bytes), (0, 0, 0));
     assert_eq!(memory.allocate(MIB, Purpose::Log).unwrap().len(), MIB);
 }
 
@@ -224,7 +224,7 @@ fn what_is_free_but_resident_makes_room_for_charges_and_reads_as_zero() {
     let charge = memory.charge(5 * MIB as u64, Purpose::Session).unwrap();
     let account = memory.account();
     assert!(account.resident_bytes <= account.limit_bytes, "{account:?}");
-    assert_eq!(account.resident_bytes - account.charged_bytes, resident(&memory));
+    assert_eq!(account.resident_bytes - account.heap_bytes, resident(&memory));
 
     let block = memory.allocate(3 * MIB, Purpose::Log).unwrap();
     assert!(block.iter().all(|byte| *byte == 9), "what is left resident is used first");
@@ -233,6 +233,34 @@ fn what_is_free_but_resident_makes_room_for_charges_and_reads_as_zero() {
     assert!(block[3 * MIB..].iter().all(|byte| *byte == 0));
     drop(block);
     written(&memory, 8 * MIB);
+}
+
+#[test]
+fn heap_of_sessions_that_have_ended_counts_until_it_is_used_again_or_trimmed() {
+    let memory = memory(8 * MIB);
+    let sessions = |count: usize| -> Vec<Charge> {
+        let session = || memory.charge(PAGE_BYTES as u64, Purpose::Session).unwrap();
+        (0..count).map(|_| session()).collect()
+    };
+    let mut old = sessions(1024);
+    drop(old.split_off(256));
+    let account = memory.account();
+    assert_eq!((account.allocated_bytes, account.heap_bytes), (MIB as u64, 4 * MIB as u64));
+    // The next ones take the place of those.
+    let new = sessions(512);
+    assert_eq!(memory.account().heap_bytes, 4 * MIB as u64);
+    drop(new);
+
+    // Pages press for room: what is not taken to lie among those that live goes.
+    let block = written(&memory, 6 * MIB);
+    let account = memory.account();
+    assert_eq!((account.heap_bytes, account.resident_bytes), (2 * MIB as u64, 8 * MIB as u64));
+    assert!(memory.allocate(PAGE_BYTES, Purpose::Log).is_err());
+    drop(old);
+    let more = written(&memory, 2 * MIB);
+    assert_eq!(memory.account().heap_bytes, 0);
+    drop((block, more));
+    assert_eq!(memory.account().allocated_bytes, 0);
 }
 
 #[test]
@@ -313,7 +341,7 @@ proptest! {
         }
         // By the system's word too.
         let account = memory.account();
-        prop_assert_eq!(resident(&memory), account.resident_bytes - account.charged_bytes);
+        prop_assert_eq!(resident(&memory), account.resident_bytes - account.heap_bytes);
         drop((blocks, charges));
         prop_assert_eq!(memory.account().allocated_bytes, 0);
         prop_assert_eq!(memory.allocate(4 * MIB, Purpose::Log).map(|block| block.len()), Ok(4 * MIB));

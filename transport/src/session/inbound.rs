@@ -14,17 +14,15 @@ use super::credit::ReceiveCredit;
 use crate::error::CloseReason;
 use crate::frame::{Class, HEADER_BYTES, Header, Kind};
 use crate::handshake::{Hello, Windows, decode_goodbye};
-use crate::limits::{CARRY_FREE, CARRY_MAX};
-use crate::memory::{Block, Charge, Memory, Purpose, Shared};
+use crate::limits::CARRY_MAX;
+use crate::memory::{Block, Memory, Purpose, Shared};
 use crate::reply::Reply;
 
 /// The receiver's half of a session.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    /// The beginning of a frame that was cut off.
+    /// The beginning of a short frame that was cut off.
     carry: Vec<u8>,
-    /// Counts `carry`, if it is more than what every connection is charged for.
-    carry_charge: Option<Charge>,
     /// A long frame that is being received into a block of its own.
     partial: Option<Partial>,
     greeted: bool,
@@ -81,7 +79,6 @@ impl Inbound {
     pub(crate) fn new() -> Self {
         Self {
             carry: Vec::new(),
-            carry_charge: None,
             partial: None,
             greeted: false,
             windows: Windows::default(),
@@ -152,19 +149,7 @@ impl Inbound {
             self.handle_frame(&header, buffer, body, to)?;
             at += len;
         }
-        self.keep(&bytes[at..], to.memory)
-    }
-
-    /// Keeps the beginning of a short frame for the next receive.
-    fn keep(&mut self, start: &[u8], memory: &Memory) -> Result<(), CloseReason> {
-        if start.len() > CARRY_FREE && self.carry_charge.is_none() {
-            let charge = memory.charge(CARRY_MAX as u64, Purpose::Receive);
-            self.carry_charge = Some(charge.map_err(|_| CloseReason::Memory)?);
-            self.carry.reserve_exact(CARRY_MAX);
-        } else if start.len() <= CARRY_FREE && self.carry_charge.take().is_some() {
-            self.carry = Vec::new();
-        }
-        self.carry.extend_from_slice(start);
+        self.carry.extend_from_slice(&bytes[at..]);
         Ok(())
     }
 

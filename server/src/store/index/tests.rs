@@ -91,7 +91,7 @@ fn an_entry_takes_its_bytes_at_every_size() {
             assert!(bytes <= entries * 12, "{bytes} bytes for {entries} entries");
         }
     }
-    assert_eq!(memory.account().charged_bytes, numbers.index.bytes() as u64);
+    assert_eq!(memory.account().heap_bytes, numbers.index.bytes() as u64);
     for number in 0..200_000 {
         assert!(numbers.find(number).is_some(), "{number} is lost");
     }
