@@ -59,7 +59,7 @@ pub enum ClientError {
         attempts: Arc<[Attempt]>,
     },
     /// No connection to the node could be made.
-    #[error("{node} cannot be reached: {reason}; check that it runs")]
+    #[error("{node} cannot be reached: {reason}; {}", .reason.advice())]
     Unreachable {
         /// The node.
         node: NodeName,
@@ -152,7 +152,7 @@ pub enum Unreachable {
     #[error("{}", Connecting(.0))]
     Connect(#[from] ConnectError),
     /// Another node answers at the address.
-    #[error("{found} answers there")]
+    #[error("{found} answers at its address")]
     OtherNode {
         /// Who does.
         found: NodeId,
@@ -254,6 +254,25 @@ impl NodeName {
 }
 
 impl Unreachable {
+    /// What to do about it, as a fragment.
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::Address(AddressError::TimedOut) => "ask again, or look at the name service",
+            Self::Address(_) => "correct its address in the --peers of every node",
+            Self::Connect(ConnectError::ShutDown { .. }) => {
+                "keep the client until its requests are answered"
+            }
+            Self::Connect(ConnectError::Closed { .. }) => {
+                "check that the address is a node's data port, and that client and node are of \
+                 matching releases"
+            }
+            Self::Connect(_) => "check that it runs",
+            Self::OtherNode { .. } => {
+                "compare the --node-id, --peers and --listen that the two were started with"
+            }
+        }
+    }
+
     fn code(&self) -> ErrorCode {
         match self {
             Self::Connect(ConnectError::ShutDown { .. }) => ErrorCode::ClientClosed,

@@ -211,6 +211,12 @@ fn an_address_where_another_node_answers_is_not_used() {
     let error = world.run(client.get(key_of(1, 2))).unwrap_err();
     assert_eq!(error.code(), ErrorCode::HandshakeRefused);
     let found = NodeId(3);
+    // Both are named, and the advice is not to start what runs already.
+    let text = error.to_string();
+    for part in ["node 1 at ", "node 3 answers at its address", "--node-id, --peers and --listen"] {
+        assert!(text.contains(part), "{text:?} lacks {part:?}");
+    }
+    assert!(!text.contains("check that it runs"), "{text}");
     assert!(
         matches!(error, ClientError::Unreachable { reason: Unreachable::OtherNode { found: f }, .. } if f == found)
     );

@@ -115,8 +115,8 @@ error_codes! {
         "The connection was lost between sending the request and its reply. The request may have been applied.",
         "Read the key to see what is there before you repeat a mutation that does not bear repeating.";
     HandshakeRefused = 1206, "handshake refused",
-        "The peer answered, but it is no node that this client can talk to: another program, another wire version, or an earlier life of the node.",
-        "Check that the address is a node's data port, and that client and node are of matching releases.";
+        "The peer answered, but it is not the node that was meant, or none that this client can talk to: a node with another id, another program, another wire version, or an earlier life of the node.",
+        "If the error names another node that answers there, compare the --node-id, --peers and --listen that the two were started with: the map gives one the address of the other. Otherwise check that the address is a node's data port, and that client and node are of matching releases.";
     MalformedReply = 1207, "malformed reply",
         "The client could not read the server's reply. A mutation may have been applied.",
         "Use a client of the server's release; if it is one, report a bug with the text of the error.";
