@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use weft_client::Version;
 use weft_transport::Time;
 
 /// Writes the history of a run. Clones write the same one.
@@ -240,14 +241,21 @@ impl fmt::Display for Operation {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Written { version } => write!(f, "version {version}"),
+            Outcome::Written { version } => write!(f, "version {}", Version(*version)),
             Outcome::Found { value: Some(value), version } => {
-                write!(f, "{} at version {version}", Shown(value))
+                write!(f, "{} at version {}", Shown(value), Version(*version))
             }
-            Outcome::Found { value: None, version } => write!(f, "yes, at version {version}"),
-            Outcome::Absent { as_of: Some(version) } => write!(f, "absent as of version {version}"),
+            Outcome::Found { value: None, version } => {
+                write!(f, "yes, at version {}", Version(*version))
+            }
+            Outcome::Absent { as_of: Some(version) } if Version(*version).sequence() == 0 => {
+                write!(f, "absent, before the first write of the key's partition")
+            }
+            Outcome::Absent { as_of: Some(version) } => {
+                write!(f, "absent as of version {} of the key's partition", Version(*version))
+            }
             Outcome::Absent { as_of: None } => write!(f, "absent"),
-            Outcome::Removed { version } => write!(f, "removed by version {version}"),
+            Outcome::Removed { version } => write!(f, "removed by version {}", Version(*version)),
         }
     }
 }
@@ -319,7 +327,22 @@ mod tests {
         recorder.invoke(3, b"k", Action::Put(b"w".to_vec()), at(2000));
         let history = recorder.history();
         let lines: Vec<String> = history.operations().iter().map(ToString::to_string).collect();
-        assert_eq!(lines[0], "client 3      1.500 us ..     2.000 us  get -> v..2 B at version 9");
+        assert_eq!(
+            lines[0],
+            "client 3      1.500 us ..     2.000 us  get -> v..2 B at version 0.9"
+        );
         assert_eq!(lines[1], "client 3      2.000 us ..            ?  put w -> unknown");
+    }
+
+    /// Nobody can read `17592186044425`.
+    #[test]
+    fn a_version_is_shown_as_kv_shows_it() {
+        let absent = |version: Version| Outcome::Absent { as_of: Some(version.0) }.to_string();
+        let told = absent(Version::new(1, 9));
+        assert_eq!(told, "absent as of version 1.9 of the key's partition");
+        let before = "absent, before the first write of the key's partition";
+        assert_eq!([absent(Version::NONE), absent(Version::new(1, 0))], [before; 2]);
+        let written = Outcome::Written { version: Version::new(1, 9).0 };
+        assert_eq!(written.to_string(), "version 1.9");
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use weft_client::Version;
+
 use crate::history::{Action, Ending, Operation, Outcome, Shown};
 
 /// What a key holds.
@@ -106,11 +108,11 @@ impl Register {
     /// For people; `operations` are those that the steps were made of.
     pub(super) fn describe(self, operations: &[&Operation]) -> String {
         let Some(Held { value: ValueId(first), version }) = self.held else {
-            return format!("nothing, as of version {}", self.floor);
+            return format!("nothing, as of version {}", Version(self.floor));
         };
         let value = named_value(operations[first]).expect("a value's id is an operation naming it");
         match version {
-            Some(version) => format!("{} at version {version}", Shown(value)),
+            Some(version) => format!("{} at version {}", Shown(value), Version(version)),
             None => format!("{} at a version not yet told", Shown(value)),
         }
     }

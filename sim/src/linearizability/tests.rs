@@ -200,10 +200,10 @@ fn a_violation_shows_where_the_explanation_ends() {
         panic!("the search gave up")
     };
     assert_eq!(violation.explained, 1);
-    assert_eq!(violation.state, "a at version 1");
+    assert_eq!(violation.state, "a at version 0.1");
     assert_eq!(violation.stuck, [operations[1].clone(), operations[2].clone()]);
     let text = violation.to_string();
-    assert!(text.contains("the key holds a at version 1"), "{text}");
+    assert!(text.contains("the key holds a at version 0.1"), "{text}");
 }
 
 /// Tries every order of every subset of the unknown steps: the definition, without any of the
