@@ -59,10 +59,22 @@ fn the_raw_half_is_the_one_that_waits_in_the_same_way() {
 }
 
 #[test]
+fn busy_polling_is_left_out_where_threads_would_spin_on_one_processor() {
+    let raw_methods = |line: &str| {
+        let object = object(line);
+        let methods = object["raw_methods"].as_array().expect("it is a list").iter();
+        methods.map(|half| half["method"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(raw_methods("latency"), ["blocking", "busy-poll"]);
+    assert_eq!(raw_methods("latency --threads 64 --connections 2"), ["blocking"]);
+}
+
+#[test]
 fn wrong_usage_says_what_is_wrong_and_exits_with_2() {
     for (line, expected) in [
         ("rate --size 4", "--size is 4"),
         ("latency --poll never", "choose busy, adaptive or park"),
+        ("latency --poll busy --threads 256", "with --poll busy must be at most"),
         ("latency --server-cpu 99999", "--server-cpu is 99999"),
         ("swiftness", "unrecognized subcommand"),
     ] {

@@ -65,6 +65,19 @@ impl Placement {
     }
 }
 
+impl Placement {
+    /// How many threads of the client can spin at once: as many as it has processors. The transport
+    /// lets no more.
+    pub(crate) fn spinners_max(self) -> Result<usize, String> {
+        match self {
+            Placement::Pinned { .. } => Ok(1),
+            Placement::Unpinned => usable()
+                .map(|usable| usable.len().max(1))
+                .map_err(|error| format!("cannot read the affinity: {error}")),
+        }
+    }
+}
+
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -101,6 +101,8 @@ pub(crate) struct Plan {
     pub(crate) window: Duration,
     pub(crate) runs: usize,
     pub(crate) placement: Placement,
+    /// Whether every thread of the client has a processor to spin on.
+    pub(crate) can_spin: bool,
     pub(crate) json: bool,
 }
 
@@ -235,6 +237,16 @@ impl Options {
         } else {
             Placement::choose(self.server_cpu, self.client_cpu)?
         };
+        let spinners_max = placement.spinners_max()?;
+        let can_spin = self.threads <= spinners_max;
+        if benchmark == Benchmark::Latency && self.poll == PollPolicy::Busy && !can_spin {
+            return Err(format!(
+                "--threads is {}, but with --poll busy must be at most {spinners_max}, as many as the \
+                 client has processors ({placement}): more threads that spin measure the scheduler; \
+                 give fewer, or --poll adaptive or park",
+                self.threads
+            ));
+        }
         Ok(Plan {
             benchmark,
             link: self.link,
@@ -248,6 +260,7 @@ impl Options {
             window: seconds("--seconds", self.seconds, 0.01)?,
             runs: self.runs,
             placement,
+            can_spin,
             json: self.json,
         })
     }
@@ -302,11 +315,24 @@ mod tests {
             ("netbench latency --seconds NaN", "--seconds is NaN, but must be from"),
             ("netbench latency --warm-up -1", "unexpected argument '-1'"),
             ("netbench latency --server-cpu 100000", "--server-cpu is 100000, but this process"),
+            ("netbench latency --poll busy --threads 1000", "--threads is 1000, but must be from"),
+            (
+                "netbench latency --poll busy --threads 256",
+                "--threads is 256, but with --poll busy",
+            ),
             ("netbench latency --link carrier-pigeon", "[possible values: tcp]"),
         ] {
             let message = plan(line).err().unwrap_or_else(|| panic!("{line} was accepted"));
             assert!(message.contains(expected), "{line}: {message}");
         }
+    }
+
+    #[test]
+    fn only_threads_that_spin_need_a_processor_each() {
+        assert!(plan("netbench latency --threads 256 --poll park").is_ok());
+        assert!(plan("netbench rate --threads 256 --poll busy").is_ok());
+        assert!(plan("netbench latency --poll busy").is_ok_and(|plan| plan.can_spin));
+        assert!(plan("netbench latency --threads 256").is_ok_and(|plan| !plan.can_spin));
     }
 
     #[test]
