@@ -6,6 +6,7 @@
 //! `main` reads the environment. `docs/configuration.md` lists every setting.
 
 mod address;
+mod distinct;
 mod error;
 mod host;
 mod log;
@@ -95,6 +96,7 @@ impl Config {
         if let Some(peer) = peers.iter().find(|peer| peer.id.is_client()) {
             return Err(ConfigError::NodeIdOfClient { id: peer.id.0 });
         }
+        distinct::refuse_one_address_twice(&peers)?;
         let listen = match &settings.listen {
             Some(listen) => listen.resolve()?,
             None => peers.address_of(node).expect("identity() found it there").resolve()?,
@@ -103,6 +105,11 @@ impl Config {
             HttpAddress::Off => None,
             HttpAddress::At(address) => Some(address.resolve()?),
         };
+        if let Some(http) = http
+            && distinct::collide(listen, http)
+        {
+            return Err(ConfigError::PortTwice { listen, http });
+        }
         if !settings.insecure.unwrap_or(false) {
             refuse_exposed("listen", Some(listen))?;
             refuse_exposed("http", http)?;

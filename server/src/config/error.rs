@@ -32,6 +32,29 @@ pub enum ConfigError {
         /// The id given.
         id: u64,
     },
+    /// Two names of the list stand for one address.
+    #[error(
+        "the peers {first} and {second} are at one address, {address}; give every node its own"
+    )]
+    OneAddressTwice {
+        /// One of the entries, as given.
+        first: String,
+        /// The other.
+        second: String,
+        /// What both resolve to.
+        address: SocketAddr,
+    },
+    /// Data connections and HTTP want the same port.
+    #[error(
+        "--listen {listen} and --http {http} want the same port; give --http (or WEFT_HTTP) another \
+         one, or `off`"
+    )]
+    PortTwice {
+        /// Where data connections are to come in.
+        listen: SocketAddr,
+        /// Where HTTP is to be.
+        http: SocketAddr,
+    },
     /// Some node would own nothing.
     #[error(
         "{partitions} partitions cannot be shared by {nodes} nodes; give --partitions {nodes} or \

@@ -57,8 +57,26 @@ fn peers_have_to_make_a_cluster_with_this_node_in_it() {
     check(&["--node-id", &clients], &[&clients, "clients", "below 9223372036854775808"]);
     let peers = format!("1=127.0.0.1:1,{clients}=127.0.0.1:2");
     check(&["--node-id", "1", "--peers", &peers], &[&clients, "below 9223372036854775808"]);
+    check(
+        &["--peers", "1=127.0.0.1:1,2=localhost:1", "--node-id", "1"],
+        &["1=127.0.0.1:1 and 2=localhost:1", "give every node its own"],
+    );
     let three = "1=127.0.0.1:1,2=127.0.0.1:2,3=127.0.0.1:3";
     check(&["--peers", three, "--node-id", "1", "--partitions", "2"], &["--partitions 3 or more"]);
+}
+
+#[test]
+fn data_and_http_want_ports_of_their_own() {
+    let check = |arguments: &[&str]| {
+        check_refused(arguments, &[], &["--listen", "--http", "WEFT_HTTP", "`off`"]);
+    };
+    check(&["--listen", "127.0.0.1:7411", "--http", "127.0.0.1:7411"]);
+    check(&["--listen", "127.0.0.1:7411", "--http", "localhost:7411"]);
+    check(&["--listen", "0.0.0.0:7411", "--http", "127.0.0.1:7411", "--insecure"]);
+    // The default of one may be what was given for the other.
+    check(&["--listen", "127.0.0.1:7402"]);
+    check(&["--http", "127.0.0.1:7400"]);
+    Process::start(&["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"], &[]).end();
 }
 
 #[test]
