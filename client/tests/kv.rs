@@ -345,6 +345,26 @@ fn a_playground_that_somebody_stays_with_ends_with_ctrl_c() {
 }
 
 #[test]
+fn an_empty_list_of_processes_is_no_playground() {
+    let dir = TempDir::new().unwrap();
+    let dir_name = dir.path().to_str().unwrap();
+    // What a crash of the machine may leave.
+    let file = dir.path().join("playground.json");
+    fs::write(&file, "").unwrap();
+    let stopped = kv(&["playground", "stop", "--dir", dir_name]);
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("nothing runs in"), "{}", stopped.stderr);
+    let server = cluster::server();
+    let start = ["playground", "--detach", "--nodes", "1", "--dir", dir_name];
+    kv(&[&start[..], &["--server-binary", server.to_str().unwrap()]].concat()).ok();
+    kv(&["playground", "stop", "--dir", dir_name]).ok();
+    fs::write(&file, "{").unwrap();
+    let damaged = kv(&["playground", "stop", "--dir", dir_name]);
+    assert_eq!(damaged.code, 1);
+    assert!(damaged.stderr.contains("is damaged"), "{}", damaged.stderr);
+}
+
+#[test]
 fn a_server_that_does_not_start_is_quoted() {
     let dir = TempDir::new().unwrap();
     let server = cluster::server();

@@ -97,20 +97,26 @@ impl Locked {
                 return Err(error).with_context(|| format!("cannot read {}", path.display()));
             }
         };
+        if text.is_empty() {
+            // A crash of the machine may leave a file without its bytes, and whatever it listed is
+            // gone with the machine.
+            return Ok(None);
+        }
         let state = serde_json::from_slice(&text).with_context(|| {
             format!("{} is damaged; end its nodes by hand and remove it", path.display())
         });
         state.map(Some)
     }
 
-    /// Replaces what was written, or leaves it as it was.
+    /// Replaces what was written, or leaves it as it was, also if the machine crashes meanwhile.
     pub(super) fn write(&self, state: &State) -> anyhow::Result<()> {
         let path = self.dir.join(FILE);
         let context = || format!("cannot write {}", path.display());
         let new = self.dir.join(format!("{FILE}.new"));
         let mut file = File::create(&new).with_context(context)?;
         serde_json::to_writer_pretty(&mut file, state).with_context(context)?;
-        file.write_all(b"\n").and_then(|()| fs::rename(&new, &path)).with_context(context)
+        file.write_all(b"\n").and_then(|()| file.sync_all()).with_context(context)?;
+        fs::rename(&new, &path).with_context(context)
     }
 
     /// Forgets the playground. Logs stay.
