@@ -370,9 +370,18 @@ fn a_server_that_does_not_start_is_quoted() {
     let server = cluster::server();
     let dir_name = dir.path().to_str().unwrap();
     let start = ["playground", "--detach", "--dir", dir_name, "--server-binary"];
-    let failed = kv(&[&start[..], &[server.to_str().unwrap(), "--", "--no-such-flag"]].concat());
-    assert_eq!(failed.code, 1);
-    assert!(failed.stderr.contains("--no-such-flag"), "{}", failed.stderr);
+    let start = [&start[..], &[server.to_str().unwrap()]].concat();
+    // Settings that no server can use are wrong usage of whoever passes them on.
+    for (arguments, said) in [
+        (&["--", "--no-such-flag"][..], "--no-such-flag"),
+        (&["--", "--partitions", "0"], "from 1 to 16384"),
+        (&["--memory", "lots"], "such as 512MiB"),
+    ] {
+        let failed = kv(&[&start[..], arguments].concat());
+        assert_eq!(failed.code, 2, "{arguments:?}: {}", failed.stderr);
+        assert!(failed.stderr.contains(said), "{arguments:?}: {}", failed.stderr);
+        assert!(failed.stderr.contains("refuses its settings"), "{}", failed.stderr);
+    }
     assert!(!dir.path().join("playground.json").exists());
 }
 

@@ -18,7 +18,7 @@ use super::program::find_server;
 use super::stop::end_all;
 use super::{Locked, Playground, State, state};
 use crate::command::launch::Launch;
-use crate::complaint::note;
+use crate::complaint::{WrongUsage, note};
 use crate::environment;
 
 /// What to start, and where.
@@ -53,6 +53,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long one look may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The exit code of a server whose settings cannot be used.
+const SERVER_USAGE: i32 = 2;
+
 /// Why nodes that were started do not answer.
 enum Unready {
     /// One could not have its port; others may do.
@@ -70,8 +73,9 @@ impl Plan {
         let mut interrupts =
             Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]).context("cannot watch for signals")?;
         for _ in 0..PORT_ATTEMPTS {
-            let (state, children) = self.spawn(&server, &locked)?;
-            let error = match self.wait_until_ready(&state, &mut interrupts, locked.dir()) {
+            let (state, mut children) = self.spawn(&server, &locked)?;
+            let ready = self.wait_until_ready(&state, &mut children, &mut interrupts, locked.dir());
+            let error = match ready {
                 Ok(()) => {
                     let dir = locked.dir().to_owned();
                     return Ok(Playground { dir, state, children, interrupts });
@@ -151,6 +155,7 @@ impl Plan {
     fn wait_until_ready(
         &self,
         state: &State,
+        children: &mut [Child],
         interrupts: &mut Signals,
         dir: &Path,
     ) -> Result<(), Unready> {
@@ -163,7 +168,7 @@ impl Plan {
                 waiting.next();
                 continue;
             }
-            self.look_around(state, interrupts, dir)?;
+            self.look_around(state, children, interrupts, dir)?;
             if clock.now() > deadline {
                 return Err(Unready::Failed(anyhow!(
                     "node {} does not answer at {} after {:?}; give it more time by --patience, or \
@@ -182,6 +187,7 @@ impl Plan {
     fn look_around(
         &self,
         state: &State,
+        children: &mut [Child],
         interrupts: &mut Signals,
         dir: &Path,
     ) -> Result<(), Unready> {
@@ -191,7 +197,7 @@ impl Plan {
         if interrupts.pending().any(|signal| signal != SIGCHLD) {
             return Err(Unready::Failed(anyhow!("interrupted while the nodes were starting")));
         }
-        for (node, process) in state.nodes.iter().zip(&processes) {
+        for ((node, process), child) in state.nodes.iter().zip(&processes).zip(children) {
             let has_ended = match process {
                 Some(process) => process.ends_within(Duration::ZERO),
                 None => Ok(true),
@@ -200,6 +206,12 @@ impl Plan {
                 continue;
             }
             let log = log_end(dir, node.id);
+            let status = child.try_wait().map_err(|error| Unready::Failed(error.into()))?;
+            if let (Some(log), Some(SERVER_USAGE)) = (&log, status.and_then(|status| status.code()))
+            {
+                // What is wrong was typed here, or set in the environment that this command has too.
+                return Err(Unready::Failed(WrongUsage(refused_settings(node.id, log)).into()));
+            }
             if log.as_ref().is_some_and(|log| log.contains("in use")) {
                 return Err(Unready::PortTaken);
             }
@@ -210,10 +222,7 @@ impl Plan {
 
     fn ended_early(&self, node: u64, log: Option<&str>) -> anyhow::Error {
         match (log, &self.server_binary) {
-            (Some(log), _) => anyhow!(
-                "node {node} ended before it answered; if what it says is about a setting, change \
-                 that by --memory, after `--`, or in the environment:\n{log}"
-            ),
+            (Some(log), _) => anyhow!("node {node} ended before it answered; it says:\n{log}"),
             (None, Some(server)) => anyhow!(
                 "node {node} ended before it answered, without a word; check that {}, given by \
                  --server-binary, is a weft-server",
@@ -265,6 +274,13 @@ impl Playground {
         }
         Ok(reported.iter().all(|&reported| reported))
     }
+}
+
+fn refused_settings(node: u64, log: &str) -> String {
+    format!(
+        "node {node} refuses its settings; change what it names by --memory, after `--`, or in the \
+         environment:\n{log}"
+    )
 }
 
 /// Ends what was started, and reaps it.
