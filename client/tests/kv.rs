@@ -254,6 +254,27 @@ fn codes_are_explained_and_shells_completed() {
 }
 
 #[test]
+fn an_empty_variable_is_an_unset_one() {
+    let dir = TempDir::new().unwrap();
+    let stop = ["playground", "stop", "--dir", dir.path().to_str().unwrap()];
+    let mut command = start_kv(&stop);
+    for variable in ["WEFT_CLUSTER", "WEFT_TIMEOUT", "WEFT_OUTPUT", "WEFT_PLAYGROUND_GRACE"] {
+        command.env(variable, "");
+    }
+    let stopped = cluster::finish(&mut command);
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("nothing runs in"), "{}", stopped.stderr);
+    // It hides neither a flag nor a memory share from the nodes of a playground.
+    let server = cluster::server();
+    let start = ["--json", "playground", "--detach", "--nodes", "1", "--dir", stop[3]];
+    let start = [&start[..], &["--server-binary", server.to_str().unwrap()]].concat();
+    let variables = ["WEFT_MEMORY", "WEFT_HTTP", "WEFT_POLL", "WEFT_PLAYGROUND_DETACH"];
+    let mut command = start_kv(&start);
+    cluster::finish(command.envs(variables.map(|name| (name, "")))).ok();
+    kv(&stop).ok();
+}
+
+#[test]
 fn a_playground_says_how_to_reach_it_and_stops_as_often_as_asked() {
     let cluster = Cluster::start(3);
     let nodes = cluster.nodes();

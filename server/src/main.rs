@@ -8,7 +8,6 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::Layer;
@@ -24,7 +23,7 @@ const EXIT_USAGE: u8 = 2;
 const EXIT_FAILED: u8 = 1;
 
 fn main() -> ExitCode {
-    let config = match Config::load(Args::parse()) {
+    let config = match Config::load(Args::from_process()) {
         Ok(config) => config,
         Err(error) => return fail(EXIT_USAGE, &error),
     };

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::properties::{Properties, UsageError};
 use crate::settings::REQUESTERS_MAX;
@@ -71,8 +71,24 @@ impl CommandLine {
     /// Parses the arguments of this process; prints help or what is wrong and exits, as clap does.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the command line")]
     pub(crate) fn from_process() -> CommandLine {
-        CommandLine::parse_from(std::env::args_os().map(with_two_dashes))
+        let mut command = without_empty_variables(CommandLine::command());
+        let matches = command
+            .try_get_matches_from_mut(std::env::args_os().map(with_two_dashes))
+            .unwrap_or_else(|error| error.exit());
+        CommandLine::from_arg_matches(&matches)
+            .unwrap_or_else(|error| error.format(&mut command).exit())
     }
+}
+
+/// A variable that is set to nothing counts as unset: it is how a script or a container takes one
+/// back.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |argument: &Arg| {
+        argument.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty())
+    };
+    let heed = |argument| if is_empty(&argument) { argument.env(None::<&str>) } else { argument };
+    command.mut_args(heed).mut_subcommands(without_empty_variables)
 }
 
 impl RunArgs {
@@ -124,8 +140,6 @@ fn with_two_dashes(argument: OsString) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn parse(arguments: &str) -> RunArgs {

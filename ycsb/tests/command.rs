@@ -54,6 +54,16 @@ fn the_report_has_upstreams_lines() {
 }
 
 #[test]
+fn an_empty_variable_is_an_unset_one() {
+    let arguments = "run weft -p recordcount=1 -p operationcount=1 -p weft.timeout=100";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ycsb"));
+    let output = command.args(arguments.split(' ')).env("WEFT_CLUSTER", "").output().unwrap();
+    // Whether or not somebody is at the default address, nothing is wrong with what was given.
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_ne!(output.status.code(), Some(2), "{stderr}");
+}
+
+#[test]
 fn every_operation_is_counted_in_both_modes() {
     for mode in ["blocking", "async"] {
         let report = json(&format!(

@@ -5,6 +5,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use serde::{Deserialize, Deserializer};
 use weft_transport::PollPolicy;
 
@@ -21,6 +22,30 @@ pub struct Args {
     /// What can also be set in the file.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+impl Args {
+    /// What this process was told on its command line and by variables; prints help or what is wrong
+    /// and exits, as clap does.
+    pub fn from_process() -> Args {
+        let mut command = without_empty_variables(Args::command());
+        let matches = command.get_matches_mut();
+        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+}
+
+/// A variable that is set to nothing counts as unset: it is how a script or a container takes one
+/// back.
+#[expect(clippy::disallowed_methods, reason = "settings are read once, before the node starts")]
+fn without_empty_variables(command: Command) -> Command {
+    let is_empty = |argument: &Arg| {
+        argument.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty())
+    };
+    command.mut_args(
+        |argument| {
+            if is_empty(&argument) { argument.env(None::<&str>) } else { argument }
+        },
+    )
 }
 
 /// Every setting, as far as one source has it.

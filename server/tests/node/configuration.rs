@@ -111,6 +111,17 @@ fn a_flag_goes_before_a_variable_before_the_file() {
 }
 
 #[test]
+fn an_empty_variable_is_an_unset_one() {
+    let file = file("[server]\nreactors = 4\n");
+    let variables = [("WEFT_CONFIG", file.path().to_str().unwrap())];
+    let empty = ["WEFT_REACTORS", "WEFT_PEERS", "WEFT_INSECURE", "WEFT_POLL", "WEFT_LOG"];
+    let variables = [&variables[..], &empty.map(|name| (name, ""))].concat();
+    let node = Process::start(&[], &variables);
+    assert_eq!(node.log_field("reactors"), "4");
+    node.end();
+}
+
+#[test]
 fn a_mistake_in_the_file_is_found_where_it_is() {
     let check = |text: &str, says: &[&str]| {
         let file = file(text);

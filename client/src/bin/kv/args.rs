@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use weft_client::{Address, Client, ClientConfig, ClientError, PollPolicy};
 
 use crate::command::bench::Bench;
@@ -19,6 +19,7 @@ use crate::command::playground::Playground;
 use crate::command::put::Put;
 use crate::command::stat::Stat;
 use crate::duration;
+use crate::environment;
 use crate::output::Format;
 
 /// Read and write a Weft cluster, see how it is, and start one to play with.
@@ -95,6 +96,24 @@ pub(crate) enum Command {
     Playground(Playground),
     Explain(Explain),
     Completions(Completions),
+}
+
+impl Args {
+    /// What was typed, and what the variables say beside it; prints help or what is wrong and exits,
+    /// as clap does.
+    pub(crate) fn from_process() -> Self {
+        let mut command = without_empty_variables(Self::command());
+        let matches = command.get_matches_mut();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+}
+
+/// A variable that is set to nothing counts as unset: it is how a script or a container takes one
+/// back.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |argument: &Arg| argument.get_env().is_some_and(environment::is_empty);
+    let heed = |argument| if is_empty(&argument) { argument.env(None::<&str>) } else { argument };
+    command.mut_args(heed).mut_subcommands(without_empty_variables)
 }
 
 impl Global {

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the one place of this program that reads it")]
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// The directory for this user's sockets and state, which goes away when the user logs out.
@@ -12,7 +13,12 @@ pub(crate) fn runtime_dir() -> Option<PathBuf> {
 
 /// Whether servers that are started will find a memory limit among the variables.
 pub(crate) fn names_memory_of_servers() -> bool {
-    env::var_os("WEFT_MEMORY").is_some()
+    env::var_os("WEFT_MEMORY").is_some_and(|value| !value.is_empty())
+}
+
+/// Whether the variable is set, and to nothing.
+pub(crate) fn is_empty(variable: &OsStr) -> bool {
+    env::var_os(variable).is_some_and(|value| value.is_empty())
 }
 
 /// The directories that programs are looked for in.

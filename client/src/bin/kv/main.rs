@@ -23,8 +23,6 @@ mod value;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::{Args, Command};
 use crate::command::launch::Launch;
 use crate::output::Output;
@@ -36,7 +34,7 @@ fn main() -> ExitCode {
             Err(error) => complaint::report(&error),
         };
     }
-    let Args { global, command } = Args::parse();
+    let Args { global, command } = Args::from_process();
     let mut output = Output::to_stdout(global.format());
     let done = match command {
         Command::Put(put) => put.run(&global, &mut output),
