@@ -9,7 +9,7 @@ use crate::client::{Client, NodeStats};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::multi::{Multi, MultiOutcome};
-use crate::object::{Deleted, Existence, Object};
+use crate::object::{Deleted, Existence, Lookup};
 
 /// A [`Client`] whose operations block. While a thread waits it drives the client's connections
 /// itself, for others that wait as well as for itself. Clones are cheap; give one to each thread.
@@ -27,7 +27,7 @@ use crate::object::{Deleted, Existence, Object};
 ///
 /// let client = BlockingClient::connect(ClientConfig::new([address]))?;
 /// client.put("shuttle", "weft")?;
-/// assert_eq!(&*client.get("shuttle")?.expect("it has just been put"), b"weft");
+/// assert_eq!(&*client.get("shuttle")?.into_object().expect("it has just been put"), b"weft");
 /// # Ok::<(), weft_client::ClientError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl BlockingClient {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Object>, ClientError> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Lookup, ClientError> {
         self.client.block_on(self.client.get(key))
     }
 
@@ -103,10 +103,7 @@ impl BlockingClient {
     }
 
     /// See [`Client::multi_get`].
-    pub fn multi_get<'a, K: AsRef<[u8]>>(
-        &self,
-        keys: &'a [K],
-    ) -> BlockingMulti<'a, Option<Object>> {
+    pub fn multi_get<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> BlockingMulti<'a, Lookup> {
         self.wait_for(self.client.multi_get(keys))
     }
 

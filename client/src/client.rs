@@ -22,7 +22,7 @@ use crate::error::{ClientError, NodeName};
 use crate::limits::MEMORY_MIN_BYTES;
 use crate::map_keeper::MapKeeper;
 use crate::multi::{Multi, run};
-use crate::object::{Deleted, Existence, Object};
+use crate::object::{Deleted, Existence, Lookup};
 use crate::operation::delete::AskDelete;
 use crate::operation::exists::AskExists;
 use crate::operation::get::AskGet;
@@ -58,7 +58,7 @@ use crate::retry::Effect;
 ///
 /// async fn weave(client: &Client) -> Result<(), ClientError> {
 ///     let version = client.put(b"shuttle", b"weft").await?;
-///     let object = client.get(b"shuttle").await?.expect("it has just been put");
+///     let object = client.get(b"shuttle").await?.into_object().expect("it has just been put");
 ///     assert_eq!((&*object, object.version()), (&b"weft"[..], version));
 ///     assert!(client.delete(b"shuttle").await?.existed);
 ///     Ok(())
@@ -136,13 +136,12 @@ impl Client {
         &self.core.endpoint
     }
 
-    /// The object of `key`, or nothing if it has none; as of which version, [`exists`](Self::exists)
-    /// says.
+    /// The object of `key`, or the version as of which it has none.
     ///
     /// # Errors
     /// See [`ClientError`].
     #[inline]
-    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Object>, ClientError> {
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Lookup, ClientError> {
         self.core.ask(AskGet { key: Key::new(key.as_ref())? }).await
     }
 
@@ -215,14 +214,20 @@ impl Client {
     /// # let client = weft_client::Client::connect_blocking(
     /// #     weft_client::ClientConfig::new([address]))?;
     /// # client.block_on(async {
+    /// use weft_client::Lookup;
+    ///
     /// client.put(b"warp", b"lengthwise").await?;
     ///
     /// let keys = ["warp", "selvedge"];
     /// let mut objects = client.multi_get(&keys);
     /// while let Some(outcome) = objects.next().await {
     ///     match outcome {
-    ///         Ok((index, Some(object))) => println!("{} has {} bytes", keys[index], object.len()),
-    ///         Ok((index, None)) => println!("{} has no object", keys[index]),
+    ///         Ok((index, Lookup::Found(object))) => {
+    ///             println!("{} has {} bytes", keys[index], object.len());
+    ///         }
+    ///         Ok((index, Lookup::Absent { version })) => {
+    ///             println!("{} has no object as of {version}", keys[index]);
+    ///         }
     ///         Err((index, error)) => println!("{} is not to be had: {error}", keys[index]),
     ///     }
     /// }
@@ -230,7 +235,7 @@ impl Client {
     /// # })?;
     /// # Ok::<(), weft_client::ClientError>(())
     /// ```
-    pub fn multi_get<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Option<Object>> {
+    pub fn multi_get<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Lookup> {
         let elements = keys.iter().map(|key| Key::new(key.as_ref()));
         Multi::new(run::<AskMultiGet<'a>>(Arc::clone(&self.core), elements), keys.len())
     }

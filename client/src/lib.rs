@@ -34,7 +34,7 @@ pub use client::{Client, NodeStats};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
 pub use multi::{Multi, MultiOutcome};
-pub use object::{Deleted, Existence, Object};
+pub use object::{Deleted, Existence, Lookup, Object};
 pub use retry::Effect;
 pub use weft_protocol::{ClusterMap, ErrorCode, StatsReply, Version, stat_name};
 pub use weft_transport::{Applied, NodeId, PollPolicy};

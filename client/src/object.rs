@@ -53,6 +53,39 @@ impl fmt::Debug for Object {
     }
 }
 
+/// What a get found.
+#[derive(Debug, Clone)]
+#[must_use = "a key may have no object"]
+pub enum Lookup {
+    /// The object of the key.
+    Found(Object),
+    /// The key has no object.
+    Absent {
+        /// The newest version that the key's partition has given out, as of which there was none.
+        version: Version,
+    },
+}
+
+impl Lookup {
+    /// The object, if there is one.
+    #[inline]
+    pub fn into_object(self) -> Option<Object> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::Absent { .. } => None,
+        }
+    }
+
+    /// The object's version, or the one as of which there was none.
+    #[inline]
+    pub fn version(&self) -> Version {
+        match self {
+            Self::Found(object) => object.version(),
+            Self::Absent { version } => *version,
+        }
+    }
+}
+
 /// Whether a key has an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Existence {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weft_client::{BlockingClient, ClientConfig, ErrorCode, Existence, NodeId};
+use weft_client::{BlockingClient, ClientConfig, ErrorCode, Existence, Lookup, NodeId};
 use weft_protocol::Slot;
 
 use self::cluster::{Cluster, Ran, kv, start_kv};
@@ -39,7 +39,16 @@ fn values_are_put_got_and_deleted() {
         let gone = cluster.kv(&[command, "greeting"]);
         assert_eq!((gone.code, gone.stdout.as_slice()), (1, &b""[..]));
         assert!(gone.stderr.contains("key not found"), "{}", gone.stderr);
+        let told = cluster.kv(&["--json", command, "greeting"]);
+        assert_eq!(told.code, 1);
+        assert!(told.stderr.contains("key not found"), "{}", told.stderr);
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+        let removed = json!({ "key": "greeting", "version": "1.2", "error": "key not found" });
+        assert_eq!(told, removed);
     }
+    let many = cluster.kv(&["--json", "mget", "greeting"]);
+    let many: Value = serde_json::from_slice(&many.stdout).unwrap();
+    assert_eq!(many[0]["version"], "1.2");
 }
 
 #[test]
@@ -53,6 +62,10 @@ fn presence_and_absence_have_a_version() {
     assert!(deleted > written);
     let gone = Existence { version: deleted, exists: false };
     assert_eq!(client.exists("greeting").unwrap(), gone);
+    let lookup = client.get("greeting").unwrap();
+    assert!(matches!(lookup, Lookup::Absent { version } if version == deleted));
+    let lookups = client.multi_get(&["greeting"]).try_collect_in_order().unwrap();
+    assert!(matches!(lookups[..], [Lookup::Absent { version }] if version == deleted));
 }
 
 #[test]
@@ -243,17 +256,6 @@ fn variables_stand_in_for_flags() {
 }
 
 #[test]
-fn codes_are_explained_and_shells_completed() {
-    let one = kv(&["explain", "weft-1203"]).ok();
-    assert!(one.starts_with("WEFT-1203: ") && one.contains("may have been applied"), "{one}");
-    let all: Value = serde_json::from_str(&kv(&["--json", "explain"]).ok()).unwrap();
-    assert_eq!(all.as_array().unwrap().len(), ErrorCode::all().len());
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(kv(&["completions", shell]).ok().contains("playground"), "{shell}");
-    }
-}
-
-#[test]
 fn an_empty_variable_is_an_unset_one() {
     let dir = TempDir::new().unwrap();
     let stop = ["playground", "stop", "--dir", dir.path().to_str().unwrap()];
@@ -272,6 +274,17 @@ fn an_empty_variable_is_an_unset_one() {
     let mut command = start_kv(&start);
     cluster::finish(command.envs(variables.map(|name| (name, "")))).ok();
     kv(&stop).ok();
+}
+
+#[test]
+fn codes_are_explained_and_shells_completed() {
+    let one = kv(&["explain", "weft-1203"]).ok();
+    assert!(one.starts_with("WEFT-1203: ") && one.contains("may have been applied"), "{one}");
+    let all: Value = serde_json::from_str(&kv(&["--json", "explain"]).ok()).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), ErrorCode::all().len());
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(kv(&["completions", shell]).ok().contains("playground"), "{shell}");
+    }
 }
 
 #[test]
@@ -315,6 +328,26 @@ fn nodes_that_died_are_no_obstacle_to_stopping() {
     let stop = ["--json", "playground", "stop", "--dir", cluster.dir().to_str().unwrap()];
     let stopped: Value = serde_json::from_str(&kv(&stop).ok()).unwrap();
     assert_eq!(stopped["already_gone"], 2);
+}
+
+#[test]
+fn an_empty_list_of_processes_is_no_playground() {
+    let dir = TempDir::new().unwrap();
+    let dir_name = dir.path().to_str().unwrap();
+    // What a crash of the machine may leave.
+    let file = dir.path().join("playground.json");
+    fs::write(&file, "").unwrap();
+    let stopped = kv(&["playground", "stop", "--dir", dir_name]);
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("nothing runs in"), "{}", stopped.stderr);
+    let server = cluster::server();
+    let start = ["playground", "--detach", "--nodes", "1", "--dir", dir_name];
+    kv(&[&start[..], &["--server-binary", server.to_str().unwrap()]].concat()).ok();
+    kv(&["playground", "stop", "--dir", dir_name]).ok();
+    fs::write(&file, "{").unwrap();
+    let damaged = kv(&["playground", "stop", "--dir", dir_name]);
+    assert_eq!(damaged.code, 1);
+    assert!(damaged.stderr.contains("is damaged"), "{}", damaged.stderr);
 }
 
 #[test]
@@ -363,26 +396,6 @@ fn a_playground_that_somebody_stays_with_ends_with_ctrl_c() {
         assert!(!cluster::is_running(pid), "a node is left");
     }
     assert!(!dir.path().join("playground.json").exists());
-}
-
-#[test]
-fn an_empty_list_of_processes_is_no_playground() {
-    let dir = TempDir::new().unwrap();
-    let dir_name = dir.path().to_str().unwrap();
-    // What a crash of the machine may leave.
-    let file = dir.path().join("playground.json");
-    fs::write(&file, "").unwrap();
-    let stopped = kv(&["playground", "stop", "--dir", dir_name]);
-    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
-    assert!(stopped.stderr.contains("nothing runs in"), "{}", stopped.stderr);
-    let server = cluster::server();
-    let start = ["playground", "--detach", "--nodes", "1", "--dir", dir_name];
-    kv(&[&start[..], &["--server-binary", server.to_str().unwrap()]].concat()).ok();
-    kv(&["playground", "stop", "--dir", dir_name]).ok();
-    fs::write(&file, "{").unwrap();
-    let damaged = kv(&["playground", "stop", "--dir", dir_name]);
-    assert_eq!(damaged.code, 1);
-    assert!(damaged.stderr.contains("is damaged"), "{}", damaged.stderr);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn an_operation_asks_the_owner_and_nobody_else() {
     let client = world.client(&[1]);
     let key = key_of(2, 3);
     world.run(async {
-        let object = client.get(&key).await.unwrap().unwrap();
+        let object = client.get(&key).await.unwrap().into_object().unwrap();
         assert_eq!((&*object, object.version()), (&b"weft"[..], Version(7)));
         assert_eq!(client.put(&key, "warp").await.unwrap(), Version(8));
         assert!(client.delete(&key).await.unwrap().existed);
@@ -88,7 +88,7 @@ fn many_that_are_sent_elsewhere_fetch_the_map_once() {
     world.move_all_to(2, 5);
     let before = world.maps_served();
     let gets = world.run(join_all((0..500).map(|_| client.get(&key))));
-    assert!(gets.into_iter().all(|get| get.unwrap().is_none()));
+    assert!(gets.into_iter().all(|get| get.unwrap().into_object().is_none()));
     assert_eq!(owner.operations().len(), 500);
     assert_eq!(world.maps_served() - before, 1);
 }
@@ -148,7 +148,7 @@ fn a_read_is_asked_again_on_a_new_connection() {
     let world = World::new(1);
     let node = world.node_in_turn(1, [Answer::Close, Answer::Close, found(b"weft", 3)]);
     let client = world.client(&[1]);
-    let object = world.run(client.get("shuttle")).unwrap().unwrap();
+    let object = world.run(client.get("shuttle")).unwrap().into_object().unwrap();
     assert_eq!(&*object, b"weft");
     assert_eq!(node.operations().len(), 3);
 }
@@ -276,7 +276,7 @@ fn a_multi_get_hands_out_what_comes_first_first() {
         let mut objects = client.multi_get(&keys);
         while let Some(outcome) = objects.next().await {
             outcomes.push(match outcome {
-                Ok((index, object)) => (index, Ok(object.unwrap().to_vec())),
+                Ok((index, object)) => (index, Ok(object.into_object().unwrap().to_vec())),
                 Err((index, error)) => (index, Err(error.code())),
             });
         }
@@ -297,7 +297,7 @@ fn what_a_reply_had_no_room_for_is_asked_again() {
     let client = world.client(&[1]);
     let keys: Vec<_> = (0..8).map(|number| format!("thread {number}")).collect();
     let objects = world.run(client.multi_get(&keys).try_collect()).unwrap();
-    assert!(objects.iter().all(Option::is_some));
+    assert!(objects.into_iter().all(|lookup| lookup.into_object().is_some()));
     // 8, then the 5 that were left, then 2.
     assert_eq!(node.operations().len(), 3);
 }

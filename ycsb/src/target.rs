@@ -210,8 +210,8 @@ impl Session {
     /// The value of `key`; `None` if there is none.
     pub(crate) async fn get(&mut self, key: &[u8]) -> Result<Option<Fetched>, RequestError> {
         Ok(match self {
-            Session::WeftBlocking(client) => client.get(key)?.map(Fetched::Weft),
-            Session::WeftShared(client) => client.get(key).await?.map(Fetched::Weft),
+            Session::WeftBlocking(client) => client.get(key)?.into_object().map(Fetched::Weft),
+            Session::WeftShared(client) => client.get(key).await?.into_object().map(Fetched::Weft),
             #[cfg(feature = "redis")]
             Session::RedisBlocking(session) => session.get(key)?.map(Fetched::Redis),
             #[cfg(feature = "redis")]

@@ -5,7 +5,7 @@ use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
 use crate::error::ClientError;
-use crate::object::Object;
+use crate::object::{Lookup, Object};
 use crate::retry::Effect;
 
 pub(crate) struct AskGet<'a> {
@@ -13,7 +13,7 @@ pub(crate) struct AskGet<'a> {
 }
 
 impl Ask for AskGet<'_> {
-    type Answer = Option<Object>;
+    type Answer = Lookup;
     const EFFECT: Effect = Effect::Read;
 
     #[inline]
@@ -27,13 +27,13 @@ impl Ask for AskGet<'_> {
     }
 
     #[inline]
-    fn answer(reply: Reply, from: &Connection) -> Result<Option<Object>, ClientError> {
+    fn answer(reply: Reply, from: &Connection) -> Result<Lookup, ClientError> {
         let version = match GetReply::decode(&reply) {
             Ok(GetReply::Found { version, .. }) => version,
-            Ok(GetReply::Absent { .. }) => return Ok(None),
+            Ok(GetReply::Absent { version }) => return Ok(Lookup::Absent { version }),
             Err(error) => return Err(ClientError::of_reply(from, error)),
         };
         let message_len = reply.len();
-        Ok(Some(Object::new(reply.slice(ReplyHead::LEN..message_len), version)))
+        Ok(Lookup::Found(Object::new(reply.slice(ReplyHead::LEN..message_len), version)))
     }
 }

@@ -6,14 +6,14 @@ use weft_protocol::{GetReply, Item, Key, Keys, MultiGet, MultiGetPart, ReplyErro
 use weft_transport::{Body, Reply};
 
 use crate::multi::{Answered, AskMany};
-use crate::object::Object;
+use crate::object::{Lookup, Object};
 use crate::retry::Effect;
 
 pub(crate) struct AskMultiGet<'a>(PhantomData<&'a ()>);
 
 impl<'a> AskMany for AskMultiGet<'a> {
     type Element = Key<'a>;
-    type Answer = Option<Object>;
+    type Answer = Lookup;
     const EFFECT: Effect = Effect::Read;
 
     fn slot(key: &Key<'a>) -> Slot {
@@ -27,14 +27,14 @@ impl<'a> AskMany for AskMultiGet<'a> {
 
     fn answers<'r>(
         part: &'r Reply,
-        mut take: impl FnMut(Answered<'r, Option<Object>>),
+        mut take: impl FnMut(Answered<'r, Lookup>),
     ) -> Result<(), ReplyError<'r>> {
         for Item { index, outcome, value_range } in MultiGetPart::decode(part)?.items() {
             take(Answered::new(index, outcome, |answer| match answer {
                 GetReply::Found { version, .. } => {
-                    Some(Object::new(part.clone().slice(value_range), version))
+                    Lookup::Found(Object::new(part.clone().slice(value_range), version))
                 }
-                GetReply::Absent { .. } => None,
+                GetReply::Absent { version } => Lookup::Absent { version },
             }));
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{Rng, RngExt};
-use weft_client::{Applied, Client, ClientError, Deleted, Existence, Multi, Object, Version};
+use weft_client::{Applied, Client, ClientError, Deleted, Existence, Lookup, Multi, Version};
 use weft_transport::{Clock, Time};
 
 use crate::cluster::Connector;
@@ -173,12 +173,12 @@ fn written(version: &Version) -> Outcome {
     Outcome::Written { version: version.0 }
 }
 
-fn read(object: &Option<Object>) -> Outcome {
-    match object {
-        Some(object) => {
+fn read(lookup: &Lookup) -> Outcome {
+    match lookup {
+        Lookup::Found(object) => {
             Outcome::Found { value: Some(object.to_vec()), version: object.version().0 }
         }
-        None => Outcome::Absent { as_of: None },
+        Lookup::Absent { version } => Outcome::Absent { as_of: Some(version.0) },
     }
 }
 

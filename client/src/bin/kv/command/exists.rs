@@ -22,6 +22,16 @@ impl Exists {
         let context = || format!("cannot look for {key}");
         let client = global.connect().with_context(context)?.blocking();
         let Existence { version, exists } = client.exists(&self.key).with_context(context)?;
+        if output.format == Format::Json {
+            let mut told = Map::new();
+            text::insert(&mut told, "key", &self.key);
+            told.insert("version".to_owned(), version.to_string().into());
+            if !exists {
+                told.insert("error".to_owned(), "key not found".into());
+            }
+            output.json(&Value::from(told))?;
+            output.finish()?;
+        }
         if !exists {
             bail!("key not found: {key}");
         }
@@ -30,12 +40,7 @@ impl Exists {
                 output.line(format!("{} is at version {version}", text::readable(&self.key)))?
             }
             Format::Raw => output.line(version.to_string())?,
-            Format::Json => {
-                let mut object = Map::new();
-                text::insert(&mut object, "key", &self.key);
-                object.insert("version".to_owned(), version.to_string().into());
-                output.json(&Value::from(object))?;
-            }
+            Format::Json => {}
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
+use weft_client::Lookup;
 
 use crate::args::Global;
 use crate::output::{Format, Output};
@@ -20,20 +21,33 @@ impl Get {
         let key = text::quoted(&self.key);
         let context = || format!("cannot get {key}");
         let client = global.connect().with_context(context)?.blocking();
-        let Some(object) = client.get(&self.key).with_context(context)? else {
+        let lookup = client.get(&self.key).with_context(context)?;
+        if output.format == Format::Json {
+            output.json(&lookup_to_json(&self.key, &lookup))?;
+            output.finish()?;
+        }
+        let Some(object) = lookup.into_object() else {
             bail!("key not found: {key}");
         };
         match output.format {
             Format::Table => output.line(text::readable(&object))?,
             Format::Raw => output.bytes(&object)?,
-            Format::Json => {
-                let mut found = Map::new();
-                text::insert(&mut found, "key", &self.key);
-                found.insert("version".to_owned(), object.version().to_string().into());
-                text::insert(&mut found, "value", &object);
-                output.json(&Value::from(found))?;
-            }
+            Format::Json => {}
         }
         Ok(())
     }
+}
+
+/// The key with its version, and with its value or that there is none.
+pub(super) fn lookup_to_json(key: &[u8], lookup: &Lookup) -> Value {
+    let mut told = Map::new();
+    text::insert(&mut told, "key", key);
+    told.insert("version".to_owned(), lookup.version().to_string().into());
+    match lookup {
+        Lookup::Found(object) => text::insert(&mut told, "value", object),
+        Lookup::Absent { .. } => {
+            told.insert("error".to_owned(), "key not found".into());
+        }
+    }
+    told.into()
 }

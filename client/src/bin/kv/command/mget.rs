@@ -2,9 +2,10 @@
 
 use anyhow::Context;
 use serde_json::{Map, Value};
-use weft_client::{ClientError, Object};
+use weft_client::{ClientError, Lookup};
 
 use crate::args::Global;
+use crate::command::get::lookup_to_json;
 use crate::complaint::{AlreadySaid, note};
 use crate::output::{Format, Output};
 use crate::text::{self, Bytes};
@@ -25,14 +26,16 @@ impl Mget {
         let found = self.keys.iter().zip(&outcomes);
         match output.format {
             Format::Raw => {
-                for object in outcomes.iter().flatten().flatten() {
-                    output.bytes(object)?;
-                    output.line("")?;
+                for lookup in outcomes.iter().flatten() {
+                    if let Lookup::Found(object) = lookup {
+                        output.bytes(object)?;
+                        output.line("")?;
+                    }
                 }
             }
             Format::Table => {
                 let objects = found.clone().filter_map(|(key, outcome)| {
-                    let object = outcome.as_ref().ok()?.as_ref()?;
+                    let Ok(Lookup::Found(object)) = outcome else { return None };
                     let version = object.version().to_string();
                     Some([text::abridged(key), version, text::abridged(object)])
                 });
@@ -48,8 +51,8 @@ impl Mget {
         for (key, outcome) in found {
             let key = text::quoted(key);
             match outcome {
-                Ok(Some(_)) => continue,
-                Ok(None) => note(&format!("key not found: {key}")),
+                Ok(Lookup::Found(_)) => continue,
+                Ok(Lookup::Absent { .. }) => note(&format!("key not found: {key}")),
                 Err(error) => note(&format!("cannot get {key}: {error} ({})", error.code())),
             }
             all_found = false;
@@ -58,20 +61,14 @@ impl Mget {
     }
 }
 
-fn to_json(key: &[u8], outcome: &Result<Option<Object>, ClientError>) -> Value {
-    let mut entry = Map::new();
-    text::insert(&mut entry, "key", key);
+fn to_json(key: &[u8], outcome: &Result<Lookup, ClientError>) -> Value {
     match outcome {
-        Ok(Some(object)) => {
-            entry.insert("version".to_owned(), object.version().to_string().into());
-            text::insert(&mut entry, "value", object);
-        }
-        Ok(None) => {
-            entry.insert("error".to_owned(), "key not found".into());
-        }
+        Ok(lookup) => lookup_to_json(key, lookup),
         Err(error) => {
+            let mut entry = Map::new();
+            text::insert(&mut entry, "key", key);
             entry.insert("error".to_owned(), error.code().to_string().into());
+            entry.into()
         }
     }
-    entry.into()
 }
