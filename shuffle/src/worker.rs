@@ -12,7 +12,7 @@ use std::time::Duration;
 use weft_object::Types;
 use weft_transport::{
     CallError, Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, Memory,
-    MemoryConfig, NodeId, SendError, Time,
+    MemoryConfig, NodeId, Secret, SendError, Time,
 };
 
 use crate::dispatch::Dispatch;
@@ -55,6 +55,8 @@ pub struct WorkerConfig {
     pub types: Types,
     /// What the job was asked to do: equal on all workers.
     pub arguments: String,
+    /// What all workers of the job know and nobody else: who does not show it is refused.
+    pub secret: Secret,
     /// Bytes that records and frames may take.
     pub memory_bytes: u64,
 }
@@ -80,9 +82,9 @@ impl Listening {
         let inbox = Arc::new(Inbox::new(config.types.clone(), config.workers));
         let workers = config.workers;
         let handler = Dispatch { program: program.clone(), inbox: Arc::clone(&inbox), workers };
-        let node = config.id.node();
-        let endpoint =
-            Endpoint::start(EndpointConfig::new(node, Incarnation(1), memory), Arc::new(handler))?;
+        let secret = Some(config.secret);
+        let network = EndpointConfig::new(config.id.node(), Incarnation(1), memory);
+        let endpoint = Endpoint::start(EndpointConfig { secret, ..network }, Arc::new(handler))?;
         let address = endpoint.listen((Ipv4Addr::LOCALHOST, 0).into())?;
         Ok(Self { config, endpoint, inbox, program, address })
     }

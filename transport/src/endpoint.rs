@@ -24,6 +24,7 @@ use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
 use crate::registry::{Attempted, Registry};
+use crate::secret::Secret;
 use crate::time::{Clock, Time};
 
 /// How an endpoint behaves. The defaults of [`new`](Self::new) suit a client.
@@ -33,6 +34,9 @@ pub struct EndpointConfig {
     pub node: NodeId,
     /// Which life of it.
     pub incarnation: Incarnation,
+    /// What a peer has to know before anything of it counts, a claim to be some node included; this
+    /// endpoint shows it to whom it connects to. With none, everybody may connect.
+    pub secret: Option<Secret>,
     /// What frames are sent from and received into.
     pub memory: Memory,
     /// How threads wait for the network.
@@ -58,6 +62,7 @@ impl EndpointConfig {
         Self {
             node,
             incarnation,
+            secret: None,
             memory,
             poll: PollPolicy::default(),
             reactors: 1,
@@ -162,6 +167,7 @@ impl Endpoint {
         let common = Arc::new(Common {
             node: config.node,
             incarnation: config.incarnation,
+            secret: config.secret,
             windows: config.windows,
             memory: config.memory,
             clock: config.clock,

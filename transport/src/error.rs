@@ -198,6 +198,9 @@ pub enum CloseReason {
         /// The newest one known.
         current: Incarnation,
     },
+    /// The peer does not know the secret of this endpoint's group.
+    #[error("wrong or missing secret")]
+    Secret,
     /// The two nodes have a connection already.
     #[error("a connection exists already")]
     Duplicate,

@@ -8,6 +8,7 @@ use crate::error::{CloseReason, Goodbye};
 use crate::frame::{Class, Header, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::{GREETING_MAX, MESSAGE_MAX, WINDOW_MAX, WINDOW_MIN};
+use crate::secret::Secret;
 
 /// The version of the wire format that this code writes, and the newest it reads.
 pub const VERSION: u16 = 1;
@@ -20,6 +21,9 @@ const MAGIC: u32 = u32::from_le_bytes(*b"WEFT");
 
 /// Bytes of a hello's body in version 1. Later versions may append; readers ignore what follows.
 const HELLO_BYTES: usize = 56;
+
+/// The feature bit that says that a secret follows the other fields.
+const SHOWS_SECRET: u64 = 1;
 
 /// Bytes of window granted at the start, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,27 +62,35 @@ pub struct Hello {
     pub node: NodeId,
     /// Which life of that node.
     pub incarnation: Incarnation,
-    /// Bits of optional abilities; none is defined in version 1.
+    /// Bits of optional abilities, without the one that says whether there is a secret; no other is
+    /// defined in version 1.
     pub features: u64,
     /// How much may be sent to the speaker before it grants more.
     pub windows: Windows,
+    /// What shows that the speaker belongs to the listener's group.
+    pub secret: Option<Secret>,
 }
 
 impl Hello {
     /// The whole frame.
     pub fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(HELLO_BYTES);
+        let mut body = Vec::with_capacity(HELLO_BYTES + Secret::BYTES);
         body.extend_from_slice(&MAGIC.to_le_bytes());
         body.extend_from_slice(&VERSION_MIN.to_le_bytes());
         body.extend_from_slice(&VERSION.to_le_bytes());
         body.extend_from_slice(&self.node.0.to_le_bytes());
         body.extend_from_slice(&self.incarnation.0.to_le_bytes());
-        body.extend_from_slice(&self.features.to_le_bytes());
+        let shows_secret = if self.secret.is_some() { SHOWS_SECRET } else { 0 };
+        let features = self.features & !SHOWS_SECRET | shows_secret;
+        body.extend_from_slice(&features.to_le_bytes());
         for class in Class::ALL {
             body.extend_from_slice(&self.windows.of(class).to_le_bytes());
         }
         body.extend_from_slice(&(MESSAGE_MAX as u32).to_le_bytes());
         body.resize(HELLO_BYTES, 0);
+        if let Some(secret) = self.secret {
+            body.extend_from_slice(&secret.to_bytes());
+        }
         frame(Kind::Hello, 0, &body)
     }
 
@@ -112,8 +124,15 @@ impl Hello {
         if (message_max as usize) < MESSAGE_MAX {
             return Err(CloseReason::Violation("messages of the full size are not taken"));
         }
+        let secret = if features & SHOWS_SECRET == 0 {
+            None
+        } else {
+            let mut rest = body.get(HELLO_BYTES..).unwrap_or_default();
+            Some(Secret::from_bytes(take(&mut rest)?))
+        };
+        let features = features & !SHOWS_SECRET;
         let windows = Windows { reply, replication, request };
-        Ok(Self { node, incarnation, features, windows })
+        Ok(Self { node, incarnation, features, windows, secret })
     }
 }
 
@@ -163,6 +182,7 @@ fn code(reason: &CloseReason) -> u16 {
         CloseReason::Stalled => 13,
         CloseReason::Memory => 14,
         CloseReason::Unfinished => 15,
+        CloseReason::Secret => 16,
         CloseReason::Goodbye(goodbye) => goodbye.code,
     }
 }
@@ -198,14 +218,27 @@ mod tests {
             incarnation: Incarnation(9),
             features: 0,
             windows: Windows::default(),
+            secret: None,
         }
     }
 
     #[test]
     fn a_hello_survives_a_round_trip() {
-        let bytes = hello().encode();
-        assert_eq!(bytes.len() % 8, 0);
-        assert_eq!(Hello::decode(&bytes[HEADER_BYTES..]), Ok(hello()));
+        for secret in [None, Some(Secret::new(0)), Some(Secret::new(u128::MAX - 7))] {
+            let hello = Hello { secret, ..hello() };
+            let bytes = hello.encode();
+            assert_eq!(bytes.len() % 8, 0);
+            assert_eq!(Hello::decode(&bytes[HEADER_BYTES..]), Ok(hello));
+        }
+    }
+
+    #[test]
+    fn half_a_secret_is_none() {
+        let bytes = Hello { secret: Some(Secret::new(1)), ..hello() }.encode();
+        for len in HELLO_BYTES - 8..HELLO_BYTES + Secret::BYTES {
+            let decoded = Hello::decode(&bytes[HEADER_BYTES..][..len]);
+            assert_eq!(decoded, Err(CloseReason::Violation("a hello cut short")));
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod poller;
 mod reactor;
 mod registry;
 mod reply;
+mod secret;
 mod session;
 mod time;
 
@@ -49,4 +50,5 @@ pub use memory::{
     Shared,
 };
 pub use reply::Reply;
+pub use secret::Secret;
 pub use time::{Clock, ManualClock, Time};

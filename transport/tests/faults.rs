@@ -16,7 +16,7 @@ use weft_transport::handshake::Hello;
 use weft_transport::limits::{HANDSHAKE_TIMEOUT, MESSAGE_MAX, WINDOW_MIN};
 use weft_transport::{
     Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
-    Memory, MemoryConfig, NodeId, PollPolicy, Windows,
+    Memory, MemoryConfig, NodeId, PollPolicy, Secret, Windows,
 };
 
 /// Long enough for any answer on a busy machine; only a test that fails waits for it.
@@ -155,7 +155,7 @@ fn hello() -> Vec<u8> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let node = NodeId::client(NEXT.fetch_add(1, Ordering::Relaxed));
     let windows = Windows { reply: WINDOW_MIN, ..Windows::default() };
-    Hello { node, incarnation: Incarnation(1), features: 0, windows }.encode()
+    Hello { node, incarnation: Incarnation(1), features: 0, windows, secret: None }.encode()
 }
 
 fn request(id: u64, body: &[u8]) -> Vec<u8> {
@@ -366,11 +366,37 @@ fn nobody_takes_the_id_of_the_node_itself() {
     let (own, incarnation) = (NodeId(1), Incarnation(2));
     let windows = Windows::default();
     let mut peer = Peer::silent(&node);
-    let hello = Hello { node: own, incarnation, features: 0, windows }.encode();
+    let hello = Hello { node: own, incarnation, features: 0, windows, secret: None }.encode();
     // What comes in one piece with a hello that is refused is not handled: it has no peer.
     peer.write(&[hello, request(1, b"a stranger's")].concat());
     assert_eq!(peer.goodbye(), 6);
     node.assert_serves();
+}
+
+#[test]
+fn who_does_not_know_the_secret_is_nobody() {
+    let secret = Some(Secret::new(42));
+    let node = Node::start(|config| config.secret = secret);
+    let hello = |incarnation, secret| {
+        let (node, windows) = (NodeId(2), Windows::default());
+        let incarnation = Incarnation(incarnation);
+        Hello { node, incarnation, features: 0, windows, secret }.encode()
+    };
+    let mut friend = Peer::silent(&node);
+    friend.write(&hello(1, secret));
+    friend.echoes();
+    // Neither the same life of the same node nor a later one, which would end the connection.
+    for incarnation in [1, 2] {
+        for wrong in [None, Some(Secret::new(43)), Some(Secret::new(42 | 1 << 127))] {
+            let mut stranger = Peer::silent(&node);
+            let words = request(1, b"a stranger's");
+            stranger.write(&[hello(incarnation, wrong), words].concat());
+            let (header, text) = stranger.read_frame().expect("a goodbye");
+            assert_eq!((header.kind, header.id), (Kind::Goodbye, 16), "it learns nothing else");
+            assert_eq!(text, b"wrong or missing secret");
+        }
+    }
+    friend.echoes();
 }
 
 #[test]

@@ -16,7 +16,7 @@ const VERSIONS_AT: usize = 20;
 
 fn hello() -> Vec<u8> {
     let (node, incarnation) = (NodeId(77), Incarnation(1));
-    Hello { node, incarnation, features: 0, windows: Windows::default() }.encode()
+    Hello { node, incarnation, features: 0, windows: Windows::default(), secret: None }.encode()
 }
 
 /// A stranger sends `bytes`: the connection ends with goodbye `code` that says `text`.

@@ -201,7 +201,9 @@ impl RawPeer {
     ) -> Result<RawPeer, Option<u64>> {
         let mut peer = RawPeer::silent_at(address);
         let (node, incarnation) = (new_node_id(), Incarnation(1));
-        peer.write_in_vain(&Hello { node, incarnation, features: 0, windows }.encode());
+        peer.write_in_vain(
+            &Hello { node, incarnation, features: 0, windows, secret: None }.encode(),
+        );
         if !matches!(peer.stream.peek(&mut [0]), Ok(1)) {
             return Err(None);
         }

@@ -215,6 +215,9 @@ impl Conversation {
 
     /// The peer has said who it is.
     fn handle_hello(&mut self, hello: &Hello, common: &Common) -> Result<(), CloseReason> {
+        if !common.trusts(hello) {
+            return Err(CloseReason::Secret);
+        }
         let core = &self.core;
         let (node, incarnation) = (hello.node, hello.incarnation);
         let peer = Peer { node, incarnation, address: core.address };

@@ -21,6 +21,7 @@ use crate::link::{Link, Listener, SimPort};
 use crate::memory::Memory;
 use crate::poller::Kick;
 use crate::registry::{Attempt, Registry};
+use crate::secret::Secret;
 use crate::time::{Clock, Time};
 
 use super::Reactor;
@@ -29,6 +30,7 @@ use super::Reactor;
 pub(crate) struct Common {
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
+    pub(crate) secret: Option<Secret>,
     pub(crate) windows: Windows,
     pub(crate) memory: Memory,
     pub(crate) clock: Clock,
@@ -51,7 +53,18 @@ pub(crate) struct Common {
 impl Common {
     /// The hello of this endpoint.
     pub(crate) fn hello(&self) -> Hello {
-        Hello { node: self.node, incarnation: self.incarnation, features: 0, windows: self.windows }
+        Hello {
+            node: self.node,
+            incarnation: self.incarnation,
+            features: 0,
+            windows: self.windows,
+            secret: self.secret,
+        }
+    }
+
+    /// Whether a peer that says `hello` is one of those that may say anything.
+    pub(crate) fn trusts(&self, hello: &Hello) -> bool {
+        self.secret.is_none() || self.secret == hello.secret
     }
 }
 

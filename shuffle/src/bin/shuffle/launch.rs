@@ -54,6 +54,7 @@ impl Workers {
     fn start(job: &Pagerank, report_progress: bool) -> anyhow::Result<(Self, Receiver<Told>)> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let (tell, events) = channel();
+        let secret: u128 = rand::random();
         let mut workers = Self { children: Vec::with_capacity(job.workers) };
         for worker in 0..job.workers {
             let mut child = Command::new(&program)
@@ -63,8 +64,11 @@ impl Workers {
                 .spawn()
                 .with_context(|| format!("cannot start worker {worker}"))?;
             let stdout = child.stdout.take().expect("it was piped");
-            let stdin = child.stdin.take();
-            workers.children.push((child, stdin));
+            let mut stdin = child.stdin.take().expect("it was piped");
+            // Not on the command line, which everybody on the machine can read. One that cannot be
+            // told has ended, which its output says too.
+            let _ = writeln!(stdin, "{secret:032x}");
+            workers.children.push((child, Some(stdin)));
             let tell = tell.clone();
             std::thread::spawn(move || relay(worker, BufReader::new(stdout), &tell));
         }

@@ -1,5 +1,5 @@
-//! The process of one worker: reads addresses from standard input, works, and tells what happens on
-//! standard output. It ends when whoever started it does.
+//! The process of one worker: reads the job's secret and all addresses from standard input, works, and
+//! tells what happens on standard output. It ends when whoever started it does.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufWriter, Write as _};
@@ -15,7 +15,7 @@ use weft_object::Types;
 use weft_shuffle::job::graph::{Edge, Graph};
 use weft_shuffle::job::pagerank::{PageRank, Rank};
 use weft_shuffle::{
-    Dataset, EdgeList, JobError, Listening, Share, Worker, WorkerConfig, WorkerId, records,
+    Dataset, EdgeList, JobError, Listening, Secret, Share, Worker, WorkerConfig, WorkerId, records,
 };
 
 use crate::args;
@@ -43,6 +43,7 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
         workers: job.workers,
         types: PageRank::types(Graph::types(Types::new())),
         arguments: format!("{:?}", (&job.input, job.iterations, job.damping)),
+        secret: secret()?,
         memory_bytes: memory_bytes(job.workers),
     })?;
     tell(&Event::Listening(listening.address()))?;
@@ -57,7 +58,16 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
     done
 }
 
-/// One line with the addresses of all workers. What comes after it is the end of whoever started this
+/// The first line: the job's secret, in hexadecimal.
+fn secret() -> anyhow::Result<Secret> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    // The error does not quote what it is about.
+    let bits = u128::from_str_radix(line.trim_end(), 16).ok();
+    bits.map(Secret::new).context("the job's secret cannot be read: workers are started by shuffle")
+}
+
+/// The second line: the addresses of all workers. What comes after it is the end of whoever started this
 /// process, and then of this one.
 fn addresses() -> anyhow::Result<Vec<SocketAddr>> {
     let mut line = String::new();

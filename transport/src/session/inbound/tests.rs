@@ -8,7 +8,7 @@ use crate::memory::MemoryConfig;
 
 fn hello() -> Vec<u8> {
     let (node, incarnation) = (NodeId(1), Incarnation(1));
-    Hello { node, incarnation, features: 0, windows: Windows::default() }.encode()
+    Hello { node, incarnation, features: 0, windows: Windows::default(), secret: None }.encode()
 }
 
 fn frame(kind: Kind, class: Class, body: &[u8]) -> Vec<u8> {

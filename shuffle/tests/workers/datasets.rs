@@ -1,56 +1,11 @@
-//! Datasets over several workers: threads here, processes elsewhere, connected alike.
-
-#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+//! Datasets over several workers.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::mpsc::channel;
-use std::sync::{Barrier, Mutex};
 
-use weft_object::{Pair, Types};
-use weft_shuffle::{
-    Dataset, JobError, Listening, Ranges, Worker, WorkerConfig, WorkerId, records, worker_of,
-};
+use weft_object::Pair;
+use weft_shuffle::{Dataset, Ranges, WorkerId, records, worker_of};
 
-fn types() -> Types {
-    Types::new().with::<u64>().with::<f64>().with::<Pair<u64, u64>>().with::<Pair<u64, f64>>()
-}
-
-fn config(id: usize, workers: usize) -> WorkerConfig {
-    WorkerConfig {
-        id: WorkerId(id),
-        workers,
-        types: types(),
-        arguments: "a test".into(),
-        memory_bytes: 256 << 20,
-    }
-}
-
-/// Runs `job` on as many workers, and returns what each returned.
-fn run<T: Send>(workers: usize, job: impl Fn(&Worker) -> T + Sync) -> Vec<T> {
-    let (addresses, barrier) = (Mutex::new(BTreeMap::new()), Barrier::new(workers));
-    std::thread::scope(|scope| {
-        let (job, addresses, barrier) = (&job, &addresses, &barrier);
-        let threads: Vec<_> = (0..workers)
-            .map(|id| {
-                scope.spawn(move || {
-                    let listening = Listening::start(config(id, workers)).unwrap();
-                    addresses.lock().unwrap().insert(id, listening.address());
-                    barrier.wait();
-                    let all: Vec<SocketAddr> =
-                        addresses.lock().unwrap().values().copied().collect();
-                    job(&listening.join(&all).unwrap())
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
-
-/// This worker's share of the numbers below `end`.
-fn share(worker: &Worker, end: u64) -> impl Iterator<Item = u64> + use<> {
-    (worker.id().0 as u64..end).step_by(worker.workers())
-}
+use crate::threads::{run, share};
 
 #[test]
 fn values_of_a_key_are_combined_wherever_they_come_from() {
@@ -163,61 +118,4 @@ fn a_plan_does_nothing_until_its_end_is_asked_for() {
             records(0..10_u64).map(|_| -> u64 { panic!("ran") }).partition_by(|_| WorkerId(0));
         worker.gather(1_u64).unwrap();
     });
-}
-
-#[test]
-fn records_leave_from_where_they_were_written() {
-    let parts = run(2, |worker| {
-        let other = WorkerId(1 - worker.id().0);
-        records(0..1_000_000_u64).partition_by(|_| other).to_vec(worker).unwrap();
-        let sent = (worker.bytes_sent(), worker.segments_gathered());
-        // The counts are of open connections: nobody leaves before all have looked.
-        worker.gather(0_u64).unwrap();
-        sent
-    });
-    for (bytes, segments) in parts {
-        assert_eq!(segments, 1_000_000_u64.div_ceil(8192), "each segment went from its block");
-        assert!((8_000_000..8_100_000).contains(&bytes), "{bytes} bytes for 8,000,000 of records");
-    }
-}
-
-#[test]
-fn a_lost_worker_is_named() {
-    let (dead, deaths) = channel();
-    let (dead, deaths) = (Mutex::new(dead), Mutex::new(deaths));
-    let parts = run(3, |worker| {
-        worker.gather(0_u64).unwrap();
-        if worker.id() == WorkerId(1) {
-            dead.lock().unwrap().send(()).unwrap();
-            return None;
-        }
-        if worker.id() == WorkerId(0) {
-            deaths.lock().unwrap().recv().unwrap();
-        }
-        Some(worker.gather(1_u64).unwrap_err())
-    });
-    let errors: Vec<JobError> = parts.into_iter().flatten().collect();
-    // The second to notice may first see the other one leave.
-    assert!(errors.iter().all(|error| matches!(error, JobError::Lost { .. })), "{errors:?}");
-    let is_named = |error: &JobError| matches!(error, JobError::Lost { worker: WorkerId(1), .. });
-    assert!(errors.iter().any(is_named), "{errors:?}");
-}
-
-#[test]
-fn a_worker_that_stops_says_why() {
-    let met = Barrier::new(3);
-    let parts = run(3, |worker| {
-        // Who is still joining when another stops fails to join.
-        met.wait();
-        if worker.id() == WorkerId(2) {
-            worker.stop(&JobError::Job("line 7 is no edge".into()));
-            return None;
-        }
-        Some(worker.gather(1_u64).unwrap_err().to_string())
-    });
-    let [Some(first), Some(second), None] = &parts[..] else { panic!("{parts:?}") };
-    for text in [first, second] {
-        assert!(text.contains("worker"), "{text}");
-    }
-    assert!([first, second].iter().any(|text| text.contains("line 7 is no edge")), "{parts:?}");
 }

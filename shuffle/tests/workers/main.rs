@@ -1,0 +1,8 @@
+//! Several workers on one machine: what they compute, what they send, and how they fail.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+
+mod datasets;
+mod failing;
+mod sending;
+mod threads;
