@@ -5,12 +5,16 @@ use std::net::SocketAddr;
 use std::sync::{Barrier, Mutex};
 
 use weft_object::{Pair, Types};
+use weft_shuffle::job::graph::Graph;
+use weft_shuffle::job::pagerank::PageRank;
 use weft_shuffle::{Listening, Secret, Worker, WorkerConfig, WorkerId};
 
 pub(crate) const SECRET: Secret = Secret::new(0x5ec7e7);
 
 fn types() -> Types {
-    Types::new().with::<u64>().with::<f64>().with::<Pair<u64, u64>>().with::<Pair<u64, f64>>()
+    let types =
+        Types::new().with::<u64>().with::<f64>().with::<Pair<u64, u64>>().with::<Pair<u64, f64>>();
+    PageRank::types(Graph::types(types))
 }
 
 pub(crate) fn config(id: usize, workers: usize) -> WorkerConfig {
