@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::measurement::Operation;
+use crate::say::say;
 use crate::target::RequestError;
 
 /// How many of a kind are told.
@@ -77,8 +78,12 @@ impl FailureLog {
             return;
         }
         match seen.fetch_add(1, Ordering::Relaxed) {
-            number if number < SHOWN => eprintln!("ycsb: {} failed: {failure}", operation.name()),
-            SHOWN => eprintln!("ycsb: further {} are counted, not shown", failure.kind_name()),
+            number if number < SHOWN => {
+                say(format_args!("ycsb: {} failed: {failure}", operation.name()))
+            }
+            SHOWN => {
+                say(format_args!("ycsb: further {} are counted, not shown", failure.kind_name()))
+            }
             _ => (),
         }
     }

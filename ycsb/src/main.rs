@@ -3,7 +3,6 @@
 //! beside throughput. The same code drives Weft and Redis. See docs/ycsb.md.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its user")]
 
 mod args;
 mod clock;
@@ -21,11 +20,13 @@ mod record;
 mod report;
 mod requester;
 mod runner;
+mod say;
 mod settings;
 mod status;
 mod target;
 mod workload;
 
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
@@ -33,6 +34,7 @@ use args::{Command, CommandLine, RunArgs};
 use measurement::{Measurements, Operation, Status};
 use properties::UsageError;
 use report::{Format, Report};
+use say::say;
 use settings::Settings;
 use target::{OpenError, Target};
 use workload::{Phase, Workload};
@@ -42,12 +44,15 @@ fn main() -> ExitCode {
         Command::Load(args) => run(Phase::Load, &args),
         Command::Run(args) => run(Phase::Run, &args),
         Command::Properties => {
-            list_properties();
-            Ok(())
+            list_properties().or_else(|error| match error.kind() {
+                // Whoever read the list has seen enough.
+                ErrorKind::BrokenPipe => Ok(()),
+                _ => Err(error).context("cannot print the properties"),
+            })
         }
     };
     let Err(error) = result else { return ExitCode::SUCCESS };
-    eprintln!("ycsb: {error:#}");
+    say(format_args!("ycsb: {error:#}"));
     let usage = error.is::<UsageError>()
         || matches!(error.downcast_ref::<OpenError>(), Some(OpenError::Usage(_)));
     if usage { ExitCode::from(2) } else { ExitCode::FAILURE }
@@ -56,7 +61,7 @@ fn main() -> ExitCode {
 fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
     let properties = args.properties()?;
     for warning in properties.warnings() {
-        eprintln!("ycsb: warning: {warning}");
+        say(format_args!("ycsb: warning: {warning}"));
     }
     let workload = Workload::new(phase, &properties)?;
     let mut settings = Settings::new(&properties, &workload)?;
@@ -71,17 +76,17 @@ fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
     let mut out = settings.report.open()?;
     let mut target = Target::open(args.target, &properties, &workload)?;
     let crews = target.crews(mode, settings.requesters)?;
-    eprintln!(
+    say(format_args!(
         "ycsb: {}, {}, on {}; update: {update}",
         counted(settings.requesters, "requester"),
         mode.name(),
         counted(crews.len(), "thread")
-    );
+    ));
 
     let wanted = workload.operations;
     let outcome = runner::run(workload, &settings, &mut target, crews)?;
     if let Err(reason) = &outcome.cpu.server {
-        eprintln!("ycsb: CPU time of the server is unknown: {reason}");
+        say(format_args!("ycsb: CPU time of the server is unknown: {reason}"));
     }
     let workload_name = args.workload_name();
     let report = Report {
@@ -143,9 +148,12 @@ fn judge(phase: Phase, wanted: Option<u64>, measurements: &Measurements) -> anyh
     Ok(())
 }
 
-fn list_properties() {
+#[expect(clippy::disallowed_methods, reason = "it prints to stdout")]
+fn list_properties() -> io::Result<()> {
+    let mut out = io::stdout().lock();
     for property in properties::KNOWN {
         let default = property.default.unwrap_or("-");
-        println!("{:<42} {:<20} {}", property.name, default, property.meaning);
+        writeln!(out, "{:<42} {:<20} {}", property.name, default, property.meaning)?;
     }
+    Ok(())
 }

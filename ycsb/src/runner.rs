@@ -15,6 +15,7 @@ use crate::crowd::Crowd;
 use crate::failure_log::FailureLog;
 use crate::measurement::Measurements;
 use crate::requester::{Requester, Shared};
+use crate::say::say;
 use crate::settings::{Settings, StatusSettings};
 use crate::status::StatusLine;
 use crate::target::{Crew, Target};
@@ -156,7 +157,7 @@ impl Team {
             let now = clock.now();
             if let Some(status) = &mut status {
                 let recent = self.take();
-                eprintln!("{}", status.next(chrono::Local::now(), now, &recent));
+                say(status.next(chrono::Local::now(), now, &recent));
                 sum.merge(&recent);
             }
             if ended {
