@@ -289,6 +289,12 @@ struct Connecting<'a>(&'a ConnectError);
 
 impl fmt::Display for Connecting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let ConnectError::Closed {
+            reason: CloseReason::BadMagic | CloseReason::Frame(_), ..
+        } = self.0
+        {
+            return f.write_str("what answers there is no node's data port");
+        }
         let text = self.0.to_string();
         f.write_str(text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason))
     }

@@ -10,7 +10,8 @@
 mod cluster;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -195,6 +196,23 @@ fn a_cluster_that_is_not_there_is_named() {
             assert!(failed.stderr.contains(part), "{:?} lacks {part:?}", failed.stderr);
         }
     }
+    // Another program answers, as a node's HTTP port does.
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
+        // Until kv has gone.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let failed = kv(&["--cluster", &address, "get", "k"]);
+    answering.join().unwrap();
+    assert_eq!(failed.code, 1);
+    assert!(
+        failed.stderr.contains("what answers there is no node's data port"),
+        "{}",
+        failed.stderr
+    );
     let unknown = kv(&["--cluster", "no-such-host.invalid:7400", "get", "k"]);
     assert_eq!(unknown.code, 1);
     assert!(unknown.stderr.contains("cannot be resolved"), "{}", unknown.stderr);
