@@ -230,7 +230,10 @@ fn wrong_usage_is_told_from_failure() {
         (&["get"], "KEY"),
         (&["mput", "a", "1", "b"], "\"b\", has no value"),
         (&["explain", "WEFT-1"], "WEFT-1101"),
-        (&["playground", "--nodes", "0"], "0 is not in 1..=65535"),
+        (&["playground", "--nodes", "0"], "give a whole number from 1 to 2048"),
+        (&["playground", "--nodes", "many"], "give a whole number from 1 to 2048"),
+        (&["bench", "--value-size", "2MiB"], "give a whole number from 0 to 900000"),
+        (&["ping", "--count", "0"], "give a whole number from 1 to"),
     ] {
         let wrong = kv(arguments);
         assert_eq!(wrong.code, 2, "{arguments:?}: {}", wrong.stderr);

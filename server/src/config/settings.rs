@@ -53,7 +53,7 @@ fn without_empty_variables(command: Command) -> Command {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Settings {
     /// Which of --peers this node is [default: 1 without --peers]
-    #[arg(long, env = "WEFT_NODE_ID", value_name = "N")]
+    #[arg(long, env = "WEFT_NODE_ID", value_name = "N", value_parser = node_id)]
     pub node_id: Option<u64>,
 
     /// Every node of the cluster, this one included; the same on every node [default: this node
@@ -138,6 +138,11 @@ struct File {
 
 pub(super) fn parse_file(text: &str) -> Result<Settings, toml::de::Error> {
     Ok(toml::from_str::<File>(text)?.server)
+}
+
+/// From which id on they are clients' is checked with the peers.
+fn node_id(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "give a whole number below 9223372036854775808, such as 1")
 }
 
 fn partitions(text: &str) -> Result<NonZeroU16, &'static str> {

@@ -27,6 +27,7 @@ fn wrong_values_are_named_with_what_to_do() {
     check(&["--memory", "lots"], &["--memory", "such as 512MiB"]);
     check(&["--memory", "1MiB"], &["at least 64"]);
     check(&["--memory", "101%"], &["--memory", "at most 100%"]);
+    check(&["--node-id", "first"], &["--node-id", "give a whole number below", "such as 1"]);
     check(&["--partitions", "0"], &["--partitions", "from 1 to 16384"]);
     check(&["--partitions", "99999"], &["--partitions", "from 1 to 16384"]);
     check(&["--partitions", "16385"], &["16384 or less"]);

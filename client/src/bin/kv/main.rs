@@ -4,7 +4,7 @@
 //! - `args`: what is typed, as types that hold only what makes sense.
 //! - `command`: one file each, with its arguments and what it does.
 //! - `playground`: server processes on this machine: start, wait, stop.
-//! - `duration`, `text`, `value`: what is typed for them.
+//! - `duration`, `number`, `text`, `value`: what is typed for them.
 //! - `output`: table, JSON or raw bytes on stdout; `complaint`: what went wrong, on stderr.
 //!
 //! What scripts may rely on is in `docs/cli.md`.
@@ -16,6 +16,7 @@ mod command;
 mod complaint;
 mod duration;
 mod environment;
+mod number;
 mod output;
 mod playground;
 mod text;

@@ -38,31 +38,31 @@ struct Options {
     #[arg(long, value_enum, default_value_t = LinkKind::Tcp)]
     link: LinkKind,
     /// Bytes of a message, without headers [default: 64, bandwidth: 262144]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = whole)]
     size: Option<usize>,
     /// Connections between the two sides
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole)]
     connections: usize,
     /// Threads that call or produce on the client side
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole)]
     threads: usize,
     /// How an idle transport waits: busy, adaptive or park
     #[arg(long, value_name = "POLICY", default_value = "adaptive")]
     poll: PollPolicy,
     /// Measured seconds of each half of a run
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = fraction)]
     seconds: f64,
     /// Seconds each half runs before it is measured
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.3)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.3, value_parser = fraction)]
     warm_up: f64,
     /// Runs of which the median is taken
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole)]
     runs: usize,
     /// Processor of the server [default: the first this process may use, if there are two]
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, value_name = "CPU", value_parser = whole)]
     server_cpu: Option<usize>,
     /// Processor of the client [default: the last this process may use, if there are two]
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, value_name = "CPU", value_parser = whole)]
     client_cpu: Option<usize>,
     /// Leave both sides to the scheduler
     #[arg(long, conflicts_with_all = ["server_cpu", "client_cpu"])]
@@ -266,6 +266,14 @@ impl Options {
     }
 }
 
+fn whole(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "give a whole number")
+}
+
+fn fraction(text: &str) -> Result<f64, &'static str> {
+    text.parse().map_err(|_| "give a number of seconds, such as 0.5")
+}
+
 fn within(flag: &str, value: usize, min: usize, max: usize) -> Result<(), String> {
     if (min..=max).contains(&value) {
         Ok(())
@@ -320,6 +328,8 @@ mod tests {
                 "netbench latency --poll busy --threads 256",
                 "--threads is 256, but with --poll busy",
             ),
+            ("netbench latency --size 1KiB", "give a whole number"),
+            ("netbench latency --seconds 1s", "give a number of seconds, such as 0.5"),
             ("netbench latency --link carrier-pigeon", "[possible values: tcp]"),
         ] {
             let message = plan(line).err().unwrap_or_else(|| panic!("{line} was accepted"));

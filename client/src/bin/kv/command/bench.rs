@@ -12,6 +12,7 @@ use weft_client::PollPolicy;
 use self::load::{Load, Measured};
 use crate::args::Global;
 use crate::duration;
+use crate::number;
 use crate::output::{Format, Output};
 
 /// Run a short mix of reads and writes and print its figures; `ycsb` is the tool for comparisons
@@ -19,12 +20,12 @@ use crate::output::{Format, Output};
 pub(crate) struct Bench {
     /// How many keys; they begin with `kv-bench:` and are deleted in the end
     #[arg(long, env = "WEFT_BENCH_KEYS", value_name = "N", default_value = "100000",
-          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+          value_parser = number::within(1..=100_000_000_u64))]
     keys: u64,
 
     /// Bytes of a value
     #[arg(long, env = "WEFT_BENCH_VALUE_SIZE", value_name = "BYTES", default_value = "32",
-          value_parser = clap::value_parser!(u32).range(..=900_000))]
+          value_parser = number::within(0..=900_000_u32))]
     value_size: u32,
 
     /// How long to measure, such as 3s
@@ -34,12 +35,12 @@ pub(crate) struct Bench {
 
     /// How many requests are under way at a time, from one thread
     #[arg(long, env = "WEFT_BENCH_CONCURRENCY", value_name = "N", default_value = "100",
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+          value_parser = number::within(1..=100_000_u32))]
     concurrency: u32,
 
     /// How many of a hundred operations are reads
     #[arg(long, env = "WEFT_BENCH_READS", value_name = "PERCENT", default_value = "95",
-          value_parser = clap::value_parser!(u32).range(..=100))]
+          value_parser = number::within(0..=100_u32))]
     reads: u32,
 
     /// How the client waits: busy, adaptive or park

@@ -68,7 +68,10 @@ impl Mput {
         while let Some(key) = left.next() {
             let Some(value) = left.next() else {
                 let key = text::quoted(&key);
-                return Err(WrongUsage(format!("the last key, {key}, has no value")).into());
+                return Err(WrongUsage(format!(
+                    "the last key, {key}, has no value; give a value behind every key"
+                ))
+                .into());
             };
             let source = Source::of(value.into_vec(), self.literal);
             if source == Source::Stdin && std::mem::replace(&mut stdin_is_taken, true) {

@@ -8,6 +8,7 @@ use weft_client::{Client, ClientError, NodeId};
 
 use crate::args::Global;
 use crate::complaint::{AlreadySaid, note};
+use crate::number;
 use crate::output::{Format, Output};
 
 /// Time a round trip to every node; exit code 1 if one does not answer
@@ -15,7 +16,7 @@ use crate::output::{Format, Output};
 pub(crate) struct Ping {
     /// How many round trips; the shortest counts
     #[arg(long, env = "WEFT_PING_COUNT", value_name = "N", default_value = "5",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = number::within(1..=u32::MAX))]
     count: u32,
 }
 

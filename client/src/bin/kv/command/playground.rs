@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use serde_json::json;
+use weft_protocol::limits::NODES_MAX;
 
 use crate::complaint::note;
 use crate::duration;
+use crate::number;
 use crate::output::{Format, Output};
 use crate::playground::{Ended, Plan, Playground as Running, Stopped, default_dir};
 
@@ -25,7 +27,7 @@ pub(crate) struct Playground {
 struct Start {
     /// How many nodes
     #[arg(long, env = "WEFT_PLAYGROUND_NODES", value_name = "N", default_value = "3",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = number::within(1..=NODES_MAX as u16))]
     nodes: u16,
 
     /// Return once every node answers, and leave them running
