@@ -59,12 +59,16 @@ impl Node {
             None => None,
         };
 
-        let network_bytes = memory.network.account().limit_bytes;
+        let account = memory.network.account();
+        let connections_max = connections_max(account.limit_bytes, descriptor_limit());
+        // Whoever comes is taken, whatever others keep of the network's memory at that moment.
+        let sessions = account.allocated_for(Purpose::Session);
+        memory.network.reserve_for_sessions(sessions + connections_max as u64 * CONNECTION_BYTES);
         let mut settings = EndpointConfig::new(config.node, incarnation, memory.network);
         settings.poll = config.poll;
         settings.reactors = config.reactors.get();
         settings.clock = clock;
-        settings.connections_max = connections_max(network_bytes, descriptor_limit());
+        settings.connections_max = connections_max;
         let endpoint = Endpoint::start(settings, Arc::clone(&handler) as _)?;
         let address = endpoint.listen(config.listen)?;
         if config.peers.len() == 1 && config.listen.port() == 0 {

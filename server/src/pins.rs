@@ -20,7 +20,8 @@ use crate::partitions::Partitions;
 
 /// The part of the store's memory that may be pinned.
 const PINNED_SHARE: u64 = 4;
-/// The part of the network's memory that copies of large values leave free.
+/// The part of the network's memory, without what is reserved, that copies of large values leave
+/// free.
 const COPIES_SHARE: u64 = 2;
 /// Values that are looked at between two surveys at least.
 const SLACK: u64 = 8;
@@ -57,7 +58,7 @@ impl Pins {
             return true;
         }
         let network = self.memory.network.account();
-        network.free_bytes() < len as u64 + network.limit_bytes / COPIES_SHARE
+        network.free_bytes() < len as u64 + network.shared_bytes() / COPIES_SHARE
     }
 
     /// Whether it is time for a [`survey`](Self::survey).

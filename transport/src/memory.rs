@@ -90,20 +90,26 @@ impl Memory {
         Charge::new(self.clone(), bytes, purpose)
     }
 
+    /// Sets `bytes` of the limit aside for [`Purpose::Session`], in place of what was set aside before:
+    /// whatever others take, a session finds room as long as sessions take no more than that.
+    pub fn reserve_for_sessions(&self, bytes: u64) {
+        self.pool.ledger.reserve(bytes);
+    }
+
     /// What is used now, and for what.
     pub fn account(&self) -> Account {
         let touched_bytes = || self.pool.region.touched_pages() * PAGE_BYTES as u64;
         self.pool.ledger.account(touched_bytes)
     }
 
-    /// What can still be allocated, in bytes. Cheaper than the whole [`account`](Self::account).
+    /// What can still be allocated, for anything but sessions, in bytes. Cheaper than the whole [`account`](Self::account).
     pub fn free_bytes(&self) -> u64 {
         self.pool.ledger.free_bytes()
     }
 
-    /// Whether less is free than `share`, a part of the limit, leaves.
+    /// Whether less is free than `share`, a part of what is not reserved, leaves.
     pub(crate) fn is_short(&self, share: u64) -> bool {
-        self.free_bytes() < self.pool.ledger.limit_bytes() / share
+        self.free_bytes() < self.pool.ledger.shared_bytes() / share
     }
 
     fn release(&self, run: Run, purpose: Purpose) {

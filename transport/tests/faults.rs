@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use weft_transport::frame::{Class, HEADER_BYTES, Header, Kind, frame_len};
 use weft_transport::handshake::Hello;
-use weft_transport::limits::{HANDSHAKE_TIMEOUT, MESSAGE_MAX, WINDOW_MIN};
+use weft_transport::limits::{CONNECTION_BYTES, HANDSHAKE_TIMEOUT, MESSAGE_MAX, WINDOW_MIN};
 use weft_transport::{
     Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
-    Memory, MemoryConfig, NodeId, PollPolicy, Secret, Windows,
+    Memory, MemoryConfig, NodeId, PollPolicy, Purpose, Secret, Windows,
 };
 
 /// Long enough for any answer on a busy machine; only a test that fails waits for it.
@@ -41,6 +41,7 @@ impl Handler for Echo {
 /// An endpoint that listens, and the hand of its clock.
 struct Node {
     _endpoint: Endpoint,
+    memory: Memory,
     address: SocketAddr,
     hand: ManualClock,
 }
@@ -53,14 +54,14 @@ impl Node {
     fn with_memory(limit_bytes: u64, change: impl FnOnce(&mut EndpointConfig)) -> Self {
         let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
         let (clock, hand) = Clock::manual();
-        let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory);
+        let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory.clone());
         config.clock = clock;
         config.poll = PollPolicy::Park;
         config.stall_timeout = STALL_TIMEOUT;
         change(&mut config);
         let endpoint = Endpoint::start(config, Arc::new(Echo)).unwrap();
         let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
-        Self { _endpoint: endpoint, address, hand }
+        Self { _endpoint: endpoint, memory, address, hand }
     }
 
     /// Runs `wait` while the clock goes on, a quarter of a second at a time.
@@ -374,29 +375,18 @@ fn nobody_takes_the_id_of_the_node_itself() {
 }
 
 #[test]
-fn who_does_not_know_the_secret_is_nobody() {
-    let secret = Some(Secret::new(42));
-    let node = Node::start(|config| config.secret = secret);
-    let hello = |incarnation, secret| {
-        let (node, windows) = (NodeId(2), Windows::default());
-        let incarnation = Incarnation(incarnation);
-        Hello { node, incarnation, features: 0, windows, secret }.encode()
-    };
-    let mut friend = Peer::silent(&node);
-    friend.write(&hello(1, secret));
-    friend.echoes();
-    // Neither the same life of the same node nor a later one, which would end the connection.
-    for incarnation in [1, 2] {
-        for wrong in [None, Some(Secret::new(43)), Some(Secret::new(42 | 1 << 127))] {
-            let mut stranger = Peer::silent(&node);
-            let words = request(1, b"a stranger's");
-            stranger.write(&[hello(incarnation, wrong), words].concat());
-            let (header, text) = stranger.read_frame().expect("a goodbye");
-            assert_eq!((header.kind, header.id), (Kind::Goodbye, 16), "it learns nothing else");
-            assert_eq!(text, b"wrong or missing secret");
-        }
-    }
-    friend.echoes();
+fn newcomers_are_taken_while_others_keep_all_memory_that_is_not_reserved() {
+    const COUNT: usize = 256;
+    let node = Node::with_memory(4 << 20, |config| {
+        config.connections_max = COUNT;
+        config.memory.reserve_for_sessions(COUNT as u64 * CONNECTION_BYTES);
+    });
+    let mut peers = vec![Peer::greeted(&node)];
+    let free = node.memory.free_bytes() as usize;
+    let _kept = node.memory.allocate(free, Purpose::Receive).unwrap();
+    assert_eq!(node.memory.free_bytes(), 0);
+    peers.resize_with(COUNT, || Peer::greeted(&node));
+    assert_eq!(Peer::silent(&node).goodbye(), 11);
 }
 
 #[test]

@@ -44,7 +44,8 @@ fn a_full_node_with_half_frames_and_then_a_crowd_stays_resident_within_its_limit
         })
         .collect();
     let counted = check("half frames");
-    assert!(counted > LIMIT - (8 << 20), "{counted} bytes are no pressure");
+    // All but what is set aside for connections, and a little.
+    assert!(counted > LIMIT - (12 << 20), "{counted} bytes are no pressure");
     drop(peers);
     client.wait_for(stat_name::CONNECTIONS, |connections| connections == 1);
     let peers: Vec<_> =

@@ -51,6 +51,8 @@ pub struct Account {
     /// Heap memory outside the region: charges, and what the allocator may keep of sessions that have
     /// ended. A part of `resident_bytes`.
     pub heap_bytes: u64,
+    /// A part of the limit that only [`Purpose::Session`] may take.
+    pub reserved_bytes: u64,
     by_purpose: [u64; Purpose::ALL.len()],
 }
 
@@ -60,9 +62,15 @@ impl Account {
         self.by_purpose[purpose as usize]
     }
 
-    /// What can still be allocated.
+    /// What can still be allocated, for anything but sessions.
     pub fn free_bytes(&self) -> u64 {
-        self.limit_bytes.saturating_sub(self.allocated_bytes)
+        let unused_bytes = self.reserved_bytes.saturating_sub(self.allocated_for(Purpose::Session));
+        self.limit_bytes.saturating_sub(self.allocated_bytes + unused_bytes)
+    }
+
+    /// The part of the limit that is not reserved.
+    pub fn shared_bytes(&self) -> u64 {
+        self.limit_bytes - self.reserved_bytes
     }
 }
 
@@ -73,6 +81,8 @@ impl Account {
 #[derive(Debug)]
 pub(super) struct Ledger {
     limit_bytes: u64,
+    /// Set once.
+    reserved_bytes: AtomicU64,
     allocated_bytes: AtomicU64,
     /// What is allocated, pages that are free but resident, and heap that is kept. No less than what
     /// is resident, at any moment: a claim is made before what it is for is taken, and ends after it.
@@ -88,6 +98,7 @@ impl Ledger {
     pub(super) fn new(limit_bytes: u64) -> Ledger {
         Ledger {
             limit_bytes,
+            reserved_bytes: AtomicU64::new(0),
             allocated_bytes: AtomicU64::new(0),
             claimed_bytes: AtomicU64::new(0),
             heap_bytes: AtomicU64::new(0),
@@ -100,13 +111,32 @@ impl Ledger {
         self.limit_bytes
     }
 
+    /// Sets a part of the limit aside for sessions.
+    pub(super) fn reserve(&self, bytes: u64) {
+        self.reserved_bytes.store(bytes.min(self.limit_bytes), Ordering::Relaxed);
+    }
+
+    /// The part of the limit that is not reserved.
+    pub(super) fn shared_bytes(&self) -> u64 {
+        self.limit_bytes - self.reserved_bytes.load(Ordering::Relaxed)
+    }
+
     pub(super) fn free_bytes(&self) -> u64 {
-        self.limit_bytes.saturating_sub(self.allocated_bytes.load(Ordering::Relaxed))
+        self.limit_for_all().saturating_sub(self.allocated_bytes.load(Ordering::Relaxed))
+    }
+
+    /// The limit without what sessions may still take of their reserve. What a session takes is
+    /// counted here last, and what it gives back first: there is never less left for sessions.
+    fn limit_for_all(&self) -> u64 {
+        let reserved_bytes = self.reserved_bytes.load(Ordering::Relaxed);
+        let taken_bytes = self.by_purpose[Purpose::Session as usize].load(Ordering::Relaxed);
+        self.limit_bytes - reserved_bytes.saturating_sub(taken_bytes)
     }
 
     pub(super) fn add(&self, bytes: u64, purpose: Purpose) -> Result<(), MemoryError> {
-        let room =
-            |allocated: u64| allocated.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);
+        let limit_bytes =
+            if purpose == Purpose::Session { self.limit_bytes } else { self.limit_for_all() };
+        let room = |allocated: u64| allocated.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
         match self.allocated_bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, room) {
             Ok(_) => {
                 self.claim(bytes);
@@ -182,6 +212,7 @@ impl Ledger {
             allocated_bytes: self.allocated_bytes.load(Ordering::Relaxed),
             resident_bytes: heap_bytes + touched_bytes(),
             heap_bytes,
+            reserved_bytes: self.reserved_bytes.load(Ordering::Relaxed),
             by_purpose: std::array::from_fn(|i| self.by_purpose[i].load(Ordering::Relaxed)),
         }
     }

@@ -264,6 +264,30 @@ fn heap_of_sessions_that_have_ended_counts_until_it_is_used_again_or_trimmed() {
 }
 
 #[test]
+fn sessions_find_the_room_that_is_reserved_whatever_others_take() {
+    let memory = memory(8 * MIB);
+    memory.reserve_for_sessions(2 * MIB as u64);
+    assert_eq!(memory.free_bytes(), 6 * MIB as u64);
+    let block = written(&memory, 6 * MIB);
+    assert!(memory.allocate(1, Purpose::Send).is_err());
+    assert!(memory.charge(1, Purpose::Index).is_err());
+    let session = memory.charge(MIB as u64, Purpose::Session).unwrap();
+    assert!(memory.allocate(1, Purpose::Send).is_err(), "the rest is still for sessions");
+    let second = memory.charge(MIB as u64, Purpose::Session).unwrap();
+    assert!(memory.charge(1, Purpose::Session).is_err(), "the limit is one for all");
+    let account = memory.account();
+    assert_eq!((account.free_bytes(), account.resident_bytes), (0, 8 * MIB as u64));
+
+    // What is not reserved is for sessions too, and what they give back is reserved again.
+    drop((block, second));
+    let third = memory.charge(4 * MIB as u64, Purpose::Session).unwrap();
+    assert_eq!(memory.free_bytes(), 3 * MIB as u64);
+    drop((session, third));
+    assert_eq!(memory.account().free_bytes(), 6 * MIB as u64);
+    written(&memory, 6 * MIB);
+}
+
+#[test]
 fn a_region_that_is_registered_keeps_its_pages_and_refuses_instead() {
     let memory = memory(8 * MIB);
     memory.pool.region.keep_all();
