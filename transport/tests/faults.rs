@@ -375,6 +375,32 @@ fn nobody_takes_the_id_of_the_node_itself() {
 }
 
 #[test]
+fn who_does_not_know_the_secret_is_nobody() {
+    let secret = Some(Secret::new(42));
+    let node = Node::start(|config| config.secret = secret);
+    let hello = |incarnation, secret| {
+        let (node, windows) = (NodeId(2), Windows::default());
+        let incarnation = Incarnation(incarnation);
+        Hello { node, incarnation, features: 0, windows, secret }.encode()
+    };
+    let mut friend = Peer::silent(&node);
+    friend.write(&hello(1, secret));
+    friend.echoes();
+    // Neither the same life of the same node nor a later one, which would end the connection.
+    for incarnation in [1, 2] {
+        for wrong in [None, Some(Secret::new(43)), Some(Secret::new(42 | 1 << 127))] {
+            let mut stranger = Peer::silent(&node);
+            let words = request(1, b"a stranger's");
+            stranger.write(&[hello(incarnation, wrong), words].concat());
+            let (header, text) = stranger.read_frame().expect("a goodbye");
+            assert_eq!((header.kind, header.id), (Kind::Goodbye, 16), "it learns nothing else");
+            assert_eq!(text, b"wrong or missing secret");
+        }
+    }
+    friend.echoes();
+}
+
+#[test]
 fn newcomers_are_taken_while_others_keep_all_memory_that_is_not_reserved() {
     const COUNT: usize = 256;
     let node = Node::with_memory(4 << 20, |config| {
