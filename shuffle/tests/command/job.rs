@@ -29,9 +29,18 @@ pub(crate) struct Ended {
 impl Job {
     /// Starts `shuffle` with `arguments`.
     pub(crate) fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
+        Self::start_with(arguments, [])
+    }
+
+    /// Starts `shuffle` with `arguments` and `variables`.
+    pub(crate) fn start_with<'v, A: AsRef<OsStr>>(
+        arguments: impl IntoIterator<Item = A>,
+        variables: impl IntoIterator<Item = (&'v str, &'v str)>,
+    ) -> Self {
         let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         let child = Command::new(env!("CARGO_BIN_EXE_shuffle"))
             .args(arguments)
+            .envs(variables)
             .stdin(Stdio::null())
             .stdout(stdout.try_clone().unwrap())
             .stderr(stderr.try_clone().unwrap())

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::job::{WIKI_VOTE, run};
+use serde_json::{Value, json};
+
+use crate::job::{Job, WIKI_VOTE, run};
 use crate::ranks::{rank, text_of};
 
 const VERTICES: u64 = 7_115;
@@ -61,6 +63,41 @@ fn only_what_goes_to_another_worker_is_shuffled() {
     let (least, most) = (RECORD_BYTES * reached.len() as u64 / 2, 2 * RECORD_BYTES * VERTICES);
     let two = bytes(2);
     assert!((least..=most).contains(&two), "{two} is not within {least} to {most}");
+}
+
+#[test]
+fn variables_stand_in_for_flags() {
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let variables = [
+        ("WEFT_PAGERANK_INPUT", WIKI_VOTE),
+        ("WEFT_PAGERANK_WORKERS", "3"),
+        ("WEFT_PAGERANK_ITERATIONS", "2"),
+        ("WEFT_PAGERANK_DAMPING", "0"),
+        ("WEFT_PAGERANK_TOP", "4"),
+        ("WEFT_PAGERANK_OUTPUT", output.path().to_str().unwrap()),
+        ("WEFT_PAGERANK_JSON", "true"),
+    ];
+    let ended = Job::start_with(["pagerank"], variables).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["vertices"], VERTICES);
+    assert_eq!((&report["workers"], &report["iterations"]), (&json!(3), &json!(2)));
+    assert_eq!(report["top"].as_array().unwrap().len(), 4);
+    let even = 1.0 / VERTICES as f64;
+    let top = report["top"][0]["rank"].as_f64().unwrap();
+    assert!((top - even).abs() < 1e-12, "nothing follows the edges: {top}");
+    assert_eq!(std::fs::read_to_string(output.path()).unwrap().lines().count(), 7_115);
+
+    // A flag goes before its variable, and a variable that is set to nothing counts as unset.
+    let emptied = variables.map(|(name, value)| match name {
+        "WEFT_PAGERANK_OUTPUT" | "WEFT_PAGERANK_DAMPING" | "WEFT_PAGERANK_JSON" => (name, ""),
+        _ => (name, value),
+    });
+    let ended = Job::start_with(["pagerank", "--workers", "1", "--json"], emptied).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["workers"], 1);
+    assert!(report["top"][0]["rank"].as_f64().unwrap() > 2.0 * even, "edges are followed");
 }
 
 #[test]

@@ -88,6 +88,22 @@ fn damage_to_a_compressed_file_is_named() {
 }
 
 #[test]
+fn an_output_that_is_the_input_is_wrong_usage_and_leaves_it_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "1 2\n2 3\n";
+    let path = file(folder.path(), text);
+    let [hard, soft] = ["hard", "soft"].map(|name| folder.path().join(name));
+    std::fs::hard_link(&path, &hard).unwrap();
+    std::os::unix::fs::symlink(&path, &soft).unwrap();
+    let dotted = format!("{}/./graph", folder.path().display());
+    for output in [&path, &dotted, hard.to_str().unwrap(), soft.to_str().unwrap()] {
+        let words = ["--output", output, "is the same file as --input", &path];
+        check(&["--input", &path, "--output", output], USAGE, &words);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_named_before_the_work() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();

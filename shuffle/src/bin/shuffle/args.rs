@@ -1,8 +1,12 @@
 //! What is typed.
 
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::builder::BoolishValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Map-reduce jobs over worker processes on this machine
 #[derive(Debug, Parser)]
@@ -10,6 +14,35 @@ use clap::{Parser, Subcommand};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Args {
+    /// What was typed, and what the variables say beside it; prints help or what is wrong and exits,
+    /// as clap does.
+    pub(crate) fn from_process() -> Self {
+        let mut command = without_empty_variables(Self::command());
+        let matches = command.get_matches_mut();
+        let args = Self::from_arg_matches(&matches).and_then(|args| {
+            if let Command::Pagerank(pagerank) = &args.command {
+                pagerank
+                    .check()
+                    .map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
+            }
+            Ok(args)
+        });
+        args.unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+}
+
+/// A variable that is set to nothing counts as unset: it is how a script or a container takes one
+/// back.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty =
+        |variable: &OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+    let heed = |argument: Arg| {
+        if argument.get_env().is_some_and(is_empty) { argument.env(None::<&str>) } else { argument }
+    };
+    command.mut_args(heed).mut_subcommands(without_empty_variables)
 }
 
 #[derive(Debug, Subcommand)]
@@ -24,25 +57,25 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Pagerank {
     /// Edge list: a source and a target vertex a line, as SNAP has it; plain, gzip or zstd
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "WEFT_PAGERANK_INPUT", value_name = "FILE")]
     pub(crate) input: PathBuf,
     /// Worker processes to start
-    #[arg(long, value_name = "N", default_value = "2", value_parser = workers)]
+    #[arg(long, env = "WEFT_PAGERANK_WORKERS", value_name = "N", default_value = "2", value_parser = workers)]
     pub(crate) workers: usize,
     /// Rounds
-    #[arg(long, value_name = "K", default_value = "20", value_parser = iterations)]
+    #[arg(long, env = "WEFT_PAGERANK_ITERATIONS", value_name = "K", default_value = "20", value_parser = iterations)]
     pub(crate) iterations: usize,
     /// Part of a rank that follows the edges; the rest goes to all vertices alike
-    #[arg(long, value_name = "D", default_value = "0.85", value_parser = damping)]
+    #[arg(long, env = "WEFT_PAGERANK_DAMPING", value_name = "D", default_value = "0.85", value_parser = damping)]
     pub(crate) damping: f64,
     /// How many of the highest ranks to print
-    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(long, env = "WEFT_PAGERANK_TOP", value_name = "N", default_value = "10")]
     pub(crate) top: usize,
     /// Write every vertex and its rank to FILE, highest first
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "WEFT_PAGERANK_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, env = "WEFT_PAGERANK_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 
@@ -75,6 +108,20 @@ fn damping(text: &str) -> Result<f64, String> {
 }
 
 impl Pagerank {
+    /// What no single value can show: opening the output must not harm the input.
+    fn check(&self) -> Result<(), String> {
+        let Some(output) = &self.output else { return Ok(()) };
+        let identity = |path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        match (identity(&self.input), identity(output)) {
+            (Some(input), Some(other)) if input == other => Err(format!(
+                "--output {} is the same file as --input {}: the ranks would replace the graph",
+                output.display(),
+                self.input.display(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The command line of a worker, behind the program's name.
     pub(crate) fn worker_arguments(
         &self,

@@ -23,12 +23,10 @@ mod work;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
-    match Args::parse().command {
+    match Args::from_process().command {
         Command::Pagerank(pagerank) => match launch::run(&pagerank) {
             Ok(outcome) => report::print(&pagerank, &outcome),
             Err(error) => report::complain(&error),
