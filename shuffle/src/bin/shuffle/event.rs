@@ -12,8 +12,8 @@ pub(crate) enum Event {
     Listening(SocketAddr),
     /// Bytes of the input file that it has read.
     Read(u64),
-    /// The round that has begun, from 0.
-    Round(usize),
+    /// How many rounds are over.
+    Rounds(usize),
     /// Worker 0: what came out.
     Done(Outcome),
     /// Why it ends.

@@ -98,12 +98,17 @@ impl Workers {
                         progress.read(worker, bytes);
                     }
                 }
-                Happening::Event(Event::Round(round)) => {
+                Happening::Event(Event::Rounds(rounds)) => {
                     if let Some(progress) = &mut progress {
-                        progress.round(round);
+                        progress.rounds(rounds);
                     }
                 }
-                Happening::Event(Event::Done(done)) => outcome = Some(done),
+                Happening::Event(Event::Done(done)) => {
+                    if let Some(progress) = &progress {
+                        progress.finish();
+                    }
+                    outcome = Some(done);
+                }
                 Happening::Event(Event::Failed(failure)) => {
                     return Err(self.failed(worker, failure, events));
                 }

@@ -103,14 +103,15 @@ fn pagerank(worker: &Worker, arguments: &args::Worker) -> anyhow::Result<()> {
     let tells = worker.id() == WorkerId(0) && arguments.report_progress;
     let mut times = Vec::with_capacity(job.iterations + 1);
     let method = PageRank { iterations: job.iterations, damping: job.damping };
-    let ranks = method.rank(worker, &graph, |round| {
+    let mut note = |rounds| {
         times.push(clock.now());
         if tells {
             // Without anybody to tell, the end of standard input ends this process.
-            let _ = tell(&Event::Round(round));
+            let _ = tell(&Event::Rounds(rounds));
         }
-    })?;
-    times.push(clock.now());
+    };
+    let ranks = method.rank(worker, &graph, &mut note)?;
+    note(job.iterations);
     let sent = worker.gather(worker.bytes_sent() - sent_before)?;
 
     let mut ranks = records(ranks).collect(worker)?;
