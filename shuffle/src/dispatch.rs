@@ -26,10 +26,12 @@ impl Handler for Dispatch {
                 continue;
             }
             let body = incoming.body;
-            let Some((header, rest)) = Header::decode(body) else {
-                let what = "a message of no known kind";
-                self.inbox.fail(JobError::Protocol { worker, stage: 0, what });
-                continue;
+            let (header, rest) = match Header::decode(body) {
+                Ok(decoded) => decoded,
+                Err(what) => {
+                    self.inbox.fail(JobError::Protocol { worker, stage: 0, what });
+                    continue;
+                }
             };
             match (header.kind, incoming.kind) {
                 (Kind::Hello, IncomingKind::Call(call)) => {

@@ -39,22 +39,31 @@ impl Header {
     }
 
     /// The header, and what follows it.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    ///
+    /// # Errors
+    /// What of it breaks the protocol.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), &'static str> {
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Err("a message without a header");
+        };
         let kind = match header[0] {
             1 => Kind::Hello,
             2 => Kind::Watch,
             3 => Kind::Segment,
             4 => Kind::End,
             5 => Kind::Stop,
-            _ => return None,
+            _ => return Err("a message of no known kind"),
         };
-        if header[1..4] != [0; 3] {
-            return None;
-        }
         let stage = u32::from_le_bytes([4, 5, 6, 7].map(|at| header[at]));
         let sequence = u64::from_le_bytes([8, 9, 10, 11, 12, 13, 14, 15].map(|at| header[at]));
-        Some((Self { kind, stage, sequence }, rest))
+        let has_place = matches!(kind, Kind::Segment | Kind::End);
+        if header[1..4] != [0; 3] || !has_place && (stage, sequence) != (0, 0) {
+            return Err("a header with something in a field that its kind does not use");
+        }
+        if matches!(kind, Kind::Watch | Kind::End) && !rest.is_empty() {
+            return Err("a message with something behind its header that its kind does not have");
+        }
+        Ok((Self { kind, stage, sequence }, rest))
     }
 }
 
@@ -64,21 +73,41 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_with_what_follows() {
-        for kind in [Kind::Hello, Kind::Watch, Kind::Segment, Kind::End, Kind::Stop] {
-            let header = Header { kind, stage: 7, sequence: 1 << 40 };
-            let bytes = [&header.encode()[..], b"rest"].concat();
-            assert_eq!(Header::decode(&bytes), Some((header, &b"rest"[..])));
+        for (kind, stage, sequence, rest) in [
+            (Kind::Hello, 0, 0, &b"rest"[..]),
+            (Kind::Watch, 0, 0, b""),
+            (Kind::Segment, 7, 1 << 40, b"rest"),
+            (Kind::End, 7, 1 << 40, b""),
+            (Kind::Stop, 0, 0, b"rest"),
+        ] {
+            let header = Header { kind, stage, sequence };
+            let bytes = [&header.encode()[..], rest].concat();
+            assert_eq!(Header::decode(&bytes), Ok((header, rest)));
         }
     }
 
     #[test]
     fn what_is_no_header_is_refused() {
         let good = Header { kind: Kind::End, stage: 0, sequence: 0 }.encode();
-        assert_eq!(Header::decode(&good[..15]), None);
+        assert!(Header::decode(&good[..15]).is_err());
         for (at, byte) in [(0, 0), (0, 6), (1, 1), (3, 1)] {
             let mut bad = good;
             bad[at] = byte;
-            assert_eq!(Header::decode(&bad), None, "{at} {byte}");
+            assert!(Header::decode(&bad).is_err(), "{at} {byte}");
+        }
+    }
+
+    #[test]
+    fn what_a_kind_does_not_use_is_empty() {
+        for kind in [Kind::Hello, Kind::Watch, Kind::Stop] {
+            for (stage, sequence) in [(1, 0), (0, 1)] {
+                let bytes = Header { kind, stage, sequence }.encode();
+                assert!(Header::decode(&bytes).is_err(), "{kind:?} {stage} {sequence}");
+            }
+        }
+        for kind in [Kind::Watch, Kind::End] {
+            let bytes = [&Header { kind, stage: 0, sequence: 0 }.encode()[..], b"rest"].concat();
+            assert!(Header::decode(&bytes).is_err(), "{kind:?}");
         }
     }
 }
