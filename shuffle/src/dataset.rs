@@ -64,7 +64,8 @@ pub trait Dataset: Sized {
         ReduceByKey { upstream: self, keys: ByIndex(ranges.clone()), combine }
     }
 
-    /// An exchange: every record goes to the worker that `place` names, in order a sending worker.
+    /// An exchange: every record goes to the worker that `place` names, in order a sending worker. To
+    /// name one that the job does not have is [`JobError::NoSuchWorker`].
     fn partition_by<F: FnMut(&Self::Item) -> WorkerId>(self, place: F) -> PartitionBy<Self, F>
     where
         Self::Item: Wire,

@@ -68,6 +68,14 @@ pub enum JobError {
         /// What it did.
         what: &'static str,
     },
+    /// A record was to go to a worker that the job does not have.
+    #[error("a record is to go to {worker}, where there are {workers} workers from 0 on")]
+    NoSuchWorker {
+        /// Which.
+        worker: WorkerId,
+        /// How many there are.
+        workers: usize,
+    },
     /// The limit has no room.
     #[error(transparent)]
     Memory(#[from] MemoryError),

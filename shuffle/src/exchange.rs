@@ -44,9 +44,12 @@ impl<'w, R: Wire> Exchange<'w, R> {
     }
 
     /// Writes `record` to where it will be sent to another worker from.
+    ///
+    /// # Errors
+    /// There is no such worker, no memory, or the worker is lost.
     #[inline]
     pub(crate) fn push(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
-        if let Some(writer) = &mut self.outgoing[to.0].writer
+        if let Some(Outgoing { writer: Some(writer), .. }) = self.outgoing.get_mut(to.0)
             && writer.push(record).is_ok()
         {
             return Ok(());
@@ -70,6 +73,10 @@ impl<'w, R: Wire> Exchange<'w, R> {
 
     #[cold]
     fn push_to_next(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
+        let workers = self.outgoing.len();
+        if to.0 >= workers {
+            return Err(JobError::NoSuchWorker { worker: to, workers });
+        }
         self.send(to)?;
         let (memory, types) = (self.worker.memory(), self.worker.types());
         let purpose = weft_transport::Purpose::Send;

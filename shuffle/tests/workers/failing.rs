@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 
-use weft_shuffle::{JobError, Listening, Secret, WorkerConfig, WorkerId};
+use weft_shuffle::{Dataset, JobError, Listening, Secret, WorkerConfig, WorkerId, records};
 use weft_transport::{
     CloseReason, ConnectError, Endpoint, EndpointConfig, Goodbye, Incarnation, Memory,
     MemoryConfig, NoHandler, NodeId, Time,
@@ -51,6 +51,27 @@ fn a_worker_that_stops_says_why() {
         assert!(text.contains("worker"), "{text}");
     }
     assert!([first, second].iter().any(|text| text.contains("line 7 is no edge")), "{parts:?}");
+}
+
+#[test]
+fn a_record_for_a_worker_that_there_is_not_is_an_error() {
+    for workers in [1, 2] {
+        let (met, done) = (Barrier::new(workers), Barrier::new(workers));
+        let errors = run(workers, |worker| {
+            // Who is still joining when another leaves fails to join.
+            met.wait();
+            let nobody = WorkerId(workers);
+            let refused = records([1_u64]).partition_by(|_| nobody).to_vec(worker).unwrap_err();
+            done.wait();
+            refused
+        });
+        for error in errors {
+            let JobError::NoSuchWorker { worker, workers: found } = error else {
+                panic!("{error}")
+            };
+            assert_eq!((worker, found), (WorkerId(workers), workers));
+        }
+    }
 }
 
 /// What becomes of a connection to `address` by somebody who says to be `worker`.
