@@ -117,9 +117,10 @@ impl Inbox {
         state.closed = stage + 1;
     }
 
-    /// The failure that has been noted, if any.
-    pub(crate) fn failure(&self) -> Result<(), JobError> {
-        self.state.lock().failed.take().map_or(Ok(()), Err)
+    /// Why the job cannot go on when `error` was met: what has been noted before, if anything. A worker
+    /// that stops the job says so first and then leaves, and so do those that it told.
+    pub(crate) fn cause(&self, error: JobError) -> JobError {
+        self.state.lock().failed.take().unwrap_or(error)
     }
 
     /// A segment or the end of a stage has come. `retain` keeps the message if it cannot be used

@@ -113,7 +113,8 @@ impl Listening {
             if worker < config.id {
                 wait_for_greeting(&endpoint, &inbox, worker, address)?;
             }
-            peers[index] = Some(meet(&endpoint, &program, worker, address)?);
+            let met = meet(&endpoint, &program, worker, address);
+            peers[index] = Some(met.map_err(|error| inbox.cause(error))?);
         }
         let watchers = peers.iter().enumerate().filter_map(|(index, peer)| {
             Some(Watcher::new(WorkerId(index), peer.as_ref()?.clone()))
@@ -145,7 +146,7 @@ fn wait_for_greeting(
         }
         timeout.as_mut().poll(context).map(|()| {
             let source = ConnectError::DeadlineExceeded { address };
-            Err(JobError::Unreachable { worker, address, source })
+            Err(inbox.cause(JobError::Unreachable { worker, address, source }))
         })
     }))
 }
@@ -299,9 +300,8 @@ impl Worker {
         let peer = self.peers[to.0].as_ref().expect("a worker does not send to itself");
         let sent = self.endpoint.block_on(send(peer));
         sent.map_err(|error| match error {
-            // What the connection ended with may be the consequence of what another said before.
             SendError::Disconnected(reason) => {
-                self.inbox.failure().err().unwrap_or(JobError::Lost { worker: to, reason })
+                self.inbox.cause(JobError::Lost { worker: to, reason })
             }
             SendError::Memory(error) => JobError::Memory(error),
             SendError::TooLarge { len, .. } => unreachable!("a segment of {len} bytes"),
@@ -321,8 +321,7 @@ impl Worker {
                 if self.inbox.has_ended(stage, watcher.worker) { None } else { watcher.lost.take() }
             });
             match missed {
-                // A worker that stops the job says so first, and then leaves.
-                Some(error) => Poll::Ready(Err(self.inbox.failure().err().unwrap_or(error))),
+                Some(error) => Poll::Ready(Err(self.inbox.cause(error))),
                 None => Poll::Pending,
             }
         }))
