@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
-use weft_object::{Pair, Records, Wire};
+use weft_object::{Pair, Wire};
 
 use crate::dataset::Dataset;
 use crate::error::JobError;
@@ -66,6 +66,21 @@ pub fn worker_of<K: Hash>(key: &K, workers: usize) -> WorkerId {
     WorkerId(((u128::from(hash) * workers as u128) >> 64) as usize)
 }
 
+/// Opens an exchange whose records are added to `table` as they come.
+fn open<T: Send + 'static, R: Wire>(
+    worker: &Worker,
+    table: T,
+    mut add: impl FnMut(&mut T, R) -> Result<(), &'static str> + Send + 'static,
+) -> (Exchange<'_, R>, Arc<Mutex<T>>) {
+    let table = Arc::new(Mutex::new(table));
+    let received = Arc::clone(&table);
+    let exchange = Exchange::open(worker, move |_, pages| {
+        let mut received = received.lock();
+        pages.flatten().try_for_each(|record| add(&mut received, *record))
+    });
+    (exchange, table)
+}
+
 impl<D, K, V, F> Dataset for ReduceByKey<D, ByHash, F>
 where
     D: Dataset<Item = Pair<K, V>>,
@@ -81,15 +96,10 @@ where
         mut sink: impl FnMut(Pair<K, V>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let combine = self.combine;
-        let received: Arc<Mutex<HashTable<K, V>>> = Arc::default();
-        let mut exchange = {
-            let received = Arc::clone(&received);
-            Exchange::<Pair<K, V>>::open(worker, move |_, pages| {
-                let mut received = received.lock();
-                pages.flatten().for_each(|pair| add(&mut received, *pair, combine));
-                Ok(())
-            })
-        };
+        let (mut exchange, received) = open(worker, HashTable::default(), move |table, pair| {
+            add(table, pair, combine);
+            Ok(())
+        });
         let mut sent = HashTable::default();
         self.upstream.run(worker, |pair| {
             add(&mut sent, pair, combine);
@@ -135,19 +145,11 @@ where
         mut sink: impl FnMut(Pair<u64, V>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let (combine, ranges) = (self.combine, &self.keys.0);
-        let received = Arc::new(Mutex::new(IndexTable::new(ranges.of(worker.id()))));
-        let mut exchange = {
-            let received = Arc::clone(&received);
-            Exchange::open(worker, move |_, pages: Records<'_, Pair<u64, V>>| {
-                let mut received = received.lock();
-                for pair in pages.flatten() {
-                    if !received.add(pair.key, pair.value, combine) {
-                        return Err("a key that belongs to another worker");
-                    }
-                }
-                Ok(())
-            })
-        };
+        let table = IndexTable::new(ranges.of(worker.id()));
+        let (mut exchange, received) = open(worker, table, move |table, Pair { key, value }| {
+            let is_ours = table.add(key, value, combine);
+            if is_ours { Ok(()) } else { Err("a key that belongs to another worker") }
+        });
         let mut table = IndexTable::new(0..ranges.total());
         self.upstream.run(worker, |Pair { key, value }| {
             if table.add(key, value, combine) {
