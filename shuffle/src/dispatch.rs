@@ -43,6 +43,7 @@ impl Handler for Dispatch {
                 }
                 // Answered by the end of the connection, and by nothing before.
                 (Kind::Watch, IncomingKind::Call(_)) => {}
+                (Kind::Heartbeat, IncomingKind::Call(call)) => batch.reply(call, &[][..]),
                 (Kind::Segment | Kind::End, IncomingKind::Message) => {
                     self.inbox.deliver(worker, header, rest, || Incoming::retain(incoming));
                 }

@@ -1,6 +1,7 @@
 //! Why a job stops.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use weft_object::{Invalid, TypesDiffer};
 use weft_transport::{CloseReason, ConnectError, EndpointError, MemoryError};
@@ -31,6 +32,14 @@ pub enum JobError {
         worker: WorkerId,
         /// What the connection to it ended with.
         reason: CloseReason,
+    },
+    /// Another worker's process is there and does nothing.
+    #[error("{worker} hangs: it has answered nothing for {} s", .silence.as_secs_f64())]
+    Hung {
+        /// Which.
+        worker: WorkerId,
+        /// For how long.
+        silence: Duration,
     },
     /// Another worker stopped the job.
     #[error("{worker} stopped the job: {reason}")]

@@ -21,6 +21,7 @@ mod message;
 mod partition;
 mod program;
 mod reduce;
+mod watcher;
 mod worker;
 
 pub use dataset::{Dataset, Filter, FlatMap, FromRecords, Iterate, Map, records};

@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     End = 4,
     /// The sender stops the job: the reason follows as text.
     Stop = 5,
+    /// A call that is answered at once, with nothing: whoever answers still runs.
+    Heartbeat = 6,
 }
 
 /// The header of a message.
@@ -52,6 +54,7 @@ impl Header {
             3 => Kind::Segment,
             4 => Kind::End,
             5 => Kind::Stop,
+            6 => Kind::Heartbeat,
             _ => return Err("a message of no known kind"),
         };
         let stage = u32::from_le_bytes([4, 5, 6, 7].map(|at| header[at]));
@@ -60,7 +63,7 @@ impl Header {
         if header[1..4] != [0; 3] || !has_place && (stage, sequence) != (0, 0) {
             return Err("a header with something in a field that its kind does not use");
         }
-        if matches!(kind, Kind::Watch | Kind::End) && !rest.is_empty() {
+        if matches!(kind, Kind::Watch | Kind::End | Kind::Heartbeat) && !rest.is_empty() {
             return Err("a message with something behind its header that its kind does not have");
         }
         Ok((Self { kind, stage, sequence }, rest))
@@ -79,6 +82,7 @@ mod tests {
             (Kind::Segment, 7, 1 << 40, b"rest"),
             (Kind::End, 7, 1 << 40, b""),
             (Kind::Stop, 0, 0, b"rest"),
+            (Kind::Heartbeat, 0, 0, b""),
         ] {
             let header = Header { kind, stage, sequence };
             let bytes = [&header.encode()[..], rest].concat();
@@ -90,7 +94,7 @@ mod tests {
     fn what_is_no_header_is_refused() {
         let good = Header { kind: Kind::End, stage: 0, sequence: 0 }.encode();
         assert!(Header::decode(&good[..15]).is_err());
-        for (at, byte) in [(0, 0), (0, 6), (1, 1), (3, 1)] {
+        for (at, byte) in [(0, 0), (0, 7), (1, 1), (3, 1)] {
             let mut bad = good;
             bad[at] = byte;
             assert!(Header::decode(&bad).is_err(), "{at} {byte}");
@@ -99,13 +103,13 @@ mod tests {
 
     #[test]
     fn what_a_kind_does_not_use_is_empty() {
-        for kind in [Kind::Hello, Kind::Watch, Kind::Stop] {
+        for kind in [Kind::Hello, Kind::Watch, Kind::Stop, Kind::Heartbeat] {
             for (stage, sequence) in [(1, 0), (0, 1)] {
                 let bytes = Header { kind, stage, sequence }.encode();
                 assert!(Header::decode(&bytes).is_err(), "{kind:?} {stage} {sequence}");
             }
         }
-        for kind in [Kind::Watch, Kind::End] {
+        for kind in [Kind::Watch, Kind::End, Kind::Heartbeat] {
             let bytes = [&Header { kind, stage: 0, sequence: 0 }.encode()[..], b"rest"].concat();
             assert!(Header::decode(&bytes).is_err(), "{kind:?}");
         }

@@ -4,15 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weft_object::Types;
 use weft_transport::{
-    CallError, Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, Memory,
-    MemoryConfig, NodeId, Secret, SendError, Time,
+    Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig,
+    NodeId, Secret, SendError,
 };
 
 use crate::dispatch::Dispatch;
@@ -20,6 +19,7 @@ use crate::error::JobError;
 use crate::inbox::Inbox;
 use crate::message::{Header, Kind};
 use crate::program::Program;
+use crate::watcher::{Watcher, lost};
 
 /// How long the workers of a job may take to find one another.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,6 +57,8 @@ pub struct WorkerConfig {
     pub arguments: String,
     /// What all workers of the job know and nobody else: who does not show it is refused.
     pub secret: Secret,
+    /// A worker that answers nothing for so long while others wait for it ends the job.
+    pub hang_timeout: Duration,
     /// Bytes that records and frames may take.
     pub memory_bytes: u64,
 }
@@ -84,7 +86,10 @@ impl Listening {
         let handler = Dispatch { program: program.clone(), inbox: Arc::clone(&inbox), workers };
         let secret = Some(config.secret);
         let network = EndpointConfig::new(config.id.node(), Incarnation(1), memory);
-        let endpoint = Endpoint::start(EndpointConfig { secret, ..network }, Arc::new(handler))?;
+        // Who takes nothing hangs, too.
+        let stall_timeout = config.hang_timeout;
+        let network = EndpointConfig { secret, stall_timeout, ..network };
+        let endpoint = Endpoint::start(network, Arc::new(handler))?;
         let address = endpoint.listen((Ipv4Addr::LOCALHOST, 0).into())?;
         Ok(Self { config, endpoint, inbox, program, address })
     }
@@ -117,7 +122,8 @@ impl Listening {
             peers[index] = Some(met.map_err(|error| inbox.cause(error))?);
         }
         let watchers = peers.iter().enumerate().filter_map(|(index, peer)| {
-            Some(Watcher::new(WorkerId(index), peer.as_ref()?.clone()))
+            let peer = peer.as_ref()?;
+            Some(Watcher::new(WorkerId(index), peer, &endpoint, config.hang_timeout))
         });
         let watchers = RefCell::new(watchers.collect());
         Ok(Worker {
@@ -176,44 +182,6 @@ fn meet(
         let difference = String::from_utf8_lossy(&answer).into_owned();
         Err(JobError::Program { worker, difference })
     })
-}
-
-/// A worker that may be lost at any time.
-struct Watcher {
-    worker: WorkerId,
-    /// Completes when the connection ends.
-    ending: Pin<Box<dyn Future<Output = JobError>>>,
-    /// What it completed with.
-    lost: Option<JobError>,
-}
-
-impl Watcher {
-    fn new(worker: WorkerId, connection: Connection) -> Self {
-        let ending = Box::pin(async move {
-            let header = Header { kind: Kind::Watch, stage: 0, sequence: 0 }.encode();
-            match connection.call(&header, Time::MAX).await {
-                Err(error) => lost(worker, error),
-                Ok(_) => JobError::Protocol { worker, stage: 0, what: "an answer to a watch" },
-            }
-        });
-        Self { worker, ending, lost: None }
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) {
-        if self.lost.is_none()
-            && let Poll::Ready(error) = self.ending.as_mut().poll(context)
-        {
-            self.lost = Some(error);
-        }
-    }
-}
-
-fn lost(worker: WorkerId, error: CallError) -> JobError {
-    match error {
-        CallError::Disconnected { reason, .. } => JobError::Lost { worker, reason },
-        CallError::Memory(error) => JobError::Memory(error),
-        other => JobError::Job(format!("{worker} does not answer: {other}")),
-    }
 }
 
 /// One of the workers of a job. Every worker runs the same program, so that the exchanges of all

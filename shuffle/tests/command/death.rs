@@ -29,12 +29,20 @@ struct Process {
 impl LongJob {
     /// Starts a job, and waits for its processes.
     fn start(workers: usize) -> Self {
+        Self::start_with(workers, &[])
+    }
+
+    fn start_with(workers: usize, more: &[&str]) -> Self {
         let mark = tempfile::tempdir().unwrap();
         let output = mark.path().join("ranks");
         let count = workers.to_string();
         let arguments = ["pagerank", "--input", WIKI_VOTE, "--iterations", "1000000", "--workers"];
-        let job =
-            Job::start(arguments.into_iter().chain([&count, "--output", output.to_str().unwrap()]));
+        let job = Job::start(
+            arguments
+                .into_iter()
+                .chain([&count, "--output", output.to_str().unwrap()])
+                .chain(more.iter().copied()),
+        );
         let workers = wait_for("the workers", || {
             let found = workers_with(mark.path());
             (found.len() == workers).then_some(found)
@@ -89,8 +97,12 @@ fn ticks(process: u32) -> u64 {
 }
 
 fn kill(process: u32) {
+    send(process, Signal::KILL);
+}
+
+fn send(process: u32, signal: Signal) {
     let process = Pid::from_raw(process.try_into().unwrap()).unwrap();
-    kill_process(process, Signal::KILL).unwrap();
+    kill_process(process, signal).unwrap();
 }
 
 #[test]
@@ -106,6 +118,25 @@ fn a_worker_that_dies_at_work_ends_the_job_and_is_named() {
 fn a_worker_that_dies_while_they_meet_ends_the_job_and_is_named() {
     for victim in [0, 1] {
         LongJob::start(2).kill_worker(victim);
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_ends_the_job_and_is_named() {
+    for workers in [2, 3] {
+        let job = LongJob::start_with(workers, &["--hang-timeout", "2"]);
+        job.wait_for_rounds();
+        let LongJob { job, workers, mark } = job;
+        let victim = workers.iter().find(|worker| worker.index == 1).unwrap();
+        send(victim.id, Signal::STOP);
+        let ended = job.end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+        let named = "worker 1 hangs: it has answered nothing for 2 s";
+        assert!(ended.stderr.contains(named), "{}", ended.stderr);
+        assert!(
+            workers_with(mark.path()).is_empty(),
+            "no worker is left, the one that hung neither"
+        );
     }
 }
 

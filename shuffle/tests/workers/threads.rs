@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Barrier, Mutex};
+use std::time::Duration;
 
 use weft_object::{Pair, Types};
 use weft_shuffle::job::graph::Graph;
@@ -24,6 +25,7 @@ pub(crate) fn config(id: usize, workers: usize) -> WorkerConfig {
         types: types(),
         arguments: "a test".into(),
         secret: SECRET,
+        hang_timeout: Duration::from_secs(30),
         memory_bytes: 256 << 20,
     }
 }

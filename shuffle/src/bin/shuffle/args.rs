@@ -74,6 +74,10 @@ pub(crate) struct Pagerank {
     /// Write every vertex and its rank to FILE, highest first
     #[arg(long, env = "WEFT_PAGERANK_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// End the job when a worker has answered nothing for so many seconds
+    #[arg(long, env = "WEFT_PAGERANK_HANG_TIMEOUT", value_name = "SECONDS", default_value = "30",
+        value_parser = seconds)]
+    pub(crate) hang_timeout: u64,
     /// Print one JSON object
     #[arg(long, env = "WEFT_PAGERANK_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
@@ -107,6 +111,11 @@ fn damping(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
+fn seconds(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (1..=86_400).contains(number));
+    number.ok_or_else(|| "not a number from 1 to 86400".to_owned())
+}
+
 impl Pagerank {
     /// What no single value can show: opening the output must not harm the input.
     fn check(&self) -> Result<(), String> {
@@ -138,6 +147,7 @@ impl Pagerank {
             ("--iterations", self.iterations.to_string()),
             ("--damping", self.damping.to_string()),
             ("--top", self.top.to_string()),
+            ("--hang-timeout", self.hang_timeout.to_string()),
         ] {
             arguments.extend([flag.into(), value.into()]);
         }

@@ -44,6 +44,7 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
         types: PageRank::types(Graph::types(Types::new())),
         arguments: format!("{:?}", (&job.input, job.iterations, job.damping)),
         secret: secret()?,
+        hang_timeout: Duration::from_secs(job.hang_timeout),
         memory_bytes: memory_bytes(job.workers),
     })?;
     tell(&Event::Listening(listening.address()))?;
