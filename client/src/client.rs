@@ -321,6 +321,7 @@ fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
     // Nobody connects to a client, so nobody has to tell one life of it from another.
     let mut settings = EndpointConfig::new(NodeId::client(random()), Incarnation(1), memory);
     settings.poll = config.poll;
+    settings.links = config.link;
     settings.reactors = config.reactors;
     Endpoint::start(settings, Arc::new(NoHandler))
         .map_err(|error| ClientError::Endpoint(Arc::new(error)))

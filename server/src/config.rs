@@ -19,7 +19,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::Path;
 
 use weft_protocol::{ClusterMap, NodeEntry, Slot};
-use weft_transport::{Incarnation, NodeId, PollPolicy};
+use weft_transport::{Incarnation, LinkPolicy, NodeId, PollPolicy};
 
 use crate::limits::REACTORS_MAX;
 
@@ -67,6 +67,8 @@ pub struct Config {
     pub reactors: NonZeroUsize,
     /// How these threads wait when there is nothing to do.
     pub poll: PollPolicy,
+    /// What connections run over.
+    pub link: LinkPolicy,
     /// How logs are written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -136,7 +138,8 @@ impl Config {
             memory: settings.memory.unwrap_or(MEMORY_DEFAULT).size(host.memory_bytes),
             partitions,
             reactors,
-            poll: settings.poll.unwrap_or(PollPolicy::Adaptive),
+            poll: settings.poll.unwrap_or_default(),
+            link: settings.link.unwrap_or_default(),
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             log: settings.log.unwrap_or_default(),
         })

@@ -66,6 +66,7 @@ impl Node {
         memory.network.reserve_for_sessions(sessions + connections_max as u64 * CONNECTION_BYTES);
         let mut settings = EndpointConfig::new(config.node, incarnation, memory.network);
         settings.poll = config.poll;
+        settings.links = config.link;
         settings.reactors = config.reactors.get();
         settings.clock = clock;
         settings.connections_max = connections_max;

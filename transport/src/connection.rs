@@ -12,6 +12,7 @@ use crate::error::{Applied, CallError, CloseReason, SendError};
 use crate::frame::{Class, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::MESSAGE_MAX;
+use crate::link::LinkKind;
 use crate::memory::Shared;
 use crate::reply::Reply;
 use crate::session::call::{CallKey, Refused};
@@ -19,7 +20,7 @@ use crate::time::Time;
 
 use wait::{CreditWait, SlotWait, WaitFailed};
 
-pub(crate) use self::core::Core;
+pub(crate) use self::core::{Charges, Core};
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,11 @@ impl Connection {
     /// Who is at the other end.
     pub fn peer(&self) -> &Peer {
         self.core.peer()
+    }
+
+    /// What it runs over.
+    pub fn link(&self) -> LinkKind {
+        self.core.link.kind()
     }
 
     /// Whether it has not ended, as far as this side knows.

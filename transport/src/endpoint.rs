@@ -19,7 +19,7 @@ use crate::handshake::Windows;
 use crate::identity::{Incarnation, NodeId};
 use crate::idle::{Idle, PollPolicy};
 use crate::limits::{WINDOW_MAX, WINDOW_MIN};
-use crate::link::{Listener, SimNetwork, SimPort, TcpListener};
+use crate::link::{LinkPolicy, Listener, ShmListener, SimNetwork, SimPort, TcpListener};
 use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
@@ -41,6 +41,8 @@ pub struct EndpointConfig {
     pub memory: Memory,
     /// How threads wait for the network.
     pub poll: PollPolicy,
+    /// What connections run over.
+    pub links: LinkPolicy,
     /// How many threads receive and dispatch. With one, a caller that blocks drives it itself.
     pub reactors: usize,
     /// What time it is.
@@ -65,6 +67,7 @@ impl EndpointConfig {
             secret: None,
             memory,
             poll: PollPolicy::default(),
+            links: LinkPolicy::default(),
             reactors: 1,
             clock: Clock::system(),
             windows: Windows::default(),
@@ -169,6 +172,7 @@ impl Endpoint {
             incarnation: config.incarnation,
             secret: config.secret,
             windows: config.windows,
+            links: config.links,
             memory: config.memory,
             clock: config.clock,
             handler,
@@ -205,7 +209,17 @@ impl Endpoint {
         let refused = |source| EndpointError::Listen { address, source };
         let listener = listener.map_err(refused)?;
         let bound = listener.address().map_err(refused)?;
+        let shared = (self.inner.common.sim.is_none()
+            && self.inner.common.links != LinkPolicy::Tcp)
+            .then(|| ShmListener::bind(bound).map(Listener::Shm));
         self.inner.reactors[0].submit(Command::Listen(listener));
+        match shared {
+            None => {}
+            Some(Ok(listener)) => self.inner.reactors[0].submit(Command::Listen(listener)),
+            Some(Err(error)) => {
+                tracing::warn!(%error, address = %bound, "peers on this host will connect by TCP");
+            }
+        }
         Ok(bound)
     }
 

@@ -5,7 +5,7 @@
 //! - `session`: the protocol of one connection, without I/O and without a clock: `inbound` (frames
 //!   in), `outbound` (lanes to batches), `credit` (windows), `call` (who waits for which reply).
 //! - `reactor`: who polls, receives, dispatches and flushes; `idle`: how it waits.
-//! - `link`: the closed enum of what carries bytes; `poller`: readiness of links.
+//! - `link`: the closed enum of what carries bytes (TCP, shared memory, a simulated network); `poller`: readiness of links.
 //! - [`Memory`]: the registered memory that everything is sent from and received into.
 //!
 //! The crate knows no operation, no key and no table.
@@ -44,7 +44,7 @@ pub use handler::{Batch, CallId, Handler, Incoming, IncomingKind, NoHandler, Ret
 pub use handshake::Windows;
 pub use identity::{Incarnation, NodeId};
 pub use idle::{PollPolicy, UnknownPollPolicy};
-pub use link::{SimConfig, SimNetwork};
+pub use link::{LinkKind, LinkPolicy, SimConfig, SimNetwork, UnknownLinkPolicy};
 pub use memory::{
     Account, Appender, Block, Charge, Memory, MemoryConfig, MemoryError, PAGE_BYTES, Purpose,
     Shared,

@@ -52,6 +52,10 @@ pub const CONNECTION_BYTES: u64 = 4 << 10;
 /// waiting for longest: room for whoever comes and goes at once.
 pub(crate) const FREE_SHARE: u64 = 4;
 
+/// The part of the memory that rings shared with peers may take; connections beyond that run over
+/// TCP.
+pub(crate) const SHM_SHARE: u64 = 4;
+
 /// The part of the memory that receive buffers may take which handlers hold on to; beyond it, what
 /// is retained is copied.
 pub(crate) const RETAINED_SHARE: u64 = 4;

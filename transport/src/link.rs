@@ -3,14 +3,19 @@
 //! A link is a non-blocking, ordered, reliable stream of bytes. Everything above it (frames,
 //! windows, calls) is the same on all of them, and one conformance suite runs on each.
 
+mod shm;
 mod sim;
 mod tcp;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 pub use sim::{SimConfig, SimNetwork};
 
+use shm::SHM_BYTES;
+
+pub(crate) use shm::{ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
 
@@ -32,17 +37,113 @@ pub(crate) trait Transfer {
     fn shutdown(&self);
 }
 
+/// Which links an endpoint uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkPolicy {
+    /// Whatever is fastest: shared memory where the peer is on the same host and shares it, TCP
+    /// everywhere else.
+    #[default]
+    Auto,
+    /// TCP alone, in both directions.
+    Tcp,
+    /// As `Auto`, but connecting to a peer with whom memory cannot be shared fails.
+    Shm,
+}
+
+impl FromStr for LinkPolicy {
+    type Err = UnknownLinkPolicy;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "tcp" => Ok(Self::Tcp),
+            "shm" => Ok(Self::Shm),
+            _ => Err(UnknownLinkPolicy),
+        }
+    }
+}
+
+impl std::fmt::Display for LinkPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Tcp => "tcp",
+            Self::Shm => "shm",
+        })
+    }
+}
+
+/// A name that is no link policy's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("unknown link policy, choose auto, tcp or shm")]
+pub struct UnknownLinkPolicy;
+
+/// What a connection runs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkKind {
+    /// A TCP socket.
+    Tcp,
+    /// Memory that both processes have mapped.
+    Shm,
+    /// A simulated network.
+    Sim,
+}
+
+impl std::fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Shm => "shm",
+            Self::Sim => "sim",
+        })
+    }
+}
+
 /// A connection's link.
 #[derive(Debug)]
 pub(crate) enum Link {
     Tcp(TcpLink),
+    Shm(ShmLink),
     Sim(SimLink),
+}
+
+impl Link {
+    /// Begins to connect to `address` over the best link that `policy` allows and the peer seems to
+    /// offer.
+    pub(crate) fn connect(address: SocketAddr, policy: LinkPolicy) -> io::Result<Self> {
+        match policy {
+            LinkPolicy::Tcp => TcpLink::connect(address).map(Self::Tcp),
+            LinkPolicy::Shm => ShmLink::connect(address).map(Self::Shm),
+            LinkPolicy::Auto => ShmLink::connect(address)
+                .map(Self::Shm)
+                .or_else(|_| TcpLink::connect(address).map(Self::Tcp)),
+        }
+    }
+
+    /// What it is.
+    pub(crate) fn kind(&self) -> LinkKind {
+        match self {
+            Self::Tcp(_) => LinkKind::Tcp,
+            Self::Shm(_) => LinkKind::Shm,
+            Self::Sim(_) => LinkKind::Sim,
+        }
+    }
+
+    /// What it takes of this side's memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Shm(_) => SHM_BYTES,
+            Self::Tcp(_) | Self::Sim(_) => 0,
+        }
+    }
 }
 
 /// Where a link's bytes come in from somebody who connects.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
+    Shm(ShmListener),
     Sim(SimListener),
 }
 
@@ -51,6 +152,7 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<(Link, SocketAddr)> {
         match self {
             Self::Tcp(listener) => listener.accept().map(|(link, from)| (Link::Tcp(link), from)),
+            Self::Shm(listener) => listener.accept().map(|(link, from)| (Link::Shm(link), from)),
             Self::Sim(listener) => listener.accept().map(|(link, from)| (Link::Sim(link), from)),
         }
     }
@@ -59,6 +161,7 @@ impl Listener {
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.address(),
+            Self::Shm(listener) => Ok(listener.address()),
             Self::Sim(listener) => Ok(listener.address()),
         }
     }
@@ -69,6 +172,7 @@ impl Transfer for Link {
     fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(link) => link.send(pieces),
+            Self::Shm(link) => link.send(pieces),
             Self::Sim(link) => link.send(pieces),
         }
     }
@@ -77,6 +181,7 @@ impl Transfer for Link {
     fn receive(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(link) => link.receive(into),
+            Self::Shm(link) => link.receive(into),
             Self::Sim(link) => link.receive(into),
         }
     }
@@ -84,6 +189,7 @@ impl Transfer for Link {
     fn finish_connect(&self) -> io::Result<()> {
         match self {
             Self::Tcp(link) => link.finish_connect(),
+            Self::Shm(link) => link.finish_connect(),
             Self::Sim(link) => link.finish_connect(),
         }
     }
@@ -91,6 +197,7 @@ impl Transfer for Link {
     fn finish(&self) {
         match self {
             Self::Tcp(link) => link.finish(),
+            Self::Shm(link) => link.finish(),
             Self::Sim(link) => link.finish(),
         }
     }
@@ -98,6 +205,7 @@ impl Transfer for Link {
     fn shutdown(&self) {
         match self {
             Self::Tcp(link) => link.shutdown(),
+            Self::Shm(link) => link.shutdown(),
             Self::Sim(link) => link.shutdown(),
         }
     }

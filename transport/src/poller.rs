@@ -27,6 +27,8 @@ pub(crate) struct Ready {
     pub(crate) token: Token,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    /// The link's descriptor says so, and has something to say besides.
+    pub(crate) told: bool,
 }
 
 /// Interrupts a poller that waits; cheap to call when it does not.
@@ -80,6 +82,10 @@ impl Poller {
             (Self::Epoll(poller), Link::Tcp(link)) => {
                 poller.add(link.descriptor(), token, interest(writable))
             }
+            // Room is told of by a bell, too.
+            (Self::Epoll(poller), Link::Shm(link)) => {
+                poller.add(link.descriptor(), token, EventFlags::IN)
+            }
             _ => Ok(()),
         }
     }
@@ -90,16 +96,23 @@ impl Poller {
             (Self::Epoll(poller), Listener::Tcp(listener)) => {
                 poller.add(listener.descriptor(), token, EventFlags::IN)
             }
+            (Self::Epoll(poller), Listener::Shm(listener)) => {
+                poller.add(listener.descriptor(), token, EventFlags::IN)
+            }
             _ => Ok(()),
         }
     }
 
     /// Ceases to watch `listener`.
     pub(crate) fn remove_listener(&self, listener: &Listener) {
-        if let (Self::Epoll(poller), Listener::Tcp(listener)) = (self, listener) {
-            // Fails only if the listener was never added.
-            let _ = epoll::delete(&poller.epoll, listener.descriptor());
-        }
+        let Self::Epoll(poller) = self else { return };
+        let descriptor = match listener {
+            Listener::Tcp(listener) => listener.descriptor(),
+            Listener::Shm(listener) => listener.descriptor(),
+            Listener::Sim(_) => return,
+        };
+        // Fails only if the listener was never added.
+        let _ = epoll::delete(&poller.epoll, descriptor);
     }
 
     /// Changes whether `link` is watched for room.
@@ -115,10 +128,14 @@ impl Poller {
 
     /// Ceases to watch `link`.
     pub(crate) fn remove(&self, link: &Link) {
-        if let (Self::Epoll(poller), Link::Tcp(link)) = (self, link) {
-            // Fails only if the link was never added.
-            let _ = epoll::delete(&poller.epoll, link.descriptor());
-        }
+        let Self::Epoll(poller) = self else { return };
+        let descriptor = match link {
+            Link::Tcp(link) => link.descriptor(),
+            Link::Shm(link) => link.descriptor(),
+            Link::Sim(_) => return,
+        };
+        // Fails only if the link was never added.
+        let _ = epoll::delete(&poller.epoll, descriptor);
     }
 
     /// Waits up to `timeout` (for ever without one) and appends what is ready.
@@ -161,6 +178,7 @@ impl Epoll {
                 token: Token(token),
                 readable: flags.intersects(EventFlags::IN | failed),
                 writable: flags.intersects(EventFlags::OUT | failed),
+                told: true,
             });
         }
         Ok(())

@@ -6,6 +6,7 @@
 //! During a turn others only leave their records; the turn ends with one flush of each connection.
 //! A reactor never stops reading: what cannot be answered yet is set aside, bounded by the window.
 
+mod awake;
 mod conversation;
 mod deferred;
 mod handle;
@@ -22,12 +23,13 @@ use rustix::thread::sched_yield;
 use crate::error::CloseReason;
 use crate::idle::Idle;
 use crate::limits::{FREE_SHARE, RECEIVE_BYTES};
-use crate::link::{Link, Listener};
+use crate::link::{Link, LinkKind, Listener};
 use crate::memory::{Block, Purpose};
 use crate::poller::{Poller, Ready, Token};
 use crate::session::inbound::FrameRef;
 use crate::time::Time;
 
+use awake::Awake;
 use conversation::{Conversation, Phase, Received, Turn};
 
 pub(crate) use handle::{Command, Common, ReactorHandle};
@@ -38,6 +40,10 @@ const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// Connections that had input in the last turn are tried without asking the poller, if there are
 /// no more than this.
 const HOT_MAX: usize = 4;
+
+/// Looks at shared memory in one round of spinning: a microsecond or two, beside which the round's
+/// other doings count for little.
+const LOOKS: u32 = 32;
 
 /// While it spins, a reactor asks the poller every so many rounds.
 const POLL_EVERY: u32 = 16;
@@ -69,6 +75,9 @@ pub(crate) struct Reactor {
     listeners: Vec<Listener>,
     ready: Vec<Ready>,
     hot: Vec<usize>,
+    awake: Awake,
+    /// Turns since the poller was asked.
+    unasked: u32,
     scratch: Option<Block>,
     /// What a connection that was tried while spinning has brought; it lies in `scratch`.
     received: Option<(usize, Received)>,
@@ -93,6 +102,8 @@ impl Reactor {
             listeners: Vec::new(),
             ready: Vec::new(),
             hot: Vec::new(),
+            awake: Awake::default(),
+            unasked: 0,
             scratch: None,
             received: None,
             frames: Vec::new(),
@@ -155,8 +166,17 @@ impl Reactor {
             return Ok(());
         }
         let Wait::Until(interrupt) = wait else {
+            self.look_at_awake();
             return self.poller.wait(Some(Duration::ZERO), &mut self.ready);
         };
+        if self.look_at_awake() {
+            self.idle.end(true, Duration::ZERO);
+            self.unasked = (self.unasked + 1) % POLL_EVERY;
+            if self.unasked == 0 {
+                self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+            }
+            return Ok(());
+        }
         let began = handle.common.clock.now();
         let interrupted = || interrupt.load(Ordering::SeqCst) || handle.has_work();
         if let Some((until, _permit)) = self.idle.begin(began)
@@ -167,11 +187,12 @@ impl Reactor {
         }
         let until = self.next_timer(handle);
         handle.sleep(until);
-        if !interrupted() {
+        if !interrupted() && self.rest() {
             let now = handle.common.clock.now();
             let timeout = (until != Time::MAX).then(|| until.since(now));
             self.poller.wait(timeout, &mut self.ready)?;
         }
+        self.look_at_awake();
         handle.wake_up();
         self.idle.end(false, handle.common.clock.now().since(began));
         Ok(())
@@ -189,10 +210,11 @@ impl Reactor {
         let mut round = 0u32;
         let mut looked = handle.common.clock.now();
         loop {
-            if self.receive_hot(handle) {
+            if self.receive_hot(handle) || self.watch_awake() {
                 return Ok(true);
             }
-            if round.is_multiple_of(POLL_EVERY) || self.hot.is_empty() {
+            let asks = self.hot.is_empty() && self.awake.is_empty();
+            if asks || round.is_multiple_of(POLL_EVERY) {
                 self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
                 if !self.ready.is_empty() {
                     return Ok(true);
@@ -220,6 +242,20 @@ impl Reactor {
         }
     }
 
+    /// Looks at shared memory for a moment. Returns whether there is something.
+    fn watch_awake(&mut self) -> bool {
+        if self.awake.is_empty() {
+            return false;
+        }
+        for _ in 0..LOOKS {
+            if self.look_at_awake() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
     /// Tries the few connections that had input in the last turn.
     fn receive_hot(&mut self, handle: &ReactorHandle) -> bool {
         if self.hot.len() > HOT_MAX {
@@ -243,14 +279,15 @@ impl Reactor {
         let index = ready.token.0 as usize;
         let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
         if let Phase::Connecting { by } = conversation.phase {
-            if ready.writable {
-                let core = Arc::clone(&conversation.core);
-                conversation.finish_connect(&handle.common, by);
-                self.watch(&core, core.is_blocked());
-            }
-            return;
+            return self.finish_connect(handle, index, by);
         }
-        if ready.writable {
+        let mut writable = ready.writable;
+        if let (Link::Shm(link), true) = (&conversation.core.link, ready.told) {
+            link.hear();
+            writable |= conversation.core.is_blocked();
+            self.awake.note(index);
+        }
+        if writable {
             conversation.core.flush(true);
         }
         if ready.readable
@@ -299,6 +336,7 @@ impl Reactor {
             frames: &mut self.frames,
             now,
         };
+        let is_shm = conversation.core.link.kind() == LinkKind::Shm;
         self.scratch = conversation.handle(received, scratch, &mut turn);
         conversation.retry_deferred(&handle.common, now);
         conversation.settle(now);
@@ -308,7 +346,9 @@ impl Reactor {
         if handle.common.memory.is_short(FREE_SHARE) {
             self.housekeeping_at = Some(now);
         }
-        self.hot.push(index);
+        if !is_shm {
+            self.hot.push(index);
+        }
     }
 
     /// Ends what has run out of time.
@@ -352,7 +392,7 @@ impl Reactor {
         for (index, listener) in self.listeners.iter().enumerate() {
             if matches!(listener, Listener::Sim(listener) if listener.is_ready()) {
                 let token = Token(LISTENERS + index as u64);
-                self.ready.push(Ready { token, readable: true, writable: false });
+                self.ready.push(Ready { token, readable: true, writable: false, told: true });
             }
         }
         for (index, conversation) in self.conversations.iter().enumerate() {
@@ -362,7 +402,8 @@ impl Reactor {
                     || matches!(conversation.phase, Phase::Connecting { .. });
                 let (readable, writable) = (link.is_readable(), wants_room && link.is_writable());
                 if readable || writable {
-                    self.ready.push(Ready { token: Token(index as u64), readable, writable });
+                    let token = Token(index as u64);
+                    self.ready.push(Ready { token, readable, writable, told: true });
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! What every link has to do, on each of them: the same cases, over tcp with the endpoints' own
-//! threads and over the simulated link in virtual time.
+//! What every link has to do, on each of them: the same cases, over tcp and shared
+//! memory with the endpoints' own threads, and over the simulated link in virtual time.
 
 #![expect(clippy::unwrap_used, reason = "the cases are functions that tests call")]
 
@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{Applied, CallError, CloseReason, ConnectError, Purpose, SendError, Time};
+use weft_transport::{
+    Applied, CallError, CloseReason, ConnectError, LinkPolicy, Purpose, SendError, Time,
+};
 
 use world::{Echo, Numbered, World, counter};
 
 /// Makes a test of each case for each link.
 macro_rules! on_every_link {
     ($($case:ident),* $(,)?) => {
-        mod tcp { $(#[test] fn $case() { super::$case(&super::World::tcp()); })* }
+        mod tcp { $(#[test] fn $case() { super::$case(&super::World::real(super::LinkPolicy::Tcp)); })* }
+        mod shm { $(#[test] fn $case() { super::$case(&super::World::real(super::LinkPolicy::Shm)); })* }
         mod sim { $(#[test] fn $case() {
             for seed in 0..20 {
                 super::$case(&super::World::sim(seed));

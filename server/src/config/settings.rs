@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use serde::{Deserialize, Deserializer};
-use weft_transport::PollPolicy;
+use weft_transport::{LinkPolicy, PollPolicy};
 
 use super::{HostPort, HttpAddress, LogFilter, LogFormat, MemoryLimit, Peers};
 
@@ -92,6 +92,12 @@ pub struct Settings {
     #[serde(deserialize_with = "from_text")]
     pub poll: Option<PollPolicy>,
 
+    /// What connections run over: `auto` takes shared memory with processes on the same host, `tcp`
+    /// never does [default: auto]
+    #[arg(long, env = "WEFT_LINK", value_name = "auto|tcp|shm")]
+    #[serde(deserialize_with = "from_text")]
+    pub link: Option<LinkPolicy>,
+
     /// Format of the logs on stderr [default: text]
     #[arg(long, env = "WEFT_LOG_FORMAT", value_name = "text|json")]
     #[serde(deserialize_with = "from_text")]
@@ -122,6 +128,7 @@ impl Settings {
             partitions: self.partitions.or(fallback.partitions),
             reactors: self.reactors.or(fallback.reactors),
             poll: self.poll.or(fallback.poll),
+            link: self.link.or(fallback.link),
             log_format: self.log_format.or(fallback.log_format),
             log: self.log.or(fallback.log),
             insecure: self.insecure.or(fallback.insecure),

@@ -58,8 +58,16 @@ pub(crate) struct Core {
     pub(crate) used_at: AtomicU64,
     /// Whether something is under way that only its reactor sees.
     pub(crate) busy: AtomicBool,
-    /// Counts the state of the connection against the limit.
-    _charge: Charge,
+    _charges: Charges,
+}
+
+/// Count a connection against the limit, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Charges {
+    /// For its state.
+    pub(crate) _session: Charge,
+    /// For memory that its link shares with the peer.
+    pub(crate) _shared: Option<Charge>,
 }
 
 impl Core {
@@ -70,7 +78,7 @@ impl Core {
         initiated: bool,
         windows: &Windows,
         reactor: &Arc<ReactorHandle>,
-        charge: Charge,
+        charges: Charges,
     ) -> Self {
         Self {
             id,
@@ -91,7 +99,7 @@ impl Core {
             retired: AtomicBool::new(false),
             used_at: AtomicU64::new(reactor.common.clock.now().nanos()),
             busy: AtomicBool::new(true),
-            _charge: charge,
+            _charges: charges,
         }
     }
 

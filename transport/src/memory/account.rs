@@ -18,12 +18,20 @@ pub enum Purpose {
     Send,
     /// State of connections and calls.
     Session,
+    /// Rings that are shared with peers on the same host.
+    Link,
 }
 
 impl Purpose {
     /// All purposes, in the order of their declaration.
-    pub const ALL: [Purpose; 5] =
-        [Purpose::Log, Purpose::Index, Purpose::Receive, Purpose::Send, Purpose::Session];
+    pub const ALL: [Purpose; 6] = [
+        Purpose::Log,
+        Purpose::Index,
+        Purpose::Receive,
+        Purpose::Send,
+        Purpose::Session,
+        Purpose::Link,
+    ];
 
     /// The name in reports.
     pub const fn name(self) -> &'static str {
@@ -33,6 +41,7 @@ impl Purpose {
             Purpose::Receive => "receive",
             Purpose::Send => "send",
             Purpose::Session => "session",
+            Purpose::Link => "link",
         }
     }
 }

@@ -368,13 +368,15 @@ impl Conversation {
         false
     }
 
-    /// The link has come about or failed.
-    pub(super) fn finish_connect(&mut self, common: &Common, by: Time) {
-        if let Err(error) = self.core.link.finish_connect() {
-            return self.fail_connect(error.kind());
-        }
+    /// The link has come about.
+    pub(super) fn greet(&mut self, common: &Common, by: Time) {
         self.phase = Phase::Greeting { by };
         self.core.greet(common.hello().encode());
+    }
+
+    /// Who waits for it to come about waits for another in its place.
+    pub(super) fn take_attempt(&mut self) -> Option<Arc<Attempt>> {
+        self.attempt.take()
     }
 
     /// The link cannot come about.

@@ -17,7 +17,7 @@ use crate::driver::Parker;
 use crate::handler::Handler;
 use crate::handshake::{Hello, Windows};
 use crate::identity::{Incarnation, NodeId};
-use crate::link::{Link, Listener, SimPort};
+use crate::link::{Link, LinkPolicy, Listener, SimPort};
 use crate::memory::Memory;
 use crate::poller::Kick;
 use crate::registry::{Attempt, Registry};
@@ -32,6 +32,7 @@ pub(crate) struct Common {
     pub(crate) incarnation: Incarnation,
     pub(crate) secret: Option<Secret>,
     pub(crate) windows: Windows,
+    pub(crate) links: LinkPolicy,
     pub(crate) memory: Memory,
     pub(crate) clock: Clock,
     pub(crate) handler: Arc<dyn Handler>,

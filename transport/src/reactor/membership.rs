@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::connection::Core;
+use crate::connection::{Charges, Core};
 use crate::error::{CloseReason, ConnectError};
 use crate::handshake::encode_goodbye;
-use crate::limits::{CONNECTION_BYTES, FREE_SHARE, HANDSHAKE_TIMEOUT};
-use crate::link::{Link, Listener, TcpLink, Transfer};
-use crate::memory::{Charge, Purpose};
+use crate::limits::{CONNECTION_BYTES, FREE_SHARE, HANDSHAKE_TIMEOUT, SHM_SHARE};
+use crate::link::{Link, LinkKind, LinkPolicy, Listener, Transfer};
+use crate::memory::Purpose;
 use crate::poller::Token;
 use crate::registry::Attempt;
 use crate::time::Time;
@@ -123,7 +123,7 @@ impl Reactor {
 
     /// Takes a connection that somebody else has begun.
     fn adopt(&mut self, handle: &Arc<ReactorHandle>, link: Link, address: SocketAddr) {
-        let charge = match self.admit(handle) {
+        let charge = match self.admit(handle, &link) {
             Ok(charge) => charge,
             Err(reason) => {
                 // A courtesy: if the link does not take it, the peer sees it closed.
@@ -131,54 +131,111 @@ impl Reactor {
                 return;
             }
         };
+        if let Link::Shm(link) = &link
+            && let Err(error) = link.offer()
+        {
+            // The peer sees it closed, and connects over another link.
+            return tracing::debug!(%error, "no memory was shared");
+        }
         let by = handle.common.clock.now() + HANDSHAKE_TIMEOUT;
         self.insert(handle, (link, address, charge), Phase::Greeting { by }, None);
     }
 
     /// Room for one more connection, under the limits on their number and on memory. Memory is taken
     /// from whoever has kept some for longest, never from who keeps none.
-    fn admit(&mut self, handle: &Arc<ReactorHandle>) -> Result<Charge, CloseReason> {
+    fn admit(&mut self, handle: &Arc<ReactorHandle>, link: &Link) -> Result<Charges, CloseReason> {
         let common = &handle.common;
         let full = common.connections.load(Ordering::Relaxed) >= common.connections_max;
         if full && !evict_idle(handle) {
             return Err(CloseReason::TooManyConnections);
         }
         let charge = || common.memory.charge(CONNECTION_BYTES, Purpose::Session);
-        charge().or_else(|_| {
+        let session = charge().or_else(|_| {
             self.free_memory(handle, common.clock.now());
             charge().map_err(|_| CloseReason::Memory)
-        })
+        })?;
+        let shared = match link.memory_bytes() {
+            0 => None,
+            bytes => {
+                let account = common.memory.account();
+                let shared_bytes = account.allocated_for(Purpose::Link) + bytes;
+                if shared_bytes > account.shared_bytes() / SHM_SHARE {
+                    return Err(CloseReason::Memory);
+                }
+                let charge = common.memory.charge(bytes, Purpose::Link);
+                Some(charge.map_err(|_| CloseReason::Memory)?)
+            }
+        };
+        Ok(Charges { _session: session, _shared: shared })
     }
 
     fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
-        let charge = match self.admit(handle) {
-            Ok(charge) => charge,
-            Err(reason) => {
-                attempt.finish(Err(ConnectError::Closed { address, reason }));
-                return handle.common.registry.forget_attempt(address);
-            }
-        };
+        self.connect_over(handle, handle.common.links, address, attempt);
+    }
+
+    fn connect_over(
+        &mut self,
+        handle: &Arc<ReactorHandle>,
+        links: LinkPolicy,
+        address: SocketAddr,
+        attempt: Arc<Attempt>,
+    ) {
         let link = match &handle.common.sim {
             Some(port) => port.connect(address).map(Link::Sim),
-            None => TcpLink::connect(address).map(Link::Tcp),
+            None => Link::connect(address, links),
         };
-        match link {
+        let refused = |error: io::Error| ConnectError::Refused { address, kind: error.kind() };
+        let admitted = link.map_err(refused).and_then(|link| {
+            let charge = self.admit(handle, &link);
+            match charge.map_err(|reason| ConnectError::Closed { address, reason }) {
+                Err(_) if link.memory_bytes() > 0 && links == LinkPolicy::Auto => Ok(None),
+                charge => Ok(Some((link, address, charge?))),
+            }
+        });
+        let admitted = match admitted {
+            // Without memory to share, there is a link that needs none.
+            Ok(None) => return self.connect_over(handle, LinkPolicy::Tcp, address, attempt),
+            Ok(Some(admitted)) => Ok(admitted),
+            Err(error) => Err(error),
+        };
+        match admitted {
             Ok(link) => {
                 let by = handle.common.clock.now() + handle.common.connect_timeout;
-                let link = (link, address, charge);
                 self.insert(handle, link, Phase::Connecting { by }, Some(attempt));
             }
             Err(error) => {
-                attempt.finish(Err(ConnectError::Refused { address, kind: error.kind() }));
+                attempt.finish(Err(error));
                 handle.common.registry.forget_attempt(address);
             }
         }
     }
 
+    /// A link that was being connected has come about, or failed, or needs more time.
+    pub(super) fn finish_connect(&mut self, handle: &Arc<ReactorHandle>, place: usize, by: Time) {
+        let Some(Some(conversation)) = self.conversations.get_mut(place) else { return };
+        let core = Arc::clone(&conversation.core);
+        match core.link.finish_connect() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_)
+                if core.link.kind() == LinkKind::Shm && handle.common.links == LinkPolicy::Auto =>
+            {
+                // Somebody listens there, but shares no memory with us, or has none.
+                if let Some(attempt) = conversation.take_attempt() {
+                    self.connect_over(handle, LinkPolicy::Tcp, core.address, attempt);
+                }
+                core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
+            }
+            Err(error) => conversation.fail_connect(error.kind()),
+            Ok(()) => conversation.greet(&handle.common, by),
+        }
+        self.watch(&core, core.is_blocked());
+        self.keep_awake(place);
+    }
+
     fn insert(
         &mut self,
         handle: &Arc<ReactorHandle>,
-        (link, address, charge): (Link, SocketAddr, Charge),
+        (link, address, charges): (Link, SocketAddr, Charges),
         phase: Phase,
         attempt: Option<Arc<Attempt>>,
     ) {
@@ -186,7 +243,7 @@ impl Reactor {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let initiated = attempt.is_some();
-        let core = Core::new(id, link, address, initiated, &handle.common.windows, handle, charge);
+        let core = Core::new(id, link, address, initiated, &handle.common.windows, handle, charges);
         let core = Arc::new(core);
         let free = self.conversations.iter().position(Option::is_none);
         let place = free.unwrap_or(self.conversations.len());
@@ -202,6 +259,7 @@ impl Reactor {
             conversation.fail_connect(error.kind());
         }
         self.conversations[place] = Some(conversation);
+        self.keep_awake(place);
         self.housekeep_soon(handle.common.clock.now());
     }
 

@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use weft_transport::{
-    Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
-    Memory, MemoryConfig, NoHandler, NodeId, Purpose, Retained, Shared, SimConfig, SimNetwork,
-    Time,
+    Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, LinkPolicy,
+    ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, Retained, Shared, SimConfig,
+    SimNetwork, Time,
 };
 
 /// Endpoints that can reach one another, and a way to run futures on them.
@@ -23,7 +23,7 @@ pub(crate) struct World {
 }
 
 enum Kind {
-    Tcp,
+    Real(LinkPolicy),
     Sim { network: SimNetwork, hand: ManualClock },
 }
 
@@ -34,8 +34,8 @@ pub(crate) struct Node {
 }
 
 impl World {
-    pub(crate) fn tcp() -> Self {
-        Self { kind: Kind::Tcp, clock: Clock::system(), endpoints: RefCell::default() }
+    pub(crate) fn real(links: LinkPolicy) -> Self {
+        Self { kind: Kind::Real(links), clock: Clock::system(), endpoints: RefCell::default() }
     }
 
     pub(crate) fn sim(seed: u64) -> Self {
@@ -74,7 +74,10 @@ impl World {
         let mut config = EndpointConfig::new(id, life, memory);
         config.clock = self.clock.clone();
         let endpoint = match &self.kind {
-            Kind::Tcp => Endpoint::start(config, handler),
+            Kind::Real(links) => {
+                config.links = *links;
+                Endpoint::start(config, handler)
+            }
             Kind::Sim { network, .. } => Endpoint::simulated(config, handler, network),
         };
         let endpoint = endpoint.unwrap();

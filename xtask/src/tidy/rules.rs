@@ -10,6 +10,7 @@ use crate::workspace::Crate;
 const UNSAFE_PLACES: &[&str] = &[
     "transport/src/memory/",
     "transport/src/lane/",
+    "transport/src/link/shm/mapping.rs",
     "server/src/store/prefetch.rs",
     "object/src/wire.rs",
     "object/src/bytes.rs",

@@ -148,6 +148,7 @@ pub(crate) const KNOWN: &[Property] = &[
         "the number of threads that all requesters share if the mode is async",
     ),
     with_default("weft.timeout", "5000", "the milliseconds after which an operation fails"),
+    with_default("weft.link", "auto", "what connections run over"),
     with_default("weft.poll", "adaptive", "how the client waits for replies"),
     with_default("redis.host", "127.0.0.1", "the host of the server"),
     with_default("redis.port", "6379", "the port of the server"),

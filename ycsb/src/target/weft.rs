@@ -28,6 +28,9 @@ impl Weft {
         let expected = "one of busy, adaptive, park";
         let mut config = ClientConfig::new(bootstrap);
         config.timeout = Duration::from_millis(timeout);
+        let link = properties.required("weft.link")?.parse();
+        let links = "auto, tcp or shm";
+        config.link = link.map_err(|_| properties.wrong("weft.link", links))?;
         config.poll = poll.map_err(|_| properties.wrong("weft.poll", expected))?;
         match Client::connect_blocking(config) {
             Ok(client) => Ok(Weft { client }),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
-use weft_client::{Address, Client, ClientConfig, ClientError, PollPolicy};
+use weft_client::{Address, Client, ClientConfig, ClientError, LinkPolicy, PollPolicy};
 
 use crate::command::bench::Bench;
 use crate::command::completions::Completions;
@@ -72,6 +72,16 @@ pub(crate) struct Global {
     )]
     pub(crate) timeout: Duration,
 
+    /// What connections run over: auto takes shared memory with nodes on this host
+    #[arg(
+        long,
+        global = true,
+        env = "WEFT_LINK",
+        value_name = "auto|tcp|shm",
+        default_value = "auto"
+    )]
+    pub(crate) link: LinkPolicy,
+
     /// How results are printed [default: table on a terminal, raw otherwise]
     #[arg(short, long, global = true, env = "WEFT_OUTPUT", value_name = "FORMAT")]
     output: Option<Format>,
@@ -134,6 +144,7 @@ impl Global {
         let mut config = ClientConfig::new(self.cluster.iter().map(Address::to_string));
         config.timeout = self.timeout;
         config.poll = poll;
+        config.link = self.link;
         Client::connect_blocking(config)
     }
 }

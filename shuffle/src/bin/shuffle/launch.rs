@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use weft_shuffle::EdgeList;
 
 use crate::args::Pagerank;
@@ -117,7 +117,8 @@ impl Workers {
                     ended += 1;
                     let status = self.children[worker].0.wait()?;
                     if !status.success() {
-                        return Err(ended_early(worker, self.children[worker].0.id(), status));
+                        let id = self.children[worker].0.id();
+                        bail!("worker {worker} (process {id}) {}: the job stops", fate(status));
                     }
                 }
             }
@@ -143,40 +144,34 @@ impl Workers {
         failure: Failure,
         events: &Receiver<Told>,
     ) -> anyhow::Error {
-        let told = anyhow!("worker {worker}: {}", failure.text);
+        let mut first = anyhow!("worker {worker}: {}", failure.text);
         if !failure.is_consequence {
-            return told;
+            return first;
         }
-        let deadline = Instant::now() + LAST_WORDS;
         loop {
-            if let Some(killed) = self.killed() {
-                return killed;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match events.recv_timeout(left) {
+            match events.recv_timeout(LAST_WORDS) {
                 Ok(Told { worker, what: Happening::Event(Event::Failed(other)) })
                     if !other.is_consequence =>
                 {
                     return anyhow!("worker {worker}: {}", other.text);
                 }
                 Ok(Told { worker, what: Happening::Ended }) => {
-                    // It closes its output just before its end can be asked for.
-                    let _ = self.children[worker].0.wait();
+                    let (child, _) = &mut self.children[worker];
+                    if let Ok(status) = child.wait()
+                        && status.signal().is_some()
+                    {
+                        let id = child.id();
+                        first = anyhow!(
+                            "worker {worker} (process {id}) {}: the job stops",
+                            fate(status)
+                        );
+                        return first;
+                    }
                 }
                 Ok(_) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    return self.killed().unwrap_or(told);
-                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return first,
             }
         }
-    }
-
-    /// Names a worker that somebody killed, if there is one.
-    fn killed(&mut self) -> Option<anyhow::Error> {
-        self.children.iter_mut().enumerate().find_map(|(worker, (child, _))| {
-            let status = child.try_wait().ok()??;
-            status.signal().is_some().then(|| ended_early(worker, child.id(), status))
-        })
     }
 }
 
@@ -191,14 +186,13 @@ impl Drop for Workers {
     }
 }
 
-/// A worker's process has ended too early.
-fn ended_early(worker: usize, process: u32, status: ExitStatus) -> anyhow::Error {
-    let fate = match (status.signal(), status.code()) {
+/// How a process ended, behind its name.
+fn fate(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
         (Some(signal), _) => format!("was killed by signal {signal}"),
         (None, Some(code)) => format!("ended with exit code {code}"),
         (None, None) => "ended".to_owned(),
-    };
-    anyhow!("worker {worker} (process {process}) {fate}: the job stops")
+    }
 }
 
 /// Passes on what a worker tells, until it ends.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use weft_transport::PollPolicy;
+use weft_transport::{LinkPolicy, PollPolicy};
 
 use crate::affinity::{Cpu, Placement};
 use crate::numbered;
@@ -80,6 +80,8 @@ struct ServeOptions {
     size: usize,
     #[arg(long)]
     poll: PollPolicy,
+    #[arg(long, value_enum)]
+    link: LinkKind,
     #[arg(long)]
     lanes: usize,
     #[arg(long)]
@@ -95,7 +97,6 @@ pub(crate) enum Task {
 /// A measurement, checked.
 pub(crate) struct Plan {
     pub(crate) benchmark: Benchmark,
-    pub(crate) link: LinkKind,
     pub(crate) shape: Shape,
     pub(crate) warm_up: Duration,
     pub(crate) window: Duration,
@@ -111,6 +112,7 @@ pub(crate) struct Order {
     pub(crate) service: Service,
     pub(crate) size: usize,
     pub(crate) poll: PollPolicy,
+    pub(crate) link: LinkKind,
     /// Producers whose sequences are checked.
     pub(crate) lanes: usize,
     pub(crate) cpu: Option<Cpu>,
@@ -126,6 +128,7 @@ pub(crate) enum Benchmark {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LinkKind {
     Tcp,
+    Shm,
 }
 
 /// The traffic: how large, over how many connections, from how many threads.
@@ -135,6 +138,7 @@ pub(crate) struct Shape {
     pub(crate) connections: usize,
     pub(crate) threads: usize,
     pub(crate) poll: PollPolicy,
+    pub(crate) link: LinkKind,
 }
 
 /// One thread's use of one connection.
@@ -191,6 +195,14 @@ impl LinkKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             LinkKind::Tcp => "tcp",
+            LinkKind::Shm => "shm",
+        }
+    }
+
+    pub(crate) fn policy(self) -> LinkPolicy {
+        match self {
+            LinkKind::Tcp => LinkPolicy::Tcp,
+            LinkKind::Shm => LinkPolicy::Shm,
         }
     }
 }
@@ -213,6 +225,7 @@ impl Args {
                     service: options.service,
                     size: options.size,
                     poll: options.poll,
+                    link: options.link,
                     lanes: options.lanes,
                     cpu: options.cpu.map(Cpu),
                 });
@@ -249,12 +262,12 @@ impl Options {
         }
         Ok(Plan {
             benchmark,
-            link: self.link,
             shape: Shape {
                 size,
                 connections: self.connections,
                 threads: self.threads,
                 poll: self.poll,
+                link: self.link,
             },
             warm_up: seconds("--warm-up", self.warm_up, 0.0)?,
             window: seconds("--seconds", self.seconds, 0.01)?,
@@ -330,7 +343,7 @@ mod tests {
             ),
             ("netbench latency --size 1KiB", "give a whole number"),
             ("netbench latency --seconds 1s", "give a number of seconds, such as 0.5"),
-            ("netbench latency --link carrier-pigeon", "[possible values: tcp]"),
+            ("netbench latency --link carrier-pigeon", "[possible values: tcp, shm]"),
         ] {
             let message = plan(line).err().unwrap_or_else(|| panic!("{line} was accepted"));
             assert!(message.contains(expected), "{line}: {message}");
@@ -348,7 +361,13 @@ mod tests {
     #[test]
     fn every_thread_and_every_connection_is_used() {
         for (connections, threads) in [(1, 1), (1, 4), (4, 1), (3, 2), (2, 3), (5, 5)] {
-            let shape = Shape { size: 64, connections, threads, poll: PollPolicy::Park };
+            let shape = Shape {
+                size: 64,
+                connections,
+                threads,
+                poll: PollPolicy::Park,
+                link: LinkKind::Tcp,
+            };
             let lanes: Vec<Vec<Lane>> = (0..threads).map(|thread| shape.lanes_of(thread)).collect();
             assert!(lanes.iter().all(|lanes| !lanes.is_empty()), "{connections} {threads}");
             let mut ids: Vec<u32> = lanes.iter().flatten().map(|lane| lane.id).collect();

@@ -45,7 +45,7 @@ fn latency(plan: &Plan) -> anyhow::Result<Run> {
         PollPolicy::Busy => busy.into_iter().chain([blocking]).collect(),
     };
     let server = ServerProcess::start(plan, Service::WeftCalls)?;
-    let clients = Clients::connect(server.address(), plan.shape.connections, plan.shape.poll)?;
+    let clients = Clients::connect(server.address(), &plan.shape)?;
     let weft = round_trips(plan, "weft", |lanes, phases| {
         weft::calls::measure(&clients, plan.shape.size, lanes, phases)
     })?;
@@ -125,7 +125,7 @@ fn raw_flow(
 fn weft_flow(plan: &Plan) -> anyhow::Result<Half> {
     let server = ServerProcess::start(plan, Service::WeftMessages)?;
     let shape = plan.shape;
-    let clients = Clients::connect(server.address(), shape.connections, shape.poll)?;
+    let clients = Clients::connect(server.address(), &shape)?;
     flow(plan, "weft", server, shape.threads, |thread, phases| {
         weft::messages::send(&clients, shape.size, &shape.lanes_of(thread), phases)
     })

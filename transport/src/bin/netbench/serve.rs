@@ -45,9 +45,9 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
             (raw::stream::serve_messages(order.size, clock.clone(), Arc::clone(&tally))?, None)
         }
         Service::RawBytes => (raw::stream::serve_bytes(clock.clone(), Arc::clone(&tally))?, None),
-        Service::WeftCalls => with_endpoint(weft::calls::serve(order.poll)?),
+        Service::WeftCalls => with_endpoint(weft::calls::serve(order.link, order.poll)?),
         Service::WeftMessages => {
-            with_endpoint(weft::messages::serve(order.poll, Arc::clone(&tally))?)
+            with_endpoint(weft::messages::serve(order.link, order.poll, Arc::clone(&tally))?)
         }
     };
     let mut stdout = std::io::stdout().lock();

@@ -28,6 +28,7 @@ impl ServerProcess {
         let name = service.to_possible_value().expect("no service is skipped");
         command.arg("serve").arg(name.get_name());
         command.args(["--poll", &plan.shape.poll.to_string()]);
+        command.args(["--link", plan.shape.link.name()]);
         command.args(["--size", &plan.shape.size.to_string()]);
         command.args(["--lanes", &plan.shape.lanes().to_string()]);
         if let Some(cpu) = plan.placement.server() {

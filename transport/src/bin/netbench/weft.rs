@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+
 use weft_transport::{
     Connection, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig, NoHandler,
     NodeId, PollPolicy, Time,
 };
+
+use crate::args::{LinkKind, Shape};
 
 /// Registered memory of a side: room for hundreds of connections' windows.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -23,8 +26,12 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// node 0.
 const SERVER: u64 = 0;
 
-fn serve(poll: PollPolicy, handler: Arc<dyn Handler>) -> anyhow::Result<(SocketAddr, Endpoint)> {
-    let endpoint = start(SERVER, poll, handler)?;
+fn serve(
+    link: LinkKind,
+    poll: PollPolicy,
+    handler: Arc<dyn Handler>,
+) -> anyhow::Result<(SocketAddr, Endpoint)> {
+    let endpoint = start(SERVER, link, poll, handler)?;
     let address =
         endpoint.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("failed to listen")?;
     Ok((address, endpoint))
@@ -36,14 +43,10 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn connect(
-        address: SocketAddr,
-        connections: usize,
-        poll: PollPolicy,
-    ) -> anyhow::Result<Self> {
-        let clients = (1..=connections as u64)
+    pub(crate) fn connect(address: SocketAddr, shape: &Shape) -> anyhow::Result<Self> {
+        let clients = (1..=shape.connections as u64)
             .map(|node| {
-                let endpoint = start(node, poll, Arc::new(NoHandler))?;
+                let endpoint = start(node, shape.link, shape.poll, Arc::new(NoHandler))?;
                 let deadline = deadline(&endpoint);
                 let connection = endpoint
                     .block_on(endpoint.connect(address, deadline))
@@ -67,11 +70,17 @@ impl Drop for Clients {
     }
 }
 
-fn start(node: u64, poll: PollPolicy, handler: Arc<dyn Handler>) -> anyhow::Result<Endpoint> {
+fn start(
+    node: u64,
+    link: LinkKind,
+    poll: PollPolicy,
+    handler: Arc<dyn Handler>,
+) -> anyhow::Result<Endpoint> {
     let memory = Memory::new(MemoryConfig { limit_bytes: MEMORY_BYTES })
         .context("failed to reserve memory")?;
     let mut config = EndpointConfig::new(NodeId(node), Incarnation(1), memory);
     config.poll = poll;
+    config.links = link.policy();
     Endpoint::start(config, handler).context("failed to start the endpoint")
 }
 

@@ -8,11 +8,11 @@ use hdrhistogram::Histogram;
 use weft_transport::{Batch, Endpoint, Handler, IncomingKind, PollPolicy};
 
 use super::{Clients, deadline};
-use crate::args::Lane;
+use crate::args::{Lane, LinkKind};
 use crate::phases::{Phase, Phases};
 
-pub(crate) fn serve(poll: PollPolicy) -> anyhow::Result<(SocketAddr, Endpoint)> {
-    super::serve(poll, Arc::new(Echo))
+pub(crate) fn serve(link: LinkKind, poll: PollPolicy) -> anyhow::Result<(SocketAddr, Endpoint)> {
+    super::serve(link, poll, Arc::new(Echo))
 }
 
 struct Echo;

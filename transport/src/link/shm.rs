@@ -1,0 +1,314 @@
+//! The shared-memory link: two rings in memory that both processes have mapped, and a socket.
+//!
+//! An endpoint that listens at a TCP address also listens on a local socket that is named after it.
+//! Names of local sockets belong to a network namespace, so whoever finds one there is on the same
+//! host and would reach the same endpoint over TCP. The accepting side makes the memory, seals its
+//! size and passes it on; both sides check that the other is the same user, or root. After that the
+//! socket carries no data: a byte on it is a bell for somebody who sleeps, and its end is the peer's
+//! death, however it died (as in TensorPipe).
+
+mod mapping;
+mod ring;
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+
+use super::Transfer;
+use crate::memory::PAGE_BYTES;
+
+use mapping::Mapping;
+use ring::{CAPACITY, CONTROL_WORDS, Place, Reader, Writer};
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// To the side that accepted, and to the side that connected: control blocks in the first page,
+/// then the bytes.
+const TO_ACCEPTOR: Place = Place { control: 0, data: PAGE_BYTES };
+const TO_CONNECTOR: Place = Place { control: CONTROL_WORDS, data: PAGE_BYTES + CAPACITY };
+const MAPPING_BYTES: usize = PAGE_BYTES + 2 * CAPACITY;
+
+const _: () = assert!(2 * CONTROL_WORDS * 8 <= PAGE_BYTES);
+
+/// Ports that the connecting side draws its name from: those that systems hand out.
+const PORT_FIRST: u16 = 32_768;
+const PORTS: u16 = 28_000;
+
+/// What a connection's rings take of either side's memory, in bytes.
+pub(crate) const SHM_BYTES: u64 = MAPPING_BYTES as u64;
+
+/// One end of a shared-memory connection.
+#[derive(Debug)]
+pub(crate) struct ShmLink {
+    socket: OwnedFd,
+    rings: OnceLock<Rings>,
+    /// The peer has closed its end of the socket: nothing is added to what lies in the ring.
+    ended: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Rings {
+    writer: Writer,
+    reader: Reader,
+}
+
+impl ShmLink {
+    /// Begins to connect to the endpoint on this host that listens at `address`. The link becomes
+    /// readable when that has succeeded or failed.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` if there is none, or none that shares memory.
+    pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
+        match Self::connect_to(address, address.ip()) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            result => return result,
+        }
+        // It may listen at every address of this host.
+        let any = match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        if !is_of_this_host(address) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        Self::connect_to(SocketAddr::new(any, address.port()), address.ip())
+    }
+
+    /// Connects to the listener that is named `listener`, from an address of our own at `ip`.
+    fn connect_to(listener: SocketAddr, ip: IpAddr) -> io::Result<Self> {
+        let socket = socket()?;
+        // Named like a TCP connection's end, so that the peer has an address to speak of.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let bound = (0..PORTS).find_map(|_| {
+            let next = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+            let port = PORT_FIRST + (next % u32::from(PORTS)) as u16;
+            let named = name(SocketAddr::new(ip, port));
+            let named = named.and_then(|name| rustix::net::bind(&socket, &name));
+            (named != Err(Errno::ADDRINUSE)).then_some(named)
+        });
+        bound.unwrap_or(Err(Errno::ADDRNOTAVAIL))?;
+        rustix::net::connect(&socket, &name(listener)?)?;
+        check_peer(socket.as_fd())?;
+        Ok(Self { socket, rings: OnceLock::new(), ended: AtomicBool::new(false) })
+    }
+
+    /// The accepting side: makes the memory and passes it to the peer.
+    pub(crate) fn offer(&self) -> io::Result<()> {
+        let (mapping, file) = Mapping::create(MAPPING_BYTES)?;
+        let files = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        assert!(fits, "the space is made for one file");
+        let bell = [IoSlice::new(&[0])];
+        rustix::net::sendmsg(&self.socket, &bell, &mut ancillary, SendFlags::NOSIGNAL)?;
+        self.begin(mapping, TO_CONNECTOR, TO_ACCEPTOR);
+        Ok(())
+    }
+
+    fn begin(&self, mapping: Mapping, out: Place, back: Place) {
+        let mapping = Arc::new(mapping);
+        let writer = Writer::new(Arc::clone(&mapping), out);
+        let reader = Reader::new(mapping, back);
+        let fresh = self.rings.set(Rings { writer, reader }).is_ok();
+        assert!(fresh, "a link gets its memory once");
+    }
+
+    /// For the poller: readable when the peer has rung or is gone.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes in what the socket says: bells, which have done their work, or the peer's end.
+    pub(crate) fn hear(&self) {
+        let Some(rings) = self.rings.get() else { return };
+        rings.reader.wake_up();
+        let mut bells = [0; 64];
+        match rustix::net::recv(&self.socket, &mut bells[..], RecvFlags::DONTWAIT) {
+            Ok((_, 1..)) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok((_, 0)) | Err(_) => self.ended.store(true, Ordering::Release),
+        }
+    }
+
+    /// Whether there is something to read.
+    #[inline]
+    pub(crate) fn is_readable(&self) -> bool {
+        self.rings.get().is_some_and(|rings| rings.reader.is_readable())
+    }
+
+    /// Whether there is room to write.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.rings.get().is_some_and(|rings| rings.writer.is_writable())
+    }
+
+    /// Has the peer ring when it writes, from here on. Returns false if it has written already.
+    pub(crate) fn sleep(&self) -> bool {
+        self.rings.get().is_none_or(|rings| rings.reader.sleep())
+    }
+
+    fn ring_bell(&self) {
+        // A full socket holds bells enough, and a peer that is gone needs none.
+        let _ = rustix::net::send(&self.socket, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    }
+
+    fn rings(&self) -> io::Result<&Rings> {
+        self.rings.get().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Transfer for ShmLink {
+    #[inline]
+    fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let rings = self.rings()?;
+        if self.ended.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let (count, wake) = rings.writer.write(pieces)?;
+        if wake {
+            self.ring_bell();
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn receive(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let rings = self.rings()?;
+        // Before the ring: whoever ends a link has written everything by then.
+        let ended = self.ended.load(Ordering::Acquire);
+        match rings.reader.read(into)? {
+            (0, _) if !ended => Err(io::ErrorKind::WouldBlock.into()),
+            (count, wake) => {
+                if wake {
+                    self.ring_bell();
+                }
+                Ok(count)
+            }
+        }
+    }
+
+    fn finish_connect(&self) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        let received = rustix::net::recvmsg(&self.socket, into, &mut ancillary, flags)?;
+        let files = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(files) => Some(files),
+            _ => None,
+        });
+        match (received.bytes, files.flatten().next()) {
+            (0, _) => Err(io::ErrorKind::ConnectionRefused.into()),
+            (_, Some(file)) => {
+                let mapping = Mapping::open(file.as_fd(), MAPPING_BYTES)?;
+                self.begin(mapping, TO_ACCEPTOR, TO_CONNECTOR);
+                Ok(())
+            }
+            (_, None) => Err(io::Error::new(io::ErrorKind::InvalidData, "no memory was passed")),
+        }
+    }
+
+    fn finish(&self) {
+        // The peer may have gone first; then there is nobody to tell.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+    }
+
+    fn shutdown(&self) {
+        // The peer may have gone first; then there is nothing left to end.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+/// A local socket that stands beside a listening TCP socket.
+#[derive(Debug)]
+pub(crate) struct ShmListener {
+    socket: OwnedFd,
+    address: SocketAddr,
+}
+
+impl ShmListener {
+    /// Listens for processes of this host that know the TCP address `address`.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket()?;
+        rustix::net::bind(&socket, &name(address)?)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(Self { socket, address })
+    }
+
+    /// The next link that somebody has opened; it has yet to be given memory.
+    pub(crate) fn accept(&self) -> io::Result<(ShmLink, SocketAddr)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, from) = rustix::net::acceptfrom_with(&self.socket, flags)?;
+        check_peer(socket.as_fd())?;
+        let from = from.and_then(|from| SocketAddrUnix::try_from(from).ok());
+        let from = from.as_ref().and_then(SocketAddrUnix::abstract_name).and_then(address_of);
+        let from = from.unwrap_or(SocketAddr::new(self.address.ip(), 0));
+        let link = ShmLink { socket, rings: OnceLock::new(), ended: AtomicBool::new(false) };
+        Ok((link, from))
+    }
+
+    /// The TCP address that it stands beside.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// For the poller.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+/// The name of the local socket that belongs to a TCP address.
+fn name(address: SocketAddr) -> Result<SocketAddrUnix, Errno> {
+    SocketAddrUnix::new_abstract_name(format!("weft/{address}").as_bytes())
+}
+
+/// The TCP address that a local socket is named after.
+fn address_of(name: &[u8]) -> Option<SocketAddr> {
+    std::str::from_utf8(name).ok()?.strip_prefix("weft/")?.parse().ok()
+}
+
+/// Whether the peer runs as the same user, or as root: anybody may take a name.
+fn check_peer(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let peer = sockopt::socket_peercred(socket)?.uid;
+    if peer == rustix::process::geteuid() || peer.is_root() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::ConnectionRefused.into())
+    }
+}
+
+/// Whether `address` is one of this host: then the way to it begins at itself. Nothing is sent.
+#[expect(clippy::disallowed_methods, reason = "a link is what does I/O")]
+fn is_of_this_host(address: SocketAddr) -> bool {
+    if address.ip().is_loopback() {
+        return true;
+    }
+    let any = match address.ip() {
+        IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+        IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
+    };
+    let route = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    route.is_ok_and(|from| from.ip() == address.ip())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Memory that two processes share: a sealed memfd, mapped by both.
+
+#![expect(unsafe_code, reason = "maps memory and hands it out as atomics")]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU8, AtomicU64};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// The file can be neither cut short (access would end in SIGBUS) nor made longer, and that
+/// cannot be undone.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A mapping of memory that another process has mapped too, and may write to at any time.
+///
+/// Invariant: `base` is the start of a readable and writable mapping of `len` bytes, a multiple of
+/// the page size, that lives as long as this and never moves; the file behind it cannot shrink.
+/// Nothing but atomics ever refers to it.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; what is handed out are atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// New memory of `len` bytes, all zero, and the file by which another process can map it.
+    pub(super) fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("weft-shm", flags)?;
+        rustix::fs::ftruncate(&file, len as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SEALS)?;
+        Ok((Self::map(file.as_fd(), len)?, file))
+    }
+
+    /// Maps memory that another process has made.
+    ///
+    /// # Errors
+    /// `InvalidData` for a file that is no memfd of `len` bytes whose size is sealed.
+    pub(super) fn open(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        let no = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let seals =
+            rustix::fs::fcntl_get_seals(file).map_err(|_| no("not a sealed memory file"))?;
+        if !seals.contains(SEALS) {
+            return Err(no("a memory file that can change its size"));
+        }
+        if rustix::fs::fstat(file)?.st_size != len as i64 {
+            return Err(no("a memory file of another size"));
+        }
+        Self::map(file, len)
+    }
+
+    fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
+        let base = unsafe {
+            rustix::mm::mmap(
+                ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                file,
+                0,
+            )?
+        };
+        let base =
+            NonNull::new(base.cast()).expect("mmap without MAP_FIXED never maps address zero");
+        Ok(Self { base, len })
+    }
+
+    /// The memory as words of eight bytes.
+    #[inline]
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is as long, page-aligned, and lives as long as `self`; atomics may be
+        // written to by anybody at any time, and every value of their bytes is valid.
+        unsafe { std::slice::from_raw_parts(self.base.cast().as_ptr(), self.len / 8) }
+    }
+
+    /// The same memory as bytes.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[AtomicU8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.base.cast().as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and all that was handed out borrows from `self`.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_see_the_same_memory() {
+        let (ours, file) = Mapping::create(8192).unwrap();
+        let theirs = Mapping::open(file.as_fd(), 8192).unwrap();
+        ours.words()[1000].store(7, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(theirs.words()[1000].load(std::sync::atomic::Ordering::SeqCst), 7);
+    }
+
+    #[test]
+    fn memory_that_could_shrink_or_has_another_size_is_not_mapped() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let unsealed = rustix::fs::memfd_create("unsealed", flags).unwrap();
+        rustix::fs::ftruncate(&unsealed, 8192).unwrap();
+        assert!(Mapping::open(unsealed.as_fd(), 8192).is_err());
+        let (_ours, file) = Mapping::create(4096).unwrap();
+        assert!(Mapping::open(file.as_fd(), 8192).is_err());
+        let pipe = rustix::pipe::pipe().unwrap();
+        assert!(Mapping::open(pipe.0.as_fd(), 8192).is_err());
+    }
+}
