@@ -1,6 +1,7 @@
 //! One connection, as its users hold it: calls, messages, replies.
 
 mod core;
+mod sending;
 mod wait;
 
 use std::future::Future;
@@ -8,11 +9,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::body::Body;
-use crate::error::{Applied, CallError, CloseReason, SendError};
-use crate::frame::{Class, Kind, frame_len};
+use crate::error::{Applied, CallError, CloseReason};
+use crate::frame::{Class, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::MESSAGE_MAX;
 use crate::link::LinkKind;
+use crate::local;
 use crate::memory::Shared;
 use crate::reply::Reply;
 use crate::session::call::{CallKey, Refused};
@@ -20,7 +22,9 @@ use crate::time::Time;
 
 use wait::{CreditWait, SlotWait, WaitFailed};
 
-pub(crate) use self::core::{Charges, Core};
+pub use self::sending::Sending;
+
+pub(crate) use self::core::{Charges, Core, Unwritten};
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +96,7 @@ impl Connection {
         }
         let core = &self.core;
         if !core.session.send_credit.try_reserve(Class::Request, frame_len(len)) {
-            CreditWait::new(core, len, Some(deadline)).await.map_err(|failed| match failed {
+            CreditWait::new(core, len, deadline).await.map_err(|failed| match failed {
                 WaitFailed::Deadline => CallError::DeadlineExceeded { applied: Applied::No },
                 WaitFailed::Closed(reason) => {
                     CallError::Disconnected { applied: Applied::No, reason }
@@ -110,10 +114,10 @@ impl Connection {
         };
         let replies = Replies { core: Arc::clone(core), key };
         core.reactor.note_deadline(deadline);
-        let (sent, backlog) =
-            core.write(Kind::Request, key.0, body, None).map_err(CallError::Memory)?;
-        core.session.calls.written(key, sent);
-        core.committed(Kind::Request, backlog);
+        let (sent, committed) = core
+            .request(key, &mut Some(body))
+            .map_err(|_| CallError::Memory(core.unwritten(len)))?;
+        core.committed(committed);
         if let Some(reason) = core.closed() {
             // It closed while the call began, which may have missed this one.
             let applied =
@@ -127,50 +131,31 @@ impl Connection {
     /// only for the window.
     ///
     /// # Errors
-    /// See [`SendError`]. Success means that the message was taken, not that it has arrived.
+    /// See [`SendError`](crate::SendError). Success means that the message was taken, not that it has arrived.
     #[inline]
-    pub async fn send(&self, body: impl Body) -> Result<(), SendError> {
-        self.send_with(body, None).await
+    pub fn send<B: Body>(&self, body: B) -> Sending<'_, B> {
+        Sending::new(&self.core, body, None)
     }
 
     /// Sends a message that is not answered: `head`, which is copied, then `tail`, which is gathered
     /// from where it lies and held until it has been sent.
     ///
     /// # Errors
-    /// See [`SendError`].
-    pub async fn send_shared(&self, head: impl Body, tail: Shared) -> Result<(), SendError> {
-        self.send_with(head, Some(tail)).await
-    }
-
-    #[inline]
-    async fn send_with(&self, body: impl Body, tail: Option<Shared>) -> Result<(), SendError> {
-        let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
-        if len > MESSAGE_MAX {
-            return Err(SendError::TooLarge { len, limit: MESSAGE_MAX });
-        }
-        let core = &self.core;
-        if !core.session.send_credit.try_reserve(Class::Request, frame_len(len)) {
-            CreditWait::new(core, len, None).await.map_err(|failed| match failed {
-                WaitFailed::Closed(reason) => SendError::Disconnected(reason),
-                WaitFailed::Deadline => unreachable!("a wait without a deadline"),
-            })?;
-        }
-        if let Some(reason) = core.closed() {
-            return Err(SendError::Disconnected(reason.clone()));
-        }
-        let (_, backlog) = core.write(Kind::Message, 0, body, tail).map_err(SendError::Memory)?;
-        core.committed(Kind::Message, backlog);
-        Ok(())
+    /// See [`SendError`](crate::SendError).
+    pub fn send_shared<B: Body>(&self, head: B, tail: Shared) -> Sending<'_, B> {
+        Sending::new(&self.core, head, Some(tail))
     }
 
     /// Sends what this thread has committed, now. Nothing has to be flushed to be sent; this is
     /// for callers who know that nothing more comes.
     pub fn flush(&self) {
+        local::announce_all();
         self.core.flush(false);
     }
 
     /// Ends the connection. Calls that wait fail.
     pub fn close(&self) {
+        local::announce_all();
         self.core.close(CloseReason::Closed);
     }
 }

@@ -20,6 +20,7 @@ use crate::identity::{Incarnation, NodeId};
 use crate::idle::{Idle, PollPolicy};
 use crate::limits::{WINDOW_MAX, WINDOW_MIN};
 use crate::link::{LinkPolicy, Listener, ShmListener, SimNetwork, SimPort, TcpListener};
+use crate::local;
 use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
@@ -323,6 +324,7 @@ impl Endpoint {
 
 impl Inner {
     fn shut_down(&self) {
+        local::announce_all();
         for reactor in &self.reactors {
             reactor.submit(Command::ShutDown);
             reactor.stopping.store(true, Ordering::SeqCst);

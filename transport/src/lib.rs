@@ -37,7 +37,7 @@ mod session;
 mod time;
 
 pub use body::Body;
-pub use connection::{Connection, Peer, Replies};
+pub use connection::{Connection, Peer, Replies, Sending};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointStats, Sleep};
 pub use error::{Applied, CallError, CloseReason, ConnectError, EndpointError, Goodbye, SendError};
 pub use handler::{Batch, CallId, Handler, Incoming, IncomingKind, NoHandler, Retained};

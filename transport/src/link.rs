@@ -130,6 +130,14 @@ impl Link {
         }
     }
 
+    /// Whether a link that was full has room again, as far as that can be seen without a system call.
+    pub(crate) fn has_room(&self) -> bool {
+        match self {
+            Self::Shm(link) => link.has_room(),
+            Self::Tcp(_) | Self::Sim(_) => false,
+        }
+    }
+
     /// What it takes of this side's memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {

@@ -1,25 +1,52 @@
 //! What a thread keeps for itself: its lanes, and the connections it has yet to flush.
+//!
+//! In a [`deferred`] scope, in which futures are polled, what a thread commits is sent when the scope
+//! ends. So within one it neither tells the senders of each record nor reserves window for each:
+//! it reserves some ahead, tells once, and gives back the rest. Either is an atomic operation that
+//! waits for the processor's stores to drain, and was half of what a small message cost.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use crate::connection::Core;
+use crate::connection::{Core, Unwritten};
+use crate::frame::Class;
 use crate::lane::Producer;
 use crate::memory::MemoryError;
 
+/// Window that is reserved ahead, in bytes, while there is at least [`AHEAD_SHARE`] times as much.
+const AHEAD: usize = 4 << 10;
+
+const AHEAD_SHARE: u64 = 64;
+
 #[derive(Default)]
 struct Local {
-    lanes: Vec<(u64, Weak<Core>, Producer)>,
+    lanes: Vec<OwnLane>,
     /// How many `deferred` scopes the thread is in.
     depth: u32,
+    /// Connections of which it has promised to send what it has committed.
     dirty: Vec<Arc<Core>>,
+    /// Why a lane could not be opened.
+    refused: Option<MemoryError>,
+}
+
+/// This thread's lane of a connection.
+pub(crate) struct OwnLane {
+    connection: u64,
+    core: Weak<Core>,
+    pub(crate) producer: Producer,
+    /// Request window that is reserved and not used; nothing outside of scopes.
+    ahead: usize,
+    /// A scope sends at its end what is committed.
+    deferred: bool,
+    /// Why the last record was not written.
+    refused: Option<MemoryError>,
 }
 
 impl Drop for Local {
     fn drop(&mut self) {
-        for (_, core, producer) in self.lanes.drain(..) {
-            if let Some(core) = core.upgrade() {
-                core.session.lanes.retire(producer);
+        for lane in self.lanes.drain(..) {
+            if let Some(core) = lane.core.upgrade() {
+                core.session.lanes.retire(lane.producer);
                 core.flush(false);
             }
         }
@@ -34,41 +61,117 @@ thread_local! {
 #[inline]
 pub(crate) fn with_lane<R>(
     core: &Arc<Core>,
-    write: impl FnOnce(&mut Producer) -> Result<R, MemoryError>,
-) -> Result<R, MemoryError> {
+    write: impl FnOnce(&mut OwnLane) -> Result<R, Unwritten>,
+) -> Result<R, Unwritten> {
     LOCAL.with_borrow_mut(|local| {
-        let found = local.lanes.iter().position(|(id, ..)| *id == core.id);
+        let found = local.lanes.iter().position(|lane| lane.connection == core.id);
         let index = match found {
             Some(index) => index,
             None => local.open_lane(core)?,
         };
-        write(&mut local.lanes[index].2)
+        let lane = &mut local.lanes[index];
+        if local.depth > 0 && !lane.deferred {
+            lane.deferred = true;
+            local.dirty.push(Arc::clone(core));
+        }
+        write(lane)
     })
+}
+
+/// Why memory was refused for the last frame that could not be written.
+pub(crate) fn take_refusal(core: &Core) -> MemoryError {
+    let taken = LOCAL.with_borrow_mut(|local| {
+        let own = local.lanes.iter_mut().find(|lane| lane.connection == core.id);
+        own.map_or_else(|| local.refused.take(), |lane| lane.refused.take())
+    });
+    taken.expect("a refusal is kept until it is asked for")
 }
 
 impl Local {
     #[cold]
-    fn open_lane(&mut self, core: &Arc<Core>) -> Result<usize, MemoryError> {
+    fn open_lane(&mut self, core: &Arc<Core>) -> Result<usize, Unwritten> {
         // Lanes of connections that are gone have nobody to send them.
-        self.lanes
-            .retain(|(_, core, _)| core.upgrade().is_some_and(|core| core.closed().is_none()));
-        self.lanes.push((core.id, Arc::downgrade(core), core.open_lane()?));
+        self.lanes.retain(|lane| lane.core.upgrade().is_some_and(|core| core.closed().is_none()));
+        let producer = core.open_lane().map_err(|error| {
+            self.refused = Some(error);
+            Unwritten::NoMemory
+        })?;
+        let (connection, core) = (core.id, Arc::downgrade(core));
+        let lane = OwnLane { connection, core, producer, ahead: 0, deferred: false, refused: None };
+        self.lanes.push(lane);
         Ok(self.lanes.len() - 1)
     }
 }
 
-/// If this thread is in a [`deferred`] scope, notes that `core` is to be flushed at its end.
-#[inline]
-pub(crate) fn defer(core: &Arc<Core>) -> bool {
-    LOCAL.with_borrow_mut(|local| {
-        if local.depth == 0 {
-            return false;
+impl Local {
+    /// Announces what has been committed to one of the connections that the thread has promised to
+    /// send to; returns that, and the window that was reserved and not used.
+    fn settle_one(&mut self) -> Option<(Arc<Core>, usize)> {
+        let core = self.dirty.pop()?;
+        let own = self.lanes.iter_mut().find(|lane| lane.connection == core.id);
+        let ahead = own.map_or(0, |lane| {
+            lane.deferred = false;
+            lane.announce(&core);
+            std::mem::take(&mut lane.ahead)
+        });
+        Some((core, ahead))
+    }
+}
+
+impl OwnLane {
+    /// Reserves `bytes` of the request window, if they are there; in a scope, some ahead.
+    #[inline]
+    pub(crate) fn try_reserve(&mut self, core: &Core, bytes: usize) -> bool {
+        if let Some(rest) = self.ahead.checked_sub(bytes) {
+            self.ahead = rest;
+            return true;
         }
-        if !local.dirty.iter().any(|dirty| Arc::ptr_eq(dirty, core)) {
-            local.dirty.push(Arc::clone(core));
+        let credit = &core.session.send_credit;
+        if self.deferred
+            && bytes <= AHEAD
+            && credit.room(Class::Request) >= AHEAD as u64 * AHEAD_SHARE
+        {
+            // What is left of the last time goes along with this.
+            if credit.try_reserve(Class::Request, AHEAD) {
+                self.ahead += AHEAD - bytes;
+                return true;
+            }
         }
-        true
-    })
+        credit.try_reserve(Class::Request, bytes)
+    }
+
+    /// Whether a scope sends at its end what is committed.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// Keeps `error` for who asks why.
+    #[cold]
+    pub(crate) fn refused(&mut self, error: MemoryError) -> Unwritten {
+        self.refused = Some(error);
+        Unwritten::NoMemory
+    }
+
+    /// Tells the connection's senders of what has been committed.
+    #[inline]
+    pub(crate) fn announce(&self, core: &Core) {
+        core.session.lanes.announce(&self.producer);
+    }
+}
+
+/// Tells the senders of all that this thread has committed: somebody is about to send it, before the
+/// scope ends.
+pub(crate) fn announce_all() {
+    // A thread that is ending has told already.
+    let _ = LOCAL.try_with(|local| {
+        let Ok(local) = local.try_borrow() else { return };
+        for core in &local.dirty {
+            let own = local.lanes.iter().find(|lane| lane.connection == core.id);
+            if let Some(lane) = own {
+                lane.announce(core);
+            }
+        }
+    });
 }
 
 /// Runs `work`; what it commits is sent when it ends, together, except for what fills a batch
@@ -77,12 +180,15 @@ pub(crate) fn deferred<R>(work: impl FnOnce() -> R) -> R {
     struct Scope;
     impl Drop for Scope {
         fn drop(&mut self) {
-            let dirty = LOCAL.with_borrow_mut(|local| {
-                local.depth -= 1;
-                // Of an inner scope too: what runs in it may wait for the replies.
-                std::mem::take(&mut local.dirty)
-            });
-            dirty.iter().for_each(Core::send_soon);
+            LOCAL.with_borrow_mut(|local| local.depth -= 1);
+            // Of an inner scope too: what runs in it may wait for the replies. One at a time, since
+            // whoever is woken may be in need of this thread's lanes.
+            while let Some((core, ahead)) = LOCAL.with_borrow_mut(Local::settle_one) {
+                if ahead > 0 {
+                    core.session.send_credit.cancel(Class::Request, ahead);
+                }
+                core.send_soon();
+            }
         }
     }
     LOCAL.with_borrow_mut(|local| local.depth += 1);

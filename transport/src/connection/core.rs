@@ -12,12 +12,12 @@ use crate::frame::{Class, Kind, frame_len};
 use crate::handshake::{Windows, encode_goodbye};
 use crate::lane::Producer;
 use crate::limits::{BATCH_BYTES, OVERLAP_BYTES};
-use crate::link::{Link, Transfer};
-use crate::local;
+use crate::link::{Link, LinkKind, Transfer};
+use crate::local::{self, OwnLane};
 use crate::memory::{Charge, Memory, MemoryError, Shared};
 use crate::reactor::{Command, ReactorHandle};
 use crate::session::Session;
-use crate::session::call::Sent;
+use crate::session::call::{CallKey, Sent};
 use crate::session::outbound::{Progress, Traffic};
 use crate::session::record::write_record;
 use crate::time::{Clock, Time};
@@ -59,6 +59,26 @@ pub(crate) struct Core {
     /// Whether something is under way that only its reactor sees.
     pub(crate) busy: AtomicBool,
     _charges: Charges,
+}
+
+/// What is to be done with a frame that has been committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Committed {
+    /// Nothing: the scope that this thread is in sends it at its end.
+    Deferred,
+    /// Nobody has been told to send it.
+    Alone,
+    /// Enough waits to be sent at once, or a `long` batch of it.
+    Batch { long: bool },
+}
+
+/// Why a frame was not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unwritten {
+    /// There is no window for it now.
+    NoRoom,
+    /// There is no memory for it.
+    NoMemory,
 }
 
 /// Count a connection against the limit, for as long as it lives.
@@ -134,50 +154,101 @@ impl Core {
         self.session.open(windows);
     }
 
-    /// Writes a frame into this thread's lane, and returns where it lies and how much of the lane
-    /// waits to be sent. Its credit has been reserved, and is given back if there is no memory.
+    /// Reserves window for a message, if there is some, and writes it into this thread's lane.
+    ///
+    /// What goes in and out is small or behind a reference: bodies and errors that are moved through
+    /// memory cost more than the rest of the way.
     #[inline]
-    pub(super) fn write(
+    pub(super) fn try_send<B: Body>(
         self: &Arc<Self>,
-        kind: Kind,
-        id: u64,
-        body: impl Body,
-        tail: Option<Shared>,
-    ) -> Result<(Sent, u64), MemoryError> {
+        body: &mut Option<B>,
+        tail: &mut Option<Shared>,
+        len: usize,
+    ) -> Result<Committed, Unwritten> {
+        local::with_lane(self, |lane| {
+            if !lane.try_reserve(self, frame_len(len)) {
+                return Err(Unwritten::NoRoom);
+            }
+            self.write_to(lane, (Kind::Message, 0), body, tail).map(|(_, committed)| committed)
+        })
+    }
+
+    /// Writes a message for which window has been reserved into this thread's lane.
+    pub(super) fn send_reserved<B: Body>(
+        self: &Arc<Self>,
+        body: &mut Option<B>,
+        tail: &mut Option<Shared>,
+    ) -> Result<Committed, Unwritten> {
+        local::with_lane(self, |lane| {
+            self.write_to(lane, (Kind::Message, 0), body, tail).map(|(_, committed)| committed)
+        })
+    }
+
+    /// Writes a request for which window has been reserved into this thread's lane, and notes where
+    /// it lies.
+    #[inline]
+    pub(super) fn request<B: Body>(
+        self: &Arc<Self>,
+        key: CallKey,
+        body: &mut Option<B>,
+    ) -> Result<(Sent, Committed), Unwritten> {
+        local::with_lane(self, |lane| {
+            let written = self.write_to(lane, (Kind::Request, key.0), body, &mut None)?;
+            self.session.calls.written(key, written.0);
+            Ok(written)
+        })
+    }
+
+    #[inline]
+    fn write_to<B: Body>(
+        &self,
+        lane: &mut OwnLane,
+        (kind, id): (Kind, u64),
+        body: &mut Option<B>,
+        tail: &mut Option<Shared>,
+    ) -> Result<(Sent, Committed), Unwritten> {
+        let body = body.take().expect("a body is written once");
+        let tail = tail.take();
         let gathered = tail.as_ref().map_or(0, |tail| tail.len());
-        let len = body.len() + gathered;
-        let written = local::with_lane(self, |producer| {
-            let position = write_record(
-                producer,
-                &self.memory,
-                (kind, Class::Request, id, false),
-                body,
-                tail,
-            )?;
-            self.session.lanes.announce(producer);
-            let backlog = producer.backlog() + gathered as u64;
-            Ok((Sent { lane: producer.lane().index, position }, backlog))
-        });
-        if written.is_err() {
-            self.session.send_credit.cancel(Class::Request, frame_len(len));
+        let header = (kind, Class::Request, id, false);
+        let position = write_record(&mut lane.producer, &self.memory, header, body, tail)
+            .map_err(|error| lane.refused(error))?;
+        let backlog = lane.producer.backlog() + gathered as u64;
+        let sent = Sent { lane: lane.producer.lane().index, position };
+        let enough = if kind == Kind::Request { OVERLAP_BYTES } else { BATCH_BYTES as u64 };
+        let committed = match backlog >= enough && self.takes_more() {
+            true => Committed::Batch { long: backlog >= BATCH_BYTES as u64 },
+            false if lane.is_deferred() => Committed::Deferred,
+            false => Committed::Alone,
+        };
+        if committed != Committed::Deferred {
+            lane.announce(self);
         }
-        written
+        Ok((sent, committed))
+    }
+
+    /// What came of a frame that could not be written: its window is given back.
+    #[cold]
+    pub(super) fn unwritten(self: &Arc<Self>, len: usize) -> MemoryError {
+        self.session.send_credit.cancel(Class::Request, frame_len(len));
+        local::take_refusal(self)
     }
 
     /// Sees to it that what this thread has just committed is sent: by this thread, by whoever is
     /// in a turn, or by the endpoint's own thread (the three cases of the sender role).
     #[inline]
-    pub(super) fn committed(self: &Arc<Self>, kind: Kind, backlog: u64) {
-        let enough = if kind == Kind::Request { OVERLAP_BYTES } else { BATCH_BYTES as u64 };
-        if backlog >= enough {
-            if !self.flush(false) && backlog >= BATCH_BYTES as u64 {
-                // Whoever sends is slower than this thread, or has lost its processor to it, and
-                // would get it back only when the scheduler takes it away or when the whole window
-                // is committed, milliseconds later.
-                std::thread::yield_now();
+    pub(super) fn committed(self: &Arc<Self>, committed: Committed) {
+        match committed {
+            Committed::Deferred => {}
+            Committed::Alone => self.send_soon(),
+            Committed::Batch { long } => {
+                if !self.flush(false) && long {
+                    // Whoever sends is slower than this thread, or has lost its processor to it,
+                    // and would get it back only when the scheduler takes it away or when the
+                    // whole window is committed, milliseconds later.
+                    std::thread::yield_now();
+                }
             }
-        } else if !local::defer(self) {
-            self.send_soon();
         }
     }
 
@@ -223,7 +294,7 @@ impl Core {
         // is for and look no further, and a promise that nobody keeps any more would hold up all
         // who rely on it.
         self.scheduled.store(false, Ordering::SeqCst);
-        if self.blocked.load(Ordering::SeqCst) && !writable {
+        if !writable && !self.takes_more() {
             return true;
         }
         loop {
@@ -240,7 +311,8 @@ impl Core {
                 self.close(CloseReason::Link(error.kind()));
                 break;
             }
-            if is_blocked != was_blocked {
+            // Shared memory is watched by looking, or rings.
+            if is_blocked != was_blocked && (is_blocked || self.link.kind() != LinkKind::Shm) {
                 self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
             }
             if is_blocked || !self.session.lanes.is_waiting() {
@@ -249,6 +321,11 @@ impl Core {
         }
         self.flushed_at.store(self.clock.now().nanos(), Ordering::Relaxed);
         true
+    }
+
+    /// Whether the link is not known to be full.
+    fn takes_more(&self) -> bool {
+        !self.blocked.load(Ordering::SeqCst) || self.link.has_room()
     }
 
     /// Queues a greeting and sends it.

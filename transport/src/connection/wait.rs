@@ -15,7 +15,7 @@ use super::Core;
 pub(super) struct CreditWait<'a> {
     core: &'a Core,
     len: usize,
-    deadline: Option<Time>,
+    deadline: Time,
     noted: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) enum WaitFailed {
 }
 
 impl<'a> CreditWait<'a> {
-    pub(super) fn new(core: &'a Core, len: usize, deadline: Option<Time>) -> Self {
+    pub(super) fn new(core: &'a Core, len: usize, deadline: Time) -> Self {
         Self { core, len, deadline, noted: false }
     }
 }
@@ -42,13 +42,12 @@ impl Future for CreditWait<'_> {
         if let Some(reason) = core.closed() {
             return Poll::Ready(Err(WaitFailed::Closed(reason.clone())));
         }
-        if let Some(deadline) = self.deadline {
-            if core.clock.now() >= deadline {
-                return Poll::Ready(Err(WaitFailed::Deadline));
-            }
-            if !std::mem::replace(&mut self.noted, true) {
-                core.reactor.wake_at(deadline, context.waker().clone());
-            }
+        let deadline = self.deadline;
+        if core.clock.now() >= deadline {
+            return Poll::Ready(Err(WaitFailed::Deadline));
+        }
+        if !std::mem::replace(&mut self.noted, true) {
+            core.reactor.wake_at(deadline, context.waker().clone());
         }
         core.reactor.ensure_driver();
         Poll::Pending

@@ -148,7 +148,12 @@ impl ShmLink {
 
     /// Whether there is room to write.
     pub(crate) fn is_writable(&self) -> bool {
-        self.rings.get().is_some_and(|rings| rings.writer.is_writable())
+        self.rings.get().is_some_and(|rings| rings.writer.has_room(1))
+    }
+
+    /// Whether there is room for more than a few frames.
+    pub(crate) fn has_room(&self) -> bool {
+        self.rings.get().is_some_and(|rings| rings.writer.has_room(CAPACITY / 4))
     }
 
     /// Has the peer ring when it writes, from here on. Returns false if it has written already.

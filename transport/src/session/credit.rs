@@ -80,9 +80,15 @@ impl SendCredit {
         self.try_reserve(class, bytes)
     }
 
-    /// Gives back what was reserved for a frame that was not written after all.
+    /// Gives back what was reserved and not used. Those who wait for window try again.
     pub(crate) fn cancel(&self, class: Class, bytes: usize) {
-        self.window(class).reserved.fetch_sub(bytes as u64, Ordering::Relaxed);
+        let window = self.window(class);
+        window.reserved.fetch_sub(bytes as u64, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if window.waiting.load(Ordering::Relaxed) && window.waiting.swap(false, Ordering::SeqCst) {
+            let waiters = std::mem::take(&mut *window.waiters.lock());
+            waiters.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Bytes that can be reserved now.
@@ -197,6 +203,25 @@ mod tests {
         assert!(credit.try_reserve(CLASS, 24));
         assert!(!credit.try_reserve(CLASS, 8));
         assert_eq!(credit.room(CLASS), 0);
+    }
+
+    #[test]
+    fn what_is_given_back_wakes_those_who_wait() {
+        struct Woken(AtomicBool);
+        impl std::task::Wake for Woken {
+            fn wake(self: std::sync::Arc<Self>) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(std::sync::Arc::clone(&woken));
+        let credit = SendCredit::new();
+        credit.grant(CLASS, 100, &mut Vec::new());
+        assert!(credit.try_reserve(CLASS, 80));
+        assert!(!credit.reserve_or_wait(CLASS, 50, &waker));
+        credit.cancel(CLASS, 30);
+        assert!(woken.0.load(Ordering::SeqCst));
+        assert!(credit.reserve_or_wait(CLASS, 50, &waker));
     }
 
     #[test]

@@ -195,10 +195,12 @@ impl Writer {
         sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Whether there is room, or a mistake of the peer's to be found.
-    pub(super) fn is_writable(&self) -> bool {
+    /// Whether there is room for `bytes`, or a mistake of the peer's to be found. Anybody may ask at
+    /// any time; while somebody writes, the answer is about a moment ago.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
         let written = self.written.load(Ordering::Relaxed);
-        self.room(written).map_or(true, |room| room > 0)
+        let read = self.shared.read().load(Ordering::Relaxed);
+        written.wrapping_sub(read) <= (CAPACITY - bytes) as u64 || read > written
     }
 }
 

@@ -1,0 +1,88 @@
+//! Sending one message.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::body::Body;
+use crate::error::SendError;
+use crate::frame::{Class, frame_len};
+use crate::limits::MESSAGE_MAX;
+use crate::memory::Shared;
+
+use super::{Core, Unwritten};
+
+/// Sends one message; see [`Connection::send`](super::Connection::send). Written by hand, since an
+/// `async fn` moves the body through memory several times, which costs more than sending it.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Sending<'a, B> {
+    core: &'a Arc<Core>,
+    body: Option<B>,
+    tail: Option<Shared>,
+}
+
+/// Nothing is pinned: the body is moved out when it is written.
+impl<B> Unpin for Sending<'_, B> {}
+
+impl<'a, B: Body> Sending<'a, B> {
+    #[inline]
+    pub(super) fn new(core: &'a Arc<Core>, body: B, tail: Option<Shared>) -> Self {
+        Self { core, body: Some(body), tail }
+    }
+
+    /// Bytes of the whole body; nothing once it has been sent.
+    #[inline]
+    fn len(&self) -> usize {
+        let head = self.body.as_ref().map_or(0, Body::len);
+        head + self.tail.as_ref().map_or(0, |tail| tail.len())
+    }
+
+    /// There was no window for it.
+    #[cold]
+    fn wait(&mut self, len: usize, context: &Context<'_>) -> Poll<Result<(), SendError>> {
+        let core = self.core;
+        let credit = &core.session.send_credit;
+        if !credit.reserve_or_wait(Class::Request, frame_len(len), context.waker()) {
+            if let Some(reason) = core.closed() {
+                return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
+            }
+            core.reactor.ensure_driver();
+            return Poll::Pending;
+        }
+        let committed = core.send_reserved(&mut self.body, &mut self.tail);
+        Poll::Ready(match committed {
+            Ok(committed) => {
+                core.committed(committed);
+                Ok(())
+            }
+            Err(_) => Err(SendError::Memory(core.unwritten(len))),
+        })
+    }
+}
+
+impl<B: Body> Future for Sending<'_, B> {
+    type Output = Result<(), SendError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let core = self.core;
+        let len = self.len();
+        if len > MESSAGE_MAX {
+            return Poll::Ready(Err(SendError::TooLarge { len, limit: MESSAGE_MAX }));
+        }
+        if let Some(reason) = core.closed() {
+            return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
+        }
+        let Self { body, tail, .. } = &mut *self;
+        match core.try_send(body, tail, len) {
+            Ok(committed) => {
+                core.committed(committed);
+                Poll::Ready(Ok(()))
+            }
+            Err(Unwritten::NoRoom) => self.wait(len, context),
+            Err(Unwritten::NoMemory) => Poll::Ready(Err(SendError::Memory(core.unwritten(len)))),
+        }
+    }
+}
