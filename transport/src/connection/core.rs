@@ -1,10 +1,13 @@
 //! What the users, senders and reactor of a connection share, and who of them sends.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
+
+use parking_lot::MutexGuard;
 
 use crate::body::Body;
 use crate::error::CloseReason;
@@ -18,7 +21,7 @@ use crate::memory::{Charge, Memory, MemoryError, Shared};
 use crate::reactor::{Command, ReactorHandle};
 use crate::session::Session;
 use crate::session::call::{CallKey, Sent};
-use crate::session::outbound::{Progress, Traffic};
+use crate::session::outbound::{Outbound, Progress, Traffic};
 use crate::session::record::write_record;
 use crate::time::{Clock, Time};
 
@@ -302,25 +305,34 @@ impl Core {
             let Some(mut outbound) = self.session.outbound.try_lock() else { return false };
             self.heard.store(false, Ordering::Relaxed);
             let progress = outbound.transmit(&self.session, &self.link);
-            let was_blocked = self.blocked.load(Ordering::SeqCst);
-            let is_blocked = matches!(progress, Ok(Progress::Blocked));
-            self.blocked.store(is_blocked, Ordering::SeqCst);
-            drop(outbound);
-            fence(Ordering::SeqCst);
-            if let Err(error) = progress {
-                self.close(CloseReason::Link(error.kind()));
-                break;
-            }
-            // Shared memory is watched by looking, or rings.
-            if is_blocked != was_blocked && (is_blocked || self.link.kind() != LinkKind::Shm) {
-                self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
-            }
-            if is_blocked || !self.session.lanes.is_waiting() {
+            if !self.end_transmit(outbound, progress) {
                 break;
             }
         }
         self.flushed_at.store(self.clock.now().nanos(), Ordering::Relaxed);
         true
+    }
+
+    /// Gives up the sender role after a transmission that got as far as `progress`. Returns whether
+    /// there is more to send by now, and room for it.
+    fn end_transmit(
+        self: &Arc<Self>,
+        outbound: MutexGuard<'_, Outbound>,
+        progress: io::Result<Progress>,
+    ) -> bool {
+        let is_blocked = matches!(progress, Ok(Progress::Blocked));
+        let was_blocked = self.blocked.swap(is_blocked, Ordering::SeqCst);
+        drop(outbound);
+        fence(Ordering::SeqCst);
+        if let Err(error) = progress {
+            self.close(CloseReason::Link(error.kind()));
+            return false;
+        }
+        // That shared memory has room again changes nothing about how it is watched.
+        if is_blocked != was_blocked && (is_blocked || self.link.kind() != LinkKind::Shm) {
+            self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
+        }
+        !is_blocked && self.session.lanes.is_waiting()
     }
 
     /// Whether the link is not known to be full.
@@ -368,3 +380,6 @@ impl Core {
         self.session.lanes.open(&self.memory)
     }
 }
+
+#[cfg(test)]
+mod tests;

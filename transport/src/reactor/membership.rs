@@ -273,6 +273,10 @@ impl Reactor {
         if let Err(error) = self.poller.set_writable(&core.link, Token(place as u64), writable) {
             core.close(CloseReason::Link(error.kind()));
         }
+        if writable {
+            // Shared memory may have had room, and rung, before it was known to be full.
+            self.keep_awake(place);
+        }
     }
 
     /// A connection has been closed: nobody finds it any more, and it is read to its end.

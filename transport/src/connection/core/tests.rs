@@ -1,0 +1,80 @@
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::endpoint::{Endpoint, EndpointConfig};
+use crate::handler::{Batch, Handler, NoHandler};
+use crate::identity::{Incarnation, NodeId};
+use crate::idle::PollPolicy;
+use crate::link::LinkPolicy;
+use crate::memory::MemoryConfig;
+
+/// Counts bytes, but waits at the gate before that.
+#[derive(Default)]
+struct Gate {
+    gate: Mutex<()>,
+    seen: AtomicU64,
+}
+
+impl Handler for Gate {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        let _gate = self.gate.lock();
+        while let Some(incoming) = batch.next() {
+            self.seen.fetch_add(incoming.body.len() as u64, Ordering::SeqCst);
+        }
+    }
+}
+
+fn endpoint(id: NodeId, handler: Arc<dyn Handler>) -> Endpoint {
+    let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+    let mut config = EndpointConfig::new(id, Incarnation(1), memory);
+    config.poll = PollPolicy::Park;
+    config.links = LinkPolicy::Shm;
+    Endpoint::start(config, handler).unwrap()
+}
+
+/// Polls until `is_true`, which only a hang keeps from being so.
+#[expect(clippy::disallowed_methods, reason = "a test waits for other threads")]
+fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_true() {
+        assert!(began.elapsed() < Duration::from_secs(20), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test waits for other threads")]
+fn a_bell_that_comes_before_a_link_is_known_to_be_full_is_not_missed() {
+    const MESSAGE: usize = 64 << 10;
+    // More than two rings and what the peer receives at once; less than it grants anew for.
+    const MESSAGES: usize = 14;
+    let counting = Arc::new(Gate::default());
+    let server = endpoint(NodeId(1), counting.clone());
+    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
+    let deadline = client.clock().now() + Duration::from_secs(20);
+    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let core = &connection.core;
+
+    let gate = counting.gate.lock();
+    // Whoever has the sender role finds the link full, and loses its processor before it can say so.
+    let mut outbound = core.session.outbound.lock();
+    client.block_on(async {
+        for _ in 0..MESSAGES {
+            connection.send(&[7; MESSAGE][..]).await.unwrap();
+        }
+    });
+    let progress = outbound.transmit(&core.session, &core.link);
+    assert_eq!(progress.as_ref().ok(), Some(&Progress::Blocked));
+    drop(gate);
+    wait_until("the peer has made room", || core.link.has_room());
+    // The reactor hears of it, and sleeps again.
+    std::thread::sleep(Duration::from_millis(200));
+    core.end_transmit(outbound, progress);
+
+    let all = (MESSAGE * MESSAGES) as u64;
+    wait_until("all has come", || counting.seen.load(Ordering::SeqCst) == all);
+}
