@@ -44,6 +44,8 @@ pub use handler::{Batch, CallId, Handler, Incoming, IncomingKind, NoHandler, Ret
 pub use handshake::Windows;
 pub use identity::{Incarnation, NodeId};
 pub use idle::{PollPolicy, UnknownPollPolicy};
+#[doc(hidden)]
+pub use link::SharedMapping;
 pub use link::{LinkKind, LinkPolicy, SimConfig, SimNetwork, UnknownLinkPolicy};
 pub use memory::{
     Account, Appender, Block, Charge, Memory, MemoryConfig, MemoryError, PAGE_BYTES, Purpose,

@@ -15,6 +15,8 @@ pub use sim::{SimConfig, SimNetwork};
 
 use shm::SHM_BYTES;
 
+pub use shm::Mapping as SharedMapping;
+
 pub(crate) use shm::{ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};

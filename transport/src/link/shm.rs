@@ -26,7 +26,7 @@ use rustix::net::{
 use super::Transfer;
 use crate::memory::PAGE_BYTES;
 
-use mapping::Mapping;
+pub use mapping::Mapping;
 use ring::{CAPACITY, CONTROL_WORDS, Place, Reader, Writer};
 
 /// How many connections may wait to be accepted.

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use weft_transport::PollPolicy;
 
 use crate::affinity;
-use crate::args::{Benchmark, Lane, Plan};
+use crate::args::{Benchmark, Lane, LinkKind, Plan, Shape};
 use crate::phases::{self, Phases};
 use crate::raw::{self, ping_pong::Wait};
 use crate::report::{Half, Report, Run};
@@ -40,12 +40,17 @@ fn latency(plan: &Plan) -> anyhow::Result<Run> {
     };
     // A transport that may sleep is compared with sockets that sleep, one that may not with sockets
     // that do not.
+    let ring = (plan.can_spin && plan.shape.link == LinkKind::Shm)
+        .then(|| ring_round_trips(plan))
+        .transpose()?;
     let raws = match plan.shape.poll {
-        PollPolicy::Adaptive | PollPolicy::Park => std::iter::once(blocking).chain(busy).collect(),
-        PollPolicy::Busy => busy.into_iter().chain([blocking]).collect(),
+        PollPolicy::Adaptive | PollPolicy::Park => {
+            std::iter::once(blocking).chain(busy).chain(ring).collect()
+        }
+        PollPolicy::Busy => ring.into_iter().chain(busy).chain([blocking]).collect(),
     };
     let server = ServerProcess::start(plan, Service::WeftCalls)?;
-    let clients = Clients::connect(server.address(), &plan.shape)?;
+    let clients = Clients::connect(server.address()?, &plan.shape)?;
     let weft = round_trips(plan, "weft", |lanes, phases| {
         weft::calls::measure(&clients, plan.shape.size, lanes, phases)
     })?;
@@ -58,12 +63,38 @@ fn rate(plan: &Plan) -> anyhow::Result<Run> {
         raw_flow(plan, Service::RawMessages, "64 KiB writes", |address, connections, phases| {
             raw::stream::send_messages(address, size, connections, phases)
         })?;
-    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws: vec![raw] })
+    let raws = ring_flow(plan)?.into_iter().chain([raw]).collect();
+    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws })
 }
 
 fn bandwidth(plan: &Plan) -> anyhow::Result<Run> {
     let raw = raw_flow(plan, Service::RawBytes, "64 KiB writes", raw::stream::send_bytes)?;
-    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws: vec![raw] })
+    let raws = ring_flow(plan)?.into_iter().chain([raw]).collect();
+    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws })
+}
+
+/// Round trips over bare rings, if the link is shared memory.
+fn ring_round_trips(plan: &Plan) -> anyhow::Result<Half> {
+    let server = ServerProcess::start(plan, Service::RawRingEcho)?;
+    let shape = &plan.shape;
+    round_trips(plan, "ring", |lanes, phases| {
+        raw::ring::measure(server.memory(), shape.size, shape.lanes(), lanes, phases)
+    })
+}
+
+/// Messages over bare rings, if the link is shared memory: one writer a ring.
+fn ring_flow(plan: &Plan) -> anyhow::Result<Option<Half>> {
+    if plan.shape.link != LinkKind::Shm {
+        return Ok(None);
+    }
+    let shape = Shape { threads: plan.shape.threads.min(plan.shape.connections), ..plan.shape };
+    let server = ServerProcess::start(plan, Service::RawRingMessages)?;
+    let memory = server.memory().to_owned();
+    let all = plan.shape.lanes();
+    let half = flow(plan, "ring", server, shape.threads, |thread, phases| {
+        raw::ring::send_messages(&memory, shape.size, all, &shape.lanes_of(thread), phases)
+    })?;
+    Ok(Some(half))
 }
 
 fn raw_round_trips(plan: &Plan, service: Service, wait: Wait) -> anyhow::Result<Half> {
@@ -73,7 +104,7 @@ fn raw_round_trips(plan: &Plan, service: Service, wait: Wait) -> anyhow::Result<
         Wait::Busy => "busy-poll",
     };
     round_trips(plan, method, |lanes, phases| {
-        raw::ping_pong::measure(server.address(), plan.shape.size, lanes, wait, phases)
+        raw::ping_pong::measure(server.address()?, plan.shape.size, lanes, wait, phases)
     })
 }
 
@@ -114,7 +145,7 @@ fn raw_flow(
     worker: impl Fn(SocketAddr, usize, &Phases) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<Half> {
     let server = ServerProcess::start(plan, service)?;
-    let address = server.address();
+    let address = server.address()?;
     let connections = plan.shape.connections;
     let threads = plan.shape.threads.min(connections);
     flow(plan, method, server, threads, |thread, phases| {
@@ -125,7 +156,7 @@ fn raw_flow(
 fn weft_flow(plan: &Plan) -> anyhow::Result<Half> {
     let server = ServerProcess::start(plan, Service::WeftMessages)?;
     let shape = plan.shape;
-    let clients = Clients::connect(server.address(), &shape)?;
+    let clients = Clients::connect(server.address()?, &shape)?;
     flow(plan, "weft", server, shape.threads, |thread, phases| {
         weft::messages::send(&clients, shape.size, &shape.lanes_of(thread), phases)
     })

@@ -1,8 +1,9 @@
-//! The limit of the machine: plain `std::net` sockets with NODELAY, nothing of Weft's in the path
-//! of a byte.
+//! The limit of the machine: plain `std::net` sockets with NODELAY, and bare rings in shared memory;
+//! nothing of Weft's in the path of a byte.
 
 pub(crate) mod pauses;
 pub(crate) mod ping_pong;
+pub(crate) mod ring;
 pub(crate) mod stream;
 
 use std::io;

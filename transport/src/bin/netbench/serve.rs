@@ -28,6 +28,10 @@ pub(crate) enum Service {
     RawMessages,
     /// Plain sockets: counts bytes.
     RawBytes,
+    /// Shared memory: sends back each message, one thread that never sleeps.
+    RawRingEcho,
+    /// Shared memory: counts messages.
+    RawRingMessages,
     /// The transport: replies with the body of each call.
     WeftCalls,
     /// The transport: counts messages and checks their order.
@@ -39,12 +43,18 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
     let clock = Clock::system();
     let tally = Arc::new(Tally::new(order.lanes));
     let (address, endpoint) = match order.service {
-        Service::RawBlocking => (raw::ping_pong::serve_blocking(order.size)?, None),
-        Service::RawBusy => (raw::ping_pong::serve_busy(order.size, order.lanes)?, None),
+        Service::RawBlocking => socket(raw::ping_pong::serve_blocking(order.size)?),
+        Service::RawBusy => socket(raw::ping_pong::serve_busy(order.size, order.lanes)?),
         Service::RawMessages => {
-            (raw::stream::serve_messages(order.size, clock.clone(), Arc::clone(&tally))?, None)
+            socket(raw::stream::serve_messages(order.size, clock.clone(), Arc::clone(&tally))?)
         }
-        Service::RawBytes => (raw::stream::serve_bytes(clock.clone(), Arc::clone(&tally))?, None),
+        Service::RawBytes => socket(raw::stream::serve_bytes(clock.clone(), Arc::clone(&tally))?),
+        Service::RawRingEcho => (raw::ring::serve_echo(order.size, order.lanes)?, None),
+        Service::RawRingMessages => {
+            let clock = clock.clone();
+            let tally = Arc::clone(&tally);
+            (raw::ring::serve_messages(order.size, order.lanes, clock, tally)?, None)
+        }
         Service::WeftCalls => with_endpoint(weft::calls::serve(order.link, order.poll)?),
         Service::WeftMessages => {
             with_endpoint(weft::messages::serve(order.link, order.poll, Arc::clone(&tally))?)
@@ -66,6 +76,10 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
 
 fn with_endpoint(
     (address, endpoint): (SocketAddr, weft_transport::Endpoint),
-) -> (SocketAddr, Option<weft_transport::Endpoint>) {
-    (address, Some(endpoint))
+) -> (String, Option<weft_transport::Endpoint>) {
+    (address.to_string(), Some(endpoint))
+}
+
+fn socket(address: SocketAddr) -> (String, Option<weft_transport::Endpoint>) {
+    (address.to_string(), None)
 }

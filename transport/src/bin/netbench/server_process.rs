@@ -17,7 +17,7 @@ pub(crate) struct ServerProcess {
     /// Taken when the process is to end.
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    address: SocketAddr,
+    address: String,
 }
 
 impl ServerProcess {
@@ -45,15 +45,21 @@ impl ServerProcess {
         stdout.read_line(&mut line).context("failed to read the server's address")?;
         // An empty line is the end of its output: it has said on stderr what was wrong.
         anyhow::ensure!(!line.is_empty(), "the server process ended before it listened");
-        let address = line
-            .trim()
-            .parse()
-            .with_context(|| format!("the server process said {line:?} instead of its address"))?;
+        let address = line.trim().to_owned();
         Ok(ServerProcess { child, stdin, stdout, address })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it listens.
+    pub(crate) fn address(&self) -> anyhow::Result<SocketAddr> {
+        let address = &self.address;
+        address
+            .parse()
+            .with_context(|| format!("the server process said {address:?} instead of its address"))
+    }
+
+    /// Where its shared memory is.
+    pub(crate) fn memory(&self) -> &str {
+        &self.address
     }
 
     /// What the server has received so far.

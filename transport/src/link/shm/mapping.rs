@@ -20,7 +20,7 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 /// the page size, that lives as long as this and never moves; the file behind it cannot shrink.
 /// Nothing but atomics ever refers to it.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
@@ -32,7 +32,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// New memory of `len` bytes, all zero, and the file by which another process can map it.
-    pub(super) fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
+    pub fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("weft-shm", flags)?;
         rustix::fs::ftruncate(&file, len as u64)?;
@@ -44,7 +44,7 @@ impl Mapping {
     ///
     /// # Errors
     /// `InvalidData` for a file that is no memfd of `len` bytes whose size is sealed.
-    pub(super) fn open(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+    pub fn open(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         let no = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         let seals =
             rustix::fs::fcntl_get_seals(file).map_err(|_| no("not a sealed memory file"))?;
@@ -76,7 +76,7 @@ impl Mapping {
 
     /// The memory as words of eight bytes.
     #[inline]
-    pub(super) fn words(&self) -> &[AtomicU64] {
+    pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is as long, page-aligned, and lives as long as `self`; atomics may be
         // written to by anybody at any time, and every value of their bytes is valid.
         unsafe { std::slice::from_raw_parts(self.base.cast().as_ptr(), self.len / 8) }
