@@ -266,6 +266,9 @@ impl Unreachable {
                 "check that the address is a node's data port, and that client and node are of \
                  matching releases"
             }
+            Self::Connect(ConnectError::NotShared { .. }) => {
+                "check that it runs here, or connect with --link auto"
+            }
             Self::Connect(_) => "check that it runs",
             Self::OtherNode { .. } => {
                 "compare the --node-id, --peers and --listen that the two were started with"

@@ -101,7 +101,7 @@ error_codes! {
 
     NotReachable = 1201, "node not reachable",
         "No connection to the node could be made. The request was not applied.",
-        "Check the address, that the node runs, and that no firewall is in between.";
+        "Check the address, that the node runs, and that no firewall is in between. With --link shm (weft.link in ycsb), only a node on this host counts that runs as the same user, not with --link tcp, and with memory left to share: use auto.";
     DeadlineNotApplied = 1202, "deadline exceeded, not applied",
         "The deadline passed before the request was sent. It was not applied.",
         "Ask again. If it happens often, the node is overloaded or the deadline is too short.";
@@ -122,7 +122,7 @@ error_codes! {
         "Use a client of the server's release; if it is one, report a bug with the text of the error.";
     ClusterNotReachable = 1208, "cluster not reachable",
         "None of the addresses given for the cluster answered with a map. The request was not applied.",
-        "Check the addresses, and that at least one of the nodes runs.";
+        "Check the addresses, and that at least one of the nodes runs. With --link shm (weft.link in ycsb), only nodes on this host count that run as the same user, not with --link tcp, and with memory left to share: use auto.";
     MapUnsettled = 1209, "cluster map unsettled",
         "One node after the other said that it does not own the key's slot. The request was not applied.",
         "Ask again once the cluster's map has settled. If the error persists, the nodes were started with different peer lists: compare them.";

@@ -95,6 +95,16 @@ pub enum ConnectError {
         /// The operating system's reason.
         kind: io::ErrorKind,
     },
+    /// Connections are to run over shared memory alone, and none is shared with this process there.
+    #[error(
+        "cannot connect to {address}: nobody there shares memory with this process, which takes \
+         the same host and user, a peer that is not set to tcp, and room for it on both sides; \
+         the link auto takes tcp where there is none"
+    )]
+    NotShared {
+        /// Where to.
+        address: SocketAddr,
+    },
     /// The connection came up and ended before the peer had said hello.
     #[error("cannot connect to {address}: {reason}")]
     Closed {

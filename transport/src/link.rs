@@ -48,7 +48,8 @@ pub enum LinkPolicy {
     Auto,
     /// TCP alone, in both directions.
     Tcp,
-    /// As `Auto`, but connecting to a peer with whom memory cannot be shared fails.
+    /// As `Auto`, but connecting to a peer with whom memory cannot be shared fails, with
+    /// [`ConnectError::NotShared`](crate::ConnectError::NotShared).
     Shm,
 }
 

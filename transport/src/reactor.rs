@@ -278,7 +278,7 @@ impl Reactor {
         }
         let index = ready.token.0 as usize;
         let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
-        if let Phase::Connecting { by } = conversation.phase {
+        if let Phase::Connecting { by, .. } = conversation.phase {
             return self.finish_connect(handle, index, by);
         }
         let mut writable = ready.writable;

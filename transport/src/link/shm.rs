@@ -3,8 +3,7 @@
 //! An endpoint that listens at a TCP address also listens on a local socket that is named after it.
 //! Names of local sockets belong to a network namespace, so whoever finds one there is on the same
 //! host and would reach the same endpoint over TCP. The accepting side makes the memory, seals its
-//! size and passes it on; both sides check that the other is the same user, or root. After that the
-//! socket carries no data: a byte on it is a bell for somebody who sleeps, and its end is the peer's
+//! size and passes it on; both sides check that the other is the same user. After that the socket carries no data: a byte on it is a bell for somebody who sleeps, and its end is the peer's
 //! death, however it died (as in TensorPipe).
 
 mod mapping;
@@ -73,15 +72,16 @@ impl ShmLink {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             result => return result,
         }
-        // It may listen at every address of this host.
-        let any = match address.ip() {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
         if !is_of_this_host(address) {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        Self::connect_to(SocketAddr::new(any, address.port()), address.ip())
+        // It may listen at every address of this host, and at all of IPv6 means at those of IPv4 too.
+        let connect_to = |any| Self::connect_to(SocketAddr::new(any, address.port()), address.ip());
+        let all = Ipv6Addr::UNSPECIFIED.into();
+        match address.ip() {
+            IpAddr::V4(_) => connect_to(Ipv4Addr::UNSPECIFIED.into()).or_else(|_| connect_to(all)),
+            IpAddr::V6(_) => connect_to(all),
+        }
     }
 
     /// Connects to the listener that is named `listener`, from an address of our own at `ip`.
@@ -288,10 +288,11 @@ fn address_of(name: &[u8]) -> Option<SocketAddr> {
     std::str::from_utf8(name).ok()?.strip_prefix("weft/")?.parse().ok()
 }
 
-/// Whether the peer runs as the same user, or as root: anybody may take a name.
+/// Whether the peer runs as the same user. Anybody may take a name; and memory that was passed on
+/// stays for as long as the peer keeps it, which no limit of ours sees.
 fn check_peer(socket: BorrowedFd<'_>) -> io::Result<()> {
     let peer = sockopt::socket_peercred(socket)?.uid;
-    if peer == rustix::process::geteuid() || peer.is_root() {
+    if peer == rustix::process::geteuid() {
         Ok(())
     } else {
         Err(io::ErrorKind::ConnectionRefused.into())

@@ -91,10 +91,14 @@ pub(crate) struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on `address`; port 0 takes a free one.
+    /// Listens on `address`; port 0 takes a free one. At every address of IPv6 means at those of
+    /// IPv4 too, however the system is set.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = socket(address)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, false)?;
+        }
         rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(Self { listener: std::net::TcpListener::from(socket) })

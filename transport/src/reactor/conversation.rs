@@ -71,7 +71,12 @@ struct Unfinished {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The link is coming about.
-    Connecting { by: Time },
+    Connecting {
+        /// Until when the greeting is to be over.
+        by: Time,
+        /// Until when it waits for memory, if it can go on without.
+        memory_by: Option<Time>,
+    },
     /// The peer has yet to say hello.
     Greeting { by: Time },
     /// Frames go both ways.
@@ -339,7 +344,7 @@ impl Conversation {
     /// Closes what has run out of time. Returns whether the conversation is over and done.
     pub(super) fn housekeep(&mut self, common: &Common, now: Time) -> bool {
         match self.phase {
-            Phase::Connecting { by } | Phase::Greeting { by } if now >= by => {
+            Phase::Connecting { by, .. } | Phase::Greeting { by } if now >= by => {
                 self.core.close(CloseReason::HandshakeTimeout);
             }
             Phase::Draining { until } => return now >= until,
@@ -383,6 +388,12 @@ impl Conversation {
     pub(super) fn fail_connect(&mut self, kind: io::ErrorKind) {
         self.end_attempt(|address| ConnectError::Refused { address, kind });
         self.core.close(CloseReason::Link(kind));
+    }
+
+    /// The link was to be shared memory alone, and the peer shares none.
+    pub(super) fn fail_to_share(&mut self) {
+        self.end_attempt(|address| ConnectError::NotShared { address });
+        self.core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
     }
 
     /// The connection has ended; whoever waits for it to come about is told.

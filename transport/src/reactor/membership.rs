@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use crate::connection::{Charges, Core};
 use crate::error::{CloseReason, ConnectError};
 use crate::handshake::encode_goodbye;
-use crate::limits::{CONNECTION_BYTES, FREE_SHARE, HANDSHAKE_TIMEOUT, SHM_SHARE};
+use crate::limits::{
+    CONNECTION_BYTES, FREE_SHARE, HAND_OVER_TIMEOUT, HANDSHAKE_TIMEOUT, SHM_SHARE,
+};
 use crate::link::{Link, LinkKind, LinkPolicy, Listener, Transfer};
 use crate::memory::Purpose;
 use crate::poller::Token;
@@ -170,38 +172,52 @@ impl Reactor {
     }
 
     fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
-        self.connect_over(handle, handle.common.links, address, attempt);
+        let by = handle.common.clock.now() + handle.common.connect_timeout;
+        self.connect_over(handle, handle.common.links, address, attempt, by);
     }
 
+    /// Connects over one of `links`, the greeting included until `by`.
     fn connect_over(
         &mut self,
         handle: &Arc<ReactorHandle>,
         links: LinkPolicy,
         address: SocketAddr,
         attempt: Arc<Attempt>,
+        by: Time,
     ) {
         let link = match &handle.common.sim {
             Some(port) => port.connect(address).map(Link::Sim),
             None => Link::connect(address, links),
         };
-        let refused = |error: io::Error| ConnectError::Refused { address, kind: error.kind() };
+        let refused = |error: io::Error| match (links, error.kind()) {
+            (LinkPolicy::Shm, io::ErrorKind::ConnectionRefused) => {
+                ConnectError::NotShared { address }
+            }
+            (_, kind) => ConnectError::Refused { address, kind },
+        };
         let admitted = link.map_err(refused).and_then(|link| {
-            let charge = self.admit(handle, &link);
-            match charge.map_err(|reason| ConnectError::Closed { address, reason }) {
-                Err(_) if link.memory_bytes() > 0 && links == LinkPolicy::Auto => Ok(None),
-                charge => Ok(Some((link, address, charge?))),
+            let shares = link.memory_bytes() > 0;
+            match (self.admit(handle, &link), links) {
+                (Ok(charge), _) => Ok(Some((link, address, charge))),
+                (Err(_), LinkPolicy::Auto) if shares => Ok(None),
+                (Err(CloseReason::Memory), LinkPolicy::Shm) if shares => {
+                    Err(ConnectError::NotShared { address })
+                }
+                (Err(reason), _) => Err(ConnectError::Closed { address, reason }),
             }
         });
         let admitted = match admitted {
             // Without memory to share, there is a link that needs none.
-            Ok(None) => return self.connect_over(handle, LinkPolicy::Tcp, address, attempt),
+            Ok(None) => return self.connect_over(handle, LinkPolicy::Tcp, address, attempt, by),
             Ok(Some(admitted)) => Ok(admitted),
             Err(error) => Err(error),
         };
         match admitted {
             Ok(link) => {
-                let by = handle.common.clock.now() + handle.common.connect_timeout;
-                self.insert(handle, link, Phase::Connecting { by }, Some(attempt));
+                let waits = link.0.kind() == LinkKind::Shm && links == LinkPolicy::Auto;
+                let memory_by = waits.then(|| handle.common.clock.now() + HAND_OVER_TIMEOUT);
+                let phase = Phase::Connecting { by, memory_by };
+                self.insert(handle, link, phase, Some(attempt));
             }
             Err(error) => {
                 attempt.finish(Err(error));
@@ -216,20 +232,26 @@ impl Reactor {
         let core = Arc::clone(&conversation.core);
         match core.link.finish_connect() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(_)
-                if core.link.kind() == LinkKind::Shm && handle.common.links == LinkPolicy::Auto =>
-            {
-                // Somebody listens there, but shares no memory with us, or has none.
-                if let Some(attempt) = conversation.take_attempt() {
-                    self.connect_over(handle, LinkPolicy::Tcp, core.address, attempt);
-                }
-                core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
-            }
+            // Somebody listens there, but shares no memory with us, or has none.
+            Err(_) if core.link.kind() == LinkKind::Shm => match handle.common.links {
+                LinkPolicy::Auto => return self.connect_by_tcp(handle, place, by),
+                LinkPolicy::Shm | LinkPolicy::Tcp => conversation.fail_to_share(),
+            },
             Err(error) => conversation.fail_connect(error.kind()),
             Ok(()) => conversation.greet(&handle.common, by),
         }
         self.watch(&core, core.is_blocked());
         self.keep_awake(place);
+    }
+
+    /// Goes on over TCP in place of the link at `place`, which no memory has been shared for.
+    fn connect_by_tcp(&mut self, handle: &Arc<ReactorHandle>, place: usize, by: Time) {
+        let Some(Some(conversation)) = self.conversations.get_mut(place) else { return };
+        let core = Arc::clone(&conversation.core);
+        if let Some(attempt) = conversation.take_attempt() {
+            self.connect_over(handle, LinkPolicy::Tcp, core.address, attempt, by);
+        }
+        core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
     }
 
     fn insert(
@@ -348,6 +370,13 @@ impl Reactor {
             if !conversation.needs_housekeeping() {
                 continue;
             }
+            if let Phase::Connecting { by, memory_by: Some(memory_by) } = conversation.phase
+                && now >= memory_by
+            {
+                self.connect_by_tcp(handle, place, by);
+                self.housekeep_soon(now);
+                continue;
+            }
             conversation.retry_deferred(&handle.common, now);
             conversation.settle(now);
             if conversation.housekeep(&handle.common, now) {
@@ -399,3 +428,6 @@ fn evict_idle(handle: &ReactorHandle) -> bool {
     oldest.close(CloseReason::Evicted);
     true
 }
+
+#[cfg(test)]
+mod tests;

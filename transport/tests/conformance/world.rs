@@ -38,6 +38,14 @@ impl World {
         Self { kind: Kind::Real(links), clock: Clock::system(), endpoints: RefCell::default() }
     }
 
+    /// What real connections run over.
+    pub(crate) fn links(&self) -> Option<LinkPolicy> {
+        match self.kind {
+            Kind::Real(links) => Some(links),
+            Kind::Sim { .. } => None,
+        }
+    }
+
     pub(crate) fn sim(seed: u64) -> Self {
         let (clock, hand) = Clock::manual();
         let config = SimConfig {

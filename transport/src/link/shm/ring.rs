@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::mapping::Mapping;
 
-/// Bytes of a ring: what both sides' caches hold, and enough for 50 us at full speed.
+/// Bytes of a ring: what both sides' caches hold, and enough for 50 us at full speed. A stream of
+/// large messages runs at two thirds of its speed through half of it, and at an eighth through a
+/// quarter.
 pub(super) const CAPACITY: usize = 256 << 10;
 
 /// Words that a ring's control block takes: each of its four values has two cache lines for

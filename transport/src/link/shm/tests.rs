@@ -74,6 +74,15 @@ fn a_listener_at_every_address_is_found_by_those_of_this_host_only() {
 }
 
 #[test]
+fn a_listener_at_every_address_of_ipv6_is_found_at_those_of_ipv4_too() {
+    let (_port, address) = address(Ipv4Addr::UNSPECIFIED);
+    let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
+    let _listener = ShmListener::bind(everywhere).unwrap();
+    assert!(ShmLink::connect(SocketAddr::from(([127, 0, 0, 1], address.port()))).is_ok());
+    assert!(ShmLink::connect(SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()))).is_ok());
+}
+
+#[test]
 fn nobody_listening_is_refused_and_a_name_is_taken_once() {
     let (_port, address) = address(Ipv4Addr::LOCALHOST);
     assert_eq!(ShmLink::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);

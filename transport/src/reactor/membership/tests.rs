@@ -1,0 +1,65 @@
+use super::*;
+use crate::connection::Connection;
+use crate::endpoint::{Endpoint, EndpointConfig};
+use crate::handler::NoHandler;
+use crate::identity::{Incarnation, NodeId};
+use crate::link::ShmListener;
+use crate::memory::{Memory, MemoryConfig};
+
+fn endpoint(id: NodeId, links: LinkPolicy, limit_bytes: u64) -> Endpoint {
+    let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
+    let mut config = EndpointConfig::new(id, Incarnation(1), memory);
+    config.links = links;
+    // Far enough away that only a hang reaches it.
+    config.connect_timeout = Duration::from_secs(60);
+    Endpoint::start(config, Arc::new(NoHandler)).unwrap()
+}
+
+fn node(links: LinkPolicy, limit_bytes: u64) -> (Endpoint, SocketAddr) {
+    let node = endpoint(NodeId(1), links, limit_bytes);
+    let address = node.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    (node, address)
+}
+
+const PLENTY: u64 = 64 << 20;
+/// Room for all that a connection needs but for memory to share.
+const LITTLE: u64 = 1 << 20;
+
+fn connect(links: LinkPolicy, memory: u64, to: SocketAddr) -> Result<Connection, ConnectError> {
+    let client = endpoint(NodeId::client(1), links, memory);
+    let deadline = client.clock().now() + Duration::from_secs(30);
+    client.block_on(client.connect(to, deadline))
+}
+
+#[test]
+fn a_peer_that_never_passes_memory_is_connected_to_by_tcp() {
+    let (_node, address) = node(LinkPolicy::Tcp, PLENTY);
+    let _silent = ShmListener::bind(address).unwrap();
+    let connection = connect(LinkPolicy::Auto, PLENTY, address).unwrap();
+    assert_eq!(connection.link(), LinkKind::Tcp);
+}
+
+#[test]
+fn without_memory_on_either_side_a_connection_runs_over_tcp() {
+    for (theirs, ours) in [(PLENTY, LITTLE), (LITTLE, PLENTY)] {
+        let (_node, address) = node(LinkPolicy::Auto, theirs);
+        let connection = connect(LinkPolicy::Auto, ours, address).unwrap();
+        assert_eq!(connection.link(), LinkKind::Tcp);
+    }
+}
+
+#[test]
+fn with_shared_memory_alone_the_error_says_that_there_is_none() {
+    let check = |memory, address| {
+        let error = connect(LinkPolicy::Shm, memory, address).unwrap_err();
+        assert_eq!(error, ConnectError::NotShared { address });
+    };
+    let (_shares, address) = node(LinkPolicy::Auto, PLENTY);
+    assert!(connect(LinkPolicy::Shm, PLENTY, address).is_ok());
+    check(LITTLE, address);
+    let (_full, address) = node(LinkPolicy::Auto, LITTLE);
+    check(PLENTY, address);
+    let (_confined, address) = node(LinkPolicy::Tcp, PLENTY);
+    check(PLENTY, address);
+    check(PLENTY, ([192, 0, 2, 1], 7400).into());
+}
