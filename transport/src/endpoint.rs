@@ -19,7 +19,7 @@ use crate::handshake::Windows;
 use crate::identity::{Incarnation, NodeId};
 use crate::idle::{Idle, PollPolicy};
 use crate::limits::{WINDOW_MAX, WINDOW_MIN};
-use crate::link::{LinkPolicy, Listener, ShmListener, SimNetwork, SimPort, TcpListener};
+use crate::link::{LinkPolicy, Listener, Namespace, ShmListener, SimNetwork, SimPort, TcpListener};
 use crate::local;
 use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
@@ -212,7 +212,7 @@ impl Endpoint {
         let bound = listener.address().map_err(refused)?;
         let shared = (self.inner.common.sim.is_none()
             && self.inner.common.links != LinkPolicy::Tcp)
-            .then(|| ShmListener::bind(bound).map(Listener::Shm));
+            .then(|| ShmListener::bind(bound, Namespace::Endpoints).map(Listener::Shm));
         self.inner.reactors[0].submit(Command::Listen(listener));
         match shared {
             None => {}

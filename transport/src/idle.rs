@@ -88,20 +88,21 @@ impl Idle {
     /// Until when to spin in a wait that begins at `now`; nothing means to park at once. While the
     /// permit is held, the thread counts as a spinner.
     pub(crate) fn begin(&mut self, now: Time) -> Option<(Time, SpinPermit)> {
+        Some((self.spin_until(now)?, SpinPermit::take()?))
+    }
+
+    /// As [`begin`](Self::begin), for somebody who spins on a thread that is not theirs.
+    pub(crate) fn spin_until(&mut self, now: Time) -> Option<Time> {
         self.waits = self.waits.wrapping_add(1);
-        let until = match self.policy {
-            PollPolicy::Park => return None,
-            PollPolicy::Busy => Time::MAX,
+        match self.policy {
+            PollPolicy::Park => None,
+            PollPolicy::Busy => Some(Time::MAX),
             PollPolicy::Adaptive => {
                 let fruitless =
                     self.fruitless >= FRUITLESS_MAX && !self.waits.is_multiple_of(RETRY_EVERY);
-                if fruitless || self.core_is_taken(now) {
-                    return None;
-                }
-                now + SPIN_MAX
+                (!fruitless && !self.core_is_taken(now)).then_some(now + SPIN_MAX)
             }
-        };
-        Some((until, SpinPermit::take()?))
+        }
     }
 
     /// Whether something that never waits has lately had this thread's core. Then yielding it costs

@@ -6,6 +6,7 @@
 //!   in), `outbound` (lanes to batches), `credit` (windows), `call` (who waits for which reply).
 //! - `reactor`: who polls, receives, dispatches and flushes; `idle`: how it waits.
 //! - `link`: the closed enum of what carries bytes (TCP, shared memory, a simulated network); `poller`: readiness of links.
+//! - `stream` (with the feature `streams`): a link by itself, as a byte stream for tokio's programs.
 //! - [`Memory`]: the registered memory that everything is sent from and received into.
 //!
 //! The crate knows no operation, no key and no table.
@@ -34,6 +35,8 @@ mod registry;
 mod reply;
 mod secret;
 mod session;
+#[cfg(feature = "streams")]
+mod stream;
 mod time;
 
 pub use body::Body;
@@ -53,4 +56,8 @@ pub use memory::{
 };
 pub use reply::Reply;
 pub use secret::Secret;
+#[cfg(feature = "streams")]
+pub use stream::{
+    StreamConfig, StreamCounters, WeftListener, WeftReadHalf, WeftStream, WeftWriteHalf,
+};
 pub use time::{Clock, ManualClock, Time};

@@ -17,7 +17,7 @@ use shm::SHM_BYTES;
 
 pub use shm::Mapping as SharedMapping;
 
-pub(crate) use shm::{ShmLink, ShmListener};
+pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
 
@@ -117,8 +117,8 @@ impl Link {
     pub(crate) fn connect(address: SocketAddr, policy: LinkPolicy) -> io::Result<Self> {
         match policy {
             LinkPolicy::Tcp => TcpLink::connect(address).map(Self::Tcp),
-            LinkPolicy::Shm => ShmLink::connect(address).map(Self::Shm),
-            LinkPolicy::Auto => ShmLink::connect(address)
+            LinkPolicy::Shm => ShmLink::connect(address, Namespace::Endpoints).map(Self::Shm),
+            LinkPolicy::Auto => ShmLink::connect(address, Namespace::Endpoints)
                 .map(Self::Shm)
                 .or_else(|_| TcpLink::connect(address).map(Self::Tcp)),
         }

@@ -1,13 +1,20 @@
 //! The shared-memory link: two rings in memory that both processes have mapped, and a socket.
 //!
-//! An endpoint that listens at a TCP address also listens on a local socket that is named after it.
+//! Whoever listens at a TCP address also listens on a local socket that is named after it.
 //! Names of local sockets belong to a network namespace, so whoever finds one there is on the same
-//! host and would reach the same endpoint over TCP. The accepting side makes the memory, seals its
-//! size and passes it on; both sides check that the other is the same user. After that the socket carries no data: a byte on it is a bell for somebody who sleeps, and its end is the peer's
+//! host and would reach the same listener over TCP. One side makes the memory, seals its
+//! size and passes it on; both sides check that the other is the same user. After that the socket
+//! carries no data: a byte on it is a bell for somebody who sleeps, and its end is the peer's
 //! death, however it died (as in TensorPipe).
+//!
+//! Between endpoints the side that accepts makes the memory, since it may refuse to. A stream's
+//! memory is made by the side that connects, so that, as with TCP, it can write before anybody has
+//! accepted.
 
 mod mapping;
 mod ring;
+#[cfg(feature = "streams")]
+mod streaming;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -46,9 +53,45 @@ const PORTS: u16 = 28_000;
 /// What a connection's rings take of either side's memory, in bytes.
 pub(crate) const SHM_BYTES: u64 = MAPPING_BYTES as u64;
 
+/// Who listens under a name: endpoints and streams say different things, and do not meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Namespace {
+    Endpoints,
+    #[cfg_attr(not(feature = "streams"), expect(dead_code, reason = "streams use it"))]
+    Streams,
+}
+
+impl Namespace {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Endpoints => "weft/",
+            Self::Streams => "weft-stream/",
+        }
+    }
+
+    /// The name of the local socket that belongs to a TCP address.
+    fn name(self, address: SocketAddr) -> Result<SocketAddrUnix, Errno> {
+        let prefix = self.prefix();
+        SocketAddrUnix::new_abstract_name(format!("{prefix}{address}").as_bytes())
+    }
+
+    /// The TCP address that a local socket is named after.
+    fn address_of(self, name: &[u8]) -> Option<SocketAddr> {
+        std::str::from_utf8(name).ok()?.strip_prefix(self.prefix())?.parse().ok()
+    }
+}
+
+/// Which end of a connection a link is, and so which ring it writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Connector,
+    Acceptor,
+}
+
 /// One end of a shared-memory connection.
 #[derive(Debug)]
 pub(crate) struct ShmLink {
+    side: Side,
     socket: OwnedFd,
     rings: OnceLock<Rings>,
     /// The peer has closed its end of the socket: nothing is added to what lies in the ring.
@@ -62,13 +105,13 @@ struct Rings {
 }
 
 impl ShmLink {
-    /// Begins to connect to the endpoint on this host that listens at `address`. The link becomes
-    /// readable when that has succeeded or failed.
+    /// Begins to connect to whoever on this host listens at `address`. The link has yet to be given
+    /// memory; if the peer does that, it becomes readable when that has succeeded or failed.
     ///
     /// # Errors
-    /// `ConnectionRefused` if there is none, or none that shares memory.
-    pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
-        match Self::connect_to(address, address.ip()) {
+    /// `ConnectionRefused` if there is nobody, or nobody who shares memory.
+    pub(crate) fn connect(address: SocketAddr, names: Namespace) -> io::Result<Self> {
+        match Self::connect_to(address, address.ip(), names) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             result => return result,
         }
@@ -76,7 +119,8 @@ impl ShmLink {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         // It may listen at every address of this host, and at all of IPv6 means at those of IPv4 too.
-        let connect_to = |any| Self::connect_to(SocketAddr::new(any, address.port()), address.ip());
+        let connect_to =
+            |any| Self::connect_to(SocketAddr::new(any, address.port()), address.ip(), names);
         let all = Ipv6Addr::UNSPECIFIED.into();
         match address.ip() {
             IpAddr::V4(_) => connect_to(Ipv4Addr::UNSPECIFIED.into()).or_else(|_| connect_to(all)),
@@ -85,24 +129,28 @@ impl ShmLink {
     }
 
     /// Connects to the listener that is named `listener`, from an address of our own at `ip`.
-    fn connect_to(listener: SocketAddr, ip: IpAddr) -> io::Result<Self> {
+    fn connect_to(listener: SocketAddr, ip: IpAddr, names: Namespace) -> io::Result<Self> {
         let socket = socket()?;
         // Named like a TCP connection's end, so that the peer has an address to speak of.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let bound = (0..PORTS).find_map(|_| {
             let next = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
             let port = PORT_FIRST + (next % u32::from(PORTS)) as u16;
-            let named = name(SocketAddr::new(ip, port));
+            let named = names.name(SocketAddr::new(ip, port));
             let named = named.and_then(|name| rustix::net::bind(&socket, &name));
             (named != Err(Errno::ADDRINUSE)).then_some(named)
         });
         bound.unwrap_or(Err(Errno::ADDRNOTAVAIL))?;
-        rustix::net::connect(&socket, &name(listener)?)?;
+        rustix::net::connect(&socket, &names.name(listener)?)?;
         check_peer(socket.as_fd())?;
-        Ok(Self { socket, rings: OnceLock::new(), ended: AtomicBool::new(false) })
+        Ok(Self::new(Side::Connector, socket))
     }
 
-    /// The accepting side: makes the memory and passes it to the peer.
+    fn new(side: Side, socket: OwnedFd) -> Self {
+        Self { side, socket, rings: OnceLock::new(), ended: AtomicBool::new(false) }
+    }
+
+    /// Makes the memory and passes it to the peer, who takes it by `finish_connect`.
     pub(crate) fn offer(&self) -> io::Result<()> {
         let (mapping, file) = Mapping::create(MAPPING_BYTES)?;
         let files = [file.as_fd()];
@@ -112,11 +160,15 @@ impl ShmLink {
         assert!(fits, "the space is made for one file");
         let bell = [IoSlice::new(&[0])];
         rustix::net::sendmsg(&self.socket, &bell, &mut ancillary, SendFlags::NOSIGNAL)?;
-        self.begin(mapping, TO_CONNECTOR, TO_ACCEPTOR);
+        self.begin(mapping);
         Ok(())
     }
 
-    fn begin(&self, mapping: Mapping, out: Place, back: Place) {
+    fn begin(&self, mapping: Mapping) {
+        let (out, back) = match self.side {
+            Side::Connector => (TO_ACCEPTOR, TO_CONNECTOR),
+            Side::Acceptor => (TO_CONNECTOR, TO_ACCEPTOR),
+        };
         let mapping = Arc::new(mapping);
         let writer = Writer::new(Arc::clone(&mapping), out);
         let reader = Reader::new(mapping, back);
@@ -156,9 +208,35 @@ impl ShmLink {
         self.rings.get().is_some_and(|rings| rings.writer.has_room(CAPACITY / 4))
     }
 
+    /// Where it is connected from: the address that its socket is named after.
+    #[cfg(feature = "streams")]
+    pub(crate) fn local_address(&self, names: Namespace) -> io::Result<SocketAddr> {
+        let own = SocketAddrUnix::try_from(rustix::net::getsockname(&self.socket)?)?;
+        let own = own.abstract_name().and_then(|name| names.address_of(name));
+        own.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
     /// Has the peer ring when it writes, from here on. Returns false if it has written already.
     pub(crate) fn sleep(&self) -> bool {
         self.rings.get().is_none_or(|rings| rings.reader.sleep())
+    }
+
+    /// Receives what is there, as [`Transfer::receive`] does, and says whether the peer was rung for
+    /// because there is room now.
+    #[inline]
+    pub(crate) fn take(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)> {
+        let rings = self.rings()?;
+        // Before the ring: whoever ends a link has written everything by then.
+        let ended = self.ended.load(Ordering::Acquire) || rings.reader.is_finished();
+        match rings.reader.read(into)? {
+            (0, _) if !ended => Err(io::ErrorKind::WouldBlock.into()),
+            (count, wake) => {
+                if wake {
+                    self.ring_bell();
+                }
+                Ok((count, wake))
+            }
+        }
     }
 
     fn ring_bell(&self) {
@@ -187,18 +265,7 @@ impl Transfer for ShmLink {
 
     #[inline]
     fn receive(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let rings = self.rings()?;
-        // Before the ring: whoever ends a link has written everything by then.
-        let ended = self.ended.load(Ordering::Acquire);
-        match rings.reader.read(into)? {
-            (0, _) if !ended => Err(io::ErrorKind::WouldBlock.into()),
-            (count, wake) => {
-                if wake {
-                    self.ring_bell();
-                }
-                Ok(count)
-            }
-        }
+        self.take(into).map(|(count, _)| count)
     }
 
     fn finish_connect(&self) -> io::Result<()> {
@@ -216,7 +283,7 @@ impl Transfer for ShmLink {
             (0, _) => Err(io::ErrorKind::ConnectionRefused.into()),
             (_, Some(file)) => {
                 let mapping = Mapping::open(file.as_fd(), MAPPING_BYTES)?;
-                self.begin(mapping, TO_ACCEPTOR, TO_CONNECTOR);
+                self.begin(mapping);
                 Ok(())
             }
             (_, None) => Err(io::Error::new(io::ErrorKind::InvalidData, "no memory was passed")),
@@ -239,15 +306,16 @@ impl Transfer for ShmLink {
 pub(crate) struct ShmListener {
     socket: OwnedFd,
     address: SocketAddr,
+    names: Namespace,
 }
 
 impl ShmListener {
     /// Listens for processes of this host that know the TCP address `address`.
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn bind(address: SocketAddr, names: Namespace) -> io::Result<Self> {
         let socket = socket()?;
-        rustix::net::bind(&socket, &name(address)?)?;
+        rustix::net::bind(&socket, &names.name(address)?)?;
         rustix::net::listen(&socket, BACKLOG)?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, names })
     }
 
     /// The next link that somebody has opened; it has yet to be given memory.
@@ -256,10 +324,10 @@ impl ShmListener {
         let (socket, from) = rustix::net::acceptfrom_with(&self.socket, flags)?;
         check_peer(socket.as_fd())?;
         let from = from.and_then(|from| SocketAddrUnix::try_from(from).ok());
-        let from = from.as_ref().and_then(SocketAddrUnix::abstract_name).and_then(address_of);
+        let from = from.as_ref().and_then(SocketAddrUnix::abstract_name);
+        let from = from.and_then(|name| self.names.address_of(name));
         let from = from.unwrap_or(SocketAddr::new(self.address.ip(), 0));
-        let link = ShmLink { socket, rings: OnceLock::new(), ended: AtomicBool::new(false) };
-        Ok((link, from))
+        Ok((ShmLink::new(Side::Acceptor, socket), from))
     }
 
     /// The TCP address that it stands beside.
@@ -276,16 +344,6 @@ impl ShmListener {
 fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
-}
-
-/// The name of the local socket that belongs to a TCP address.
-fn name(address: SocketAddr) -> Result<SocketAddrUnix, Errno> {
-    SocketAddrUnix::new_abstract_name(format!("weft/{address}").as_bytes())
-}
-
-/// The TCP address that a local socket is named after.
-fn address_of(name: &[u8]) -> Option<SocketAddr> {
-    std::str::from_utf8(name).ok()?.strip_prefix("weft/")?.parse().ok()
 }
 
 /// Whether the peer runs as the same user. Anybody may take a name; and memory that was passed on

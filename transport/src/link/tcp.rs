@@ -49,6 +49,28 @@ impl TcpLink {
     }
 }
 
+#[cfg(feature = "streams")]
+impl TcpLink {
+    /// This side's address, and the other's.
+    pub(crate) fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
+    }
+}
+
+#[cfg(feature = "streams")]
+impl std::os::fd::AsRawFd for TcpLink {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.stream.as_raw_fd()
+    }
+}
+
+#[cfg(feature = "streams")]
+impl std::os::fd::AsRawFd for TcpListener {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.listener.as_raw_fd()
+    }
+}
+
 impl Transfer for TcpLink {
     #[inline]
     fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {

@@ -23,8 +23,8 @@ use super::mapping::Mapping;
 /// quarter.
 pub(super) const CAPACITY: usize = 256 << 10;
 
-/// Words that a ring's control block takes: each of its four values has two cache lines for
-/// itself, since processors fetch lines in pairs.
+/// Words that a ring's control block takes: each of its four values that change has two cache lines
+/// for itself, since processors fetch lines in pairs.
 pub(super) const CONTROL_WORDS: usize = 4 * LINE_WORDS;
 
 const LINE_WORDS: usize = 16;
@@ -61,6 +61,12 @@ impl Shared {
     #[inline]
     fn written(&self) -> &AtomicU64 {
         &self.mapping.words()[self.place.control]
+    }
+
+    /// Not zero: nothing more will be written. Beside the position, which is looked at anyway.
+    #[inline]
+    fn finished(&self) -> &AtomicU64 {
+        &self.mapping.words()[self.place.control + 1]
     }
 
     /// End of what has been read.
@@ -154,18 +160,24 @@ impl Writer {
     /// Writes as much of `pieces` as there is room for, and says whether the reader has to be
     /// woken. `WouldBlock` if there is none: the reader will ring when there is.
     pub(super) fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<(usize, bool)> {
+        loop {
+            if let Some(written) = self.write_now(pieces)? {
+                return Ok(written);
+            }
+            if self.sleep()? {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+    }
+
+    /// As [`write`](Self::write), but without room it is nothing, and the reader will not ring.
+    pub(super) fn write_now(&self, pieces: &[IoSlice<'_>]) -> io::Result<Option<(usize, bool)>> {
         let start = self.written.load(Ordering::Relaxed);
         // What was known of the reader is enough, unless the ring seems half full.
         let known = CAPACITY - (start - self.read.load(Ordering::Relaxed)) as usize;
         let mut room = if known >= CAPACITY / 2 { known } else { self.room(start)? };
         if room == 0 {
-            self.shared.writer_waits().store(1, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            room = self.room(start)?;
-            if room == 0 {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            self.shared.writer_waits().store(0, Ordering::Relaxed);
+            return Ok(None);
         }
         let (mut written, mut published) = (start, start);
         for piece in pieces {
@@ -187,7 +199,36 @@ impl Writer {
         }
         self.shared.written().store(written, Ordering::Release);
         self.written.store(written, Ordering::Relaxed);
-        Ok(((written - start) as usize, self.take_sleeper()))
+        Ok(Some(((written - start) as usize, self.take_sleeper())))
+    }
+
+    /// Has the reader ring when it has made room. Returns false if it has already: then it does not.
+    pub(super) fn sleep(&self) -> io::Result<bool> {
+        self.shared.writer_waits().store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let full = self.room(self.written.load(Ordering::Relaxed))? == 0;
+        if !full {
+            self.wake_up();
+        }
+        Ok(full)
+    }
+
+    /// The writer looks by itself again.
+    pub(super) fn wake_up(&self) {
+        self.shared.writer_waits().store(0, Ordering::Relaxed);
+    }
+
+    /// Says that nothing more will be written, and returns whether the reader has to be woken.
+    #[cfg(any(feature = "streams", test))]
+    pub(super) fn finish(&self) -> bool {
+        self.shared.finished().store(1, Ordering::Release);
+        self.take_sleeper()
+    }
+
+    /// Whether the reader has not read everything.
+    #[cfg(any(feature = "streams", test))]
+    pub(super) fn is_unread(&self) -> bool {
+        self.room(self.written.load(Ordering::Relaxed)).map_or(true, |room| room < CAPACITY)
     }
 
     /// Whether the reader sleeps and this thread is the one to wake it.
@@ -251,10 +292,25 @@ impl Reader {
         Ok(((read - start) as usize, wake))
     }
 
-    /// Whether there is something to read, or a mistake of the peer's to be found.
+    /// Whether there is something to read, the end, or a mistake of the peer's to be found.
     #[inline]
     pub(super) fn is_readable(&self) -> bool {
         self.shared.written().load(Ordering::Relaxed) != self.read.load(Ordering::Relaxed)
+            || self.shared.finished().load(Ordering::Relaxed) != 0
+    }
+
+    /// Bytes that lie ready, no more than a ring holds.
+    #[cfg(any(feature = "streams", test))]
+    #[inline]
+    pub(super) fn ready(&self) -> usize {
+        let written = self.shared.written().load(Ordering::Acquire);
+        written.wrapping_sub(self.read.load(Ordering::Relaxed)).min(CAPACITY as u64) as usize
+    }
+
+    /// Whether nothing is added to what lies ready from here on.
+    #[inline]
+    pub(super) fn is_finished(&self) -> bool {
+        self.shared.finished().load(Ordering::Acquire) != 0
     }
 
     /// Has the writer ring when it has written. Returns false if it has already: then it does not.

@@ -12,8 +12,8 @@ fn address(ip: Ipv4Addr) -> (TcpListener, SocketAddr) {
 
 fn pair() -> (ShmLink, ShmLink) {
     let (_port, address) = address(Ipv4Addr::LOCALHOST);
-    let listener = ShmListener::bind(address).unwrap();
-    let connecting = ShmLink::connect(address).unwrap();
+    let listener = ShmListener::bind(address, Namespace::Endpoints).unwrap();
+    let connecting = ShmLink::connect(address, Namespace::Endpoints).unwrap();
     assert_eq!(connecting.finish_connect().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     let (accepted, from) = listener.accept().unwrap();
     assert_eq!(from.ip(), address.ip());
@@ -67,34 +67,52 @@ fn a_sleeper_is_rung_for() {
 #[test]
 fn a_listener_at_every_address_is_found_by_those_of_this_host_only() {
     let (_port, address) = address(Ipv4Addr::UNSPECIFIED);
-    let _listener = ShmListener::bind(address).unwrap();
-    assert!(ShmLink::connect(SocketAddr::from(([127, 0, 0, 5], address.port()))).is_ok());
+    let _listener = ShmListener::bind(address, Namespace::Endpoints).unwrap();
+    assert!(
+        ShmLink::connect(SocketAddr::from(([127, 0, 0, 5], address.port())), Namespace::Endpoints)
+            .is_ok()
+    );
     let elsewhere = SocketAddr::from(([192, 0, 2, 1], address.port()));
-    assert_eq!(ShmLink::connect(elsewhere).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(
+        ShmLink::connect(elsewhere, Namespace::Endpoints).unwrap_err().kind(),
+        io::ErrorKind::ConnectionRefused
+    );
 }
 
 #[test]
 fn a_listener_at_every_address_of_ipv6_is_found_at_those_of_ipv4_too() {
     let (_port, address) = address(Ipv4Addr::UNSPECIFIED);
     let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
-    let _listener = ShmListener::bind(everywhere).unwrap();
-    assert!(ShmLink::connect(SocketAddr::from(([127, 0, 0, 1], address.port()))).is_ok());
-    assert!(ShmLink::connect(SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()))).is_ok());
+    let _listener = ShmListener::bind(everywhere, Namespace::Endpoints).unwrap();
+    assert!(
+        ShmLink::connect(SocketAddr::from(([127, 0, 0, 1], address.port())), Namespace::Endpoints)
+            .is_ok()
+    );
+    assert!(
+        ShmLink::connect(
+            SocketAddr::from((Ipv6Addr::LOCALHOST, address.port())),
+            Namespace::Endpoints
+        )
+        .is_ok()
+    );
 }
 
 #[test]
 fn nobody_listening_is_refused_and_a_name_is_taken_once() {
     let (_port, address) = address(Ipv4Addr::LOCALHOST);
-    assert_eq!(ShmLink::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-    let _listener = ShmListener::bind(address).unwrap();
-    assert!(ShmListener::bind(address).is_err());
+    assert_eq!(
+        ShmLink::connect(address, Namespace::Endpoints).unwrap_err().kind(),
+        io::ErrorKind::ConnectionRefused
+    );
+    let _listener = ShmListener::bind(address, Namespace::Endpoints).unwrap();
+    assert!(ShmListener::bind(address, Namespace::Endpoints).is_err());
 }
 
 #[test]
 fn a_peer_that_ends_instead_of_sharing_is_refused() {
     let (_port, address) = address(Ipv4Addr::LOCALHOST);
-    let listener = ShmListener::bind(address).unwrap();
-    let connecting = ShmLink::connect(address).unwrap();
+    let listener = ShmListener::bind(address, Namespace::Endpoints).unwrap();
+    let connecting = ShmLink::connect(address, Namespace::Endpoints).unwrap();
     drop(listener.accept().unwrap());
     assert!(connecting.finish_connect().is_err());
 }

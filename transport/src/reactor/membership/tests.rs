@@ -3,7 +3,7 @@ use crate::connection::Connection;
 use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::handler::NoHandler;
 use crate::identity::{Incarnation, NodeId};
-use crate::link::ShmListener;
+use crate::link::{Namespace, ShmListener};
 use crate::memory::{Memory, MemoryConfig};
 
 fn endpoint(id: NodeId, links: LinkPolicy, limit_bytes: u64) -> Endpoint {
@@ -34,7 +34,7 @@ fn connect(links: LinkPolicy, memory: u64, to: SocketAddr) -> Result<Connection,
 #[test]
 fn a_peer_that_never_passes_memory_is_connected_to_by_tcp() {
     let (_node, address) = node(LinkPolicy::Tcp, PLENTY);
-    let _silent = ShmListener::bind(address).unwrap();
+    let _silent = ShmListener::bind(address, Namespace::Endpoints).unwrap();
     let connection = connect(LinkPolicy::Auto, PLENTY, address).unwrap();
     assert_eq!(connection.link(), LinkKind::Tcp);
 }

@@ -70,6 +70,8 @@ proptest! {
             mapping.words()[word].store(value, Ordering::Relaxed);
             let _ = writer.write(&[IoSlice::new(&bytes)]);
             let _ = (writer.has_room(1), reader.is_readable(), reader.sleep());
+            let _ = (writer.sleep(), writer.is_unread(), reader.is_finished());
+            prop_assert!(reader.ready() <= CAPACITY);
             let mut into = vec![0; 3000];
             if let Ok((count, _)) = reader.read(&mut [IoSliceMut::new(&mut into)]) {
                 prop_assert!(count <= 3000);
@@ -88,6 +90,24 @@ fn a_full_ring_blocks_and_asks_to_be_told_of_room() {
     assert_eq!(reader.read(&mut [IoSliceMut::new(&mut one)]).unwrap(), (1, true));
     assert!(writer.has_room(1));
     assert_eq!(reader.read(&mut [IoSliceMut::new(&mut one)]).unwrap(), (1, false));
+}
+
+#[test]
+fn what_was_written_before_the_end_is_read_first() {
+    let (_mapping, writer, reader) = ring();
+    assert_eq!(write(&writer, b"last"), 4);
+    assert!(!writer.finish(), "nobody sleeps");
+    assert!(reader.is_finished() && writer.is_unread());
+    assert_eq!(read(&reader, 9), b"last");
+    assert!(!writer.is_unread());
+    assert!(!reader.sleep(), "the end is there to be found");
+}
+
+#[test]
+fn a_sleeping_reader_is_rung_for_at_the_end() {
+    let (_mapping, writer, reader) = ring();
+    assert!(reader.sleep());
+    assert!(writer.finish());
 }
 
 #[test]

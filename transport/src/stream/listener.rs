@@ -1,0 +1,119 @@
+//! Where streams come in: a TCP socket, and a local one beside it for those who share memory.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::ToSocketAddrs;
+
+use super::carrier::{Addresses, Carrier};
+use super::readiness::watch;
+use super::shared_memory::SharedMemory;
+use super::sockets::Sockets;
+use super::{StreamConfig, WeftStream};
+use crate::link::{LinkPolicy, Namespace, ShmLink, ShmListener, TcpLink, TcpListener};
+
+/// Accepts streams: from any TCP program, and from a [`WeftStream`] on this host over shared memory.
+#[derive(Debug)]
+pub struct WeftListener {
+    tcp: AsyncFd<TcpListener>,
+    shm: Option<AsyncFd<ShmListener>>,
+    address: SocketAddr,
+    config: StreamConfig,
+}
+
+/// What has come in.
+enum Incoming {
+    Tcp(TcpLink, SocketAddr),
+    Shm(ShmLink, SocketAddr),
+}
+
+impl WeftListener {
+    /// Listens on `address`; port 0 takes a free one, and where it names several, the first that can
+    /// be listened on is taken.
+    ///
+    /// # Errors
+    /// Those of the last address tried. Only under [`LinkPolicy::Shm`] does it count that no memory
+    /// can be shared; under [`LinkPolicy::Auto`] it is logged, and TCP remains.
+    pub async fn bind(address: impl ToSocketAddrs, config: StreamConfig) -> io::Result<Self> {
+        let mut last = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
+        for address in tokio::net::lookup_host(address).await? {
+            match Self::bind_to(address, config) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn bind_to(address: SocketAddr, config: StreamConfig) -> io::Result<Self> {
+        let tcp = TcpListener::bind(address)?;
+        let address = tcp.address()?;
+        let shared = || watch(ShmListener::bind(address, Namespace::Streams)?, Interest::READABLE);
+        let shm = match config.links {
+            LinkPolicy::Tcp => None,
+            LinkPolicy::Shm => Some(shared()?),
+            LinkPolicy::Auto => shared()
+                .inspect_err(|error| tracing::warn!(%error, %address, "streams will be TCP alone"))
+                .ok(),
+        };
+        let tcp = watch(tcp, Interest::READABLE)?;
+        Ok(Self { tcp, shm, address, config })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// None today; the signature is that of `TcpListener`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.address)
+    }
+
+    /// The next stream, and where it comes from. Dropping the future loses none.
+    ///
+    /// # Errors
+    /// Those of the system, as with `TcpListener`: out of descriptors, for one. The listener is
+    /// still good.
+    pub async fn accept(&self) -> io::Result<(WeftStream, SocketAddr)> {
+        let (carrier, from) = match self.next().await? {
+            Incoming::Tcp(link, from) => (Sockets::accepted(link, from).map(Carrier::Tcp)?, from),
+            Incoming::Shm(link, from) => {
+                let addresses = Addresses { local: self.address_towards(from), peer: from };
+                (SharedMemory::accepted(link, addresses).map(Carrier::Shm)?, from)
+            }
+        };
+        Ok((WeftStream::new(carrier, self.config.poll), from))
+    }
+
+    async fn next(&self) -> io::Result<Incoming> {
+        let tcp = async {
+            let accepted = self.tcp.async_io(Interest::READABLE, TcpListener::accept).await;
+            accepted.map(|(link, from)| Incoming::Tcp(link, from))
+        };
+        let Some(shm) = &self.shm else { return tcp.await };
+        let shm = async {
+            loop {
+                match shm.async_io(Interest::READABLE, ShmListener::accept).await {
+                    Ok((link, from)) => return Ok(Incoming::Shm(link, from)),
+                    // Another user's process: it may connect by TCP.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        tokio::select! {
+            accepted = tcp => accepted,
+            accepted = shm => accepted,
+        }
+    }
+
+    /// This side's address as `from` sees it: a listener at every address is one of them to each.
+    fn address_towards(&self, from: SocketAddr) -> SocketAddr {
+        if self.address.ip().is_unspecified() {
+            // Somebody on this host comes from the address that they connect to.
+            return SocketAddr::new(from.ip(), self.address.port());
+        }
+        self.address
+    }
+}

@@ -1,0 +1,94 @@
+//! A stream over a TCP socket: the executor says when there is something to be done.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, ReadBuf};
+
+use super::carrier::{Addresses, Moved};
+use super::readiness::watch;
+use crate::link::{TcpLink, Transfer as _};
+
+/// What is read at once at most: a socket has no more, and the buffer is cleared before.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+#[derive(Debug)]
+pub(super) struct Sockets {
+    link: AsyncFd<TcpLink>,
+    addresses: Addresses,
+}
+
+impl Sockets {
+    pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let link = watch(TcpLink::connect(address)?, BOTH)?;
+        // The socket becomes writable when the attempt has ended, either way.
+        link.writable().await?.retain_ready();
+        link.get_ref().finish_connect()?;
+        let (local, peer) = link.get_ref().addresses()?;
+        Ok(Self { link, addresses: Addresses { local, peer } })
+    }
+
+    pub(super) fn accepted(link: TcpLink, from: SocketAddr) -> io::Result<Self> {
+        let (local, _) = link.addresses()?;
+        Ok(Self { link: watch(link, BOTH)?, addresses: Addresses { local, peer: from } })
+    }
+
+    pub(super) fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    pub(super) fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<Moved>> {
+        loop {
+            let mut ready = ready!(self.link.poll_read_ready(cx))?;
+            let room = into.remaining().min(RECEIVE_BYTES);
+            let buffer = into.initialize_unfilled_to(room);
+            match self.link.get_ref().receive(&mut [IoSliceMut::new(buffer)]) {
+                Ok(count) => {
+                    into.advance(count);
+                    // A socket that did not fill the buffer is empty: whatever comes is a new event.
+                    if count > 0 && count < room {
+                        ready.clear_ready();
+                    }
+                    return Poll::Ready(Ok((count, false)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    pub(super) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<Moved>> {
+        loop {
+            let mut ready = ready!(self.link.poll_write_ready(cx))?;
+            match self.link.get_ref().send(pieces) {
+                Ok(count) => {
+                    // A socket that did not take everything is full.
+                    if count < pieces.iter().map(|piece| piece.len()).sum() {
+                        ready.clear_ready();
+                    }
+                    return Poll::Ready(Ok((count, false)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        self.link.get_ref().finish();
+    }
+}
