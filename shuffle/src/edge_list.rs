@@ -7,6 +7,7 @@
 
 mod chunks;
 mod error;
+mod gzip_members;
 mod line;
 mod source;
 #[cfg(test)]

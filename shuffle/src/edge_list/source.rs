@@ -5,14 +5,12 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
-
+use super::gzip_members::{self, GzipMembers};
 use super::zstd_frames::ZstdFrames;
 
 /// What one system call asks for below a decompressor.
 const COMPRESSED_READ_BYTES: usize = 256 << 10;
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// A skippable frame of zstd, which parallel compressors put first; its first byte is 0x50 to 0x5f.
 const ZSTD_SKIPPABLE_MAGIC_TAIL: [u8; 3] = [0x2a, 0x4d, 0x18];
@@ -36,7 +34,7 @@ pub(super) struct CountedFile<'a> {
 /// Gives the text.
 pub(super) enum Decoder<'a> {
     Plain(CountedFile<'a>),
-    Gzip(MultiGzDecoder<BufReader<CountedFile<'a>>>),
+    Gzip(GzipMembers<BufReader<CountedFile<'a>>>),
     /// Boxed because its tables are several times larger than the others.
     Zstd(Box<ZstdFrames<BufReader<CountedFile<'a>>>>),
 }
@@ -48,7 +46,7 @@ impl Format {
         let mut head = Vec::with_capacity(ZSTD_MAGIC.len());
         CountedFile::new(file, &ignored).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
         Ok(match head.as_slice() {
-            head if head.starts_with(&GZIP_MAGIC) => Format::Gzip,
+            head if head.starts_with(&gzip_members::MAGIC) => Format::Gzip,
             head if head == ZSTD_MAGIC => Format::Zstd,
             [0x50..=0x5f, tail @ ..] if tail == ZSTD_SKIPPABLE_MAGIC_TAIL => Format::Zstd,
             _ => Format::Plain,
@@ -76,7 +74,7 @@ impl<'a> Decoder<'a> {
         let buffered = |file| BufReader::with_capacity(COMPRESSED_READ_BYTES, file);
         match format {
             Format::Plain => Decoder::Plain(file),
-            Format::Gzip => Decoder::Gzip(MultiGzDecoder::new(buffered(file))),
+            Format::Gzip => Decoder::Gzip(GzipMembers::new(buffered(file))),
             Format::Zstd => Decoder::Zstd(Box::new(ZstdFrames::new(buffered(file)))),
         }
     }

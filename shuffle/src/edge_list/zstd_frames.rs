@@ -24,7 +24,14 @@ impl<R: BufRead> ZstdFrames<R> {
 
     /// Goes to the next frame that holds something, if there is one.
     fn next_frame(&mut self) -> io::Result<()> {
-        while !self.in_frame && !self.source.fill_buf()?.is_empty() {
+        while !self.in_frame
+            && let Some(first) = self.source.fill_buf()?.first()
+        {
+            // The decoder would take a few bytes of something else for a frame that is cut off.
+            if !matches!(first, 0x28 | 0x50..=0x5f) {
+                let what = "what follows a complete frame of zstd is no other one";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
             match self.decoder.init(&mut self.source) {
                 Ok(()) => self.in_frame = true,
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
