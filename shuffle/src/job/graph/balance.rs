@@ -15,13 +15,14 @@ pub(super) struct Transfer {
 }
 
 /// What has to move if worker *w* holds `held[w]` edges: from whoever holds more than its share and a
-/// twentieth, rounded up to whole edges, what is beyond that; to those that hold less than their
-/// share, until they have it. Whoever computes this from the same counts gets the same.
+/// twentieth, in whole edges, what is beyond that; to those that hold less than their share, until
+/// they have it. Whoever computes this from the same counts gets the same.
 pub(super) fn transfers(held: &[u64]) -> Vec<Transfer> {
     let workers = held.len().max(1) as u128;
     let total: u128 = held.iter().copied().map(u128::from).sum();
     let share = total.div_ceil(workers);
-    let limit = (total * (TOLERANCE_DIVISOR + 1)).div_ceil(workers * TOLERANCE_DIVISOR);
+    // Rounded down, unless that is less than somebody has to hold.
+    let limit = share.max(total * (TOLERANCE_DIVISOR + 1) / (workers * TOLERANCE_DIVISOR));
     let held = || (0..).map(WorkerId).zip(held.iter().copied().map(u128::from));
 
     let mut transfers = Vec::new();
@@ -72,6 +73,29 @@ mod tests {
         assert_eq!(transfers(&[10, 40, 10]), expected);
     }
 
+    #[test]
+    fn few_edges_are_spread_as_evenly_as_whole_edges_can_be() {
+        for (held, expected) in [
+            (&[2, 0][..], &[1, 1][..]),
+            (&[1, 3], &[2, 2]),
+            (&[3, 3, 2, 2, 0], &[2, 2, 2, 2, 2]),
+            (&[0, 3, 0, 0, 0], &[1, 1, 1, 0, 0]),
+            (&[0, 0, 19], &[7, 5, 7]),
+        ] {
+            assert_eq!(moved(held, &transfers(held)), expected, "{held:?}");
+        }
+    }
+
+    /// What each holds when the moves are made.
+    fn moved(held: &[u64], transfers: &[Transfer]) -> Vec<u64> {
+        let mut after = held.to_vec();
+        for Transfer { from, to, edges } in transfers {
+            after[from.0] -= edges;
+            after[to.0] += edges;
+        }
+        after
+    }
+
     fn counts() -> impl Strategy<Value = Vec<u64>> {
         let count = prop_oneof![0..4_u64, 0..1_000_u64, 0..100_000_000_000_u64];
         prop::collection::vec(count, 1..=64)
@@ -82,14 +106,13 @@ mod tests {
         fn nobody_holds_more_than_its_share_and_a_twentieth(held in counts()) {
             let workers = held.len() as u64;
             let total: u64 = held.iter().sum();
-            let limit = (total * 21).div_ceil(workers * 20);
-            let mut after = held.clone();
-            for Transfer { from, to, edges } in transfers(&held) {
-                prop_assert!(edges > 0 && from != to);
+            let limit = total.div_ceil(workers).max(total * 21 / (workers * 20));
+            let transfers = transfers(&held);
+            for Transfer { from, to, edges } in &transfers {
+                prop_assert!(*edges > 0 && from != to);
                 prop_assert!(held[from.0] > limit, "who is within the limit gives nothing");
-                after[from.0] -= edges;
-                after[to.0] += edges;
             }
+            let after = moved(&held, &transfers);
             prop_assert!(after.iter().all(|held| *held <= limit), "{held:?} became {after:?}");
             let is_needed = |(before, after): (&u64, &u64)| before <= &limit || after == &limit;
             prop_assert!(held.iter().zip(&after).all(is_needed), "only the surplus is given");
