@@ -11,8 +11,8 @@ use crate::error::JobError;
 use crate::message::{Header, Kind};
 use crate::worker::WorkerId;
 
-/// How many heartbeats in a row go unanswered before a worker counts as hung.
-const HEARTBEATS: u32 = 10;
+/// Into how many parts the time is cut after which a worker counts as hung.
+const PARTS: u32 = 10;
 
 /// A worker that may be lost at any time.
 pub(crate) struct Watcher {
@@ -55,8 +55,8 @@ impl Watcher {
     }
 }
 
-/// Completes when `worker` has left as many heartbeats in a row unanswered as take `timeout`. They are
-/// many, so that a pause of this process counts for one of them only.
+/// Completes when `worker` has left a heartbeat unanswered for `timeout`; an answer counts however late
+/// it is. The time passes in parts, so that a pause of this process counts for one of them only.
 async fn hanging(
     worker: WorkerId,
     connection: Connection,
@@ -64,19 +64,29 @@ async fn hanging(
     timeout: Duration,
 ) -> JobError {
     let heartbeat = Header { kind: Kind::Heartbeat, stage: 0, sequence: 0 }.encode();
-    let mut unanswered = 0;
-    while unanswered < HEARTBEATS {
-        let next = endpoint.clock().now() + timeout / HEARTBEATS;
-        match connection.call(&heartbeat, next).await {
-            Ok(_) => {
-                unanswered = 0;
-                endpoint.sleep_until(next).await;
+    let part = || endpoint.sleep_until(endpoint.clock().now() + timeout / PARTS);
+    loop {
+        let mut answer = std::pin::pin!(connection.call(&heartbeat, Time::MAX));
+        let mut parts = 0;
+        let outcome = loop {
+            let mut pause = std::pin::pin!(part());
+            let first = std::future::poll_fn(|context| match answer.as_mut().poll(context) {
+                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                Poll::Pending => pause.as_mut().poll(context).map(|()| None),
+            });
+            if let Some(outcome) = first.await {
+                break outcome;
             }
-            Err(CallError::DeadlineExceeded { .. }) => unanswered += 1,
-            Err(error) => return lost(worker, error),
+            parts += 1;
+            if parts == PARTS {
+                return JobError::Hung { worker, silence: timeout };
+            }
+        };
+        if let Err(error) = outcome {
+            return lost(worker, error);
         }
+        part().await;
     }
-    JobError::Hung { worker, silence: timeout }
 }
 
 /// Why a call to `worker` failed.
