@@ -1,6 +1,5 @@
 //! Why a job stops.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use weft_object::{Invalid, TypesDiffer};
@@ -16,14 +15,12 @@ pub enum JobError {
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// Another worker could not be reached.
-    #[error("{worker} at {address} cannot be reached: {source}")]
+    #[error("{worker} cannot be reached: {reason}")]
     Unreachable {
         /// Which.
         worker: WorkerId,
-        /// Where it should be.
-        address: SocketAddr,
-        /// What happened.
-        source: ConnectError,
+        /// Where it should be, and what happened.
+        reason: ConnectError,
     },
     /// Another worker ended or can no longer be reached.
     #[error("{worker} is lost: {reason}")]
@@ -58,14 +55,14 @@ pub enum JobError {
         difference: String,
     },
     /// Another worker sent what is no segment of records.
-    #[error("{worker} sent something in stage {stage} that cannot be used: {source}")]
+    #[error("{worker} sent something in stage {stage} that cannot be used: {reason}")]
     Block {
         /// Which.
         worker: WorkerId,
         /// In which stage.
         stage: u32,
         /// What is wrong with it.
-        source: Invalid,
+        reason: Invalid,
     },
     /// Another worker broke the rules of the exchange.
     #[error("{worker} broke the protocol in stage {stage}: {what}")]
@@ -91,6 +88,22 @@ pub enum JobError {
     /// What the job itself found.
     #[error("{0}")]
     Job(String),
+}
+
+impl JobError {
+    /// Whether it may only follow from what another worker has met, and tells better. Who does not
+    /// answer in time is no consequence of anything: its process hangs.
+    pub fn is_consequence(&self) -> bool {
+        match self {
+            Self::Lost { .. } | Self::Stopped { .. } => true,
+            Self::Unreachable { reason, .. } => !matches!(
+                reason,
+                ConnectError::DeadlineExceeded { .. }
+                    | ConnectError::Closed { reason: CloseReason::HandshakeTimeout, .. }
+            ),
+            _ => false,
+        }
+    }
 }
 
 /// How another worker's program differs from this one.

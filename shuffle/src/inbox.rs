@@ -225,10 +225,10 @@ impl Stage {
         body: &[u8],
         types: &Types,
     ) -> Result<(), JobError> {
-        let view = View::validate(body, types).map_err(|source| JobError::Block {
+        let view = View::validate(body, types).map_err(|reason| JobError::Block {
             worker,
             stage,
-            source,
+            reason,
         })?;
         let sink = self.sink.as_mut().expect("the stage was opened");
         sink(worker, &view).map_err(|what| JobError::Protocol { worker, stage, what })

@@ -21,7 +21,11 @@ use crate::message::{Header, Kind};
 use crate::program::Program;
 use crate::watcher::{Watcher, lost};
 
-/// How long the workers of a job may take to find one another.
+/// How long a worker may take to answer another one's connection and greeting.
+const MEET_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long a worker waits for another one to begin: longer than that one waits for anybody, so that
+/// who is named is the one that does not answer, and not one that waits for it.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A worker's place among the workers of a job, from 0.
@@ -151,8 +155,8 @@ fn wait_for_greeting(
             return Poll::Ready(outcome);
         }
         timeout.as_mut().poll(context).map(|()| {
-            let source = ConnectError::DeadlineExceeded { address };
-            Err(inbox.cause(JobError::Unreachable { worker, address, source }))
+            let reason = ConnectError::DeadlineExceeded { address };
+            Err(inbox.cause(JobError::Unreachable { worker, reason }))
         })
     }))
 }
@@ -164,12 +168,12 @@ fn meet(
     worker: WorkerId,
     address: SocketAddr,
 ) -> Result<Connection, JobError> {
-    let deadline = endpoint.clock().now() + JOIN_TIMEOUT;
+    let deadline = endpoint.clock().now() + MEET_TIMEOUT;
     endpoint.block_on(async {
         let connection = endpoint
             .connect(address, deadline)
             .await
-            .map_err(|source| JobError::Unreachable { worker, address, source })?;
+            .map_err(|reason| JobError::Unreachable { worker, reason })?;
         let hello = Header { kind: Kind::Hello, stage: 0, sequence: 0 };
         let greeting = [&hello.encode()[..], &program.greeting()].concat();
         let answer = connection

@@ -70,7 +70,7 @@ impl LongJob {
         // The one, unless the machine is so busy that what the others saw is told first.
         let killed = format!("worker {index} (process {}) was killed by signal 9", victim.id);
         let lost = format!("worker {index} is lost");
-        let unreachable = format!("worker {index} at ");
+        let unreachable = format!("worker {index} cannot be reached");
         let is_named = [killed, lost, unreachable].iter().any(|words| ended.stderr.contains(words));
         assert!(is_named, "worker {index} is not named in {:?}", ended.stderr);
         assert!(workers_with(mark.path()).is_empty(), "no worker is left when the command ends");

@@ -116,5 +116,6 @@ fn a_worker_without_the_secret_of_the_others_is_told_so() {
     let addresses = [listening.address(), others.address()];
     let error = listening.join(&addresses).unwrap_err();
     assert!(matches!(error, JobError::Unreachable { worker: WorkerId(1), .. }), "{error:?}");
-    assert!(error.to_string().contains("wrong or missing secret"), "{error}");
+    assert_eq!(error.to_string().matches("wrong or missing secret").count(), 1, "{error}");
+    assert!(std::error::Error::source(&error).is_none(), "all of it has been said");
 }

@@ -26,10 +26,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(arguments: &args::Worker) -> ExitCode {
     let Err(error) = work(arguments) else { return ExitCode::SUCCESS };
-    let is_consequence = matches!(
-        error.downcast_ref(),
-        Some(JobError::Lost { .. } | JobError::Stopped { .. } | JobError::Unreachable { .. })
-    );
+    let is_consequence = error.downcast_ref().is_some_and(JobError::is_consequence);
     let failure = Failure { is_consequence, text: format!("{error:#}") };
     // Nobody is there to be told if this fails.
     let _ = tell(&Event::Failed(failure));
