@@ -162,6 +162,27 @@ fn a_worker_that_hangs_ends_the_job_and_is_named() {
 }
 
 #[test]
+fn a_worker_that_hangs_from_the_beginning_ends_the_job_and_is_named() {
+    // Stopped as soon as it is there: before it has told its address, or while the workers meet.
+    for (workers, victim) in [(2, 1), (3, 1), (3, 2), (2, 0)] {
+        let LongJob { job, workers, mark } = LongJob::start_with(workers, &["--hang-timeout", "2"]);
+        let victim = workers.iter().find(|worker| worker.index == victim).unwrap();
+        send(victim.id, Signal::STOP);
+        let ended = job.end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+        let Process { index, id } = victim;
+        let named = [
+            format!("no address for 2 s from worker {index} (process {id}): the job stops"),
+            format!("worker {index} cannot be reached: "),
+            format!("worker {index} does not answer: "),
+            format!("worker {index} hangs: "),
+        ];
+        assert!(named.iter().any(|words| ended.stderr.contains(words)), "{}", ended.stderr);
+        assert!(workers_with(mark.path()).is_empty(), "no worker is left");
+    }
+}
+
+#[test]
 fn workers_end_when_the_command_that_started_them_is_killed() {
     for at_work in [false, true] {
         let LongJob { job, workers, mark } = {

@@ -85,7 +85,13 @@ impl Workers {
         let mut outcome = None;
         let mut ended = 0;
         while ended < job.workers {
-            let Told { worker, what } = events.recv().expect("as many ends as workers");
+            let Told { worker, what } = if addresses.contains(&None) {
+                soon(events, Duration::from_secs(job.hang_timeout))
+                    .ok_or_else(|| self.without_addresses(&addresses, job.hang_timeout))?
+            } else {
+                // From here on, the workers look after one another.
+                events.recv().expect("as many ends as workers")
+            };
             match what {
                 Happening::Event(Event::Listening(address)) => {
                     addresses[worker] = Some(address);
@@ -134,6 +140,17 @@ impl Workers {
             // One that cannot be told has ended, which its output says too.
             let _ = stdin.write_all(line.as_bytes());
         }
+    }
+
+    /// Some workers have not said where they listen, and nobody says anything.
+    fn without_addresses(&self, found: &[Option<SocketAddr>], seconds: u64) -> anyhow::Error {
+        let missing = found.iter().enumerate().filter(|(_, address)| address.is_none());
+        let names: Vec<String> = missing
+            .map(|(worker, _)| {
+                format!("worker {worker} (process {})", self.children[worker].0.id())
+            })
+            .collect();
+        anyhow!("no address for {seconds} s from {}: the job stops", names.join(", "))
     }
 
     /// A worker has failed: names the one that failed first, which may be another, whose end this one
@@ -196,6 +213,13 @@ fn fate(status: ExitStatus) -> String {
 }
 
 /// Passes on what a worker tells, until it ends.
+/// What a worker tells within `timeout`. The time passes in parts, so that a pause of this process counts
+/// for one of them only.
+fn soon<T>(events: &Receiver<T>, timeout: Duration) -> Option<T> {
+    const PARTS: u32 = 10;
+    (0..PARTS).find_map(|_| events.recv_timeout(timeout / PARTS).ok())
+}
+
 fn relay(worker: usize, stdout: impl std::io::BufRead, tell: &Sender<Told>) {
     for line in stdout.lines().map_while(Result::ok) {
         let what = match serde_json::from_str(&line) {
@@ -206,4 +230,24 @@ fn relay(worker: usize, stdout: impl std::io::BufRead, tell: &Sender<Told>) {
         let _ = tell.send(Told { worker, what });
     }
     let _ = tell.send(Told { worker, what: Happening::Ended });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_ends_and_what_is_told_late_counts() {
+        let (tell, events) = channel();
+        assert_eq!(soon(&events, Duration::from_millis(20)), None);
+        tell.send(1).unwrap();
+        assert_eq!(soon(&events, Duration::ZERO), Some(1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                tell.send(2).unwrap();
+            });
+            assert_eq!(soon(&events, Duration::from_secs(100)), Some(2));
+        });
+    }
 }
