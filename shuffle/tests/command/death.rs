@@ -86,8 +86,8 @@ fn workers_with(mark: &Path) -> Vec<Process> {
         // One that has ended in the meantime, or was not waited for yet, has no command line.
         let line = std::fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?;
         let mut words = line.split('\0');
-        words.clone().find(|word| word.starts_with(mark))?;
-        let index = words.by_ref().skip_while(|word| *word != "--index").nth(1)?.parse().ok()?;
+        words.clone().find(|word| word.contains(mark))?;
+        let index = words.find_map(|word| word.strip_prefix("--index="))?.parse().ok()?;
         Some(Process { index, id })
     });
     processes.collect()

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,10 +38,26 @@ impl Job {
         arguments: impl IntoIterator<Item = A>,
         variables: impl IntoIterator<Item = (&'v str, &'v str)>,
     ) -> Self {
+        Self::start_command(Self::command(arguments).envs(variables))
+    }
+
+    /// Starts `shuffle` with `arguments` in `folder`.
+    pub(crate) fn start_in<A: AsRef<OsStr>>(
+        folder: &Path,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self::start_command(Self::command(arguments).current_dir(folder))
+    }
+
+    fn command<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shuffle"));
+        command.args(arguments);
+        command
+    }
+
+    fn start_command(command: &mut Command) -> Self {
         let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-        let child = Command::new(env!("CARGO_BIN_EXE_shuffle"))
-            .args(arguments)
-            .envs(variables)
+        let child = command
             .stdin(Stdio::null())
             .stdout(stdout.try_clone().unwrap())
             .stderr(stderr.try_clone().unwrap())

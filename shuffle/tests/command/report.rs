@@ -73,6 +73,7 @@ fn variables_stand_in_for_flags() {
         ("WEFT_PAGERANK_WORKERS", "3"),
         ("WEFT_PAGERANK_ITERATIONS", "2"),
         ("WEFT_PAGERANK_DAMPING", "0"),
+        ("WEFT_PAGERANK_HANG_TIMEOUT", "100"),
         ("WEFT_PAGERANK_TOP", "4"),
         ("WEFT_PAGERANK_OUTPUT", output.path().to_str().unwrap()),
         ("WEFT_PAGERANK_JSON", "true"),
@@ -98,6 +99,25 @@ fn variables_stand_in_for_flags() {
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(report["workers"], 1);
     assert!(report["top"][0]["rank"].as_f64().unwrap() > 2.0 * even, "edges are followed");
+}
+
+#[test]
+fn values_may_begin_with_a_dash() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("--dash"), "1 2\n2 1\n").unwrap();
+    let arguments = ["pagerank", "--input=--dash", "--output=-o1", "--damping=-0.0"];
+    let ended = Job::start_in(folder.path(), arguments).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let written = std::fs::read_to_string(folder.path().join("-o1")).unwrap();
+    assert_eq!(written.lines().count(), 2);
+}
+
+#[test]
+fn workers_do_not_read_the_variables_of_the_command() {
+    let variables = [("WEFT_PAGERANK_JSON", "junk"), ("WEFT_PAGERANK_TOP", "junk")];
+    let arguments = ["pagerank", "--input", WIKI_VOTE, "--iterations", "2", "--json", "--top", "3"];
+    let ended = Job::start_with(arguments, variables).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 #[test]

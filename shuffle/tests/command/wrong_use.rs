@@ -104,6 +104,27 @@ fn an_output_that_is_the_input_is_wrong_usage_and_leaves_it_alone() {
 }
 
 #[test]
+fn a_descriptor_of_the_command_is_no_file_of_its_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("/dev/stdout", &link).unwrap();
+    for path in [
+        "/dev/stdin",
+        "/dev/stdout",
+        "/dev/stderr",
+        "/dev/fd/1",
+        "/dev/../dev/fd/./0",
+        "/proc/self/fd/1",
+        "/proc/thread-self/fd/1",
+        link.to_str().unwrap(),
+    ] {
+        let words = [path, "is a descriptor of this process"];
+        check(&["--input", path], USAGE, &words);
+        check(&["--input", WIKI_VOTE, "--output", path], USAGE, &words);
+    }
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_named_before_the_work() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();

@@ -1,8 +1,9 @@
 //! What is typed.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fs::canonicalize;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
@@ -116,9 +117,42 @@ fn seconds(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| "not a number from 1 to 86400".to_owned())
 }
 
+/// Symbolic links that are followed one after the other, as many as the system follows.
+const LINKS_MAX: usize = 40;
+
+/// Whether `path` leads to one of this process's own descriptors, such as `/dev/stdout`: in another
+/// process it leads elsewhere.
+fn is_descriptor(path: &Path) -> bool {
+    let folders = ["/proc/self/fd", "/proc/thread-self/fd"];
+    let folders: Vec<_> = folders.iter().filter_map(|folder| canonicalize(folder).ok()).collect();
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let folder = match path.parent() {
+            Some(folder) if folder == Path::new("") => Path::new("."),
+            Some(folder) => folder,
+            None => return false,
+        };
+        if canonicalize(folder).is_ok_and(|folder| folders.contains(&folder)) {
+            return true;
+        }
+        let Ok(target) = std::fs::read_link(&path) else { return false };
+        path = folder.join(target);
+    }
+    false
+}
+
 impl Pagerank {
-    /// What no single value can show: opening the output must not harm the input.
+    /// What no single value can show, and what a path means: the workers open it, not this process, and
+    /// opening the output must not harm the input.
     fn check(&self) -> Result<(), String> {
+        for (flag, path) in [("--input", Some(&self.input)), ("--output", self.output.as_ref())] {
+            if let Some(path) = path.filter(|path| is_descriptor(path)) {
+                return Err(format!(
+                    "{flag} {} is a descriptor of this process, and the workers are others: name a file",
+                    path.display(),
+                ));
+            }
+        }
         let Some(output) = &self.output else { return Ok(()) };
         let identity = |path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         match (identity(&self.input), identity(output)) {
@@ -132,28 +166,30 @@ impl Pagerank {
     }
 
     /// The command line of a worker, behind the program's name.
-    pub(crate) fn worker_arguments(
-        &self,
-        index: usize,
-        report_progress: bool,
-    ) -> Vec<std::ffi::OsString> {
-        let mut arguments: Vec<std::ffi::OsString> = vec!["worker".into(), "--index".into()];
-        arguments.push(index.to_string().into());
+    pub(crate) fn worker_arguments(&self, index: usize, report_progress: bool) -> Vec<OsString> {
+        let mut arguments = vec![OsString::from("worker")];
+        // Flag and value are one argument: a value of its own must not begin with a dash.
+        let mut add = |flag: &str, value: &OsStr| {
+            let mut argument = OsString::from(format!("--{flag}="));
+            argument.push(value);
+            arguments.push(argument);
+        };
+        for (flag, value) in [
+            ("index", index.to_string()),
+            ("workers", self.workers.to_string()),
+            ("iterations", self.iterations.to_string()),
+            ("damping", self.damping.to_string()),
+            ("top", self.top.to_string()),
+            ("hang-timeout", self.hang_timeout.to_string()),
+        ] {
+            add(flag, value.as_ref());
+        }
+        add("input", self.input.as_os_str());
+        if let Some(output) = &self.output {
+            add("output", output.as_os_str());
+        }
         if report_progress {
             arguments.push("--report-progress".into());
-        }
-        for (flag, value) in [
-            ("--workers", self.workers.to_string()),
-            ("--iterations", self.iterations.to_string()),
-            ("--damping", self.damping.to_string()),
-            ("--top", self.top.to_string()),
-            ("--hang-timeout", self.hang_timeout.to_string()),
-        ] {
-            arguments.extend([flag.into(), value.into()]);
-        }
-        arguments.extend(["--input".into(), self.input.clone().into()]);
-        if let Some(output) = &self.output {
-            arguments.extend(["--output".into(), output.clone().into()]);
         }
         arguments
     }

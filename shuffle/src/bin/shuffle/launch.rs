@@ -18,6 +18,9 @@ use crate::progress::Progress;
 /// When one worker has failed, how long the others may take to say something better.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// How the names of the variables begin that stand in for flags.
+const VARIABLES: &[u8] = b"WEFT_PAGERANK_";
+
 /// Runs the job to its end.
 pub(crate) fn run(job: &Pagerank) -> anyhow::Result<Outcome> {
     // What can be wrong with the command is told once, not by every worker.
@@ -57,7 +60,14 @@ impl Workers {
         let secret: u128 = rand::random();
         let mut workers = Self { children: Vec::with_capacity(job.workers) };
         for worker in 0..job.workers {
-            let mut child = Command::new(&program)
+            let mut command = Command::new(&program);
+            // What they say is in the arguments, where a flag goes before its variable.
+            for (variable, _) in std::env::vars_os() {
+                if variable.as_encoded_bytes().starts_with(VARIABLES) {
+                    command.env_remove(variable);
+                }
+            }
+            let mut child = command
                 .args(job.worker_arguments(worker, report_progress))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -132,16 +142,6 @@ impl Workers {
         outcome.ok_or_else(|| anyhow!("the workers ended without a result"))
     }
 
-    /// Tells every worker where all are.
-    fn introduce(&mut self, addresses: &[SocketAddr]) {
-        let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-        let line = format!("{}\n", texts.join(" "));
-        for stdin in self.children.iter_mut().filter_map(|(_, stdin)| stdin.as_mut()) {
-            // One that cannot be told has ended, which its output says too.
-            let _ = stdin.write_all(line.as_bytes());
-        }
-    }
-
     /// Some workers have not said where they listen, and nobody says anything.
     fn without_addresses(&self, found: &[Option<SocketAddr>], seconds: u64) -> anyhow::Error {
         let missing = found.iter().enumerate().filter(|(_, address)| address.is_none());
@@ -151,6 +151,16 @@ impl Workers {
             })
             .collect();
         anyhow!("no address for {seconds} s from {}: the job stops", names.join(", "))
+    }
+
+    /// Tells every worker where all are.
+    fn introduce(&mut self, addresses: &[SocketAddr]) {
+        let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+        let line = format!("{}\n", texts.join(" "));
+        for stdin in self.children.iter_mut().filter_map(|(_, stdin)| stdin.as_mut()) {
+            // One that cannot be told has ended, which its output says too.
+            let _ = stdin.write_all(line.as_bytes());
+        }
     }
 
     /// A worker has failed: names the one that failed first, which may be another, whose end this one
@@ -203,6 +213,13 @@ impl Drop for Workers {
     }
 }
 
+/// What a worker tells within `timeout`. The time passes in parts, so that a pause of this process counts
+/// for one of them only.
+fn soon<T>(events: &Receiver<T>, timeout: Duration) -> Option<T> {
+    const PARTS: u32 = 10;
+    (0..PARTS).find_map(|_| events.recv_timeout(timeout / PARTS).ok())
+}
+
 /// How a process ended, behind its name.
 fn fate(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
@@ -213,13 +230,6 @@ fn fate(status: ExitStatus) -> String {
 }
 
 /// Passes on what a worker tells, until it ends.
-/// What a worker tells within `timeout`. The time passes in parts, so that a pause of this process counts
-/// for one of them only.
-fn soon<T>(events: &Receiver<T>, timeout: Duration) -> Option<T> {
-    const PARTS: u32 = 10;
-    (0..PARTS).find_map(|_| events.recv_timeout(timeout / PARTS).ok())
-}
-
 fn relay(worker: usize, stdout: impl std::io::BufRead, tell: &Sender<Told>) {
     for line in stdout.lines().map_while(Result::ok) {
         let what = match serde_json::from_str(&line) {
