@@ -29,5 +29,5 @@ pub use edge_list::{EdgeList, InputError, LineProblem, Share, Summary};
 pub use error::{JobError, ProgramsDiffer};
 pub use partition::PartitionBy;
 pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
-pub use weft_transport::Secret;
+pub use weft_transport::{LinkKind, LinkPolicy, Secret};
 pub use worker::{Listening, Worker, WorkerConfig, WorkerId};

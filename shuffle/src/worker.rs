@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use weft_object::Types;
 use weft_transport::{
-    Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig,
-    NodeId, Secret, SendError,
+    Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, LinkKind, LinkPolicy,
+    Memory, MemoryConfig, NodeId, Purpose, Secret, SendError,
 };
 
 use crate::dispatch::Dispatch;
@@ -63,6 +63,8 @@ pub struct WorkerConfig {
     pub secret: Secret,
     /// A worker that answers nothing for so long while others wait for it ends the job.
     pub hang_timeout: Duration,
+    /// What connects it to the others: equal on all workers.
+    pub links: LinkPolicy,
     /// Bytes that records and frames may take.
     pub memory_bytes: u64,
 }
@@ -92,7 +94,8 @@ impl Listening {
         let network = EndpointConfig::new(config.id.node(), Incarnation(1), memory);
         // Who takes nothing hangs, too.
         let stall_timeout = config.hang_timeout;
-        let network = EndpointConfig { secret, stall_timeout, ..network };
+        let links = config.links;
+        let network = EndpointConfig { secret, stall_timeout, links, ..network };
         let endpoint = Endpoint::start(network, Arc::new(handler))?;
         let address = endpoint.listen((Ipv4Addr::LOCALHOST, 0).into())?;
         Ok(Self { config, endpoint, inbox, program, address })
@@ -230,6 +233,16 @@ impl Worker {
     /// Segments that were sent from where their records had been written.
     pub fn segments_gathered(&self) -> u64 {
         self.endpoint.stats().bodies_gathered
+    }
+
+    /// Bytes of registered memory that were ever taken to write into what is sent.
+    pub fn bytes_written_into(&self) -> u64 {
+        self.memory().account().handed_out_for(Purpose::Send)
+    }
+
+    /// What the connection to `worker` runs over; none to itself.
+    pub fn link_to(&self, worker: WorkerId) -> Option<LinkKind> {
+        self.peers.get(worker.0)?.as_ref().map(Connection::link)
     }
 
     /// Tells the others why this worker stops the job.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::job::{Job, WIKI_VOTE, run};
-use crate::ranks::{rank, text_of};
+use crate::ranks::{assert_equal, rank, text_of};
 
 const VERTICES: u64 = 7_115;
 const EDGES: u64 = 103_689;
@@ -74,6 +74,7 @@ fn variables_stand_in_for_flags() {
         ("WEFT_PAGERANK_ITERATIONS", "2"),
         ("WEFT_PAGERANK_DAMPING", "0"),
         ("WEFT_PAGERANK_HANG_TIMEOUT", "100"),
+        ("WEFT_PAGERANK_LINK", "auto"),
         ("WEFT_PAGERANK_TOP", "4"),
         ("WEFT_PAGERANK_OUTPUT", output.path().to_str().unwrap()),
         ("WEFT_PAGERANK_JSON", "true"),
@@ -118,6 +119,15 @@ fn workers_do_not_read_the_variables_of_the_command() {
     let arguments = ["pagerank", "--input", WIKI_VOTE, "--iterations", "2", "--json", "--top", "3"];
     let ended = Job::start_with(arguments, variables).end();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn ranks_are_the_same_over_every_link() {
+    let (_, over_tcp) = rank(Path::new(WIKI_VOTE), 3, &["--link", "tcp"]);
+    for link in ["shm", "auto"] {
+        let (_, ranks) = rank(Path::new(WIKI_VOTE), 3, &["--link", link]);
+        assert_equal(&ranks, &over_tcp, 1e-12, link);
+    }
 }
 
 #[test]

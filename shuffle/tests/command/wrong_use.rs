@@ -125,6 +125,11 @@ fn a_descriptor_of_the_command_is_no_file_of_its_workers() {
 }
 
 #[test]
+fn a_link_that_there_is_not_is_wrong_usage() {
+    check(&["--input", WIKI_VOTE, "--link", "rdma"], USAGE, &["--link", "auto, tcp or shm"]);
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_named_before_the_work() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();

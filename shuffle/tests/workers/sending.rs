@@ -1,17 +1,21 @@
-//! What a worker sends, counted: every record leaves from where it was written, and nothing else of its
-//! size leaves beside it.
+//! What a worker sends, counted: every record leaves from where it was written, nothing else of its size
+//! leaves beside it, and no other memory of its size is written to. The links are sockets: from there on
+//! it is the kernel that copies.
 
 use std::collections::BTreeSet;
 
 use weft_object::Pair;
 use weft_shuffle::job::graph::{Edge, Graph};
 use weft_shuffle::job::pagerank::PageRank;
-use weft_shuffle::{Dataset, Ranges, Worker, WorkerId, records, worker_of};
+use weft_shuffle::{Dataset, LinkKind, Ranges, Worker, WorkerId, records, worker_of};
 
 use crate::threads::{run, share};
 
 /// Bytes of records in a full segment.
 const SEGMENT_BYTES: u64 = 64 << 10;
+
+/// What the lane that heads go into may take anew when it grows, in bytes.
+const LANE_BYTES: u64 = 256 << 10;
 
 /// What a worker has sent.
 #[derive(Clone, Copy, Debug)]
@@ -19,22 +23,35 @@ struct Sent {
     bytes: u64,
     /// Segments that went from their blocks.
     segments: u64,
+    /// Bytes of the blocks that were taken to write into.
+    written_into: u64,
 }
 
 /// What `exchange` sends; a gathering's one segment may count in addition, or one before it be missed,
 /// since it leaves when it likes.
 fn sent_by(worker: &Worker, exchange: impl FnOnce()) -> Sent {
+    let others = worker.ids().filter(|other| *other != worker.id());
+    let links: Vec<_> = others.map(|other| worker.link_to(other)).collect();
+    assert!(links.iter().all(|link| *link == Some(LinkKind::Tcp)), "{links:?}");
     // Who has heard from all has sent all of what came before.
     let now = || {
         worker.gather(0_u64).unwrap();
-        Sent { bytes: worker.bytes_sent(), segments: worker.segments_gathered() }
+        Sent {
+            bytes: worker.bytes_sent(),
+            segments: worker.segments_gathered(),
+            written_into: worker.bytes_written_into(),
+        }
     };
     let before = now();
     exchange();
     let after = now();
     // The counts are of open connections: nobody leaves before all have looked.
     worker.gather(0_u64).unwrap();
-    Sent { bytes: after.bytes - before.bytes, segments: after.segments - before.segments }
+    Sent {
+        bytes: after.bytes - before.bytes,
+        segments: after.segments - before.segments,
+        written_into: after.written_into - before.written_into,
+    }
 }
 
 /// `exchanges` like one that sends so many records of `record_bytes` to one worker.
@@ -45,6 +62,10 @@ fn assert_nothing_is_copied(sent: Sent, records: u64, record_bytes: u64, exchang
     let bytes = exchanges * records * record_bytes;
     let with_heads = bytes..=bytes + bytes / 80;
     assert!(with_heads.contains(&sent.bytes), "{sent:?} for {bytes} bytes of records");
+    // One block a segment, that of a gathering among them, and what heads and ends are written into.
+    // A segment that is copied takes a second one.
+    let blocks = segments * SEGMENT_BYTES..=(segments + 1) * SEGMENT_BYTES + LANE_BYTES;
+    assert!(blocks.contains(&sent.written_into), "{sent:?}, where {segments} were written");
 }
 
 #[test]
@@ -115,7 +136,8 @@ fn what_pagerank_gives_leaves_from_where_it_was_written() {
         let reached = (0..VERTICES).filter(is_here).flat_map(edges).map(|(_, to)| to);
         let given: BTreeSet<u64> = reached.filter(|to| !is_here(to)).collect();
         // In each round, the sum of what dangles has a segment of its own.
-        let sent = Sent { segments: sent.segments - ROUNDS, ..sent };
+        let written_into = sent.written_into - ROUNDS * SEGMENT_BYTES;
+        let sent = Sent { segments: sent.segments - ROUNDS, written_into, ..sent };
         assert_nothing_is_copied(sent, given.len() as u64, 16, ROUNDS);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_object::{Pair, Types};
 use weft_shuffle::job::graph::Graph;
 use weft_shuffle::job::pagerank::PageRank;
-use weft_shuffle::{Listening, Secret, Worker, WorkerConfig, WorkerId};
+use weft_shuffle::{LinkPolicy, Listening, Secret, Worker, WorkerConfig, WorkerId};
 
 pub(crate) const SECRET: Secret = Secret::new(0x5ec7e7);
 
@@ -26,6 +26,7 @@ pub(crate) fn config(id: usize, workers: usize) -> WorkerConfig {
         arguments: "a test".into(),
         secret: SECRET,
         hang_timeout: Duration::from_secs(30),
+        links: LinkPolicy::Tcp,
         memory_bytes: 256 << 20,
     }
 }

@@ -63,12 +63,19 @@ pub struct Account {
     /// A part of the limit that only [`Purpose::Session`] may take.
     pub reserved_bytes: u64,
     by_purpose: [u64; Purpose::ALL.len()],
+    handed_out: [u64; Purpose::ALL.len()],
 }
 
 impl Account {
     /// The part of `allocated_bytes` that is used for `purpose`.
     pub fn allocated_for(&self, purpose: Purpose) -> u64 {
         self.by_purpose[purpose as usize]
+    }
+
+    /// Bytes of all blocks that were ever handed out for `purpose`, in whole pages. Never shrinks, so that
+    /// blocks which live only shortly are counted too.
+    pub fn handed_out_for(&self, purpose: Purpose) -> u64 {
+        self.handed_out[purpose as usize]
     }
 
     /// What can still be allocated, for anything but sessions.
@@ -101,6 +108,8 @@ pub(super) struct Ledger {
     /// Charges of sessions that have ended, whose heap may still be resident.
     kept_bytes: AtomicU64,
     by_purpose: [AtomicU64; Purpose::ALL.len()],
+    /// Blocks handed out so far.
+    handed_out: [AtomicU64; Purpose::ALL.len()],
 }
 
 impl Ledger {
@@ -113,6 +122,7 @@ impl Ledger {
             heap_bytes: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
             by_purpose: [const { AtomicU64::new(0) }; Purpose::ALL.len()],
+            handed_out: [const { AtomicU64::new(0) }; Purpose::ALL.len()],
         }
     }
 
@@ -154,6 +164,11 @@ impl Ledger {
             }
             Err(_) => Err(self.refusal(bytes)),
         }
+    }
+
+    /// Notes a block of `bytes` that an owner gets.
+    pub(super) fn hand_out(&self, bytes: u64, purpose: Purpose) {
+        self.handed_out[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The answer to who asks for `bytes` that there is no room for.
@@ -223,6 +238,7 @@ impl Ledger {
             heap_bytes,
             reserved_bytes: self.reserved_bytes.load(Ordering::Relaxed),
             by_purpose: std::array::from_fn(|i| self.by_purpose[i].load(Ordering::Relaxed)),
+            handed_out: std::array::from_fn(|i| self.handed_out[i].load(Ordering::Relaxed)),
         }
     }
 }

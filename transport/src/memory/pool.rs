@@ -52,6 +52,7 @@ impl Pool {
         let reused_bytes = self.region.touched_in(run) * PAGE_BYTES as u64;
         self.ledger.unclaim(reused_bytes);
         if self.make_room(&extents) {
+            self.ledger.hand_out(bytes, purpose);
             return Ok(run);
         }
         extents.free(run);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use weft_shuffle::LinkPolicy;
 
 /// Map-reduce jobs over worker processes on this machine
 #[derive(Debug, Parser)]
@@ -79,6 +80,9 @@ pub(crate) struct Pagerank {
     #[arg(long, env = "WEFT_PAGERANK_HANG_TIMEOUT", value_name = "SECONDS", default_value = "30",
         value_parser = seconds)]
     pub(crate) hang_timeout: u64,
+    /// What workers are connected by: tcp, shm (memory that they share), or auto (shm where it can be had)
+    #[arg(long, env = "WEFT_PAGERANK_LINK", value_name = "auto|tcp|shm", default_value = "tcp")]
+    pub(crate) link: LinkPolicy,
     /// Print one JSON object
     #[arg(long, env = "WEFT_PAGERANK_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
@@ -181,6 +185,7 @@ impl Pagerank {
             ("damping", self.damping.to_string()),
             ("top", self.top.to_string()),
             ("hang-timeout", self.hang_timeout.to_string()),
+            ("link", self.link.to_string()),
         ] {
             add(flag, value.as_ref());
         }

@@ -42,6 +42,7 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
         arguments: format!("{:?}", (&job.input, job.iterations, job.damping)),
         secret: secret()?,
         hang_timeout: Duration::from_secs(job.hang_timeout),
+        links: job.link,
         memory_bytes: memory_bytes(job.workers),
     })?;
     tell(&Event::Listening(listening.address()))?;
