@@ -19,7 +19,9 @@ use crate::handshake::Windows;
 use crate::identity::{Incarnation, NodeId};
 use crate::idle::{Idle, PollPolicy};
 use crate::limits::{WINDOW_MAX, WINDOW_MIN};
-use crate::link::{LinkPolicy, Listener, Namespace, ShmListener, SimNetwork, SimPort, TcpListener};
+use crate::link::{
+    LinkKind, LinkPolicy, Listener, Namespace, ShmListener, SimNetwork, SimPort, TcpListener,
+};
 use crate::local;
 use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
@@ -111,6 +113,8 @@ struct Inner {
 pub struct EndpointStats {
     /// Connections that are open now.
     pub connections: u64,
+    /// Those of them that run over shared memory.
+    pub shared_connections: u64,
     /// Bytes of memory that retained bodies keep now.
     pub retained_bytes: u64,
     /// Bytes handed to links of connections that are open now.
@@ -306,6 +310,7 @@ impl Endpoint {
         for reactor in &self.inner.reactors {
             for core in reactor.members.lock().values() {
                 let traffic = core.traffic();
+                stats.shared_connections += u64::from(core.link.kind() == LinkKind::Shm);
                 stats.bytes_sent += traffic.bytes;
                 stats.batches_sent += traffic.batches;
                 stats.bodies_gathered += traffic.gathered;

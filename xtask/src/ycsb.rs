@@ -56,7 +56,10 @@ impl Ycsb {
         self.command.arg(target.name());
         let name = target.name();
         self = match target {
-            Target::Weft { cluster } => self.property("weft.cluster", cluster),
+            // Redis speaks TCP, and what is compared are the stores.
+            Target::Weft { cluster } => {
+                self.property("weft.cluster", cluster).property("weft.link", "tcp")
+            }
             Target::Redis { port } => {
                 self.property("redis.host", "127.0.0.1").property("redis.port", port)
             }

@@ -93,6 +93,7 @@ fn run(phase: Phase, args: &RunArgs) -> anyhow::Result<()> {
         target: args.target.name(),
         workload: &workload_name,
         mode: mode.name(),
+        link: target.link(),
         update,
         outcome: &outcome,
     };

@@ -28,6 +28,8 @@ pub(crate) struct Report<'a> {
     /// The names of the workload's files.
     pub(crate) workload: &'a str,
     pub(crate) mode: &'a str,
+    /// What the connections ran over, if there were any.
+    pub(crate) link: Option<&'a str>,
     /// How an update is done.
     pub(crate) update: &'a str,
     pub(crate) outcome: &'a Outcome,

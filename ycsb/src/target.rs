@@ -128,6 +128,16 @@ impl Target {
             .collect()
     }
 
+    /// What its connections run over; nothing if it has none.
+    pub(crate) fn link(&self) -> Option<&'static str> {
+        match self {
+            Target::Weft(weft) => weft.link(),
+            #[cfg(feature = "redis")]
+            Target::Redis(_) => Some("tcp"),
+            Target::Basic(_) => None,
+        }
+    }
+
     /// The CPU time, user and system, that the servers have taken so far, in seconds; the error
     /// says why it is not known.
     pub(crate) fn server_cpu_seconds(&mut self) -> Result<f64, String> {

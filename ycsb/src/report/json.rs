@@ -10,6 +10,8 @@ struct Object<'a> {
     target: &'a str,
     workload: &'a str,
     mode: &'a str,
+    /// Null if there was none.
+    link: Option<&'a str>,
     overall: Overall,
     cpu_seconds: Cpu,
     operations: Operations<'a>,
@@ -84,6 +86,7 @@ pub(super) fn object(report: &Report<'_>) -> String {
         target: report.target,
         workload: report.workload,
         mode: report.mode,
+        link: report.link,
         overall: Overall {
             runtime_ms: report.runtime_ms(),
             throughput_ops_s: thousandths(report.throughput()),

@@ -30,8 +30,9 @@ impl Report<'_> {
             line("CONFIG", "Target", self.target),
             line("CONFIG", "Workload", self.workload),
             line("CONFIG", "Mode", self.mode),
-            line("CONFIG", "Update", self.update),
         ];
+        lines.extend(self.link.map(|link| line("CONFIG", "Link", link)));
+        lines.push(line("CONFIG", "Update", self.update));
         let mut cpu = |who: &str, seconds: Option<f64>| {
             let per_million = seconds.map(|seconds| self.a_million_operations(seconds));
             let (seconds, per_million) = (seconds.map(thousandths), per_million.map(thousandths));

@@ -19,7 +19,8 @@ fn outcome(server: Result<f64, String>) -> Outcome {
 }
 
 fn report(outcome: &Outcome) -> Report<'_> {
-    Report { target: "basic", workload: "workloada", mode: "async", update: "put", outcome }
+    let link = Some("shm");
+    Report { target: "weft", workload: "workloada", mode: "async", link, update: "put", outcome }
 }
 
 #[test]
@@ -30,9 +31,10 @@ fn the_text_is_upstreams_with_what_it_does_not_tell() {
         text,
         "[OVERALL], RunTime(ms), 500\n\
          [OVERALL], Throughput(ops/sec), 2002.0\n\
-         [CONFIG], Target, basic\n\
+         [CONFIG], Target, weft\n\
          [CONFIG], Workload, workloada\n\
          [CONFIG], Mode, async\n\
+         [CONFIG], Link, shm\n\
          [CONFIG], Update, put\n\
          [CPU], Driver(s), 0.001\n\
          [CPU], Driver(s/million ops), 1.0\n\
@@ -65,9 +67,10 @@ fn the_object_has_the_shape_that_scripts_rely_on() {
     let object: serde_json::Value = serde_json::from_str(&json::object(&report(&outcome))).unwrap();
     let operation = object["operations"]["READ"].clone();
     let expected = serde_json::json!({
-        "target": "basic",
+        "target": "weft",
         "workload": "workloada",
         "mode": "async",
+        "link": "shm",
         "overall": {"runtime_ms": 500, "throughput_ops_s": 2002.0},
         "cpu_seconds": {"driver": 0.001, "server": 0.25},
         "operations": {"READ": operation},

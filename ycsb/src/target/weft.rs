@@ -58,6 +58,17 @@ impl Weft {
         }
     }
 
+    /// What the connections that are open run over.
+    pub(super) fn link(&self) -> Option<&'static str> {
+        let stats = self.client.endpoint().stats();
+        match (stats.connections, stats.shared_connections) {
+            (0, _) => None,
+            (_, 0) => Some("tcp"),
+            (all, shared) if shared >= all => Some("shm"),
+            _ => Some("shm and tcp"),
+        }
+    }
+
     /// The sum over all nodes.
     pub(super) fn server_cpu_seconds(&self) -> Result<f64, String> {
         let nodes = self.client.blocking().stats().into_iter();
