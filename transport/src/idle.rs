@@ -71,6 +71,17 @@ const CORE_TAKEN: Duration = Duration::from_millis(2);
 /// that it still is.
 const TAKEN_FOR: Duration = Duration::from_millis(100);
 
+/// A yield that returns sooner than this let nobody else run: there is nobody else on this core.
+pub(crate) const YIELD_MIN: Duration = Duration::from_nanos(1500);
+
+/// After this many yields in one wait that let others run, and no input, the core is taken for one
+/// that others have work for.
+const SHARED_MAX: u32 = 16;
+
+/// For so long after that an adaptive thread parks at once: with more threads than cores, one that
+/// spins delays those whose work it waits for.
+const CROWDED_FOR: Duration = Duration::from_millis(20);
+
 /// The waiting of one reactor.
 #[derive(Debug)]
 pub(crate) struct Idle {
@@ -78,11 +89,21 @@ pub(crate) struct Idle {
     fruitless: u32,
     waits: u32,
     taken_until: Time,
+    /// Yields of this wait that let others run.
+    shared: u32,
+    crowded_until: Time,
 }
 
 impl Idle {
     pub(crate) fn new(policy: PollPolicy) -> Self {
-        Self { policy, fruitless: 0, waits: 0, taken_until: Time::ZERO }
+        Self {
+            policy,
+            fruitless: 0,
+            waits: 0,
+            taken_until: Time::ZERO,
+            shared: 0,
+            crowded_until: Time::ZERO,
+        }
     }
 
     /// Until when to spin in a wait that begins at `now`; nothing means to park at once. While the
@@ -94,13 +115,15 @@ impl Idle {
     /// As [`begin`](Self::begin), for somebody who spins on a thread that is not theirs.
     pub(crate) fn spin_until(&mut self, now: Time) -> Option<Time> {
         self.waits = self.waits.wrapping_add(1);
+        self.shared = 0;
         match self.policy {
             PollPolicy::Park => None,
             PollPolicy::Busy => Some(Time::MAX),
             PollPolicy::Adaptive => {
                 let fruitless =
                     self.fruitless >= FRUITLESS_MAX && !self.waits.is_multiple_of(RETRY_EVERY);
-                (!fruitless && !self.core_is_taken(now)).then_some(now + SPIN_MAX)
+                let parks = fruitless || self.core_is_taken(now) || now < self.crowded_until;
+                (!parks).then_some(now + SPIN_MAX)
             }
         }
     }
@@ -119,6 +142,20 @@ impl Idle {
         }
         self.taken_until = now + TAKEN_FOR;
         self.policy == PollPolicy::Adaptive
+    }
+
+    /// While it span, the thread yielded its core from `before` to `now`. Returns whether it is to
+    /// park instead of spinning on, since others have had work for the core again and again.
+    pub(crate) fn gave_way(&mut self, before: Time, now: Time) -> bool {
+        if self.policy != PollPolicy::Adaptive || now.since(before) < YIELD_MIN {
+            return false;
+        }
+        self.shared += 1;
+        if self.shared < SHARED_MAX {
+            return false;
+        }
+        self.crowded_until = now + CROWDED_FOR;
+        true
     }
 
     /// A wait ended: `spun` says whether input came while spinning, `waited` how long it took.
@@ -194,6 +231,24 @@ mod tests {
         assert!(idle.yielded(before, now));
         assert!(idle.core_is_taken(now) && idle.begin(now).is_none());
         assert!(idle.begin(now + TAKEN_FOR).is_some());
+    }
+
+    #[test]
+    fn a_thread_that_keeps_others_from_their_work_parks_for_a_while() {
+        let mut idle = Idle::new(PollPolicy::Adaptive);
+        let now = Time::from_nanos(1_000_000);
+        for _ in 0..10 {
+            assert!(idle.begin(now).is_some());
+            // Nobody else wanted the core, or few did before there was input.
+            assert!((0..100).all(|_| !idle.gave_way(now, now + YIELD_MIN / 2)));
+            assert!((1..SHARED_MAX).all(|_| !idle.gave_way(now, now + YIELD_MIN)));
+        }
+        let later = now + YIELD_MIN;
+        assert!(idle.gave_way(now, later));
+        assert!(idle.begin(later).is_none());
+        assert!(idle.begin(later + CROWDED_FOR).is_some());
+        let mut busy = Idle::new(PollPolicy::Busy);
+        assert!((0..100).all(|_| !busy.gave_way(now, later)));
     }
 
     #[test]

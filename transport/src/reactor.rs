@@ -21,7 +21,7 @@ use std::time::Duration;
 use rustix::thread::sched_yield;
 
 use crate::error::CloseReason;
-use crate::idle::Idle;
+use crate::idle::{Idle, YIELD_MIN};
 use crate::limits::{FREE_SHARE, RECEIVE_BYTES};
 use crate::link::{Link, LinkKind, Listener};
 use crate::memory::{Block, Purpose};
@@ -54,9 +54,6 @@ const YIELD_EVERY: u32 = 8;
 /// After replies for other threads have come, a caller that drives lets them commit their next
 /// requests before it flushes, by yielding up to this many times.
 const YIELDS_MAX: usize = 128;
-
-/// A yield that returns sooner than this let nobody else run: there is nobody left on this core.
-const YIELD_MIN: Duration = Duration::from_nanos(1500);
 
 /// How a turn waits for something to do.
 #[derive(Clone, Copy)]
@@ -225,11 +222,12 @@ impl Reactor {
             }
             round = round.wrapping_add(1);
             if round.is_multiple_of(YIELD_EVERY) {
+                let before = handle.common.clock.now();
                 if !self.idle.core_is_taken(looked) {
                     sched_yield();
                 }
                 let now = handle.common.clock.now();
-                let park = self.idle.yielded(looked, now);
+                let park = self.idle.yielded(looked, now) | self.idle.gave_way(before, now);
                 looked = now;
                 if now >= timer {
                     return Ok(true);
