@@ -46,6 +46,23 @@ fn every_benchmark_prints_the_members_that_scripts_rely_on() {
 }
 
 #[test]
+fn streams_are_measured_beside_sockets_that_block_and_that_do_not() {
+    let output =
+        netbench("streams --sizes 70000 --connections 3 --flush 0,4 --seconds 0.4 --runs 2 --json");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let object: Value = serde_json::from_slice(&output.stdout).expect("stdout is one JSON object");
+    let cases = object["cases"].as_array().expect("cases are a list");
+    assert_eq!(cases.len(), 2);
+    for case in cases {
+        for method in ["tcp blocking", "tcp busy", "streams tcp", "streams shm"] {
+            let figures = &case["methods"][method];
+            assert!(figures["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{case}");
+            assert_eq!(figures["each_run"].as_array().map(Vec::len), Some(2), "{case}");
+        }
+    }
+}
+
+#[test]
 fn threads_and_connections_need_not_be_as_many() {
     check("latency --connections 3 --threads 2", "p50_us", &[]);
     check("rate --connections 2 --threads 5", "messages_per_second", &[]);

@@ -9,6 +9,7 @@ use weft_transport::{LinkPolicy, PollPolicy};
 use crate::affinity::{Cpu, Placement};
 use crate::numbered;
 use crate::serve::Service;
+use crate::streams::plan::{StreamsOptions, StreamsPlan};
 
 /// Measure the transport on this machine, and the machine's own limit in the same run.
 #[derive(Parser)]
@@ -28,6 +29,9 @@ enum Command {
     Rate(Options),
     /// Bytes a second in large one-way messages; raw: a stream of 64 KiB writes
     Bandwidth(Options),
+    /// Streams for tokio's programs, over each link, beside plain sockets: round trips and gathered
+    /// one-way messages
+    Streams(StreamsOptions),
     #[command(hide = true)]
     Serve(ServeOptions),
 }
@@ -91,6 +95,7 @@ struct ServeOptions {
 /// What the process was started to do.
 pub(crate) enum Task {
     Measure(Plan),
+    Streams(StreamsPlan),
     Serve(Order),
 }
 
@@ -220,6 +225,10 @@ impl Args {
             Command::Latency(options) => (Benchmark::Latency, options),
             Command::Rate(options) => (Benchmark::Rate, options),
             Command::Bandwidth(options) => (Benchmark::Bandwidth, options),
+            Command::Streams(options) => match options.into_plan() {
+                Ok(plan) => return Task::Streams(plan),
+                Err(message) => Args::command().error(ErrorKind::ValueValidation, message).exit(),
+            },
             Command::Serve(options) => {
                 return Task::Serve(Order {
                     service: options.service,
@@ -313,7 +322,7 @@ mod tests {
             Command::Latency(options) => options.into_plan(Benchmark::Latency),
             Command::Rate(options) => options.into_plan(Benchmark::Rate),
             Command::Bandwidth(options) => options.into_plan(Benchmark::Bandwidth),
-            Command::Serve(_) => Err("serve has no plan".to_owned()),
+            Command::Streams(_) | Command::Serve(_) => Err("has a plan of another kind".to_owned()),
         }
     }
 

@@ -22,6 +22,7 @@ mod raw;
 mod report;
 mod serve;
 mod server_process;
+mod streams;
 mod tally;
 mod weft;
 
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
             let text = if plan.json { report.json() } else { report.text() };
             Ok(writeln!(std::io::stdout(), "{text}")?)
         }),
+        Task::Streams(plan) => {
+            streams::measure(&plan).and_then(|text| Ok(writeln!(std::io::stdout(), "{text}")?))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! The runs: each half in turn, with a fresh server process for each.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -167,7 +168,7 @@ fn flow(
     method: &'static str,
     mut server: ServerProcess,
     threads: usize,
-    worker: impl Fn(usize, &Phases) -> anyhow::Result<()> + Sync,
+    worker: impl Fn(usize, &Arc<Phases>) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<Half> {
     let mut samples = Vec::with_capacity(2);
     phases::run(threads, plan.warm_up, plan.window, worker, || {

@@ -1,5 +1,6 @@
 //! Worker threads taken through warm-up and measurement together.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -40,10 +41,10 @@ pub(crate) fn run<T: Send>(
     threads: usize,
     warm_up: Duration,
     window: Duration,
-    worker: impl Fn(usize, &Phases) -> anyhow::Result<T> + Sync,
+    worker: impl Fn(usize, &Arc<Phases>) -> anyhow::Result<T> + Sync,
     mut at_edge: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<T>> {
-    let phases = Phases(AtomicU8::new(Phase::WarmUp as u8));
+    let phases = Arc::new(Phases(AtomicU8::new(Phase::WarmUp as u8)));
     std::thread::scope(|scope| {
         let (ended, endings) = channel();
         let handles: Vec<_> = (0..threads)
@@ -108,14 +109,15 @@ mod tests {
     #[test]
     fn a_failed_worker_ends_the_run_with_its_error() {
         let hour = Duration::from_secs(3600);
-        let broken = |_, _: &Phases| anyhow::Result::<()>::Err(anyhow::anyhow!("the thread broke"));
+        let broken =
+            |_, _: &Arc<Phases>| anyhow::Result::<()>::Err(anyhow::anyhow!("the thread broke"));
         let error = run(1, hour, hour, broken, || Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "the thread broke");
     }
 
     #[test]
     fn a_failed_edge_stops_the_workers() {
-        let patient = |_, phases: &Phases| {
+        let patient = |_, phases: &Arc<Phases>| {
             while phases.now() != Phase::Stop {
                 std::thread::yield_now();
             }

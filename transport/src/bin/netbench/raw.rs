@@ -19,7 +19,7 @@ pub(crate) const WRITE_BYTES: usize = 64 << 10;
 /// A side that hears nothing for so long gives up instead of hanging.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+pub(crate) fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
     let stream =
         TcpStream::connect(address).with_context(|| format!("failed to connect to {address}"))?;
     stream.set_nodelay(true)?;

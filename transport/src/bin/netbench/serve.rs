@@ -14,6 +14,7 @@ use weft_transport::Clock;
 use crate::affinity;
 use crate::args::Order;
 use crate::raw;
+use crate::streams;
 use crate::tally::Tally;
 use crate::weft;
 
@@ -32,6 +33,12 @@ pub(crate) enum Service {
     RawRingEcho,
     /// Shared memory: counts messages.
     RawRingMessages,
+    /// Plain sockets: counts bytes, one thread that never sleeps.
+    RawBusyBytes,
+    /// Streams: sends back each message.
+    StreamsEcho,
+    /// Streams: counts bytes.
+    StreamsSink,
     /// The transport: replies with the body of each call.
     WeftCalls,
     /// The transport: counts messages and checks their order.
@@ -54,6 +61,16 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
             let clock = clock.clone();
             let tally = Arc::clone(&tally);
             (raw::ring::serve_messages(order.size, order.lanes, clock, tally)?, None)
+        }
+        Service::RawBusyBytes => {
+            socket(raw::stream::serve_bytes_busy(order.lanes, clock.clone(), Arc::clone(&tally))?)
+        }
+        Service::StreamsEcho => {
+            socket(streams::weft::serve_echo(order.link, order.poll, order.size)?)
+        }
+        Service::StreamsSink => {
+            let tally = Arc::clone(&tally);
+            socket(streams::weft::serve_sink(order.link, order.poll, clock.clone(), tally)?)
         }
         Service::WeftCalls => with_endpoint(weft::calls::serve(order.link, order.poll)?),
         Service::WeftMessages => {

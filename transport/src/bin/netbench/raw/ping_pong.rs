@@ -113,7 +113,7 @@ fn poll_connections(
     Ok(())
 }
 
-fn write_spinning(stream: &mut TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_spinning(stream: &mut TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(written) => bytes = &bytes[written..],

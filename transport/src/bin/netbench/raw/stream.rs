@@ -1,7 +1,7 @@
 //! One-way traffic over plain sockets: messages copied into 64 KiB writes, or bare bytes.
 
 use std::hint::black_box;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
@@ -96,6 +96,36 @@ pub(crate) fn serve_bytes(clock: Clock, tally: Arc<Tally>) -> anyhow::Result<Soc
             tally.batch(clock.now()).count(1, read);
         }
     })
+}
+
+/// One thread looks at all connections in turn and never sleeps.
+pub(crate) fn serve_bytes_busy(
+    connections: usize,
+    clock: Clock,
+    tally: Arc<Tally>,
+) -> anyhow::Result<SocketAddr> {
+    let (listener, address) = super::listen()?;
+    std::thread::spawn(move || -> std::io::Result<()> {
+        let mut streams = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            let (stream, _) = listener.accept()?;
+            stream.set_nonblocking(true)?;
+            streams.push(stream);
+        }
+        let mut buffer = vec![0_u8; WRITE_BYTES];
+        while !streams.is_empty() {
+            streams.retain_mut(|stream| match stream.read(&mut buffer) {
+                Ok(0) => false,
+                Ok(read) => {
+                    tally.batch(clock.now()).count(1, read);
+                    true
+                }
+                Err(error) => error.kind() == ErrorKind::WouldBlock,
+            });
+        }
+        Ok(())
+    });
+    Ok(address)
 }
 
 /// The length in front of a message, which counts itself.
