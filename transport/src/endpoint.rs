@@ -21,6 +21,7 @@ use crate::idle::{Idle, PollPolicy};
 use crate::limits::{WINDOW_MAX, WINDOW_MIN};
 use crate::link::{
     LinkKind, LinkPolicy, Listener, Namespace, ShmListener, SimNetwork, SimPort, TcpListener,
+    VerbsError, VerbsOptions, VerbsPort,
 };
 use crate::local;
 use crate::memory::Memory;
@@ -46,6 +47,8 @@ pub struct EndpointConfig {
     pub poll: PollPolicy,
     /// What connections run over.
     pub links: LinkPolicy,
+    /// Which RDMA device connections over verbs use.
+    pub verbs: VerbsOptions,
     /// How many threads receive and dispatch. With one, a caller that blocks drives it itself.
     pub reactors: usize,
     /// What time it is.
@@ -71,6 +74,7 @@ impl EndpointConfig {
             memory,
             poll: PollPolicy::default(),
             links: LinkPolicy::default(),
+            verbs: VerbsOptions::default(),
             reactors: 1,
             clock: Clock::system(),
             windows: Windows::default(),
@@ -131,12 +135,17 @@ impl Endpoint {
     /// Starts an endpoint with threads of its own, on the real network.
     ///
     /// # Errors
-    /// [`EndpointError::Config`], or [`EndpointError::Start`] if the system refuses a thread or a
-    /// poller.
+    /// [`EndpointError::Config`], [`EndpointError::Verbs`] if verbs are wanted and cannot be had, or
+    /// [`EndpointError::Start`] if the system refuses a thread or a poller.
     pub fn start(config: EndpointConfig, handler: Arc<dyn Handler>) -> Result<Self, EndpointError> {
+        let ports = open_ports(&config)?;
         let make =
             || Poller::epoll().map_err(|source| EndpointError::Start { what: "a poller", source });
         let endpoint = Self::new(config, handler, None, make)?;
+        for (reactor, port) in endpoint.inner.reactors.iter().zip(ports) {
+            let used = reactor.state.lock().use_port(port);
+            used.map_err(|source| EndpointError::Start { what: "to watch a device", source })?;
+        }
         for (index, reactor) in endpoint.inner.reactors.iter().enumerate() {
             let run = {
                 let reactor = Arc::clone(reactor);
@@ -324,6 +333,28 @@ impl Endpoint {
     /// endpoint's threads. Calls that wait fail.
     pub fn shutdown(&self) {
         self.inner.shut_down();
+    }
+}
+
+/// A port of an RDMA device for each reactor, or none where connections can do without.
+fn open_ports(config: &EndpointConfig) -> Result<Vec<Arc<VerbsPort>>, EndpointError> {
+    let open = || VerbsPort::open(&config.verbs, config.memory.clone(), config.secret);
+    let ports: Result<Vec<_>, _> = match config.links {
+        LinkPolicy::Tcp | LinkPolicy::Shm => return Ok(Vec::new()),
+        LinkPolicy::Auto | LinkPolicy::Verbs => (0..config.reactors).map(|_| open()).collect(),
+    };
+    match ports {
+        Ok(ports) => Ok(ports),
+        Err(error) if config.links == LinkPolicy::Verbs => Err(EndpointError::Verbs(error)),
+        Err(error) => {
+            // Whoever names a device wants it; anybody else may never have heard of such.
+            if config.verbs != VerbsOptions::default() {
+                tracing::warn!(%error, "connections do without verbs");
+            } else if !matches!(error, VerbsError::NotBuilt | VerbsError::NoDevice) {
+                tracing::info!(%error, "connections do without verbs");
+            }
+            Ok(Vec::new())
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use crate::frame::FrameError;
 use crate::identity::{Incarnation, NodeId};
+use crate::link::VerbsError;
 use crate::memory::MemoryError;
 
 /// Whether a call that failed may have had its effect.
@@ -146,6 +147,9 @@ pub enum EndpointError {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// Connections are to run over verbs, and cannot.
+    #[error("cannot start the endpoint with verbs")]
+    Verbs(#[from] VerbsError),
     /// There is no memory to receive into.
     #[error("cannot start the endpoint: no memory to receive into")]
     Memory(#[from] MemoryError),

@@ -5,7 +5,7 @@
 //! - `session`: the protocol of one connection, without I/O and without a clock: `inbound` (frames
 //!   in), `outbound` (lanes to batches), `credit` (windows), `call` (who waits for which reply).
 //! - `reactor`: who polls, receives, dispatches and flushes; `idle`: how it waits.
-//! - `link`: the closed enum of what carries bytes (TCP, shared memory, a simulated network); `poller`: readiness of links.
+//! - `link`: the closed enum of what carries bytes (TCP, shared memory, verbs, a simulated network); `poller`: readiness of links.
 //! - `stream` (with the feature `streams`): a link by itself, as a byte stream for tokio's programs.
 //! - [`Memory`]: the registered memory that everything is sent from and received into.
 //!
@@ -49,7 +49,9 @@ pub use identity::{Incarnation, NodeId};
 pub use idle::{PollPolicy, UnknownPollPolicy};
 #[doc(hidden)]
 pub use link::SharedMapping;
-pub use link::{LinkKind, LinkPolicy, SimConfig, SimNetwork, UnknownLinkPolicy};
+pub use link::{
+    LinkKind, LinkPolicy, SimConfig, SimNetwork, UnknownLinkPolicy, VerbsError, VerbsOptions,
+};
 pub use memory::{
     Account, Appender, Block, Charge, Memory, MemoryConfig, MemoryError, PAGE_BYTES, Purpose,
     Shared,

@@ -52,13 +52,14 @@ pub const CONNECTION_BYTES: u64 = 4 << 10;
 /// waiting for longest: room for whoever comes and goes at once.
 pub(crate) const FREE_SHARE: u64 = 4;
 
-/// How long a peer that takes connections over shared memory may take to pass the memory; then the
-/// connection goes on over TCP.
+/// How long the peer may take until a link that is tried before TCP has come about; then the
+/// connection goes on over the next one.
 pub(crate) const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The part of the memory, without what is set aside for sessions, that rings shared with peers may
-/// take; connections beyond that run over TCP.
-pub(crate) const SHM_SHARE: u64 = 4;
+/// The part of the memory, without what is set aside for sessions, that links may take, for rings
+/// shared with peers and for buffers that a device reads and writes; connections beyond that run
+/// over TCP.
+pub(crate) const LINK_SHARE: u64 = 4;
 
 /// The part of the memory that receive buffers may take which handlers hold on to; beyond it, what
 /// is retained is copied.

@@ -6,12 +6,20 @@
 mod shm;
 mod sim;
 mod tcp;
+#[cfg(feature = "verbs")]
+mod verbs;
+#[cfg(not(feature = "verbs"))]
+#[path = "link/verbs_absent.rs"]
+mod verbs;
+mod verbs_options;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 pub use sim::{SimConfig, SimNetwork};
+pub use verbs_options::{VerbsError, VerbsOptions};
 
 use shm::SHM_BYTES;
 
@@ -20,6 +28,7 @@ pub use shm::Mapping as SharedMapping;
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
+pub(crate) use verbs::{VerbsLink, VerbsPort};
 
 /// What every link does. All of it is non-blocking: `WouldBlock` means to wait for the poller.
 pub(crate) trait Transfer {
@@ -42,8 +51,8 @@ pub(crate) trait Transfer {
 /// Which links an endpoint uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkPolicy {
-    /// Whatever is fastest: shared memory where the peer is on the same host and shares it, TCP
-    /// everywhere else.
+    /// Whatever is fastest: shared memory where the peer is on the same host and shares it, verbs
+    /// where both sides have an RDMA device, TCP everywhere else.
     #[default]
     Auto,
     /// TCP alone, in both directions.
@@ -51,6 +60,29 @@ pub enum LinkPolicy {
     /// As `Auto`, but connecting to a peer with whom memory cannot be shared fails, with
     /// [`ConnectError::NotShared`](crate::ConnectError::NotShared).
     Shm,
+    /// As `Auto`, but an endpoint without an RDMA device does not start, and connecting to a peer
+    /// without one fails.
+    Verbs,
+}
+
+impl LinkPolicy {
+    /// The link to try first.
+    pub(crate) fn first(self) -> LinkKind {
+        match self {
+            Self::Auto | Self::Shm => LinkKind::Shm,
+            Self::Tcp => LinkKind::Tcp,
+            Self::Verbs => LinkKind::Verbs,
+        }
+    }
+
+    /// The link to try where `failed` has not come about.
+    pub(crate) fn after(self, failed: LinkKind) -> Option<LinkKind> {
+        match (self, failed) {
+            (Self::Auto, LinkKind::Shm) => Some(LinkKind::Verbs),
+            (Self::Auto, LinkKind::Verbs) => Some(LinkKind::Tcp),
+            _ => None,
+        }
+    }
 }
 
 impl FromStr for LinkPolicy {
@@ -61,6 +93,7 @@ impl FromStr for LinkPolicy {
             "auto" => Ok(Self::Auto),
             "tcp" => Ok(Self::Tcp),
             "shm" => Ok(Self::Shm),
+            "verbs" => Ok(Self::Verbs),
             _ => Err(UnknownLinkPolicy),
         }
     }
@@ -72,13 +105,14 @@ impl std::fmt::Display for LinkPolicy {
             Self::Auto => "auto",
             Self::Tcp => "tcp",
             Self::Shm => "shm",
+            Self::Verbs => "verbs",
         })
     }
 }
 
 /// A name that is no link policy's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown link policy, choose auto, tcp or shm")]
+#[error("unknown link policy, choose auto, tcp, shm or verbs")]
 pub struct UnknownLinkPolicy;
 
 /// What a connection runs over.
@@ -89,6 +123,8 @@ pub enum LinkKind {
     Tcp,
     /// Memory that both processes have mapped.
     Shm,
+    /// A queue pair of an RDMA device.
+    Verbs,
     /// A simulated network.
     Sim,
 }
@@ -98,6 +134,7 @@ impl std::fmt::Display for LinkKind {
         f.write_str(match self {
             Self::Tcp => "tcp",
             Self::Shm => "shm",
+            Self::Verbs => "verbs",
             Self::Sim => "sim",
         })
     }
@@ -108,19 +145,33 @@ impl std::fmt::Display for LinkKind {
 pub(crate) enum Link {
     Tcp(TcpLink),
     Shm(ShmLink),
+    Verbs(VerbsLink),
     Sim(SimLink),
 }
 
 impl Link {
-    /// Begins to connect to `address` over the best link that `policy` allows and the peer seems to
-    /// offer.
-    pub(crate) fn connect(address: SocketAddr, policy: LinkPolicy) -> io::Result<Self> {
-        match policy {
-            LinkPolicy::Tcp => TcpLink::connect(address).map(Self::Tcp),
-            LinkPolicy::Shm => ShmLink::connect(address, Namespace::Endpoints).map(Self::Shm),
-            LinkPolicy::Auto => ShmLink::connect(address, Namespace::Endpoints)
-                .map(Self::Shm)
-                .or_else(|_| TcpLink::connect(address).map(Self::Tcp)),
+    /// Begins to connect to `address` over a link of that kind; over verbs by way of `port`.
+    ///
+    /// # Errors
+    /// Besides the system's, `Unsupported` without a port, and for links that nobody connects so.
+    pub(crate) fn connect(
+        address: SocketAddr,
+        kind: LinkKind,
+        port: Option<&Arc<VerbsPort>>,
+    ) -> io::Result<Self> {
+        match (kind, port) {
+            (LinkKind::Tcp, _) => TcpLink::connect(address).map(Self::Tcp),
+            (LinkKind::Shm, _) => ShmLink::connect(address, Namespace::Endpoints).map(Self::Shm),
+            (LinkKind::Verbs, Some(port)) => VerbsLink::connect(address, port).map(Self::Verbs),
+            (LinkKind::Verbs, None) | (LinkKind::Sim, _) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// A link that somebody else has begun, which by way of `port` may turn out to be over verbs.
+    pub(crate) fn accepted(self, port: Option<&Arc<VerbsPort>>) -> Self {
+        match (self, port) {
+            (Self::Tcp(link), Some(port)) => VerbsLink::accepted(link, port),
+            (link, _) => link,
         }
     }
 
@@ -129,6 +180,8 @@ impl Link {
         match self {
             Self::Tcp(_) => LinkKind::Tcp,
             Self::Shm(_) => LinkKind::Shm,
+            Self::Verbs(link) if link.plain().is_some() => LinkKind::Tcp,
+            Self::Verbs(_) => LinkKind::Verbs,
             Self::Sim(_) => LinkKind::Sim,
         }
     }
@@ -137,15 +190,16 @@ impl Link {
     pub(crate) fn has_room(&self) -> bool {
         match self {
             Self::Shm(link) => link.has_room(),
+            Self::Verbs(link) => link.is_writable(),
             Self::Tcp(_) | Self::Sim(_) => false,
         }
     }
 
-    /// What it takes of this side's memory, in bytes.
+    /// What it takes of this side's memory, in bytes, beyond what it allocates by itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
             Self::Shm(_) => SHM_BYTES,
-            Self::Tcp(_) | Self::Sim(_) => 0,
+            Self::Tcp(_) | Self::Verbs(_) | Self::Sim(_) => 0,
         }
     }
 }
@@ -184,6 +238,7 @@ impl Transfer for Link {
         match self {
             Self::Tcp(link) => link.send(pieces),
             Self::Shm(link) => link.send(pieces),
+            Self::Verbs(link) => link.send(pieces),
             Self::Sim(link) => link.send(pieces),
         }
     }
@@ -193,6 +248,7 @@ impl Transfer for Link {
         match self {
             Self::Tcp(link) => link.receive(into),
             Self::Shm(link) => link.receive(into),
+            Self::Verbs(link) => link.receive(into),
             Self::Sim(link) => link.receive(into),
         }
     }
@@ -201,6 +257,7 @@ impl Transfer for Link {
         match self {
             Self::Tcp(link) => link.finish_connect(),
             Self::Shm(link) => link.finish_connect(),
+            Self::Verbs(link) => link.finish_connect(),
             Self::Sim(link) => link.finish_connect(),
         }
     }
@@ -209,6 +266,7 @@ impl Transfer for Link {
         match self {
             Self::Tcp(link) => link.finish(),
             Self::Shm(link) => link.finish(),
+            Self::Verbs(link) => link.finish(),
             Self::Sim(link) => link.finish(),
         }
     }
@@ -217,6 +275,7 @@ impl Transfer for Link {
         match self {
             Self::Tcp(link) => link.shutdown(),
             Self::Shm(link) => link.shutdown(),
+            Self::Verbs(link) => link.shutdown(),
             Self::Sim(link) => link.shutdown(),
         }
     }

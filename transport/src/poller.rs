@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-use crate::link::{Link, Listener};
+use crate::link::{Link, Listener, VerbsPort};
 
 /// A link's name towards the poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +86,18 @@ impl Poller {
             (Self::Epoll(poller), Link::Shm(link)) => {
                 poller.add(link.descriptor(), token, EventFlags::IN)
             }
+            (Self::Epoll(poller), Link::Verbs(link)) => {
+                poller.add(link.descriptor(), token, interest(link.watches_room(writable)))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Begins to watch what tells of a device: of what has come over it, and of itself.
+    pub(crate) fn add_port(&self, port: &VerbsPort, tokens: [Token; 2]) -> io::Result<()> {
+        let Self::Epoll(poller) = self else { return Ok(()) };
+        poller.add(port.descriptor(), tokens[0], EventFlags::IN)?;
+        poller.add(port.event_descriptor(), tokens[1], EventFlags::IN)
     }
 
     /// Begins to watch `listener`.
@@ -122,6 +132,11 @@ impl Poller {
                 let data = EventData::new_u64(token.0);
                 Ok(epoll::modify(&poller.epoll, link.descriptor(), data, interest(writable))?)
             }
+            (Self::Epoll(poller), Link::Verbs(link)) => {
+                let data = EventData::new_u64(token.0);
+                let interest = interest(link.watches_room(writable));
+                Ok(epoll::modify(&poller.epoll, link.descriptor(), data, interest)?)
+            }
             _ => Ok(()),
         }
     }
@@ -132,6 +147,7 @@ impl Poller {
         let descriptor = match link {
             Link::Tcp(link) => link.descriptor(),
             Link::Shm(link) => link.descriptor(),
+            Link::Verbs(link) => link.descriptor(),
             Link::Sim(_) => return,
         };
         // Fails only if the link was never added.

@@ -23,7 +23,7 @@ use rustix::thread::sched_yield;
 use crate::error::CloseReason;
 use crate::idle::{Idle, YIELD_MIN};
 use crate::limits::{FREE_SHARE, RECEIVE_BYTES};
-use crate::link::{Link, LinkKind, Listener};
+use crate::link::{Link, LinkKind, Listener, VerbsPort};
 use crate::memory::{Block, Purpose};
 use crate::poller::{Poller, Ready, Token};
 use crate::session::inbound::FrameRef;
@@ -73,6 +73,8 @@ pub(crate) struct Reactor {
     ready: Vec<Ready>,
     hot: Vec<usize>,
     awake: Awake,
+    /// What connections over verbs go by, where there is a device.
+    port: Option<Arc<VerbsPort>>,
     /// Turns since the poller was asked.
     unasked: u32,
     scratch: Option<Block>,
@@ -91,6 +93,9 @@ pub(crate) struct Reactor {
 /// Tokens from here on are listeners'.
 const LISTENERS: u64 = 1 << 48;
 
+/// The tokens of a device: of what has come over it, and of itself.
+const PORT: [Token; 2] = [Token(1 << 56), Token((1 << 56) + 1)];
+
 impl Reactor {
     pub(crate) fn new(poller: Poller, idle: Idle) -> Self {
         Self {
@@ -100,6 +105,7 @@ impl Reactor {
             ready: Vec::new(),
             hot: Vec::new(),
             awake: Awake::default(),
+            port: None,
             unasked: 0,
             scratch: None,
             received: None,
@@ -110,6 +116,13 @@ impl Reactor {
             paused: Vec::new(),
             warned: false,
         }
+    }
+
+    /// Connects and accepts over verbs from now on, by way of `port`.
+    pub(crate) fn use_port(&mut self, port: Arc<VerbsPort>) -> io::Result<()> {
+        self.poller.add_port(&port, PORT)?;
+        self.port = Some(port);
+        Ok(())
     }
 
     /// One turn: waits for input as `wait` says, handles all that is there, and flushes. Returns
@@ -210,7 +223,7 @@ impl Reactor {
             if self.receive_hot(handle) || self.watch_awake() {
                 return Ok(true);
             }
-            let asks = self.hot.is_empty() && self.awake.is_empty();
+            let asks = self.hot.is_empty() && self.is_all_quiet();
             if asks || round.is_multiple_of(POLL_EVERY) {
                 self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
                 if !self.ready.is_empty() {
@@ -240,9 +253,9 @@ impl Reactor {
         }
     }
 
-    /// Looks at shared memory for a moment. Returns whether there is something.
+    /// Looks at links in memory for a moment. Returns whether there is something.
     fn watch_awake(&mut self) -> bool {
-        if self.awake.is_empty() {
+        if self.is_all_quiet() {
             return false;
         }
         for _ in 0..LOOKS {
@@ -271,6 +284,11 @@ impl Reactor {
 
     /// Handles one link that the poller found ready.
     fn handle_ready(&mut self, handle: &Arc<ReactorHandle>, ready: Ready, now: Time) {
+        if let (Some(port), true) = (&self.port, PORT.contains(&ready.token)) {
+            // What it tells of is looked at by the next turn.
+            port.hear();
+            return port.hear_events();
+        }
         if ready.token.0 >= LISTENERS {
             return self.accept(handle, (ready.token.0 - LISTENERS) as usize);
         }
@@ -280,10 +298,14 @@ impl Reactor {
             return self.finish_connect(handle, index, by);
         }
         let mut writable = ready.writable;
-        if let (Link::Shm(link), true) = (&conversation.core.link, ready.told) {
-            link.hear();
-            writable |= conversation.core.is_blocked();
-            self.awake.note(index);
+        match &conversation.core.link {
+            Link::Shm(link) if ready.told => {
+                link.hear();
+                writable |= conversation.core.is_blocked();
+                self.awake.note(index);
+            }
+            Link::Verbs(link) if ready.told => link.hear(),
+            _ => {}
         }
         if writable {
             conversation.core.flush(true);
@@ -334,7 +356,7 @@ impl Reactor {
             frames: &mut self.frames,
             now,
         };
-        let is_shm = conversation.core.link.kind() == LinkKind::Shm;
+        let in_memory = matches!(conversation.core.link.kind(), LinkKind::Shm | LinkKind::Verbs);
         self.scratch = conversation.handle(received, scratch, &mut turn);
         conversation.retry_deferred(&handle.common, now);
         conversation.settle(now);
@@ -344,7 +366,7 @@ impl Reactor {
         if handle.common.memory.is_short(FREE_SHARE) {
             self.housekeeping_at = Some(now);
         }
-        if !is_shm {
+        if !in_memory {
             self.hot.push(index);
         }
     }

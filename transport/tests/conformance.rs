@@ -1,5 +1,6 @@
-//! What every link has to do, on each of them: the same cases, over tcp and shared
-//! memory with the endpoints' own threads, and over the simulated link in virtual time.
+//! What every link has to do, on each of them: the same cases, over tcp, shared memory and verbs with
+//! the endpoints' own threads, and over the simulated link in virtual time. Where there is no RDMA
+//! device, the cases over verbs say so and do nothing; `cargo xtask softroce` runs them with one.
 
 #![expect(clippy::unwrap_used, reason = "the cases are functions that tests call")]
 
@@ -22,6 +23,8 @@ macro_rules! on_every_link {
     ($($case:ident),* $(,)?) => {
         mod tcp { $(#[test] fn $case() { super::$case(&super::World::real(super::LinkPolicy::Tcp)); })* }
         mod shm { $(#[test] fn $case() { super::$case(&super::World::real(super::LinkPolicy::Shm)); })* }
+        #[cfg(feature = "verbs")]
+        mod verbs { $(#[test] fn $case() { super::World::verbs().iter().for_each(super::$case); })* }
         mod sim { $(#[test] fn $case() {
             for seed in 0..20 {
                 super::$case(&super::World::sim(seed));
@@ -31,6 +34,7 @@ macro_rules! on_every_link {
 }
 
 on_every_link!(
+    connections_run_over_the_link_that_was_asked_for,
     a_reply_carries_what_the_request_carried,
     messages_of_every_size_arrive_whole,
     many_concurrent_calls_each_get_their_own_reply,
@@ -52,6 +56,15 @@ on_every_link!(
 );
 
 const SECOND: Duration = Duration::from_secs(1);
+
+fn connections_run_over_the_link_that_was_asked_for(world: &World) {
+    let server = world.node(1, Arc::new(Echo));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        assert_eq!(connection.link(), world.link());
+    });
+}
 
 fn a_reply_carries_what_the_request_carried(world: &World) {
     let server = world.node(1, Arc::new(Echo));

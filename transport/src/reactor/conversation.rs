@@ -74,8 +74,8 @@ pub(super) enum Phase {
     Connecting {
         /// Until when the greeting is to be over.
         by: Time,
-        /// Until when it waits for memory, if it can go on without.
-        memory_by: Option<Time>,
+        /// Until when it waits for this link, if it can go on over another.
+        link_by: Option<Time>,
     },
     /// The peer has yet to say hello.
     Greeting { by: Time },

@@ -12,7 +12,7 @@ use crate::connection::{Charges, Core};
 use crate::error::{CloseReason, ConnectError};
 use crate::handshake::encode_goodbye;
 use crate::limits::{
-    CONNECTION_BYTES, FREE_SHARE, HAND_OVER_TIMEOUT, HANDSHAKE_TIMEOUT, SHM_SHARE,
+    CONNECTION_BYTES, FREE_SHARE, HAND_OVER_TIMEOUT, HANDSHAKE_TIMEOUT, LINK_SHARE,
 };
 use crate::link::{Link, LinkKind, LinkPolicy, Listener, Transfer};
 use crate::memory::Purpose;
@@ -139,6 +139,7 @@ impl Reactor {
             // The peer sees it closed, and connects over another link.
             return tracing::debug!(%error, "no memory was shared");
         }
+        let link = link.accepted(self.port.as_ref());
         let by = handle.common.clock.now() + HANDSHAKE_TIMEOUT;
         self.insert(handle, (link, address, charge), Phase::Greeting { by }, None);
     }
@@ -161,7 +162,7 @@ impl Reactor {
             bytes => {
                 let account = common.memory.account();
                 let shared_bytes = account.allocated_for(Purpose::Link) + bytes;
-                if shared_bytes > account.shared_bytes() / SHM_SHARE {
+                if shared_bytes > account.shared_bytes() / LINK_SHARE {
                     return Err(CloseReason::Memory);
                 }
                 let charge = common.memory.charge(bytes, Purpose::Link);
@@ -173,50 +174,52 @@ impl Reactor {
 
     fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
         let by = handle.common.clock.now() + handle.common.connect_timeout;
-        self.connect_over(handle, handle.common.links, address, attempt, by);
+        self.connect_over(handle, handle.common.links.first(), address, attempt, by);
     }
 
-    /// Connects over one of `links`, the greeting included until `by`.
+    /// Connects over a link of that kind or, if the policy allows it, the next, the greeting included
+    /// until `by`.
     fn connect_over(
         &mut self,
         handle: &Arc<ReactorHandle>,
-        links: LinkPolicy,
+        mut kind: LinkKind,
         address: SocketAddr,
         attempt: Arc<Attempt>,
         by: Time,
     ) {
-        let link = match &handle.common.sim {
-            Some(port) => port.connect(address).map(Link::Sim),
-            None => Link::connect(address, links),
-        };
-        let refused = |error: io::Error| match (links, error.kind()) {
-            (LinkPolicy::Shm, io::ErrorKind::ConnectionRefused) => {
-                ConnectError::NotShared { address }
-            }
-            (_, kind) => ConnectError::Refused { address, kind },
-        };
-        let admitted = link.map_err(refused).and_then(|link| {
-            let shares = link.memory_bytes() > 0;
-            match (self.admit(handle, &link), links) {
-                (Ok(charge), _) => Ok(Some((link, address, charge))),
-                (Err(_), LinkPolicy::Auto) if shares => Ok(None),
-                (Err(CloseReason::Memory), LinkPolicy::Shm) if shares => {
-                    Err(ConnectError::NotShared { address })
+        let links = handle.common.links;
+        let admitted = loop {
+            let link = match &handle.common.sim {
+                Some(port) => port.connect(address).map(Link::Sim),
+                None => Link::connect(address, kind, self.port.as_ref()),
+            };
+            let refused = |error: io::Error| match (links, error.kind()) {
+                (LinkPolicy::Shm, io::ErrorKind::ConnectionRefused) => {
+                    ConnectError::NotShared { address }
                 }
-                (Err(reason), _) => Err(ConnectError::Closed { address, reason }),
+                (_, kind) => ConnectError::Refused { address, kind },
+            };
+            let admitted = link.map_err(refused).and_then(|link| {
+                let shares = link.memory_bytes() > 0;
+                match (self.admit(handle, &link), links) {
+                    (Ok(charge), _) => Ok((link, address, charge)),
+                    (Err(CloseReason::Memory), LinkPolicy::Shm) if shares => {
+                        Err(ConnectError::NotShared { address })
+                    }
+                    (Err(reason), _) => Err(ConnectError::Closed { address, reason }),
+                }
+            });
+            match (&admitted, links.after(kind)) {
+                // Without memory to share, for one, there is a link that needs none.
+                (Err(_), Some(next)) => kind = next,
+                _ => break admitted,
             }
-        });
-        let admitted = match admitted {
-            // Without memory to share, there is a link that needs none.
-            Ok(None) => return self.connect_over(handle, LinkPolicy::Tcp, address, attempt, by),
-            Ok(Some(admitted)) => Ok(admitted),
-            Err(error) => Err(error),
         };
         match admitted {
             Ok(link) => {
-                let waits = link.0.kind() == LinkKind::Shm && links == LinkPolicy::Auto;
-                let memory_by = waits.then(|| handle.common.clock.now() + HAND_OVER_TIMEOUT);
-                let phase = Phase::Connecting { by, memory_by };
+                let waits = links.after(link.0.kind()).is_some();
+                let link_by = waits.then(|| handle.common.clock.now() + HAND_OVER_TIMEOUT);
+                let phase = Phase::Connecting { by, link_by };
                 self.insert(handle, link, phase, Some(attempt));
             }
             Err(error) => {
@@ -231,12 +234,12 @@ impl Reactor {
         let Some(Some(conversation)) = self.conversations.get_mut(place) else { return };
         let core = Arc::clone(&conversation.core);
         match core.link.finish_connect() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            // Somebody listens there, but shares no memory with us, or has none.
-            Err(_) if core.link.kind() == LinkKind::Shm => match handle.common.links {
-                LinkPolicy::Auto => return self.connect_by_tcp(handle, place, by),
-                LinkPolicy::Shm | LinkPolicy::Tcp => conversation.fail_to_share(),
-            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Somebody may listen there, but shares no memory with us, or has none or no device.
+            Err(_) if handle.common.links.after(core.link.kind()).is_some() => {
+                return self.connect_otherwise(handle, place, by);
+            }
+            Err(_) if core.link.kind() == LinkKind::Shm => conversation.fail_to_share(),
             Err(error) => conversation.fail_connect(error.kind()),
             Ok(()) => conversation.greet(&handle.common, by),
         }
@@ -244,12 +247,14 @@ impl Reactor {
         self.keep_awake(place);
     }
 
-    /// Goes on over TCP in place of the link at `place`, which no memory has been shared for.
-    fn connect_by_tcp(&mut self, handle: &Arc<ReactorHandle>, place: usize, by: Time) {
+    /// Goes on over the next link in place of the one at `place`, which has not come about.
+    fn connect_otherwise(&mut self, handle: &Arc<ReactorHandle>, place: usize, by: Time) {
         let Some(Some(conversation)) = self.conversations.get_mut(place) else { return };
         let core = Arc::clone(&conversation.core);
-        if let Some(attempt) = conversation.take_attempt() {
-            self.connect_over(handle, LinkPolicy::Tcp, core.address, attempt, by);
+        if let Some(next) = handle.common.links.after(core.link.kind())
+            && let Some(attempt) = conversation.take_attempt()
+        {
+            self.connect_over(handle, next, core.address, attempt, by);
         }
         core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
     }
@@ -273,6 +278,9 @@ impl Reactor {
             self.conversations.push(None);
         }
         core.place.store(place, Ordering::Relaxed);
+        if let Link::Verbs(link) = &core.link {
+            link.set_place(place);
+        }
         let watched = self.poller.add(&core.link, Token(place as u64), initiated);
         handle.common.connections.fetch_add(1, Ordering::Relaxed);
         handle.members.lock().insert(id, Arc::clone(&core));
@@ -296,7 +304,7 @@ impl Reactor {
             core.close(CloseReason::Link(error.kind()));
         }
         if writable {
-            // Shared memory may have had room, and rung, before it was known to be full.
+            // The link may have had room, and rung, before it was known to be full.
             self.keep_awake(place);
         }
     }
@@ -370,10 +378,10 @@ impl Reactor {
             if !conversation.needs_housekeeping() {
                 continue;
             }
-            if let Phase::Connecting { by, memory_by: Some(memory_by) } = conversation.phase
-                && now >= memory_by
+            if let Phase::Connecting { by, link_by: Some(link_by) } = conversation.phase
+                && now >= link_by
             {
-                self.connect_by_tcp(handle, place, by);
+                self.connect_otherwise(handle, place, by);
                 self.housekeep_soon(now);
                 continue;
             }

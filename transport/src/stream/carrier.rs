@@ -20,6 +20,14 @@ pub(super) struct Addresses {
 /// Bytes moved, and whether a peer that sleeps was rung for.
 pub(super) type Moved = (usize, bool);
 
+/// Streams over verbs are still to come.
+pub(super) fn no_verbs() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "streams do not go by verbs: choose auto, tcp or shm",
+    )
+}
+
 /// What a stream runs over. A task that is told `Pending` by one of the `poll_sleep` methods will be
 /// woken; one that is told so by the others has to see to that itself.
 #[derive(Debug)]
@@ -33,6 +41,7 @@ impl Carrier {
         match links {
             LinkPolicy::Tcp => {}
             LinkPolicy::Shm => return SharedMemory::connect(address).map(Self::Shm),
+            LinkPolicy::Verbs => return Err(no_verbs()),
             LinkPolicy::Auto => {
                 if let Ok(memory) = SharedMemory::connect(address) {
                     return Ok(Self::Shm(memory));

@@ -7,7 +7,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::ToSocketAddrs;
 
-use super::carrier::{Addresses, Carrier};
+use super::carrier::{Addresses, Carrier, no_verbs};
 use super::readiness::watch;
 use super::shared_memory::SharedMemory;
 use super::sockets::Sockets;
@@ -54,6 +54,7 @@ impl WeftListener {
         let shm = match config.links {
             LinkPolicy::Tcp => None,
             LinkPolicy::Shm => Some(shared()?),
+            LinkPolicy::Verbs => return Err(no_verbs()),
             LinkPolicy::Auto => shared()
                 .inspect_err(|error| tracing::warn!(%error, %address, "streams will be TCP alone"))
                 .ok(),

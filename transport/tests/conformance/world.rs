@@ -10,10 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use weft_transport::{
-    Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, LinkPolicy,
-    ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, Retained, Shared, SimConfig,
-    SimNetwork, Time,
+    Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, LinkKind,
+    LinkPolicy, ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, Retained, Shared,
+    SimConfig, SimNetwork, Time,
 };
+#[cfg(feature = "verbs")]
+use weft_transport::{EndpointError, VerbsError};
 
 /// Endpoints that can reach one another, and a way to run futures on them.
 pub(crate) struct World {
@@ -46,6 +48,23 @@ impl World {
         }
     }
 
+    /// Nothing where there is no device.
+    #[cfg(feature = "verbs")]
+    #[expect(clippy::print_stderr, reason = "says that a test was skipped")]
+    pub(crate) fn verbs() -> Option<Self> {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 }).unwrap();
+        let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory);
+        config.links = LinkPolicy::Verbs;
+        match Endpoint::start(config, Arc::new(NoHandler)) {
+            Ok(_) => Some(Self::real(LinkPolicy::Verbs)),
+            Err(EndpointError::Verbs(missing @ VerbsError::NoDevice)) => {
+                eprintln!("skipped: {missing}");
+                None
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
     pub(crate) fn sim(seed: u64) -> Self {
         let (clock, hand) = Clock::manual();
         let config = SimConfig {
@@ -56,6 +75,16 @@ impl World {
         };
         let network = SimNetwork::new(config, hand.clone());
         Self { kind: Kind::Sim { network, hand }, clock, endpoints: RefCell::default() }
+    }
+
+    /// What its connections run over.
+    pub(crate) fn link(&self) -> LinkKind {
+        match &self.kind {
+            Kind::Real(LinkPolicy::Shm | LinkPolicy::Auto) => LinkKind::Shm,
+            Kind::Real(LinkPolicy::Verbs) => LinkKind::Verbs,
+            Kind::Real(LinkPolicy::Tcp) => LinkKind::Tcp,
+            Kind::Sim { .. } => LinkKind::Sim,
+        }
     }
 
     /// An endpoint that listens and hands what comes in to `handler`.

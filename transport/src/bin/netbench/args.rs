@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use weft_transport::{LinkPolicy, PollPolicy};
+use weft_transport::{LinkPolicy, PollPolicy, VerbsOptions};
 
 use crate::affinity::{Cpu, Placement};
 use crate::numbered;
@@ -41,6 +41,8 @@ struct Options {
     /// Link that the transport runs over
     #[arg(long, value_enum, default_value_t = LinkKind::Tcp)]
     link: LinkKind,
+    #[command(flatten)]
+    verbs: VerbsArgs,
     /// Bytes of a message, without headers [default: 64, bandwidth: 262144]
     #[arg(long, value_name = "BYTES", value_parser = whole)]
     size: Option<usize>,
@@ -76,6 +78,16 @@ struct Options {
     json: bool,
 }
 
+#[derive(clap::Args, Clone)]
+struct VerbsArgs {
+    /// RDMA device that verbs use [default: the first with an active port]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// Index of the address (GID) that verbs use [default: the first of RoCE version 2]
+    #[arg(long, value_name = "N")]
+    gid_index: Option<u8>,
+}
+
 #[derive(clap::Args)]
 struct ServeOptions {
     #[arg(value_enum)]
@@ -86,6 +98,8 @@ struct ServeOptions {
     poll: PollPolicy,
     #[arg(long, value_enum)]
     link: LinkKind,
+    #[command(flatten)]
+    verbs: VerbsArgs,
     #[arg(long)]
     lanes: usize,
     #[arg(long)]
@@ -117,7 +131,7 @@ pub(crate) struct Order {
     pub(crate) service: Service,
     pub(crate) size: usize,
     pub(crate) poll: PollPolicy,
-    pub(crate) link: LinkKind,
+    pub(crate) links: Links,
     /// Producers whose sequences are checked.
     pub(crate) lanes: usize,
     pub(crate) cpu: Option<Cpu>,
@@ -134,16 +148,24 @@ pub(crate) enum Benchmark {
 pub(crate) enum LinkKind {
     Tcp,
     Shm,
+    Verbs,
+}
+
+/// The link, and for verbs the device.
+#[derive(Clone)]
+pub(crate) struct Links {
+    pub(crate) kind: LinkKind,
+    pub(crate) verbs: VerbsOptions,
 }
 
 /// The traffic: how large, over how many connections, from how many threads.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Shape {
     pub(crate) size: usize,
     pub(crate) connections: usize,
     pub(crate) threads: usize,
     pub(crate) poll: PollPolicy,
-    pub(crate) link: LinkKind,
+    pub(crate) links: Links,
 }
 
 /// One thread's use of one connection.
@@ -201,6 +223,7 @@ impl LinkKind {
         match self {
             LinkKind::Tcp => "tcp",
             LinkKind::Shm => "shm",
+            LinkKind::Verbs => "verbs",
         }
     }
 
@@ -208,6 +231,7 @@ impl LinkKind {
         match self {
             LinkKind::Tcp => LinkPolicy::Tcp,
             LinkKind::Shm => LinkPolicy::Shm,
+            LinkKind::Verbs => LinkPolicy::Verbs,
         }
     }
 }
@@ -234,7 +258,7 @@ impl Args {
                     service: options.service,
                     size: options.size,
                     poll: options.poll,
-                    link: options.link,
+                    links: options.verbs.into_links(options.link),
                     lanes: options.lanes,
                     cpu: options.cpu.map(Cpu),
                 });
@@ -244,6 +268,13 @@ impl Args {
             Ok(plan) => Task::Measure(plan),
             Err(message) => Args::command().error(ErrorKind::ValueValidation, message).exit(),
         }
+    }
+}
+
+impl VerbsArgs {
+    fn into_links(self, kind: LinkKind) -> Links {
+        let Self { device, gid_index } = self;
+        Links { kind, verbs: VerbsOptions { device, gid_index } }
     }
 }
 
@@ -276,7 +307,7 @@ impl Options {
                 connections: self.connections,
                 threads: self.threads,
                 poll: self.poll,
-                link: self.link,
+                links: self.verbs.into_links(self.link),
             },
             warm_up: seconds("--warm-up", self.warm_up, 0.0)?,
             window: seconds("--seconds", self.seconds, 0.01)?,
@@ -352,7 +383,7 @@ mod tests {
             ),
             ("netbench latency --size 1KiB", "give a whole number"),
             ("netbench latency --seconds 1s", "give a number of seconds, such as 0.5"),
-            ("netbench latency --link carrier-pigeon", "[possible values: tcp, shm]"),
+            ("netbench latency --link carrier-pigeon", "[possible values: tcp, shm, verbs]"),
         ] {
             let message = plan(line).err().unwrap_or_else(|| panic!("{line} was accepted"));
             assert!(message.contains(expected), "{line}: {message}");
@@ -375,7 +406,7 @@ mod tests {
                 connections,
                 threads,
                 poll: PollPolicy::Park,
-                link: LinkKind::Tcp,
+                links: Links { kind: LinkKind::Tcp, verbs: VerbsOptions::default() },
             };
             let lanes: Vec<Vec<Lane>> = (0..threads).map(|thread| shape.lanes_of(thread)).collect();
             assert!(lanes.iter().all(|lanes| !lanes.is_empty()), "{connections} {threads}");

@@ -41,7 +41,7 @@ fn latency(plan: &Plan) -> anyhow::Result<Run> {
     };
     // A transport that may sleep is compared with sockets that sleep, one that may not with sockets
     // that do not.
-    let ring = (plan.can_spin && plan.shape.link == LinkKind::Shm)
+    let ring = (plan.can_spin && plan.shape.links.kind == LinkKind::Shm)
         .then(|| ring_round_trips(plan))
         .transpose()?;
     let raws = match plan.shape.poll {
@@ -85,10 +85,11 @@ fn ring_round_trips(plan: &Plan) -> anyhow::Result<Half> {
 
 /// Messages over bare rings, if the link is shared memory: one writer a ring.
 fn ring_flow(plan: &Plan) -> anyhow::Result<Option<Half>> {
-    if plan.shape.link != LinkKind::Shm {
+    if plan.shape.links.kind != LinkKind::Shm {
         return Ok(None);
     }
-    let shape = Shape { threads: plan.shape.threads.min(plan.shape.connections), ..plan.shape };
+    let shape =
+        Shape { threads: plan.shape.threads.min(plan.shape.connections), ..plan.shape.clone() };
     let server = ServerProcess::start(plan, Service::RawRingMessages)?;
     let memory = server.memory().to_owned();
     let all = plan.shape.lanes();
@@ -156,8 +157,8 @@ fn raw_flow(
 
 fn weft_flow(plan: &Plan) -> anyhow::Result<Half> {
     let server = ServerProcess::start(plan, Service::WeftMessages)?;
-    let shape = plan.shape;
-    let clients = Clients::connect(server.address()?, &shape)?;
+    let shape = &plan.shape;
+    let clients = Clients::connect(server.address()?, shape)?;
     flow(plan, "weft", server, shape.threads, |thread, phases| {
         weft::messages::send(&clients, shape.size, &shape.lanes_of(thread), phases)
     })

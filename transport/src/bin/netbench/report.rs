@@ -119,7 +119,7 @@ impl Half {
 fn setting(plan: &Plan) -> Map<String, Value> {
     let Value::Object(setting) = json!({
         "benchmark": plan.benchmark.name(),
-        "link": plan.shape.link.name(),
+        "link": plan.shape.links.kind.name(),
         "size": plan.shape.size,
         "connections": plan.shape.connections,
         "threads": plan.shape.threads,
@@ -139,7 +139,7 @@ fn heading(plan: &Plan) -> String {
     format!(
         "{} over {}: {} B, connections {}, threads {}, poll {}; {}; median of {} runs of {} s",
         plan.benchmark.name(),
-        plan.shape.link.name(),
+        plan.shape.links.kind.name(),
         shape.size,
         shape.connections,
         shape.threads,

@@ -66,15 +66,15 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
             socket(raw::stream::serve_bytes_busy(order.lanes, clock.clone(), Arc::clone(&tally))?)
         }
         Service::StreamsEcho => {
-            socket(streams::weft::serve_echo(order.link, order.poll, order.size)?)
+            socket(streams::weft::serve_echo(order.links.kind, order.poll, order.size)?)
         }
         Service::StreamsSink => {
             let tally = Arc::clone(&tally);
-            socket(streams::weft::serve_sink(order.link, order.poll, clock.clone(), tally)?)
+            socket(streams::weft::serve_sink(order.links.kind, order.poll, clock.clone(), tally)?)
         }
-        Service::WeftCalls => with_endpoint(weft::calls::serve(order.link, order.poll)?),
+        Service::WeftCalls => with_endpoint(weft::calls::serve(&order.links, order.poll)?),
         Service::WeftMessages => {
-            with_endpoint(weft::messages::serve(order.link, order.poll, Arc::clone(&tally))?)
+            with_endpoint(weft::messages::serve(&order.links, order.poll, Arc::clone(&tally))?)
         }
     };
     let mut stdout = std::io::stdout().lock();

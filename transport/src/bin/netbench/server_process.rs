@@ -28,7 +28,13 @@ impl ServerProcess {
         let name = service.to_possible_value().expect("no service is skipped");
         command.arg("serve").arg(name.get_name());
         command.args(["--poll", &plan.shape.poll.to_string()]);
-        command.args(["--link", plan.shape.link.name()]);
+        command.args(["--link", plan.shape.links.kind.name()]);
+        if let Some(device) = &plan.shape.links.verbs.device {
+            command.args(["--device", device]);
+        }
+        if let Some(index) = plan.shape.links.verbs.gid_index {
+            command.args(["--gid-index", &index.to_string()]);
+        }
         command.args(["--size", &plan.shape.size.to_string()]);
         command.args(["--lanes", &plan.shape.lanes().to_string()]);
         if let Some(cpu) = plan.placement.server() {

@@ -40,6 +40,7 @@ impl Method {
             Method::Plain(Wait::Busy) => "tcp busy",
             Method::Streams(LinkKind::Tcp) => "streams tcp",
             Method::Streams(LinkKind::Shm) => "streams shm",
+            Method::Streams(LinkKind::Verbs) => "streams verbs",
         }
     }
 }
@@ -93,7 +94,7 @@ fn round_trip_us(plan: &Plan, method: Method) -> anyhow::Result<f64> {
         Method::Streams(_) => Service::StreamsEcho,
     };
     let server = ServerProcess::start(plan, service)?;
-    let (address, shape) = (server.address()?, plan.shape);
+    let (address, shape) = (server.address()?, plan.shape.clone());
     let histograms = phases::run(
         threads(method, shape.connections),
         plan.warm_up,
@@ -123,7 +124,7 @@ fn messages_per_second(plan: &Plan, method: Method, flush: usize) -> anyhow::Res
         Method::Streams(_) => Service::StreamsSink,
     };
     let mut server = ServerProcess::start(plan, service)?;
-    let (address, shape) = (server.address()?, plan.shape);
+    let (address, shape) = (server.address()?, plan.shape.clone());
     let mut samples = Vec::with_capacity(2);
     phases::run(
         threads(method, shape.connections),

@@ -14,7 +14,7 @@ use weft_transport::{
     NodeId, PollPolicy, Time,
 };
 
-use crate::args::{LinkKind, Shape};
+use crate::args::{Links, Shape};
 
 /// Registered memory of a side: room for hundreds of connections' windows.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -27,11 +27,11 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const SERVER: u64 = 0;
 
 fn serve(
-    link: LinkKind,
+    links: &Links,
     poll: PollPolicy,
     handler: Arc<dyn Handler>,
 ) -> anyhow::Result<(SocketAddr, Endpoint)> {
-    let endpoint = start(SERVER, link, poll, handler)?;
+    let endpoint = start(SERVER, links, poll, handler)?;
     let address =
         endpoint.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("failed to listen")?;
     Ok((address, endpoint))
@@ -46,7 +46,7 @@ impl Clients {
     pub(crate) fn connect(address: SocketAddr, shape: &Shape) -> anyhow::Result<Self> {
         let clients = (1..=shape.connections as u64)
             .map(|node| {
-                let endpoint = start(node, shape.link, shape.poll, Arc::new(NoHandler))?;
+                let endpoint = start(node, &shape.links, shape.poll, Arc::new(NoHandler))?;
                 let deadline = deadline(&endpoint);
                 let connection = endpoint
                     .block_on(endpoint.connect(address, deadline))
@@ -72,7 +72,7 @@ impl Drop for Clients {
 
 fn start(
     node: u64,
-    link: LinkKind,
+    links: &Links,
     poll: PollPolicy,
     handler: Arc<dyn Handler>,
 ) -> anyhow::Result<Endpoint> {
@@ -80,7 +80,8 @@ fn start(
         .context("failed to reserve memory")?;
     let mut config = EndpointConfig::new(NodeId(node), Incarnation(1), memory);
     config.poll = poll;
-    config.links = link.policy();
+    config.links = links.kind.policy();
+    config.verbs = links.verbs.clone();
     Endpoint::start(config, handler).context("failed to start the endpoint")
 }
 

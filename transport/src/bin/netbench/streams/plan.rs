@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use weft_transport::PollPolicy;
+use weft_transport::{PollPolicy, VerbsOptions};
 
 use super::Case;
 use crate::affinity::Placement;
-use crate::args::{Benchmark, LinkKind, Plan, Shape};
+use crate::args::{Benchmark, LinkKind, Links, Plan, Shape};
 
 /// How much of the measured time is run before it.
 const WARM_UP_SHARE: f64 = 0.1;
@@ -102,9 +102,10 @@ impl StreamsPlan {
 
     /// One method's part of one run.
     pub(super) fn one_run(&self, size: usize, connections: usize, link: LinkKind) -> Plan {
+        let links = Links { kind: link, verbs: VerbsOptions::default() };
         Plan {
             benchmark: Benchmark::Bandwidth,
-            shape: Shape { size, connections, threads: 1, poll: self.poll, link },
+            shape: Shape { size, connections, threads: 1, poll: self.poll, links },
             warm_up: self.window.mul_f64(WARM_UP_SHARE),
             window: self.window,
             runs: 1,

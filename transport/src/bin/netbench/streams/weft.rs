@@ -141,7 +141,7 @@ where
     F: Future<Output = anyhow::Result<T>> + Send + 'static,
     T: Send + 'static,
 {
-    let config = StreamConfig { links: shape.link.policy(), poll: shape.poll };
+    let config = StreamConfig { links: shape.links.kind.policy(), poll: shape.poll };
     runtime()?.block_on(async {
         let mut tasks = Vec::with_capacity(shape.connections);
         for _ in 0..shape.connections {

@@ -8,11 +8,11 @@ use hdrhistogram::Histogram;
 use weft_transport::{Batch, Endpoint, Handler, IncomingKind, PollPolicy};
 
 use super::{Clients, deadline};
-use crate::args::{Lane, LinkKind};
+use crate::args::{Lane, Links};
 use crate::phases::{Phase, Phases};
 
-pub(crate) fn serve(link: LinkKind, poll: PollPolicy) -> anyhow::Result<(SocketAddr, Endpoint)> {
-    super::serve(link, poll, Arc::new(Echo))
+pub(crate) fn serve(links: &Links, poll: PollPolicy) -> anyhow::Result<(SocketAddr, Endpoint)> {
+    super::serve(links, poll, Arc::new(Echo))
 }
 
 struct Echo;

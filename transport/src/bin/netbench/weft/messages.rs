@@ -8,17 +8,17 @@ use anyhow::Context as _;
 use weft_transport::{Batch, Endpoint, Handler, PollPolicy};
 
 use super::Clients;
-use crate::args::{Lane, LinkKind};
+use crate::args::{Lane, Links};
 use crate::numbered::{Numbered, SIZE_MIN};
 use crate::phases::{Phase, Phases};
 use crate::tally::Tally;
 
 pub(crate) fn serve(
-    link: LinkKind,
+    links: &Links,
     poll: PollPolicy,
     tally: Arc<Tally>,
 ) -> anyhow::Result<(SocketAddr, Endpoint)> {
-    super::serve(link, poll, Arc::new(Counting { tally }))
+    super::serve(links, poll, Arc::new(Counting { tally }))
 }
 
 struct Counting {

@@ -1,0 +1,420 @@
+//! One end of a connection over verbs: bytes into messages, and messages back into bytes.
+//!
+//! What is sent is copied into registered buffers, and what has come is copied out of them. Sending
+//! from where bodies lie, and handing receives to handlers, needs the memory that they lie in to be
+//! registered, and is still to come.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::credits::{Credits, Kind, RECEIVES, RESERVE};
+use super::ffi::{Address, Buffer, PairOptions, QueuePair, Queues, Receive, Send, Sent};
+use super::introduction::Introduction;
+use crate::link::TcpLink;
+
+/// The first bytes of a receive lie beside those of others, so that small messages keep to a few
+/// pages and cache lines.
+pub(super) const HEAD_BYTES: usize = 512;
+
+/// The rest of a receive.
+pub(super) const BODY_BYTES: usize = RECEIVE_BYTES - HEAD_BYTES;
+
+/// The longest message, in bytes: small enough that a window of them is small, and large enough
+/// that a device is not kept busy by their number.
+pub(super) const RECEIVE_BYTES: usize = 8 << 10;
+
+/// Buffers to send from: as many as a peer of our own kind has receives for.
+pub(super) const SEND_BUFFERS: usize = RECEIVES as usize;
+
+/// Sends that may be under way: the buffers, and empty messages besides.
+pub(super) const SENDS_MAX: u32 = RECEIVES + 2 * RESERVE;
+
+/// Sends up to this length are written into the request itself, which spares the device a look at
+/// memory.
+const INLINE_BYTES: u32 = 192;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(super) struct End {
+    pair: QueuePair,
+    packet: u32,
+    out: Mutex<Out>,
+    inbound: Mutex<Inbound>,
+    /// The connection can bring nothing more.
+    ended: AtomicBool,
+    /// Something went wrong on it.
+    failed: AtomicBool,
+    /// The first message has been taken by the peer's device.
+    is_reached: AtomicBool,
+    /// Nobody uses it any more; it stays until what is under way has been sent.
+    pub(super) is_orphan: AtomicBool,
+    /// Where its reactor keeps its connection.
+    pub(super) place: Arc<AtomicUsize>,
+    /// Somebody waits for a send to be done.
+    tell_of_sends: Arc<AtomicBool>,
+    /// The socket that says to the peer that this end lives, once nobody else has it.
+    kept: OnceLock<Arc<TcpLink>>,
+    queues: Arc<Queues>,
+    _grant: Grant,
+}
+
+/// The receives that are posted for a connection, for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Grant {
+    pub(super) granted: Arc<AtomicU32>,
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.granted.fetch_sub(RECEIVES, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug)]
+struct Out {
+    free: Vec<Buffer>,
+    credits: Credits,
+    message_bytes: usize,
+    sends: Vec<Send>,
+    finish: Finish,
+}
+
+/// Whether the peer has been told that nothing more comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finish {
+    NotYet,
+    Wanted,
+    Told,
+}
+
+#[derive(Debug, Default)]
+struct Inbound {
+    arrived: VecDeque<Arrived>,
+    emptied: Vec<Receive>,
+}
+
+#[derive(Debug)]
+struct Arrived {
+    receive: Receive,
+    len: usize,
+    read: usize,
+}
+
+/// What the ends of a reactor share.
+#[derive(Debug)]
+pub(super) struct Shares {
+    pub(super) queues: Arc<Queues>,
+    pub(super) tell_of_sends: Arc<AtomicBool>,
+    pub(super) place: Arc<AtomicUsize>,
+    pub(super) grant: Grant,
+}
+
+impl End {
+    pub(super) fn new(
+        shares: Shares,
+        options: (u8, u8),
+        buffers: Vec<Buffer>,
+        packet: u32,
+    ) -> io::Result<Self> {
+        let Shares { queues, tell_of_sends, place, grant } = shares;
+        let (port, gid_index) = options;
+        let options = PairOptions { port, gid_index, sends: SENDS_MAX, inline: INLINE_BYTES };
+        let out = Out {
+            free: buffers,
+            credits: Credits::new(RESERVE),
+            message_bytes: RECEIVE_BYTES,
+            sends: Vec::new(),
+            finish: Finish::NotYet,
+        };
+        Ok(Self {
+            pair: QueuePair::new(Arc::clone(&queues), options)?,
+            packet,
+            out: Mutex::new(out),
+            inbound: Mutex::default(),
+            ended: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            is_reached: AtomicBool::new(false),
+            is_orphan: AtomicBool::new(false),
+            place,
+            tell_of_sends,
+            kept: OnceLock::new(),
+            queues,
+            _grant: grant,
+        })
+    }
+
+    /// The number by which completions know it.
+    pub(super) fn number(&self) -> u32 {
+        self.pair.number()
+    }
+
+    /// What the peer has to know of it, on a port with this address.
+    pub(super) fn address(&self, lid: u16, gid: [u8; 16], mtu: u32) -> Address {
+        Address { pair: self.pair.number(), packet: self.packet, lid, gid, mtu }
+    }
+
+    /// Connects it to the end that has introduced itself so.
+    pub(super) fn connect(&self, peer: &Introduction, mtu: u32) -> io::Result<()> {
+        let mut out = self.out.lock();
+        out.credits = Credits::new(peer.receives);
+        out.message_bytes = RECEIVE_BYTES.min(peer.receive_bytes as usize);
+        self.pair.connect(&peer.address, self.packet, mtu)
+    }
+
+    /// Sends an empty message, to see whether the peer can be reached.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        self.tell_of_sends.store(true, Ordering::SeqCst);
+        self.send_empty(&mut self.out.lock(), Kind::Credit)
+    }
+
+    pub(super) fn is_reached(&self) -> bool {
+        self.is_reached.load(Ordering::Acquire)
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether there is something to read, the end included.
+    #[inline]
+    pub(super) fn is_readable(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+            || self.has_failed()
+            || !self.inbound.lock().arrived.is_empty()
+    }
+
+    /// Whether something may be sent, or a failure be found.
+    pub(super) fn is_writable(&self) -> bool {
+        if self.ended.load(Ordering::Acquire) || self.has_failed() {
+            return true;
+        }
+        let out = self.out.lock();
+        let is_writable = self.room(&out) > 0;
+        if !is_writable {
+            self.tell_of_sends.store(true, Ordering::SeqCst);
+        }
+        is_writable
+    }
+
+    /// How many messages with data may be sent now.
+    fn room(&self, out: &Out) -> usize {
+        let room = (out.credits.room() as usize).min(out.free.len());
+        room.min((SENDS_MAX as usize).saturating_sub(self.pair.under_way()))
+    }
+
+    /// Sends as much of `pieces` as there is room for.
+    pub(super) fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.has_failed() {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        let mut guard = self.out.lock();
+        let out = &mut *guard;
+        if self.ended.load(Ordering::Acquire) || out.finish != Finish::NotYet {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let mut room = self.room(out);
+        if room == 0 {
+            self.tell_of_sends.store(true, Ordering::SeqCst);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut total = 0;
+        let mut filling: Option<(Buffer, usize)> = None;
+        'pieces: for piece in pieces {
+            let mut rest = &piece[..];
+            while !rest.is_empty() {
+                if filling.as_ref().is_some_and(|(_, len)| *len == out.message_bytes) {
+                    out.queue(filling.take());
+                }
+                let (buffer, len) = match &mut filling {
+                    Some(filling) => filling,
+                    None if room == 0 => break 'pieces,
+                    none => {
+                        room -= 1;
+                        none.insert((out.free.pop().expect("there is room"), 0))
+                    }
+                };
+                let count = rest.len().min(out.message_bytes - *len);
+                buffer.bytes_mut()[*len..*len + count].copy_from_slice(&rest[..count]);
+                *len += count;
+                total += count;
+                rest = &rest[count..];
+            }
+        }
+        out.queue(filling);
+        self.pair.post(&mut out.sends).inspect_err(|_| self.fail())?;
+        Ok(total)
+    }
+
+    fn send_empty(&self, out: &mut Out, kind: Kind) -> io::Result<()> {
+        let immediate = out.credits.send(kind);
+        out.sends.push(Send { buffer: None, immediate });
+        self.pair.post(&mut out.sends).inspect_err(|_| self.fail())
+    }
+
+    /// Sends what is due besides data.
+    fn send_due(&self, out: &mut Out) {
+        if self.pair.under_way() >= SENDS_MAX as usize || !out.credits.has_reserve() {
+            return;
+        }
+        // A failure has been noted, and is found by whoever uses the connection next.
+        if out.finish == Finish::Wanted {
+            out.finish = Finish::Told;
+            let _ = self.send_empty(out, Kind::End);
+        } else if out.finish == Finish::NotYet && out.credits.is_return_due() {
+            let _ = self.send_empty(out, Kind::Credit);
+        }
+    }
+
+    /// Receives what has come, as far as it fits; zero bytes are the end.
+    pub(super) fn receive(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        // Before what has come: nothing comes after the end.
+        let (ended, failed) = (self.ended.load(Ordering::Acquire), self.has_failed());
+        let mut guard = self.inbound.lock();
+        let inbound = &mut *guard;
+        let mut total = 0;
+        for buffer in into {
+            let mut rest = &mut buffer[..];
+            while !rest.is_empty()
+                && let Some(arrived) = inbound.arrived.front_mut()
+            {
+                let count = arrived.read(rest);
+                rest = &mut rest[count..];
+                total += count;
+                if arrived.read == arrived.len {
+                    let arrived = inbound.arrived.pop_front().expect("it was just there");
+                    inbound.emptied.push(arrived.receive);
+                }
+            }
+        }
+        let emptied = inbound.emptied.len() as u32;
+        if emptied > 0 {
+            self.queues.post(inbound.emptied.drain(..)).inspect_err(|_| self.fail())?;
+            let mut out = self.out.lock();
+            out.credits.post(Kind::Data, emptied);
+            self.send_due(&mut out);
+        }
+        match total {
+            0 if failed => Err(io::ErrorKind::ConnectionReset.into()),
+            0 if !ended => Err(io::ErrorKind::WouldBlock.into()),
+            total => Ok(total),
+        }
+    }
+
+    /// A message has come. Returns the receive if nobody has to read it.
+    pub(super) fn arrived(
+        &self,
+        receive: Receive,
+        len: usize,
+        immediate: Option<u32>,
+    ) -> Option<Receive> {
+        let Some((kind, position)) = immediate.and_then(Kind::of) else {
+            self.fail();
+            return Some(receive);
+        };
+        let mut out = self.out.lock();
+        if !out.credits.hear(position) {
+            self.fail();
+            return Some(receive);
+        }
+        if kind != Kind::Data || len == 0 {
+            if kind == Kind::End {
+                self.end();
+            }
+            out.credits.post(kind, 1);
+            self.send_due(&mut out);
+            return Some(receive);
+        }
+        drop(out);
+        let mut inbound = self.inbound.lock();
+        if inbound.arrived.len() >= RECEIVES as usize {
+            // More than it was granted, at the cost of others.
+            self.fail();
+            return Some(receive);
+        }
+        inbound.arrived.push_back(Arrived { receive, len, read: 0 });
+        None
+    }
+
+    /// A send is done.
+    pub(super) fn sent(&self, sent: &Sent) {
+        let mut out = self.out.lock();
+        self.pair.sent(sent, &mut out.free);
+        self.send_due(&mut out);
+        self.is_reached.store(true, Ordering::Release);
+    }
+
+    /// How many sends the device is not done with.
+    pub(super) fn under_way(&self) -> usize {
+        self.pair.under_way()
+    }
+
+    /// Tells the peer that nothing more comes, behind all that was sent.
+    pub(super) fn finish(&self) {
+        let mut out = self.out.lock();
+        if out.finish == Finish::NotYet {
+            out.finish = Finish::Wanted;
+            self.send_due(&mut out);
+        }
+    }
+
+    /// Has the socket stay open for as long as there is something to send.
+    pub(super) fn keep(&self, socket: Arc<TcpLink>) {
+        self.kept.get_or_init(|| socket);
+    }
+
+    /// Nothing more will come.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// The connection is of no use any more; others are not touched.
+    pub(super) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+}
+
+impl Out {
+    /// Has a filled buffer sent.
+    fn queue(&mut self, filled: Option<(Buffer, usize)>) {
+        if filled.is_some() {
+            let immediate = self.credits.send(Kind::Data);
+            self.sends.push(Send { buffer: filled, immediate });
+        }
+    }
+}
+
+impl Arrived {
+    /// Copies what has not been read yet, as far as it fits.
+    fn read(&mut self, into: &mut [u8]) -> usize {
+        let start = self.read;
+        let unread = self.len - self.read;
+        let into_len = into.len().min(unread);
+        let mut into = &mut into[..into_len];
+        while !into.is_empty() {
+            let from = match self.read.checked_sub(HEAD_BYTES) {
+                None => &self.receive.head.bytes()[self.read..],
+                Some(at) => &self.receive.body.bytes()[at..],
+            };
+            let count = from.len().min(into.len());
+            let (part, rest) = into.split_at_mut(count);
+            part.copy_from_slice(&from[..count]);
+            into = rest;
+            self.read += count;
+        }
+        self.read - start
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let arrived = self.inbound.get_mut().arrived.drain(..);
+        // What was not read is lost with the connection; its receives are for the next.
+        if let Err(error) = self.queues.post(arrived.map(|arrived| arrived.receive)) {
+            tracing::warn!(%error, "receives of a closed connection were lost");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The safe layer over libibverbs: every call of it is wrapped once, here and in this folder.
+//!
+//! What keeps it sound is ownership. A device reads and writes memory on its own, so whoever has a
+//! [`Buffer`] has its bytes alone; posting it gives it away, and the completion gives it back. An
+//! object of the device holds those that it was made from, and is destroyed before them.
+
+#![expect(unsafe_code, reason = "calls libibverbs, which is a C library")]
+
+mod device;
+mod memory;
+mod pair;
+mod queues;
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::OFlags;
+
+pub(super) use device::{AsyncEvent, Context, Domain, GidKind, PortState};
+pub(super) use memory::{Access, Buffer, register};
+pub(super) use pair::{Address, PairOptions, QueuePair, Send};
+pub(super) use queues::{Completed, Completion, QueueSizes, Queues, Receive, Sent};
+
+/// The error that a call of libibverbs has returned: a positive number of the system, or -1 with
+/// the number in `errno`.
+fn check(returned: c_int) -> io::Result<()> {
+    match returned {
+        0 => Ok(()),
+        1.. => Err(io::Error::from_raw_os_error(returned)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Calls on the descriptor return instead of waiting from now on.
+fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(descriptor)?;
+    Ok(rustix::fs::fcntl_setfl(descriptor, flags | OFlags::NONBLOCK)?)
+}

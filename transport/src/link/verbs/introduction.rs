@@ -1,0 +1,116 @@
+//! What the two ends of a connection tell each other over TCP before they meet on the device.
+
+use super::credits::{RECEIVES_MAX, RECEIVES_MIN};
+use super::ffi::Address;
+use crate::secret::Secret;
+
+/// Bytes of an introduction.
+pub(super) const INTRODUCTION_BYTES: usize = 64;
+
+/// How an introduction begins: no frame begins so, since none is so long.
+pub(super) const MAGIC: [u8; 8] = *b"WEFTVRBS";
+
+const VERSION: u8 = 1;
+
+/// Says that a secret is shown.
+const SHOWS_SECRET: u8 = 1;
+
+/// The smallest receive that a peer may have, in bytes.
+const RECEIVE_BYTES_MIN: u32 = 1024;
+
+/// One end, as the other has to know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Introduction {
+    pub(super) address: Address,
+    /// Receives that it has posted for this connection.
+    pub(super) receives: u32,
+    /// The longest message that each of them takes, in bytes.
+    pub(super) receive_bytes: u32,
+    /// Shown by the end that connects, so that a stranger is given nothing.
+    pub(super) secret: Option<Secret>,
+}
+
+impl Introduction {
+    pub(super) fn encode(&self) -> [u8; INTRODUCTION_BYTES] {
+        let mut bytes = [0; INTRODUCTION_BYTES];
+        let Address { pair, packet, lid, gid, mtu } = self.address;
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8] = VERSION;
+        bytes[9] = if self.secret.is_some() { SHOWS_SECRET } else { 0 };
+        bytes[10] = mtu as u8;
+        bytes[12..14].copy_from_slice(&lid.to_le_bytes());
+        bytes[14..16].copy_from_slice(&(self.receives as u16).to_le_bytes());
+        bytes[16..20].copy_from_slice(&pair.to_le_bytes());
+        bytes[20..24].copy_from_slice(&packet.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.receive_bytes.to_le_bytes());
+        bytes[32..48].copy_from_slice(&gid);
+        if let Some(secret) = self.secret {
+            bytes[48..].copy_from_slice(&secret.to_bytes());
+        }
+        bytes
+    }
+
+    /// Nothing if it is none, or says what cannot be.
+    pub(super) fn decode(bytes: &[u8; INTRODUCTION_BYTES]) -> Option<Self> {
+        let array =
+            |at: usize| -> [u8; 4] { bytes[at..at + 4].try_into().expect("four bytes were taken") };
+        let word = |at: usize| u32::from_le_bytes(array(at));
+        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        if bytes[..8] != MAGIC || bytes[8] != VERSION {
+            return None;
+        }
+        let gid = bytes[32..48].try_into().expect("16 bytes were taken");
+        let secret = bytes[48..].try_into().expect("16 bytes were taken");
+        let address =
+            Address { pair: word(16), packet: word(20), lid: half(12), gid, mtu: bytes[10].into() };
+        let introduction = Self {
+            address,
+            receives: u32::from(half(14)).min(RECEIVES_MAX),
+            receive_bytes: word(24),
+            secret: (bytes[9] & SHOWS_SECRET != 0).then(|| Secret::from_bytes(secret)),
+        };
+        let is_possible = (1..=5).contains(&introduction.address.mtu)
+            && introduction.receives >= RECEIVES_MIN
+            && introduction.receive_bytes >= RECEIVE_BYTES_MIN
+            && introduction.address.pair < 1 << 24
+            && introduction.address.packet < 1 << 24;
+        is_possible.then_some(introduction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn introduction() -> Introduction {
+        let address = Address { pair: 17, packet: 0xab_cdef, lid: 3, gid: [7; 16], mtu: 3 };
+        let secret = Some(Secret::new(0x1234 << 100));
+        Introduction { address, receives: 32, receive_bytes: 8192, secret }
+    }
+
+    #[test]
+    fn an_introduction_is_read_as_it_was_written() {
+        let introduction = introduction();
+        assert_eq!(Introduction::decode(&introduction.encode()), Some(introduction.clone()));
+        let without = Introduction { secret: None, ..introduction };
+        assert_eq!(Introduction::decode(&without.encode()), Some(without));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let good = introduction();
+        let with = |address: Address| Introduction { address, ..good.clone() }.encode();
+        let address = good.address;
+        assert_eq!(Introduction::decode(&with(Address { mtu: 0, ..address })), None);
+        assert_eq!(Introduction::decode(&with(Address { mtu: 6, ..address })), None);
+        assert_eq!(Introduction::decode(&with(Address { pair: 1 << 24, ..address })), None);
+        let few = Introduction { receives: RECEIVES_MIN - 1, ..good.clone() };
+        assert_eq!(Introduction::decode(&few.encode()), None);
+        let small = Introduction { receive_bytes: 10, ..good.clone() };
+        assert_eq!(Introduction::decode(&small.encode()), None);
+        let mut other = good.encode();
+        other[8] = 2;
+        assert_eq!(Introduction::decode(&other), None);
+        assert_eq!(Introduction::decode(&[0; INTRODUCTION_BYTES]), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! A port of a device, as the connections of one reactor share it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::choice::Choice;
+use super::credits::RECEIVES;
+use super::end::{
+    BODY_BYTES, End, Grant, HEAD_BYTES, RECEIVE_BYTES, SEND_BUFFERS, SENDS_MAX, Shares,
+};
+use super::ffi::{
+    Access, AsyncEvent, Completed, Completion, Domain, QueueSizes, Queues, Receive, register,
+};
+use super::introduction::Introduction;
+use crate::limits::LINK_SHARE;
+use crate::link::verbs_options::{VerbsError, VerbsOptions};
+use crate::memory::{Memory, Purpose};
+use crate::secret::Secret;
+
+/// The most connections of one reactor: what the queues are made for. Later ones run over TCP.
+const CONNECTIONS_MAX: u32 = 256;
+
+/// How long the device is given to send what is under way when everything ends.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// Bytes that a connection's receives take, and as many its buffers to send from.
+const WINDOW_BYTES: usize = RECEIVES as usize * RECEIVE_BYTES;
+
+/// A port of a device with its queues, and the ends of connections that use them.
+#[derive(Debug)]
+pub(crate) struct VerbsPort {
+    choice: Choice,
+    queues: Arc<Queues>,
+    ends: Mutex<HashMap<u32, Arc<End>>>,
+    /// Places of connections that something has happened on.
+    noted: Mutex<Vec<usize>>,
+    /// Receives that there are.
+    receives: Mutex<u32>,
+    /// Those of them that open connections count on.
+    granted: Arc<AtomicU32>,
+    connections_max: u32,
+    tell_of_sends: Arc<AtomicBool>,
+    memory: Memory,
+    secret: Option<Secret>,
+}
+
+impl VerbsPort {
+    /// Opens the device that `options` choose.
+    pub(crate) fn open(
+        options: &VerbsOptions,
+        memory: Memory,
+        secret: Option<Secret>,
+    ) -> Result<Arc<Self>, VerbsError> {
+        let system = |what| move |source| VerbsError::System { what, source };
+        let choice = Choice::make(options)?;
+        let can = choice.context.attributes().map_err(system("ask what the device can do"))?;
+        let at_most = |limit: i32, each: u32| u32::try_from(limit).unwrap_or(0) / each;
+        let connections_max = CONNECTIONS_MAX
+            .min(at_most(can.max_srq_wr, RECEIVES))
+            .min(at_most(can.max_cqe, RECEIVES + SENDS_MAX))
+            .min(at_most(can.max_qp, 1));
+        if connections_max == 0 || can.max_srq_sge < 2 || can.max_qp_wr < SENDS_MAX.cast_signed() {
+            return Err(VerbsError::Unfit { device: choice.context.name().to_owned() });
+        }
+        let domain = Domain::new(Arc::clone(&choice.context));
+        let domain = Arc::new(domain.map_err(system("make a protection domain"))?);
+        let sizes = QueueSizes {
+            completions: connections_max * (RECEIVES + SENDS_MAX),
+            receives: connections_max * RECEIVES,
+        };
+        let queues = Queues::new(domain, sizes).map_err(system("make the device's queues"))?;
+        let Choice { context, port, gid_index, .. } = &choice;
+        tracing::debug!(device = context.name(), port, gid_index, "verbs can be used");
+        Ok(Arc::new(Self {
+            choice,
+            queues: Arc::new(queues),
+            ends: Mutex::default(),
+            noted: Mutex::default(),
+            receives: Mutex::new(0),
+            granted: Arc::default(),
+            connections_max,
+            tell_of_sends: Arc::default(),
+            memory,
+            secret,
+        }))
+    }
+
+    /// Makes an end of a new connection, with receives posted for it.
+    pub(super) fn make_end(&self, place: &Arc<AtomicUsize>) -> io::Result<Arc<End>> {
+        let grant = self.grant()?;
+        let lens = std::iter::repeat_n(RECEIVE_BYTES, SEND_BUFFERS);
+        let block = self.allocate()?;
+        let buffers = register(self.queues.domain(), block, Access::Read, lens);
+        let shares = Shares {
+            queues: Arc::clone(&self.queues),
+            tell_of_sends: Arc::clone(&self.tell_of_sends),
+            place: Arc::clone(place),
+            grant,
+        };
+        // Any number will do that an earlier connection is not likely to have had.
+        let packet = RandomState::new().build_hasher().finish() as u32 >> 8;
+        let options = (self.choice.port, self.choice.gid_index);
+        let end = End::new(shares, options, buffers.map_err(not_locked)?, packet)?;
+        let end = Arc::new(end);
+        self.ends.lock().insert(end.number(), Arc::clone(&end));
+        Ok(end)
+    }
+
+    /// Memory for one direction of a connection, if links may take that much.
+    fn allocate(&self) -> io::Result<crate::memory::Block> {
+        let account = self.memory.account();
+        let link_bytes = account.allocated_for(Purpose::Link) + WINDOW_BYTES as u64;
+        if link_bytes > account.shared_bytes() / LINK_SHARE {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let block = self.memory.allocate(WINDOW_BYTES, Purpose::Link);
+        block.map_err(|_| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// Sees to it that there are receives for one more connection.
+    fn grant(&self) -> io::Result<Grant> {
+        let mut receives = self.receives.lock();
+        let granted = self.granted.fetch_add(RECEIVES, Ordering::SeqCst) + RECEIVES;
+        let grant = Grant { granted: Arc::clone(&self.granted) };
+        if granted > self.connections_max * RECEIVES {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        if granted > *receives {
+            let lens = std::iter::repeat_n(HEAD_BYTES, RECEIVES as usize)
+                .chain(std::iter::repeat_n(BODY_BYTES, RECEIVES as usize));
+            let block = self.allocate()?;
+            let mut heads =
+                register(self.queues.domain(), block, Access::Write, lens).map_err(not_locked)?;
+            let bodies = heads.split_off(RECEIVES as usize);
+            let pieces = heads.into_iter().zip(bodies);
+            self.queues.post(pieces.map(|(head, body)| Receive { head, body }))?;
+            *receives += RECEIVES;
+        }
+        Ok(grant)
+    }
+
+    /// What the peer has to know of `end`. The secret is shown by who connects.
+    pub(super) fn introduce(&self, end: &End, shows_secret: bool) -> Introduction {
+        let Choice { lid, gid, mtu, .. } = self.choice;
+        Introduction {
+            address: end.address(lid, gid, mtu),
+            receives: RECEIVES,
+            receive_bytes: RECEIVE_BYTES as u32,
+            secret: self.secret.filter(|_| shows_secret),
+        }
+    }
+
+    /// Whether whoever introduces itself so is one of those that may connect.
+    pub(super) fn trusts(&self, peer: &Introduction) -> bool {
+        self.secret.is_none() || self.secret == peer.secret
+    }
+
+    /// Connects `end` to the end that has introduced itself so.
+    pub(super) fn connect(&self, end: &End, peer: &Introduction) -> io::Result<()> {
+        end.connect(peer, self.choice.mtu)
+    }
+
+    /// Nobody uses `end` any more; what is under way is still sent.
+    pub(super) fn let_go(&self, end: &End) {
+        end.is_orphan.store(true, Ordering::SeqCst);
+        end.place.store(usize::MAX, Ordering::SeqCst);
+        let mut ends = self.ends.lock();
+        if end.under_way() == 0 || end.has_failed() {
+            ends.remove(&end.number());
+        } else {
+            self.tell_of_sends.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether there are connections that completions may be for.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.ends.lock().is_empty()
+    }
+
+    /// Takes in what the device is done with. Returns whether there was anything.
+    pub(crate) fn poll(&self) -> bool {
+        let mut ends = self.ends.lock();
+        let mut unused = Vec::new();
+        let mut noted = self.noted.lock();
+        let polled = self.queues.poll(|completion| {
+            let Completion { pair, failed, what } = completion;
+            let end = ends.get(&pair);
+            if let (Some(end), Some(status)) = (end, failed)
+                && !end.has_failed()
+            {
+                tracing::debug!(status, pair, "a connection over verbs failed");
+                end.fail();
+            }
+            match (what, end) {
+                (Completed::Received { receive, len, immediate }, Some(end))
+                    if failed.is_none() =>
+                {
+                    unused.extend(end.arrived(receive, len, immediate));
+                }
+                (Completed::Received { receive, .. }, _) => unused.push(receive),
+                (Completed::Sent(sent), Some(end)) if failed.is_none() => end.sent(&sent),
+                (Completed::Sent(_), _) => {}
+            }
+            let Some(end) = end else { return };
+            let place = end.place.load(Ordering::SeqCst);
+            if place != usize::MAX && noted.last() != Some(&place) {
+                noted.push(place);
+            }
+            let is_orphan = end.is_orphan.load(Ordering::SeqCst);
+            if is_orphan && (end.under_way() == 0 || end.has_failed()) {
+                ends.remove(&pair);
+            }
+        });
+        let posted = self.queues.post(unused.into_iter());
+        if let Err(error) = polled.as_ref().map(|_| ()).and(posted.as_ref().map(|_| ())) {
+            tracing::error!(%error, "the queues of a device failed");
+            ends.values().for_each(|end| end.fail());
+            noted.extend(ends.values().map(|end| end.place.load(Ordering::SeqCst)));
+            noted.retain(|place| *place != usize::MAX);
+        }
+        polled.is_ok_and(|count| count > 0)
+    }
+
+    /// The places of connections that something has happened on since the last time.
+    pub(crate) fn take_noted(&self, mut note: impl FnMut(usize)) {
+        self.noted.lock().drain(..).for_each(&mut note);
+    }
+
+    /// Has the channel tell of what comes next. Returns false if something has come already.
+    pub(crate) fn arm(&self) -> bool {
+        let any = self.tell_of_sends.swap(false, Ordering::SeqCst);
+        if let Err(error) = self.queues.arm(any) {
+            tracing::error!(%error, "a device does not tell of what comes");
+        }
+        !self.poll()
+    }
+
+    /// Becomes readable when something has come after [`arm`](Self::arm).
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.queues.descriptor()
+    }
+
+    /// Becomes readable when the device reports something by itself.
+    pub(crate) fn event_descriptor(&self) -> BorrowedFd<'_> {
+        self.choice.context.async_descriptor()
+    }
+
+    /// Takes in what the channel has told.
+    pub(crate) fn hear(&self) {
+        self.queues.hear();
+    }
+
+    /// Takes in what the device reports by itself.
+    pub(crate) fn hear_events(&self) {
+        while let Some(event) = self.choice.context.async_event() {
+            let device = self.choice.context.name();
+            let ends = self.ends.lock();
+            let failed: Vec<&Arc<End>> = match event {
+                AsyncEvent::Pair(number) => ends.get(&number).into_iter().collect(),
+                AsyncEvent::Device(what) => {
+                    tracing::error!(device, ?what, "a device has failed");
+                    ends.values().collect()
+                }
+                AsyncEvent::Other(what) => {
+                    tracing::debug!(device, ?what, "a device reports");
+                    Vec::new()
+                }
+            };
+            for end in failed {
+                end.fail();
+                let place = end.place.load(Ordering::SeqCst);
+                if place != usize::MAX {
+                    self.noted.lock().push(place);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for VerbsPort {
+    #[expect(clippy::disallowed_methods, reason = "nobody else is left to wait for the device")]
+    fn drop(&mut self) {
+        let began = std::time::Instant::now();
+        while self.is_used() && began.elapsed() < LINGER {
+            self.poll();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+/// Names the limit that is the usual cause.
+fn not_locked(error: io::Error) -> io::Error {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    if error.kind() == io::ErrorKind::OutOfMemory {
+        ONCE.call_once(|| {
+            tracing::warn!("connections do without verbs: raise `ulimit -l`");
+        });
+    }
+    error
+}

@@ -1,0 +1,186 @@
+//! Who ends up with which link where one side has an RDMA device, and what strangers get.
+//!
+//! Without a device the cases say so and do nothing; `cargo xtask softroce` runs them with one.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "the cases share functions that are no tests by themselves"
+)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_transport::{
+    Batch, ConnectError, Endpoint, EndpointConfig, EndpointError, Handler, Incarnation,
+    IncomingKind, LinkKind, LinkPolicy, Memory, MemoryConfig, NodeId, Secret, Time, VerbsError,
+};
+
+struct Echo;
+
+impl Handler for Echo {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            if let IncomingKind::Call(call) = incoming.kind {
+                batch.reply(call, incoming.body);
+            }
+        }
+    }
+}
+
+fn config(id: u64, links: LinkPolicy) -> EndpointConfig {
+    let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+    let mut config = EndpointConfig::new(NodeId(id), Incarnation(1), memory);
+    config.links = links;
+    config
+}
+
+/// An endpoint that listens.
+fn server(config: EndpointConfig) -> (Endpoint, SocketAddr) {
+    let endpoint = Endpoint::start(config, Arc::new(Echo)).unwrap();
+    let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    (endpoint, address)
+}
+
+/// Far enough away that only a hang reaches it.
+fn deadline(endpoint: &Endpoint) -> Time {
+    endpoint.clock().now() + Duration::from_secs(30)
+}
+
+/// What a client with `config` ends up with, once it has called.
+fn link_of(config: EndpointConfig, address: SocketAddr) -> Result<LinkKind, ConnectError> {
+    let client = Endpoint::start(config, Arc::new(Echo)).unwrap();
+    client.block_on(async {
+        let connection = client.connect(address, deadline(&client)).await?;
+        let reply = connection.call(b"ping", deadline(&client)).await.unwrap();
+        assert_eq!(*reply, b"ping"[..]);
+        Ok(connection.link())
+    })
+}
+
+#[expect(clippy::print_stderr, reason = "says that a test was skipped")]
+fn has_device() -> bool {
+    match Endpoint::start(config(1, LinkPolicy::Verbs), Arc::new(Echo)) {
+        Ok(_) => true,
+        Err(EndpointError::Verbs(missing @ VerbsError::NoDevice)) => {
+            eprintln!("skipped: {missing}");
+            false
+        }
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn both_sides_need_a_device_and_auto_goes_on_with_tcp() {
+    if !has_device() {
+        return;
+    }
+    let (_plain, without) = server(config(1, LinkPolicy::Tcp));
+    assert_eq!(link_of(config(10, LinkPolicy::Auto), without), Ok(LinkKind::Tcp));
+    let refused = link_of(config(11, LinkPolicy::Verbs), without).unwrap_err();
+    assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
+
+    let (_able, with) = server(config(2, LinkPolicy::Verbs));
+    assert_eq!(link_of(config(12, LinkPolicy::Verbs), with), Ok(LinkKind::Verbs));
+    assert_eq!(link_of(config(13, LinkPolicy::Tcp), with), Ok(LinkKind::Tcp));
+    assert_eq!(link_of(config(14, LinkPolicy::Auto), with), Ok(LinkKind::Shm));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    if !has_device() {
+        return;
+    }
+    let mut config = config(1, LinkPolicy::Verbs);
+    config.verbs.device = Some("rxe77".to_owned());
+    let error = Endpoint::start(config.clone(), Arc::new(Echo)).unwrap_err();
+    let EndpointError::Verbs(VerbsError::NoSuchDevice { device, there }) = error else {
+        panic!("{error:?}");
+    };
+    assert!(device == "rxe77" && !there.is_empty());
+    config.verbs.device = None;
+    config.verbs.gid_index = Some(200);
+    let error = Endpoint::start(config, Arc::new(Echo)).unwrap_err();
+    assert!(matches!(error, EndpointError::Verbs(VerbsError::NoGid { index: 200, .. })));
+}
+
+#[test]
+fn strangers_are_given_nothing_and_harm_nobody() {
+    if !has_device() {
+        return;
+    }
+    let mut secretive = config(1, LinkPolicy::Verbs);
+    secretive.secret = Some(Secret::new(0xfeed));
+    let (server, address) = server(secretive);
+    let mut friend = config(10, LinkPolicy::Verbs);
+    friend.secret = Some(Secret::new(0xfeed));
+    let friend = Endpoint::start(friend, Arc::new(Echo)).unwrap();
+    let connection =
+        friend.block_on(friend.connect(address, deadline(&friend))).expect("they know each other");
+
+    let stranger = link_of(config(11, LinkPolicy::Verbs), address).unwrap_err();
+    assert!(matches!(stranger, ConnectError::Refused { .. }), "{stranger}");
+    let before = server.memory().account().allocated_bytes;
+    // An introduction that shows no secret, and one that cannot be.
+    for pair in [17u32, u32::MAX] {
+        let mut introduction = [0; 64];
+        introduction[..8].copy_from_slice(b"WEFTVRBS");
+        introduction[8] = 1;
+        introduction[10] = 3;
+        introduction[14] = 32;
+        introduction[16..20].copy_from_slice(&pair.to_le_bytes());
+        introduction[25] = 32;
+        let mut socket = socket(address);
+        socket.write_all(&introduction).unwrap();
+        let mut answer = Vec::new();
+        // The end, or a reset.
+        let _ = socket.read_to_end(&mut answer);
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+    assert!(server.memory().account().allocated_bytes <= before);
+    let reply = friend.block_on(connection.call(b"still here", deadline(&friend)));
+    assert_eq!(*reply.unwrap(), b"still here"[..]);
+}
+
+/// A peer that introduces itself and whose queue pair is not there takes the connection that it made with it,
+/// and no other.
+#[test]
+fn a_peer_that_cannot_be_reached_costs_its_own_connection_only() {
+    if !has_device() {
+        return;
+    }
+    let (server, address) = server(config(1, LinkPolicy::Verbs));
+    let client = Endpoint::start(config(10, LinkPolicy::Verbs), Arc::new(Echo)).unwrap();
+    let connection = client.block_on(client.connect(address, deadline(&client))).unwrap();
+    let mut introduction = [0; 64];
+    introduction[..8].copy_from_slice(b"WEFTVRBS");
+    introduction[8] = 1;
+    introduction[10] = 3;
+    introduction[14] = 32;
+    introduction[16] = 1;
+    introduction[25] = 32;
+    // No device has an address that is made of this one: it is for documents.
+    introduction[42..48].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
+    let mut socket = socket(address);
+    socket.write_all(&introduction).unwrap();
+    let mut answer = [0; 64];
+    // Its own device may tell the acceptor at once that there is no way.
+    let answered = socket.read_exact(&mut answer).is_ok();
+    assert!(!answered || answer.starts_with(b"WEFTVRBS"));
+    drop(socket);
+    let until = deadline(&client);
+    while server.stats().connections > 1 {
+        assert!(client.clock().now() < until, "the connection stays");
+        client.block_on(client.sleep_until(client.clock().now() + Duration::from_millis(20)));
+    }
+    let reply = client.block_on(connection.call(b"still here", deadline(&client)));
+    assert_eq!(*reply.unwrap(), b"still here"[..]);
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test is the stranger")]
+fn socket(address: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket
+}
