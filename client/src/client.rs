@@ -322,6 +322,7 @@ fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
     let mut settings = EndpointConfig::new(NodeId::client(random()), Incarnation(1), memory);
     settings.poll = config.poll;
     settings.links = config.link;
+    settings.verbs = config.verbs.clone();
     settings.reactors = config.reactors;
     Endpoint::start(settings, Arc::new(NoHandler))
         .map_err(|error| ClientError::Endpoint(Arc::new(error)))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_transport::{LinkPolicy, PollPolicy};
+use weft_transport::{LinkPolicy, PollPolicy, VerbsOptions};
 
 /// How a client finds its cluster, and how long and with how much it works.
 ///
@@ -24,8 +24,11 @@ pub struct ClientConfig {
     /// How the client's own thread waits for replies: adaptive. `busy` suits a client with a core
     /// to itself, `park` one that is mostly idle.
     pub poll: PollPolicy,
-    /// What connections run over: shared memory with nodes on the same host, TCP with others.
+    /// What connections run over: shared memory with nodes on the same host, verbs where both sides
+    /// have an RDMA device (and the feature `verbs`), TCP with others.
     pub link: LinkPolicy,
+    /// Which RDMA device verbs use: the first with an active port.
+    pub verbs: VerbsOptions,
     /// How many threads the client has of its own, which send and receive for async callers: 1.
     pub reactors: usize,
     /// The most memory for messages on their way, both directions together: 256 MiB. What is not
@@ -41,6 +44,7 @@ impl ClientConfig {
             timeout: Duration::from_secs(5),
             poll: PollPolicy::Adaptive,
             link: LinkPolicy::Auto,
+            verbs: VerbsOptions::default(),
             reactors: 1,
             memory_limit_bytes: 256 << 20,
         }

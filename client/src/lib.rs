@@ -37,4 +37,4 @@ pub use multi::{Multi, MultiOutcome};
 pub use object::{Deleted, Existence, Lookup, Object};
 pub use retry::Effect;
 pub use weft_protocol::{ClusterMap, ErrorCode, StatsReply, Version, stat_name};
-pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy};
+pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

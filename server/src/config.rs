@@ -19,7 +19,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::Path;
 
 use weft_protocol::{ClusterMap, NodeEntry, Slot};
-use weft_transport::{Incarnation, LinkPolicy, NodeId, PollPolicy};
+use weft_transport::{Incarnation, LinkPolicy, NodeId, PollPolicy, VerbsOptions};
 
 use crate::limits::REACTORS_MAX;
 
@@ -69,6 +69,8 @@ pub struct Config {
     pub poll: PollPolicy,
     /// What connections run over.
     pub link: LinkPolicy,
+    /// Which RDMA device verbs use.
+    pub verbs: VerbsOptions,
     /// How logs are written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -140,6 +142,10 @@ impl Config {
             reactors,
             poll: settings.poll.unwrap_or_default(),
             link: settings.link.unwrap_or_default(),
+            verbs: VerbsOptions {
+                device: settings.verbs_device,
+                gid_index: settings.verbs_gid_index,
+            },
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             log: settings.log.unwrap_or_default(),
         })

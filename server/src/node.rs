@@ -67,6 +67,7 @@ impl Node {
         let mut settings = EndpointConfig::new(config.node, incarnation, memory.network);
         settings.poll = config.poll;
         settings.links = config.link;
+        settings.verbs = config.verbs.clone();
         settings.reactors = config.reactors.get();
         settings.clock = clock;
         settings.connections_max = connections_max;

@@ -92,11 +92,20 @@ pub struct Settings {
     #[serde(deserialize_with = "from_text")]
     pub poll: Option<PollPolicy>,
 
-    /// What connections run over: `auto` takes shared memory with processes on the same host, `tcp`
-    /// never does [default: auto]
-    #[arg(long, env = "WEFT_LINK", value_name = "auto|tcp|shm")]
+    /// What connections run over: `auto` takes shared memory with processes on the same host and
+    /// verbs where there are RDMA devices, `tcp` neither [default: auto]
+    #[arg(long, env = "WEFT_LINK", value_name = "auto|tcp|shm|verbs")]
     #[serde(deserialize_with = "from_text")]
     pub link: Option<LinkPolicy>,
+
+    /// RDMA device that verbs use [default: the first with an active port]
+    #[arg(long, env = "WEFT_VERBS_DEVICE", value_name = "NAME")]
+    pub verbs_device: Option<String>,
+
+    /// Index of the address (GID) that verbs use [default: the first of RoCE version 2 or
+    /// InfiniBand]
+    #[arg(long, env = "WEFT_VERBS_GID_INDEX", value_name = "N")]
+    pub verbs_gid_index: Option<u8>,
 
     /// Format of the logs on stderr [default: text]
     #[arg(long, env = "WEFT_LOG_FORMAT", value_name = "text|json")]
@@ -129,6 +138,8 @@ impl Settings {
             reactors: self.reactors.or(fallback.reactors),
             poll: self.poll.or(fallback.poll),
             link: self.link.or(fallback.link),
+            verbs_device: self.verbs_device.or(fallback.verbs_device),
+            verbs_gid_index: self.verbs_gid_index.or(fallback.verbs_gid_index),
             log_format: self.log_format.or(fallback.log_format),
             log: self.log.or(fallback.log),
             insecure: self.insecure.or(fallback.insecure),

@@ -29,7 +29,7 @@ impl Weft {
         let mut config = ClientConfig::new(bootstrap);
         config.timeout = Duration::from_millis(timeout);
         let link = properties.required("weft.link")?.parse();
-        let links = "auto, tcp or shm";
+        let links = "auto, tcp, shm or verbs";
         config.link = link.map_err(|_| properties.wrong("weft.link", links))?;
         config.poll = poll.map_err(|_| properties.wrong("weft.poll", expected))?;
         match Client::connect_blocking(config) {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
-use weft_client::{Address, Client, ClientConfig, ClientError, LinkPolicy, PollPolicy};
+use weft_client::{
+    Address, Client, ClientConfig, ClientError, LinkPolicy, PollPolicy, VerbsOptions,
+};
 
 use crate::command::bench::Bench;
 use crate::command::completions::Completions;
@@ -72,15 +74,24 @@ pub(crate) struct Global {
     )]
     pub(crate) timeout: Duration,
 
-    /// What connections run over: auto takes shared memory with nodes on this host
+    /// What connections run over: auto takes shared memory with nodes on this host, and verbs where
+    /// both sides have an RDMA device
     #[arg(
         long,
         global = true,
         env = "WEFT_LINK",
-        value_name = "auto|tcp|shm",
+        value_name = "auto|tcp|shm|verbs",
         default_value = "auto"
     )]
     pub(crate) link: LinkPolicy,
+
+    /// RDMA device that verbs use [default: the first with an active port]
+    #[arg(long, global = true, env = "WEFT_VERBS_DEVICE", value_name = "NAME")]
+    verbs_device: Option<String>,
+
+    /// Index of the address (GID) that verbs use [default: the first of RoCE version 2]
+    #[arg(long, global = true, env = "WEFT_VERBS_GID_INDEX", value_name = "N")]
+    verbs_gid_index: Option<u8>,
 
     /// How results are printed [default: table on a terminal, raw otherwise]
     #[arg(short, long, global = true, env = "WEFT_OUTPUT", value_name = "FORMAT")]
@@ -145,6 +156,8 @@ impl Global {
         config.timeout = self.timeout;
         config.poll = poll;
         config.link = self.link;
+        config.verbs =
+            VerbsOptions { device: self.verbs_device.clone(), gid_index: self.verbs_gid_index };
         Client::connect_blocking(config)
     }
 }
