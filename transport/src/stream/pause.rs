@@ -56,6 +56,10 @@ impl Pause {
         wait.looks = wait.looks.wrapping_add(1);
         if wait.looks.is_multiple_of(LOOKS_A_YIELD) && !self.idle.core_is_taken(now) {
             std::thread::yield_now();
+            if self.idle.gave_way(now, self.clock.now()) {
+                wait.spin_until = None;
+                return false;
+            }
         }
         // Unlike a task that wakes itself, one that yields lets the executor look at its sockets
         // before it runs again, and no idle thread is woken to share the work.
