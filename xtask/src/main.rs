@@ -1,4 +1,4 @@
-//! The front door of the workspace: `cargo xtask setup | lint | test | demo | bench | sim`.
+//! The front door of the workspace: `cargo xtask setup | lint | test | demo | bench | sim | softroce`.
 //!
 //! Whatever a developer or CI does to the tree is one of these commands, so that a failure in CI is
 //! reproduced by typing what CI typed. The program needs nothing on the machine but the toolchain
@@ -20,6 +20,7 @@ mod playground;
 mod redis;
 mod setup;
 mod sim;
+mod softroce;
 mod stages;
 mod test;
 mod tidy;
@@ -54,6 +55,8 @@ enum Task {
     Bench(bench::Options),
     /// Run simulated clusters from a seed.
     Sim(sim::Options),
+    /// Try connections over verbs, in an emulated machine that has an RDMA device.
+    Softroce(softroce::Options),
 }
 
 fn main() -> ExitCode {
@@ -76,5 +79,6 @@ fn run(task: &Task) -> Result<()> {
         Task::Demo => demo::run(&workspace),
         Task::Bench(options) => bench::run(&workspace, options),
         Task::Sim(options) => sim::run(options),
+        Task::Softroce(options) => softroce::run(&workspace, options),
     }
 }

@@ -72,6 +72,28 @@ const TYPOS: Tool = Tool {
     source: Source::Wheel { name: "typos", version: "1.52.0" },
 };
 
+/// What a build with the feature `verbs` needs, and the emulated machine that has a device: packages that
+/// are not known by a program of theirs.
+const SOFTROCE: &[&str] = &[
+    "cmake",
+    "clang",
+    "libclang-dev",
+    "pkg-config",
+    "libibverbs-dev",
+    "libnl-3-dev",
+    "libnl-route-3-dev",
+    "qemu-system-x86",
+    "linux-image-amd64",
+    "busybox-static",
+    "cpio",
+    "kmod",
+    "iproute2",
+    "rdma-core",
+    "ibverbs-utils",
+    "ibverbs-providers",
+    "perftest",
+];
+
 const EVERYTHING: &[&Tool] = &[&GIT, &CC, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
 const FOR_LINT: &[&Tool] = &[&GIT, &CPP, &PIP, &DENY, &TYPOS];
 const FOR_BENCH: &[&Tool] = &[&TASKSET, &REDIS];
@@ -95,6 +117,18 @@ pub(crate) fn for_lint(workspace: &Workspace) -> Result<()> {
 /// Installs what `cargo xtask bench` needs.
 pub(crate) fn for_bench(workspace: &Workspace) -> Result<()> {
     install(FOR_BENCH, workspace)
+}
+
+/// Installs what `cargo xtask softroce` needs.
+pub(crate) fn for_softroce() -> Result<()> {
+    let is_installed = |package: &str| {
+        let mut query = Command::new("dpkg-query");
+        query.args(["--show", "--showformat=${db:Status-Status}", package]);
+        query.output().is_ok_and(|output| output.stdout == b"installed")
+    };
+    let missing: Vec<&str> =
+        SOFTROCE.iter().copied().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() { Ok(()) } else { install_packages(&missing) }
 }
 
 /// Installs what `cargo xtask demo` needs to build and run, and the peer that it shows. It can do

@@ -1,0 +1,118 @@
+//! Connections over verbs without hardware: an emulated machine with the kernel's own SoftRoCE device.
+//!
+//! Builds what speaks verbs, boots a small machine and runs it there: the conformance suite, a node
+//! and `kv`, and `netbench` beside perftest. An emulated processor makes absolute figures
+//! meaningless; ratios to perftest in the same boot mean something.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::workspace::Workspace;
+use crate::{command, setup};
+
+/// What `cargo xtask softroce` is told.
+#[derive(clap::Args, Default)]
+pub(crate) struct Options {
+    /// Build optimized programs, for figures
+    #[arg(long)]
+    release: bool,
+}
+
+/// The crates that have the feature.
+const CRATES: &[&str] = &["weft-transport", "weft-server", "weft-client"];
+
+/// The programs to take along.
+const PROGRAMS: &[&str] = &["netbench", "weft-server", "kv"];
+
+/// The tests to take along.
+const TESTS: &[&str] = &["conformance", "verbs"];
+
+const FOLDER: &str = "xtask/softroce";
+
+/// What the emulated machine is told to run: the device, its address, the host's.
+const INSIDE: &str = "sh inside rxe0 1 10.0.0.1";
+
+/// Bounds the machine's life, in seconds; it needs a minute.
+const SECONDS_MAX: &str = "400";
+
+/// Installs what is missing, builds, checks, and runs the emulated machine.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    setup::for_softroce()?;
+    command::run(cargo(&["clippy"]).args(["--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    let mut unit_tests = Command::new("cargo");
+    unit_tests.args(["test", "--quiet", "--package", "weft-transport", "--features", "verbs"]);
+    command::run(unit_tests.args(["--lib", "link::verbs"]))?;
+
+    let profile: &[&str] = if options.release { &["--release"] } else { &[] };
+    let mut build = cargo(&["build"]);
+    build.args(profile).arg("--message-format=json-render-diagnostics");
+    let mut programs = executables(&mut build, PROGRAMS)?;
+    let mut build = Command::new("cargo");
+    build.args(["test", "--no-run", "--package", "weft-transport", "--features", "verbs"]);
+    build.args(["--test", "conformance", "--test", "verbs"]);
+    build.arg("--message-format=json-render-diagnostics").args(profile);
+    programs.extend(executables(&mut build, TESTS)?);
+
+    // In a folder of their own, by names without the numbers that cargo adds to tests.
+    let taken = workspace.target().join("xtask").join("softroce");
+    std::fs::create_dir_all(&taken)
+        .with_context(|| format!("failed to make {}", taken.display()))?;
+    let mut machine = Command::new(format!("{FOLDER}/run"));
+    machine.args(["-t", SECONDS_MAX]).arg(format!("{FOLDER}/inside"));
+    for (name, program) in &programs {
+        let path = taken.join(name);
+        std::fs::copy(program, &path)
+            .with_context(|| format!("failed to copy {}", program.display()))?;
+        machine.arg(path);
+    }
+    command::run(machine.args(["--", INSIDE]))
+}
+
+/// Cargo's `verb` on the crates that have the feature, with it.
+fn cargo(verb: &[&str]) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args(verb);
+    for name in CRATES {
+        cargo.args(["--package", name, "--features", &format!("{name}/verbs")]);
+    }
+    cargo
+}
+
+/// Builds, and returns where cargo says that it has put the programs of these names.
+fn executables(build: &mut Command, names: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+    println!("$ {}", command::line(build));
+    let messages = command::output(build)?;
+    let found = |name: &&str| {
+        let path = messages.lines().find_map(|line| executable(line, name));
+        Ok(((*name).to_owned(), path.with_context(|| format!("cargo has built no `{name}`"))?))
+    };
+    names.iter().map(found).collect()
+}
+
+/// The file of the program `name`, if that is what this message of cargo's is about.
+fn executable(message: &str, name: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
+    is_it.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::executable;
+
+    #[test]
+    fn a_program_is_known_by_its_name_in_cargo_s_messages() {
+        let message = r#"{"reason": "compiler-artifact", "target": {"name": "kv"}, "executable": "/target/kv"}"#;
+        assert_eq!(executable(message, "kv").as_deref(), Some(Path::new("/target/kv")));
+        assert_eq!(executable(message, "netbench"), None);
+        let library =
+            r#"{"reason": "compiler-artifact", "target": {"name": "kv"}, "executable": null}"#;
+        assert_eq!(executable(library, "kv"), None);
+        assert_eq!(executable("no message", "kv"), None);
+    }
+}
