@@ -218,6 +218,11 @@ impl ClientError {
                 Self::Disconnected { node, applied, effect, reason }
             }
             CallError::Memory(error) => Self::Memory(Arc::new(error)),
+            // Only bodies that are longer than any of the protocol can be told so.
+            error @ (CallError::PeerMemory | CallError::ReplyMemory) => {
+                let (applied, reason) = (error.applied(), CloseReason::Memory);
+                Self::Disconnected { node, applied, effect, reason }
+            }
             // Keys and values are checked before, so that a request always fits a message.
             CallError::TooLarge { len, .. } => LimitError::ValueTooLarge { len }.into(),
         }

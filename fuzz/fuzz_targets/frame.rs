@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_transport::frame::{HEADER_BYTES, Header, Kind, frame_len};
+use weft_transport::frame::{Announcement, HEADER_BYTES, Header, Kind, frame_len};
 use weft_transport::handshake::{Hello, decode_goodbye};
 use weft_transport::limits::MESSAGE_MAX;
 
@@ -21,12 +21,21 @@ fuzz_target!(|stream: &[u8]| {
         match header.kind {
             Kind::Hello => hello(body),
             Kind::Goodbye => drop(decode_goodbye(&header, body).to_string()),
+            Kind::Announce => announcement(body),
             Kind::Credit | Kind::Message | Kind::Request | Kind::Reply => {}
+            Kind::Grant | Kind::Chunk | Kind::Refuse | Kind::Cancel => {}
         }
         let Some(next) = rest.get(header.frame_len()..) else { return };
         rest = next;
     }
 });
+
+/// An announcement that was accepted is written back as the bytes it was read from.
+fn announcement(body: &[u8]) {
+    if let Some(announcement) = Announcement::decode(body) {
+        assert_eq!(announcement.encode(), *body);
+    }
+}
 
 /// A hello that was accepted is accepted again from what we would write of it.
 fn hello(body: &[u8]) {

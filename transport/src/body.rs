@@ -3,7 +3,7 @@
 /// The body of a message. It is written straight into outgoing registered memory, once, when the
 /// transport has room for it.
 pub trait Body {
-    /// How many bytes [`write`](Body::write) fills; at most [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX).
+    /// How many bytes [`write`](Body::write) fills; at most [`LARGE_MAX`](crate::limits::LARGE_MAX).
     fn len(&self) -> usize;
 
     /// Whether there is nothing to write.

@@ -1,6 +1,7 @@
 //! One connection, as its users hold it: calls, messages, replies.
 
 mod core;
+mod large;
 mod sending;
 mod wait;
 
@@ -10,21 +11,23 @@ use std::sync::Arc;
 
 use crate::body::Body;
 use crate::error::{Applied, CallError, CloseReason};
-use crate::frame::{Class, frame_len};
+use crate::frame::{Class, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::MESSAGE_MAX;
 use crate::link::LinkKind;
 use crate::local;
 use crate::memory::Shared;
 use crate::reply::Reply;
-use crate::session::call::{CallKey, Refused};
+use crate::session::call::{CallKey, Refused, Sent};
 use crate::time::Time;
 
-use wait::{CreditWait, SlotWait, WaitFailed};
+use large::RoomWait;
+use wait::{CreditWait, SlotWait};
 
 pub use self::sending::Sending;
 
 pub(crate) use self::core::{Charges, Core, Unwritten};
+pub(crate) use self::large::write_head;
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,12 +65,16 @@ impl Connection {
 
     /// Calls the peer's handler and waits for its one reply. Of a reply in parts, the first.
     ///
+    /// Request and reply may have up to [`LARGE_MAX`](crate::limits::LARGE_MAX) bytes. One above
+    /// [`MESSAGE_MAX`] goes in chunks, between which other traffic goes on, and others may overtake it;
+    /// it takes a block of memory on each side, and there is one at the receiver before any of it goes.
+    ///
     /// # Errors
     /// See [`CallError`]; [`CallError::applied`] tells whether the call may have had its effect.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the call: the request may still be sent and have its effect,
-    /// and a reply is dropped.
+    /// and a reply is dropped. What was not sent of a request above [`MESSAGE_MAX`] never is.
     #[inline]
     pub async fn call(&self, body: impl Body, deadline: Time) -> Result<Reply, CallError> {
         let mut replies = self.call_streamed(body, deadline).await?;
@@ -92,16 +99,12 @@ impl Connection {
     ) -> Result<Replies, CallError> {
         let len = body.len();
         if len > MESSAGE_MAX {
-            return Err(CallError::TooLarge { len, limit: MESSAGE_MAX });
+            // In a box, or every call would carry its state.
+            return Box::pin(self.call_large(body, deadline)).await;
         }
         let core = &self.core;
         if !core.session.send_credit.try_reserve(Class::Request, frame_len(len)) {
-            CreditWait::new(core, len, deadline).await.map_err(|failed| match failed {
-                WaitFailed::Deadline => CallError::DeadlineExceeded { applied: Applied::No },
-                WaitFailed::Closed(reason) => {
-                    CallError::Disconnected { applied: Applied::No, reason }
-                }
-            })?;
+            CreditWait::new(core, len, deadline).await.map_err(CallError::from)?;
         }
         let key = match core.session.calls.begin(deadline, None) {
             Ok(key) => key,
@@ -118,17 +121,40 @@ impl Connection {
             .request(key, &mut Some(body))
             .map_err(|_| CallError::Memory(core.unwritten(len)))?;
         core.committed(committed);
-        if let Some(reason) = core.closed() {
-            // It closed while the call began, which may have missed this one.
-            let applied =
-                if core.session.lanes.has_left(sent) { Applied::Maybe } else { Applied::No };
-            return Err(CallError::Disconnected { applied, reason: reason.clone() });
+        replies.unless_closed(sent)
+    }
+
+    /// As [`call_streamed`](Self::call_streamed), with a request that is too long for one frame.
+    #[cold]
+    async fn call_large(&self, body: impl Body, deadline: Time) -> Result<Replies, CallError> {
+        let core = &self.core;
+        let (len, limit) = (body.len(), core.session.departures.body_max());
+        if len > limit {
+            return Err(CallError::TooLarge { len, limit });
         }
-        Ok(replies)
+        let room = RoomWait::new(core, len, deadline).await.map_err(CallError::from)?;
+        let key = match core.session.calls.begin(deadline, None) {
+            Ok(key) => key,
+            Err(Refused::Closed(reason)) => {
+                return Err(CallError::Disconnected { applied: Applied::No, reason });
+            }
+            Err(Refused::Full) => SlotWait { core, deadline }.await?,
+        };
+        let replies = Replies { core: Arc::clone(core), key };
+        core.reactor.note_deadline(deadline);
+        let ticket = room.send((Kind::Request, key.0), body, None).map_err(CallError::Memory)?;
+        let sent = Sent { lane: Sent::LARGE, position: ticket };
+        core.session.calls.written(key, sent);
+        replies.unless_closed(sent)
     }
 
     /// Sends a message that is not answered. It is sent when this returns, or soon after; waits
     /// only for the window.
+    ///
+    /// Messages of one thread arrive in the order in which they were sent, but for those above
+    /// [`MESSAGE_MAX`] bytes: these go in chunks, as far as the peer has memory for them, and may be
+    /// overtaken. They wait for one another when more than 16 MiB of them are to be sent, and what has
+    /// not been sent of them when the connection ends is lost.
     ///
     /// # Errors
     /// See [`SendError`](crate::SendError). Success means that the message was taken, not that it has arrived.
@@ -168,6 +194,14 @@ pub struct Replies {
 }
 
 impl Replies {
+    /// The same, unless the connection closed while the call began, which may have missed this one.
+    #[inline]
+    fn unless_closed(self, sent: Sent) -> Result<Self, CallError> {
+        let Some(reason) = self.core.closed() else { return Ok(self) };
+        let applied = if self.core.session.has_left(sent) { Applied::Maybe } else { Applied::No };
+        Err(CallError::Disconnected { applied, reason: reason.clone() })
+    }
+
     /// The next part, or nothing after the last.
     ///
     /// # Errors
@@ -184,5 +218,8 @@ impl Replies {
 impl Drop for Replies {
     fn drop(&mut self) {
         self.core.session.calls.end(self.key);
+        if self.core.session.departures.has_any(false) {
+            self.core.cancel_request(self.key);
+        }
     }
 }

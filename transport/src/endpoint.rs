@@ -330,7 +330,8 @@ impl Endpoint {
     }
 
     /// Stops accepting, sends what is committed, says goodbye on every connection, and ends the
-    /// endpoint's threads. Calls that wait fail.
+    /// endpoint's threads. Calls that wait fail, and messages above
+    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost.
     pub fn shutdown(&self) {
         self.inner.shut_down();
     }

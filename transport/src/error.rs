@@ -54,13 +54,21 @@ pub enum CallError {
     /// There was no memory to write the request into.
     #[error("no memory for the request")]
     Memory(#[source] MemoryError),
+    /// The peer has too little memory to take a request of this length, whenever it is sent.
+    #[error("the peer has no memory for the request")]
+    PeerMemory,
+    /// This side has too little memory to take a reply of this length, whenever it comes. The request
+    /// may have been applied.
+    #[error("no memory for the reply")]
+    ReplyMemory,
 }
 
 impl CallError {
     /// Whether the call may have had its effect.
     pub fn applied(&self) -> Applied {
         match self {
-            Self::TooLarge { .. } | Self::Memory(_) => Applied::No,
+            Self::TooLarge { .. } | Self::Memory(_) | Self::PeerMemory => Applied::No,
+            Self::ReplyMemory => Applied::Maybe,
             Self::DeadlineExceeded { applied } | Self::Disconnected { applied, .. } => *applied,
         }
     }

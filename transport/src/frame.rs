@@ -3,7 +3,7 @@
 //! `docs/wire-format.md` draws it. Every frame begins at a multiple of eight bytes, so that a body
 //! can be read in place, whatever it holds.
 
-use crate::limits::{GREETING_MAX, MESSAGE_MAX};
+use crate::limits::{CHUNK_BYTES, GREETING_MAX, MESSAGE_MAX};
 
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
@@ -35,6 +35,16 @@ pub enum Kind {
     Request = 5,
     /// A reply, or a part of one.
     Reply = 6,
+    /// A message, request or reply that is longer than one frame may be, and comes in chunks.
+    Announce = 7,
+    /// How much of an announced transfer may be sent.
+    Grant = 8,
+    /// The next bytes of an announced transfer.
+    Chunk = 9,
+    /// The receiver takes nothing more of a transfer.
+    Refuse = 10,
+    /// The sender sends nothing more of a transfer, which ends with this.
+    Cancel = 11,
 }
 
 impl Kind {
@@ -46,6 +56,11 @@ impl Kind {
             4 => Self::Message,
             5 => Self::Request,
             6 => Self::Reply,
+            7 => Self::Announce,
+            8 => Self::Grant,
+            9 => Self::Chunk,
+            10 => Self::Refuse,
+            11 => Self::Cancel,
             _ => return None,
         })
     }
@@ -54,7 +69,10 @@ impl Kind {
     const fn body_max(self) -> usize {
         match self {
             Self::Hello | Self::Goodbye => GREETING_MAX,
-            Self::Credit => 0,
+            Self::Credit | Self::Refuse | Self::Cancel => 0,
+            Self::Announce => Announcement::BYTES,
+            Self::Grant => 8,
+            Self::Chunk => CHUNK_BYTES,
             Self::Message | Self::Request | Self::Reply => MESSAGE_MAX,
         }
     }
@@ -93,8 +111,43 @@ pub struct Header {
     pub class: Class,
     /// For replies: more parts of the same reply follow.
     pub more: bool,
-    /// Of a request or reply, the caller's id of the call; of a credit, the position granted.
+    /// Of a request or reply, announced or whole, the caller's id of the call; of a credit, the
+    /// position granted; of what belongs to a transfer, its number.
     pub id: u64,
+}
+
+/// The body of an announcement; the rest of what it says is in the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announcement {
+    /// Bytes that follow in chunks.
+    pub total: u64,
+    /// What they are: a message, a request or a reply.
+    pub kind: Kind,
+}
+
+impl Announcement {
+    /// Bytes of an announcement's body.
+    pub const BYTES: usize = 16;
+
+    /// The body as bytes.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.total.to_le_bytes());
+        bytes[8] = self.kind as u8;
+        bytes
+    }
+
+    /// Reads a body; nothing if it is none. How long the transfer is has not been checked then.
+    pub fn decode(body: &[u8]) -> Option<Self> {
+        let (total, rest) = body.split_first_chunk()?;
+        let (&kind, zeros) = rest.split_first()?;
+        let kind = match Kind::from_wire(kind)? {
+            kind @ (Kind::Message | Kind::Request | Kind::Reply) => kind,
+            _ => return None,
+        };
+        let is_whole = zeros.len() == Self::BYTES - 9 && zeros.iter().all(|byte| *byte == 0);
+        is_whole.then_some(Self { total: u64::from_le_bytes(*total), kind })
+    }
 }
 
 /// Why bytes are no frame. Each closes the connection, after a goodbye with its reason.
@@ -187,6 +240,20 @@ mod tests {
         fn whatever_decodes_encodes_to_the_same_bytes(bytes: [u8; HEADER_BYTES]) {
             if let Ok(header) = Header::decode(&bytes) {
                 prop_assert_eq!(header.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn whatever_announces_encodes_to_the_same_bytes(
+            mut bytes: [u8; Announcement::BYTES], kind in 0u8..13, clean: bool, len in 0usize..=16,
+        ) {
+            bytes[8] = kind;
+            if clean {
+                bytes[9..].fill(0);
+            }
+            match Announcement::decode(&bytes[..len]) {
+                Some(announcement) => prop_assert_eq!(announcement.encode(), bytes),
+                None => prop_assert!(len < 16 || !clean || !(4..=6).contains(&kind)),
             }
         }
 

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::body::Body;
-use crate::connection::{Core, Peer};
+use crate::connection::{Core, Peer, write_head};
+use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::Producer;
-use crate::limits::{MESSAGE_MAX, OVERLAP_BYTES, RETAINED_SHARE};
+use crate::limits::{LARGE_MAX, MESSAGE_MAX, OVERLAP_BYTES, RETAINED_SHARE};
 use crate::memory::{Charge, MemoryError, Purpose, Shared};
+use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
 use crate::session::inbound::FrameRef;
 use crate::session::record::write_record;
 use crate::time::Time;
@@ -113,8 +115,8 @@ pub struct Batch<'a> {
     pub(crate) taken: usize,
     pub(crate) lane: &'a mut Option<Producer>,
     pub(crate) now: Time,
-    /// A reply found no memory: the connection has to end, or its caller would wait for ever.
-    pub(crate) failed: Option<MemoryError>,
+    /// A reply could not be given: the connection has to end, or its caller would wait for ever.
+    pub(crate) failed: Option<CloseReason>,
 }
 
 impl<'a> Batch<'a> {
@@ -124,7 +126,8 @@ impl<'a> Batch<'a> {
     #[expect(clippy::should_implement_trait, reason = "replies are given between two items")]
     pub fn next(&mut self) -> Option<Incoming<'a>> {
         let frame = self.frames.get(self.taken)?;
-        if self.reply_room() < MESSAGE_MAX {
+        if self.reply_room() < MESSAGE_MAX || self.held.core.session.departures.is_full_of_replies()
+        {
             return None;
         }
         self.taken += 1;
@@ -161,17 +164,28 @@ impl<'a> Batch<'a> {
         self.now
     }
 
-    /// Bytes of one reply body that certainly fit now.
+    /// The longest reply that the peer takes, in bytes: [`LARGE_MAX`], or [`MESSAGE_MAX`] if it knows
+    /// nothing of longer ones.
+    pub fn reply_max(&self) -> usize {
+        self.held.core.session.departures.body_max()
+    }
+
+    /// Bytes of one reply body up to [`MESSAGE_MAX`] that certainly fit now. A longer one takes next to
+    /// nothing of it.
     #[inline]
     pub fn reply_room(&self) -> usize {
         let room = self.held.core.session.send_credit.room(Class::Reply);
         usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(frame_len(0) + 8)
     }
 
-    /// The last or only reply to `call`.
+    /// The last or only reply to `call`. One above [`MESSAGE_MAX`] bytes is written into a block of its
+    /// own and sent in chunks as far as the peer has memory for it, while others go on; at least one is
+    /// taken whenever [`next`](Self::next) has given something. One that is longer than
+    /// [`reply_max`](Self::reply_max) ends the connection.
     ///
     /// # Panics
-    /// If `body` is longer than [`MESSAGE_MAX`], or than [`reply_room`](Self::reply_room).
+    /// If `body` is longer than [`LARGE_MAX`], or, being no longer than [`MESSAGE_MAX`], than
+    /// [`reply_room`](Self::reply_room).
     #[inline]
     pub fn reply(&mut self, call: CallId, body: impl Body) {
         self.write(call, body, None, false);
@@ -206,7 +220,10 @@ impl<'a> Batch<'a> {
     fn write(&mut self, call: CallId, body: impl Body, tail: Option<Shared>, more: bool) {
         let core = self.held.core;
         let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
-        assert!(len <= MESSAGE_MAX, "a reply of {len} bytes");
+        let departures = &core.session.departures;
+        if len > MESSAGE_MAX || departures.has_any(true) && departures.has_reply_to(call.0) {
+            return self.write_large(call, body, tail, more);
+        }
         let reserved = core.session.send_credit.try_reserve(Class::Reply, frame_len(len));
         assert!(reserved, "a reply of {len} bytes without room");
         let written = match self.lane {
@@ -222,8 +239,31 @@ impl<'a> Batch<'a> {
             }
             Ok(())
         });
-        if let Err(error) = written {
-            self.failed = Some(error);
+        if written.is_err() {
+            self.failed = Some(CloseReason::Memory);
+        }
+    }
+
+    /// Leaves a reply that is too long for one frame, or follows such a part of the same reply, to be
+    /// sent in its turn.
+    #[cold]
+    fn write_large(&mut self, call: CallId, body: impl Body, tail: Option<Shared>, more: bool) {
+        let core = self.held.core;
+        let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
+        assert!(len <= LARGE_MAX, "a reply of {len} bytes");
+        if len > self.reply_max() {
+            self.failed = Some(CloseReason::Violation("no large messages, though a reply is one"));
+            return;
+        }
+        let cost = if len > MESSAGE_MAX { ANNOUNCEMENT_COST } else { frame_len(len) };
+        let reserved = core.session.send_credit.try_reserve(Class::Reply, cost);
+        assert!(reserved, "a reply of {len} bytes without room");
+        match write_head(&core.memory, body) {
+            Ok(head) => {
+                let header = (Kind::Reply, Class::Reply, call.0, more);
+                core.session.departures.push(Departure::new(header, head, tail));
+            }
+            Err(_) => self.failed = Some(CloseReason::Memory),
         }
     }
 }

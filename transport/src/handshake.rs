@@ -25,6 +25,9 @@ const HELLO_BYTES: usize = 56;
 /// The feature bit that says that a secret follows the other fields.
 const SHOWS_SECRET: u64 = 1;
 
+/// The feature bit of those who announce bodies that are too long for a frame, and take such ones.
+pub const LARGE: u64 = 2;
+
 /// Bytes of window granted at the start, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
@@ -62,8 +65,8 @@ pub struct Hello {
     pub node: NodeId,
     /// Which life of that node.
     pub incarnation: Incarnation,
-    /// Bits of optional abilities, without the one that says whether there is a secret; no other is
-    /// defined in version 1.
+    /// Bits of optional abilities, such as [`LARGE`], without the one that says whether there is a
+    /// secret. Both sides use what both have.
     pub features: u64,
     /// How much may be sent to the speaker before it grants more.
     pub windows: Windows,

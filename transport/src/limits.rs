@@ -4,9 +4,37 @@ use std::time::Duration;
 
 use crate::frame::frame_len;
 
-/// The longest body of one message, in bytes. A longer one is refused with a typed error on the
-/// sending side, and closes the connection on the receiving side.
+/// The longest body that is sent in one frame, in bytes. A longer one is announced and goes in
+/// chunks, if both sides can do that, or is refused with a typed error on the sending side.
 pub const MESSAGE_MAX: usize = 1 << 20;
+
+/// The longest body of a message, request or reply, in bytes: such a one has a block of its own on
+/// either side.
+pub const LARGE_MAX: usize = 64 << 20;
+
+/// Bytes of a large body that go at once, but for the end of it: a small frame waits for no more.
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+/// Bytes of large bodies that are granted and not received, over all transfers of one direction of a
+/// connection: what loopback needs to be busy while a grant is on its way.
+pub const GRANTED_MAX: usize = 256 << 10;
+
+/// How many transfers of one direction may be announced and unfinished. A sender keeps the others
+/// to itself; one more ends the connection.
+pub const TRANSFERS_MAX: usize = 16;
+
+/// How many of these are not replies: requests never keep replies from being announced.
+pub(crate) const TRANSFERS_MAX_WITHOUT_REPLIES: usize = TRANSFERS_MAX / 2;
+
+/// How many transfers of one direction have a block and grants at a time; of replies, as many again.
+pub(crate) const LANDING_MAX: usize = GRANTED_MAX / CHUNK_BYTES;
+
+/// The part of the memory that is not set aside which one large body may take.
+pub(crate) const LARGE_SHARE: u64 = 4;
+
+/// Large bodies that wait for one connection, in bytes, or one that is longer: further senders wait.
+/// Replies are counted apart.
+pub(crate) const LARGE_QUEUED_MAX: usize = 16 << 20;
 
 /// The longest body of a hello or goodbye, in bytes: whoever has not yet said who they are gets
 /// no more than this.
@@ -84,4 +112,7 @@ pub(crate) const RING_MIN: usize = 4 << 10;
 const _: () = assert!(WINDOW_MIN as usize >= frame_len(MESSAGE_MAX) + RECEIVE_BYTES);
 const _: () = assert!(WINDOW_MIN <= WINDOW_MAX);
 const _: () = assert!(CARRY_MAX < RECEIVE_BYTES);
+const _: () = assert!(MESSAGE_MAX < LARGE_MAX);
+const _: () = assert!(frame_len(CHUNK_BYTES) <= RECEIVE_BYTES);
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(8) && GRANTED_MAX.is_multiple_of(CHUNK_BYTES));
 const _: () = assert!(GATHER_MIN <= MESSAGE_MAX);

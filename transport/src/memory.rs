@@ -112,6 +112,17 @@ impl Memory {
         self.free_bytes() < self.pool.ledger.shared_bytes() / share
     }
 
+    /// Whether `share`, a part of what is not reserved, would still be free without `bytes`.
+    pub(crate) fn can_spare(&self, bytes: u64, share: u64) -> bool {
+        let kept_bytes = self.pool.ledger.shared_bytes() / share;
+        self.free_bytes() >= bytes.saturating_add(kept_bytes)
+    }
+
+    /// Whether `bytes` are no more than `share`, a part of what is not reserved.
+    pub(crate) fn could_hold(&self, bytes: u64, share: u64) -> bool {
+        bytes <= self.pool.ledger.shared_bytes() / share
+    }
+
     fn release(&self, run: Run, purpose: Purpose) {
         self.pool.release(run, purpose);
     }

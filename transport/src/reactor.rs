@@ -27,6 +27,7 @@ use crate::link::{Link, LinkKind, Listener, VerbsPort};
 use crate::memory::{Block, Purpose};
 use crate::poller::{Poller, Ready, Token};
 use crate::session::inbound::FrameRef;
+use crate::session::landings::Landed;
 use crate::time::Time;
 
 use awake::Awake;
@@ -81,6 +82,7 @@ pub(crate) struct Reactor {
     /// What a connection that was tried while spinning has brought; it lies in `scratch`.
     received: Option<(usize, Received)>,
     frames: Vec<FrameRef>,
+    landed: Vec<Landed>,
     wakers: Vec<Waker>,
     idle: Idle,
     housekeeping_at: Option<Time>,
@@ -110,6 +112,7 @@ impl Reactor {
             scratch: None,
             received: None,
             frames: Vec::new(),
+            landed: Vec::new(),
             wakers: Vec::new(),
             idle,
             housekeeping_at: None,
@@ -354,11 +357,12 @@ impl Reactor {
             common: &handle.common,
             wakers: &mut self.wakers,
             frames: &mut self.frames,
+            landed: &mut self.landed,
             now,
         };
         let in_memory = matches!(conversation.core.link.kind(), LinkKind::Shm | LinkKind::Verbs);
         self.scratch = conversation.handle(received, scratch, &mut turn);
-        conversation.retry_deferred(&handle.common, now);
+        conversation.retry(&handle.common, now);
         conversation.settle(now);
         if conversation.needs_housekeeping() {
             self.housekeep_soon(now);

@@ -5,6 +5,7 @@
 //! - [`inbound`]: bytes that were received go in (`handle_bytes`); replies reach their calls,
 //!   grants their windows, and messages and requests come out, where they lie.
 //! - [`outbound`]: what callers have committed comes out, in gathered writes (`transmit`).
+//! - [`departures`] and [`landings`]: bodies that are too long for one frame, out and in.
 //! - [`Session`]: the lanes that callers write to, the windows in both directions, the calls that
 //!   wait for replies.
 //!
@@ -12,7 +13,9 @@
 
 pub(crate) mod call;
 pub(crate) mod credit;
+pub(crate) mod departures;
 pub(crate) mod inbound;
+pub(crate) mod landings;
 pub(crate) mod outbound;
 pub(crate) mod record;
 
@@ -21,11 +24,12 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use crate::frame::Class;
-use crate::handshake::Windows;
+use crate::handshake::{LARGE, Windows};
 use crate::limits::SEND_AHEAD_MAX;
 
-use call::CallTable;
+use call::{CallTable, Sent};
 use credit::{ReceiveCredit, SendCredit};
+use departures::Departures;
 use outbound::{Lanes, Outbound};
 
 /// What the halves of a session share with its callers.
@@ -33,6 +37,8 @@ use outbound::{Lanes, Outbound};
 pub(crate) struct Session {
     /// Records on their way out.
     pub(crate) lanes: Lanes,
+    /// Large bodies on their way out.
+    pub(crate) departures: Departures,
     /// Calls that wait for replies.
     pub(crate) calls: CallTable,
     /// What we may send.
@@ -48,6 +54,7 @@ impl Session {
     pub(crate) fn new(windows: &Windows) -> Self {
         Self {
             lanes: Lanes::default(),
+            departures: Departures::default(),
             calls: CallTable::new(),
             send_credit: SendCredit::new(),
             receive_credit: ReceiveCredit::new(windows),
@@ -55,13 +62,30 @@ impl Session {
         }
     }
 
-    /// The peer has said hello, and granted `windows`: frames may be sent.
-    pub(crate) fn open(&self, windows: &Windows) {
+    /// The peer has said hello, granted `windows` and has these `features`: frames may be sent.
+    pub(crate) fn open(&self, windows: &Windows, features: u64) {
+        if features & LARGE != 0 {
+            self.departures.agree();
+        }
         self.outbound.lock().open = true;
         for class in Class::ALL {
             let window = u64::from(windows.of(class));
             // Nobody can wait for a window before the connection is handed out.
             self.grant(class, window, window, &mut Vec::new());
+        }
+    }
+
+    /// Whether something is committed that the sender has not been told of.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.lanes.is_waiting() || self.departures.is_ready()
+    }
+
+    /// Whether any byte of the request at `sent` has been taken; of a large one, all.
+    pub(crate) fn has_left(&self, sent: Sent) -> bool {
+        match sent.lane {
+            Sent::LARGE => self.departures.has_left(sent.position),
+            _ => self.lanes.has_left(sent),
         }
     }
 

@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the cases are functions that tests call")]
 
+#[path = "conformance/large.rs"]
+mod large;
 #[path = "conformance/world.rs"]
 mod world;
 
@@ -11,11 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use weft_transport::limits::MESSAGE_MAX;
+use weft_transport::limits::{LARGE_MAX, MESSAGE_MAX};
 use weft_transport::{
     Applied, CallError, CloseReason, ConnectError, LinkPolicy, Purpose, SendError, Time,
 };
 
+use large::*;
 use world::{Echo, Numbered, World, counter};
 
 /// Makes a test of each case for each link.
@@ -53,6 +56,17 @@ on_every_link!(
     both_sides_can_flood_each_other,
     nodes_that_connect_to_each_other_keep_one_connection,
     an_older_incarnation_is_refused,
+    large_bodies_arrive_whole,
+    large_messages_arrive_whole_and_from_where_they_lie,
+    parts_of_a_large_reply_come_in_order,
+    many_large_bodies_at_once_arrive_whole,
+    small_calls_go_on_beside_a_large_one,
+    both_sides_can_flood_each_other_with_large_bodies,
+    a_large_call_that_is_given_up_frees_its_memory,
+    a_large_call_ends_at_its_deadline,
+    a_request_that_never_fits_is_refused,
+    a_reply_that_never_fits_fails_its_call_only,
+    large_messages_wait_while_there_is_no_memory_for_them,
 );
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -171,10 +185,10 @@ fn messages_can_be_gathered_from_where_they_lie(world: &World) {
         let tail = block.freeze();
         let before = client.stats().bodies_gathered;
         connection.send_shared(&b"head"[..], tail.clone()).await.unwrap();
-        let long = client.memory().allocate(MESSAGE_MAX, Purpose::Send).unwrap().freeze();
+        let long = client.memory().allocate(LARGE_MAX, Purpose::Send).unwrap().freeze();
         let refused = connection.send_shared(&b"head"[..], long).await.unwrap_err();
-        let limit = MESSAGE_MAX;
-        assert_eq!(refused, SendError::TooLarge { len: MESSAGE_MAX + 4, limit });
+        let limit = LARGE_MAX;
+        assert_eq!(refused, SendError::TooLarge { len: LARGE_MAX + 4, limit });
         // Behind the message on the same connection: it has left by then, and let go of its tail.
         connection.call(&b"call"[..], world.deadline()).await.unwrap();
         assert_eq!(client.stats().bodies_gathered, before + 1);
@@ -220,9 +234,9 @@ fn a_message_that_is_too_long_is_refused_and_the_connection_lives(world: &World)
     let client = world.client();
     world.run(async {
         let connection = client.connect(server.address, world.deadline()).await.unwrap();
-        let body = vec![0; MESSAGE_MAX + 1];
+        let body = vec![0; LARGE_MAX + 1];
         let error = connection.call(&body[..], world.deadline()).await.unwrap_err();
-        assert_eq!(error, CallError::TooLarge { len: MESSAGE_MAX + 1, limit: MESSAGE_MAX });
+        assert_eq!(error, CallError::TooLarge { len: LARGE_MAX + 1, limit: LARGE_MAX });
         assert_eq!(error.applied(), Applied::No);
         assert!(connection.call(b"still here", world.deadline()).await.is_ok());
     });

@@ -5,6 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of it")]
 #![expect(clippy::disallowed_methods, reason = "a pace for the clock and for a slow peer")]
 
+#[path = "faults/large.rs"]
+mod large;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -107,8 +110,12 @@ impl Peer {
     }
 
     fn greeted(node: &Node) -> Self {
+        Self::greeted_with(node, &hello())
+    }
+
+    fn greeted_with(node: &Node, hello: &[u8]) -> Self {
         let mut peer = Self::silent(node);
-        peer.write(&hello());
+        peer.write(hello);
         let (header, _) = peer.read_frame().expect("the node says hello");
         assert_eq!(header.kind, Kind::Hello);
         peer
@@ -153,10 +160,14 @@ impl Peer {
 }
 
 fn hello() -> Vec<u8> {
+    hello_with(0)
+}
+
+fn hello_with(features: u64) -> Vec<u8> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let node = NodeId::client(NEXT.fetch_add(1, Ordering::Relaxed));
     let windows = Windows { reply: WINDOW_MIN, ..Windows::default() };
-    Hello { node, incarnation: Incarnation(1), features: 0, windows, secret: None }.encode()
+    Hello { node, incarnation: Incarnation(1), features, windows, secret: None }.encode()
 }
 
 fn request(id: u64, body: &[u8]) -> Vec<u8> {

@@ -148,13 +148,14 @@ impl Core {
             && !self.busy.load(Ordering::SeqCst)
             && self.session.calls.pending() == 0
             && !self.is_blocked()
-            && !self.session.lanes.is_waiting()
+            && !self.session.is_waiting()
+            && self.session.departures.is_idle()
     }
 
     /// The peer has said hello: from here on, frames may be sent to it.
-    pub(crate) fn open(&self, peer: Peer, windows: &Windows) {
+    pub(crate) fn open(&self, peer: Peer, windows: &Windows, features: u64) {
         self.peer.get_or_init(|| peer);
-        self.session.open(windows);
+        self.session.open(windows, features);
     }
 
     /// Reserves window for a message, if there is some, and writes it into this thread's lane.
@@ -332,7 +333,7 @@ impl Core {
         if is_blocked != was_blocked && (is_blocked || self.link.kind() != LinkKind::Shm) {
             self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
         }
-        !is_blocked && self.session.lanes.is_waiting()
+        !is_blocked && self.session.is_waiting()
     }
 
     /// Whether the link is not known to be full.
@@ -358,14 +359,17 @@ impl Core {
             CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
         );
         if let (true, Some(mut outbound)) = (tell, self.session.outbound.try_lock()) {
+            // What is still to be told about large bodies, and their chunks, would come behind it.
+            self.session.departures.discard();
             // A courtesy: if the link does not take it, the peer finds out by itself.
             self.session.lanes.greet(encode_goodbye(reason));
             let _ = outbound.transmit(&self.session, &self.link);
         }
         self.link.finish();
         let mut wakers = Vec::new();
-        self.session.calls.close(reason, |sent| self.session.lanes.has_left(sent), &mut wakers);
+        self.session.calls.close(reason, |sent| self.session.has_left(sent), &mut wakers);
         self.session.send_credit.take_waiters(&mut wakers);
+        self.session.departures.take_waiters(&mut wakers);
         wakers.into_iter().for_each(Waker::wake);
         self.reactor.submit(Command::Closed(Arc::clone(self)));
     }

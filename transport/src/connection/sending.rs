@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use crate::body::Body;
 use crate::error::SendError;
-use crate::frame::{Class, frame_len};
+use crate::frame::{Class, Kind, frame_len};
 use crate::limits::MESSAGE_MAX;
 use crate::memory::Shared;
 
+use super::large::Room;
 use super::{Core, Unwritten};
 
 /// Sends one message; see [`Connection::send`](super::Connection::send). Written by hand, since an
@@ -62,6 +63,28 @@ impl<'a, B: Body> Sending<'a, B> {
     }
 }
 
+impl<B: Body> Sending<'_, B> {
+    /// It is too long for one frame.
+    #[cold]
+    fn poll_large(&mut self, len: usize, context: &Context<'_>) -> Poll<Result<(), SendError>> {
+        let core = self.core;
+        let limit = core.session.departures.body_max();
+        if len > limit {
+            return Poll::Ready(Err(SendError::TooLarge { len, limit }));
+        }
+        if let Some(reason) = core.closed() {
+            return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
+        }
+        let room = match std::task::ready!(Room::poll(core, len, context)) {
+            Ok(room) => room,
+            Err(reason) => return Poll::Ready(Err(SendError::Disconnected(reason))),
+        };
+        let body = self.body.take().expect("a body is written once");
+        let sent = room.send((Kind::Message, 0), body, self.tail.take());
+        Poll::Ready(sent.map(drop).map_err(SendError::Memory))
+    }
+}
+
 impl<B: Body> Future for Sending<'_, B> {
     type Output = Result<(), SendError>;
 
@@ -70,7 +93,7 @@ impl<B: Body> Future for Sending<'_, B> {
         let core = self.core;
         let len = self.len();
         if len > MESSAGE_MAX {
-            return Poll::Ready(Err(SendError::TooLarge { len, limit: MESSAGE_MAX }));
+            return self.poll_large(len, context);
         }
         if let Some(reason) = core.closed() {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));

@@ -24,6 +24,16 @@ pub(super) enum WaitFailed {
     Closed(CloseReason),
 }
 
+impl From<WaitFailed> for CallError {
+    fn from(failed: WaitFailed) -> Self {
+        let applied = Applied::No;
+        match failed {
+            WaitFailed::Deadline => Self::DeadlineExceeded { applied },
+            WaitFailed::Closed(reason) => Self::Disconnected { applied, reason },
+        }
+    }
+}
+
 impl<'a> CreditWait<'a> {
     pub(super) fn new(core: &'a Core, len: usize, deadline: Time) -> Self {
         Self { core, len, deadline, noted: false }

@@ -16,6 +16,7 @@ use crate::link::Transfer;
 use crate::memory::{Block, Shared};
 use crate::registry::{Admission, Attempt};
 use crate::session::inbound::{Delivery, FrameRef, Inbound};
+use crate::session::landings::Landed;
 use crate::time::Time;
 
 use super::deferred::Deferred;
@@ -28,6 +29,8 @@ pub(super) struct Turn<'a> {
     pub(super) wakers: &'a mut Vec<Waker>,
     /// Empty between two receives.
     pub(super) frames: &'a mut Vec<FrameRef>,
+    /// Likewise.
+    pub(super) landed: &'a mut Vec<Landed>,
     pub(super) now: Time,
 }
 
@@ -43,8 +46,14 @@ pub(crate) struct Conversation {
     attempt: Option<Arc<Attempt>>,
     /// Something waits for the peer to read.
     stalled: Option<Stalled>,
+    /// All large bodies wait for the peer to grant more of them.
+    ungranted: Option<Stalled>,
     /// The peer is in the middle of a frame.
     unfinished: Option<Unfinished>,
+    /// The peer may go on with a large body: counted by its chunks.
+    landing: Option<Unfinished>,
+    /// A large body has memory of this side: the oldest, by its number.
+    landing_first: Option<Unfinished>,
 }
 
 /// What waits for a peer to read.
@@ -58,13 +67,32 @@ struct Stalled {
     taken: u64,
 }
 
-/// A frame that has begun and not ended.
+impl Stalled {
+    /// What has come of `before` when `taken` of what waits has been taken.
+    fn follow(before: Option<Self>, taken: u64, now: Time) -> Self {
+        match before {
+            Some(stalled) if stalled.taken == taken => stalled,
+            Some(stalled) => Self { since: now, taken, ..stalled },
+            None => Self { began: now, since: now, taken },
+        }
+    }
+}
+
+/// A frame, or a large body, that has begun and not ended.
 #[derive(Debug, Clone, Copy)]
 struct Unfinished {
     /// When its beginning came.
     since: Time,
-    /// Which frame of the peer's it is.
+    /// Which of the peer's it is.
     number: u64,
+}
+
+impl Unfinished {
+    /// What has come of `before` when the one with this number is unfinished.
+    fn follow(before: Option<Self>, number: Option<u64>, now: Time) -> Option<Self> {
+        let number = number?;
+        before.filter(|same| same.number == number).or(Some(Self { since: now, number }))
+    }
 }
 
 /// How far a conversation has come.
@@ -105,7 +133,10 @@ impl Conversation {
             deferred: Deferred::default(),
             attempt,
             stalled: None,
+            ungranted: None,
             unfinished: None,
+            landing: None,
+            landing_first: None,
         }
     }
 
@@ -158,6 +189,7 @@ impl Conversation {
         let result = result.and_then(|()| self.handle_part(&buffer, received.end, turn));
         if let Err(reason) = result {
             turn.frames.clear();
+            turn.landed.clear();
             self.core.close(reason);
         }
         buffer.try_reclaim().ok()
@@ -169,7 +201,8 @@ impl Conversation {
             block = inbound.handle_filled(filled, delivery)?;
             Ok(())
         })?;
-        block.map_or(Ok(()), |block| self.dispatch(&block, turn))
+        block.map_or(Ok(()), |block| self.dispatch(&block, turn))?;
+        self.dispatch_landed(turn)
     }
 
     fn handle_part(
@@ -184,6 +217,7 @@ impl Conversation {
         // hello that was refused was not.
         if self.core.peer_if_greeted().is_some() {
             self.dispatch(buffer, turn)?;
+            self.dispatch_landed(turn)?;
         }
         delivered
     }
@@ -201,6 +235,7 @@ impl Conversation {
             memory: &turn.common.memory,
             wakers: turn.wakers,
             frames: turn.frames,
+            landed: turn.landed,
             hello: &mut hello,
             replied: &mut replied,
             grant_due: &mut grant_due,
@@ -230,7 +265,7 @@ impl Conversation {
         if !core.initiated {
             core.greet(common.hello().encode());
         }
-        core.open(peer, &hello.windows);
+        core.open(peer, &hello.windows, hello.features);
         self.phase = Phase::Open;
         let used = match admission {
             Admission::Used => Arc::clone(core),
@@ -258,15 +293,42 @@ impl Conversation {
         kept.map_err(|_| CloseReason::Memory)
     }
 
+    /// Hands large requests and messages to the handler, unless earlier ones are still waiting.
+    fn dispatch_landed(&mut self, turn: &mut Turn<'_>) -> Result<(), CloseReason> {
+        for Landed { frame, block } in turn.landed.drain(..) {
+            let frames = std::slice::from_ref(&frame);
+            let taken = if self.deferred.is_empty() {
+                self.run_handler(frames, Source::Buffer(&block), turn.common, turn.now)?
+            } else {
+                0
+            };
+            if taken == 0 {
+                self.deferred.push_whole(frame, block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with what had to wait: requests for room for their replies, large bodies for memory.
+    pub(super) fn retry(&mut self, common: &Common, now: Time) {
+        self.retry_deferred(common, now);
+        if self.inbound.is_landing()
+            && self.core.closed().is_none()
+            && self.inbound.retry_landings(&self.core.session, &common.memory)
+        {
+            self.core.schedule();
+        }
+    }
+
     /// Lets the handler have what had to wait, as far as replies have room now.
-    pub(super) fn retry_deferred(&mut self, common: &Common, now: Time) {
+    fn retry_deferred(&mut self, common: &Common, now: Time) {
         if self.deferred.is_empty() || self.core.closed().is_some() {
             return;
         }
         let mut deferred = std::mem::take(&mut self.deferred);
         let mut frames = Vec::new();
-        while let Some(bytes) = deferred.front(&mut frames) {
-            match self.run_handler(&frames, Source::Copy(bytes), common, now) {
+        while let Some(source) = deferred.front(&mut frames) {
+            match self.run_handler(&frames, source, common, now) {
                 Ok(taken) => {
                     deferred.drop_front(&frames[..taken]);
                     if taken < frames.len() {
@@ -282,24 +344,29 @@ impl Conversation {
     /// Notes what stays after a turn: a frame that has not ended, and whether the connection could
     /// be closed to make room.
     pub(super) fn settle(&mut self, now: Time) {
-        let before = self.unfinished;
-        self.unfinished = self.inbound.unfinished().map(|number| match before {
-            Some(same) if same.number == number => same,
-            _ => Unfinished { since: now, number },
-        });
-        let busy =
-            self.phase != Phase::Open || !self.deferred.is_empty() || self.unfinished.is_some();
+        let inbound = &self.inbound;
+        self.unfinished = Unfinished::follow(self.unfinished, inbound.unfinished(), now);
+        self.landing = Unfinished::follow(self.landing, inbound.landing_progress(), now);
+        self.landing_first = Unfinished::follow(self.landing_first, inbound.oldest_landing(), now);
+        let busy = self.phase != Phase::Open
+            || !self.deferred.is_empty()
+            || self.unfinished.is_some()
+            || inbound.is_landing();
         self.core.busy.store(busy, Ordering::SeqCst);
     }
 
-    /// Since when it has kept memory that others wait for: an unfinished frame, requests that were
-    /// set aside, replies that are not read. Only of connections that others have begun.
+    /// Since when it has kept memory that others wait for: an unfinished frame or large body, requests
+    /// that were set aside, replies that are not read. Only of connections that others have begun.
     pub(super) fn keeps_memory_since(&self) -> Option<Time> {
         if self.core.initiated || self.core.closed().is_some() {
             return None;
         }
-        let stalled = self.stalled.map(|stalled| stalled.began);
-        stalled.into_iter().chain(self.unfinished.map(|unfinished| unfinished.since)).min()
+        let stalled = [self.stalled, self.ungranted].into_iter().flatten();
+        let unfinished = [self.unfinished, self.landing_first].into_iter().flatten();
+        stalled
+            .map(|stalled| stalled.began)
+            .chain(unfinished.map(|unfinished| unfinished.since))
+            .min()
     }
 
     /// Runs the handler over `frames`; returns how many it took.
@@ -329,7 +396,7 @@ impl Conversation {
         if taken > 0 {
             core.schedule();
         }
-        if failed.is_some() { Err(CloseReason::Memory) } else { Ok(taken) }
+        failed.map_or(Ok(taken), Err)
     }
 
     /// Whether it has to be looked at again before long though nothing comes in.
@@ -338,6 +405,8 @@ impl Conversation {
             || self.core.is_blocked()
             || !self.deferred.is_empty()
             || self.unfinished.is_some()
+            || self.inbound.is_landing()
+            || !self.core.session.departures.is_idle()
             || self.core.retired.load(Ordering::SeqCst)
     }
 
@@ -352,19 +421,18 @@ impl Conversation {
         }
         if self.core.is_blocked() || !self.deferred.is_empty() {
             let taken = self.core.traffic().bytes;
-            let stalled = match self.stalled {
-                Some(stalled) if stalled.taken == taken => stalled,
-                Some(stalled) => Stalled { since: now, taken, ..stalled },
-                None => Stalled { began: now, since: now, taken },
-            };
-            self.stalled = Some(stalled);
-            if now.since(stalled.since) >= common.stall_timeout {
-                self.core.close(CloseReason::Stalled);
-            }
+            self.stalled = Some(Stalled::follow(self.stalled, taken, now));
         } else {
             self.stalled = None;
         }
-        if self.unfinished.is_some_and(|frame| now.since(frame.since) >= common.stall_timeout) {
+        let waits = self.core.session.departures.waits_since();
+        self.ungranted = waits.map(|taken| Stalled::follow(self.ungranted, taken, now));
+        let stalled = [self.stalled, self.ungranted].into_iter().flatten();
+        if stalled.into_iter().any(|stalled| now.since(stalled.since) >= common.stall_timeout) {
+            self.core.close(CloseReason::Stalled);
+        }
+        let mut unfinished = [self.unfinished, self.landing].into_iter().flatten();
+        if unfinished.any(|unfinished| now.since(unfinished.since) >= common.stall_timeout) {
             self.core.close(CloseReason::Unfinished);
         }
         if self.core.retired.load(Ordering::SeqCst) && self.core.is_idle() {
@@ -406,12 +474,12 @@ impl Conversation {
         self.phase = Phase::Draining { until };
         self.deferred = Deferred::default();
         self.inbound = Inbound::new();
-        self.unfinished = None;
+        (self.unfinished, self.landing, self.landing_first) = (None, None, None);
         if let Some(lane) = self.lane.take() {
             self.core.session.lanes.retire(lane);
         }
         // Nothing follows a goodbye.
-        self.core.session.outbound.lock().discard(&self.core.session.lanes);
+        self.core.session.outbound.lock().discard(&self.core.session);
     }
 
     fn end_attempt(&mut self, error: impl FnOnce(SocketAddr) -> ConnectError) {

@@ -1,12 +1,13 @@
 //! Requests that came while replies had no room, kept until there is.
 //!
 //! They are copied, so that little does not hold on to whole receive buffers, into registered
-//! memory, so that the limit counts them. The peer's window bounds them: what it costs is not given
+//! memory, so that the limit counts them; large ones have a block of their own already. The peer's window bounds them: what it costs is not given
 //! back before the handler has taken them.
 
 use std::collections::VecDeque;
 
 use crate::frame::{HEADER_BYTES, Header, padded};
+use crate::handler::Source;
 use crate::limits::DEFER_BYTES;
 use crate::memory::{Block, Memory, MemoryError, Purpose, Shared};
 use crate::session::inbound::FrameRef;
@@ -21,7 +22,14 @@ pub(super) struct Deferred {
 }
 
 #[derive(Debug)]
-struct Chunk {
+enum Chunk {
+    Copied(Copied),
+    Whole(FrameRef, Shared),
+}
+
+/// A block of copies.
+#[derive(Debug)]
+struct Copied {
     block: Block,
     /// End of the frames that the handler has taken.
     taken: usize,
@@ -57,11 +65,22 @@ impl Deferred {
         Ok(())
     }
 
+    /// Adds a large request or message, which has `block` to itself, to the end.
+    pub(super) fn push_whole(&mut self, frame: FrameRef, block: Shared) {
+        self.chunks.push_back(Chunk::Whole(frame, block));
+    }
+
     /// The frames that waited longest: as many as one run of the handler gets, found in the bytes
     /// that are returned. Nothing if none waits.
-    pub(super) fn front(&self, frames: &mut Vec<FrameRef>) -> Option<&[u8]> {
+    pub(super) fn front(&self, frames: &mut Vec<FrameRef>) -> Option<Source<'_>> {
         frames.clear();
-        let chunk = self.chunks.front()?;
+        let chunk = match self.chunks.front()? {
+            Chunk::Whole(frame, block) => {
+                frames.push(frame.clone());
+                return Some(Source::Buffer(block));
+            }
+            Chunk::Copied(chunk) => chunk,
+        };
         let bytes = &chunk.block[..chunk.filled];
         let mut at = chunk.taken;
         while frames.len() < RUN_MAX
@@ -73,26 +92,38 @@ impl Deferred {
             frames.push(FrameRef { kind, class, id, body: start..start + len as usize });
             at += header.frame_len();
         }
-        Some(bytes)
+        Some(Source::Copy(bytes))
     }
 
     /// Lets go of `frames`, the first ones that [`front`](Self::front) has found.
     pub(super) fn drop_front(&mut self, frames: &[FrameRef]) {
         let Some(last) = frames.last() else { return };
-        let chunk = self.chunks.front_mut().expect("the frames are in it");
-        chunk.taken = last.body.start + padded(last.body.len());
-        if chunk.taken == chunk.filled {
+        let is_done = match self.chunks.front_mut().expect("the frames are in it") {
+            Chunk::Whole(..) => true,
+            Chunk::Copied(chunk) => {
+                chunk.taken = last.body.start + padded(last.body.len());
+                chunk.taken == chunk.filled
+            }
+        };
+        if is_done {
             self.chunks.pop_front();
         }
     }
 
     /// A chunk at the end with room for `len` bytes.
-    fn room_for(&mut self, len: usize, memory: &Memory) -> Result<&mut Chunk, MemoryError> {
-        if self.chunks.back().is_none_or(|chunk| chunk.block.len() - chunk.filled < len) {
+    fn room_for(&mut self, len: usize, memory: &Memory) -> Result<&mut Copied, MemoryError> {
+        let has_room = match self.chunks.back() {
+            Some(Chunk::Copied(chunk)) => chunk.block.len() - chunk.filled >= len,
+            _ => false,
+        };
+        if !has_room {
             let block = memory.allocate(len.max(DEFER_BYTES), Purpose::Receive)?;
-            self.chunks.push_back(Chunk { block, taken: 0, filled: 0 });
+            self.chunks.push_back(Chunk::Copied(Copied { block, taken: 0, filled: 0 }));
         }
-        Ok(self.chunks.back_mut().expect("there is one with room"))
+        match self.chunks.back_mut() {
+            Some(Chunk::Copied(chunk)) => Ok(chunk),
+            _ => unreachable!("there is one with room"),
+        }
     }
 }
 
@@ -131,7 +162,8 @@ mod tests {
         assert!(counted >= total as u64 && counted <= 2 * total as u64, "{counted} for {total}");
 
         let (mut frames, mut next) = (Vec::new(), 0);
-        while let Some(bytes) = deferred.front(&mut frames) {
+        while let Some(source) = deferred.front(&mut frames) {
+            let bytes = source.bytes();
             let taken = frames.len().min(7);
             for frame in &frames[..taken] {
                 assert_eq!((frame.id, frame.body.len()), (next as u64, lens[next]));

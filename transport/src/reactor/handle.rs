@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::connection::Core;
 use crate::driver::Parker;
 use crate::handler::Handler;
-use crate::handshake::{Hello, Windows};
+use crate::handshake::{Hello, LARGE, Windows};
 use crate::identity::{Incarnation, NodeId};
 use crate::link::{Link, LinkPolicy, Listener, SimPort};
 use crate::memory::Memory;
@@ -57,7 +57,7 @@ impl Common {
         Hello {
             node: self.node,
             incarnation: self.incarnation,
-            features: 0,
+            features: LARGE,
             windows: self.windows,
             secret: self.secret,
         }
@@ -88,6 +88,8 @@ pub(crate) enum Command {
     WatchWritable(Arc<Core>, bool),
     /// The connection has been closed.
     Closed(Arc<Core>),
+    /// Look after connections before long.
+    Housekeep,
     /// Accept nothing more, and close everything.
     ShutDown,
 }

@@ -55,6 +55,7 @@ impl Reactor {
                     self.watch(&core, writable);
                     self.housekeep_soon(handle.common.clock.now());
                 }
+                Command::Housekeep => self.housekeep_soon(handle.common.clock.now()),
                 Command::Closed(core) => self.leave(handle, &core),
                 Command::ShutDown => self.shut_down(handle),
             }
@@ -385,7 +386,7 @@ impl Reactor {
                 self.housekeep_soon(now);
                 continue;
             }
-            conversation.retry_deferred(&handle.common, now);
+            conversation.retry(&handle.common, now);
             conversation.settle(now);
             if conversation.housekeep(&handle.common, now) {
                 self.remove(place);

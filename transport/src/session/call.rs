@@ -84,6 +84,11 @@ pub(crate) struct Sent {
     pub(crate) position: u64,
 }
 
+impl Sent {
+    /// In place of a lane: the request goes in chunks, and the position is its ticket.
+    pub(crate) const LARGE: u32 = u32::MAX;
+}
+
 /// Why a call cannot begin now.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -205,6 +210,20 @@ impl CallTable {
             slot.more.push_back(Ok(reply));
         }
         slot.waker.take()
+    }
+
+    /// Whether the call still waits for a reply. The key may come from the peer.
+    pub(crate) fn is_waiting(&self, key: CallKey) -> bool {
+        self.find(key).is_some_and(|slot| !slot.complete)
+    }
+
+    /// Ends `key` with an error, if it still waits.
+    pub(crate) fn fail(&self, key: CallKey, error: CallError, wakers: &mut Vec<Waker>) {
+        if let Some(mut slot) = self.find(key)
+            && !slot.complete
+        {
+            slot.fail(error, wakers);
+        }
     }
 
     /// Ends every call whose deadline has come. Returns the earliest deadline that is left.

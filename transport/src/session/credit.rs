@@ -251,7 +251,7 @@ mod tests {
             let windows = Windows { reply: size, replication: size, request: size };
             let receive = ReceiveCredit::new(&windows);
             let session = Session::new(&windows);
-            session.open(&windows);
+            session.open(&windows, 0);
             for len in (0..400).map(|round| largest - round * 4096 % largest / 8 * 8) {
                 assert!(session.send_credit.try_reserve(CLASS, len), "stuck in {size} bytes");
                 if receive.release(CLASS, len as u64) {

@@ -2,8 +2,9 @@
 //!
 //! Whoever drives the reactor drives this. Frames are read where they were received. One that is
 //! cut off by the end of a receive is carried over to the front of the next one if it is short;
-//! a long one gets a block of exactly its length, which the rest is received into. Nothing is
-//! allocated before the header has been checked.
+//! a long one gets a block of exactly its length, which the rest is received into. The chunks of a
+//! large body go where it lands ([`landings`](super::landings)), a cut one straight away. Nothing
+//! is allocated before the header has been checked.
 
 use std::ops::Range;
 use std::task::Waker;
@@ -11,10 +12,12 @@ use std::task::Waker;
 use super::Session;
 use super::call::CallKey;
 use super::credit::ReceiveCredit;
-use crate::error::CloseReason;
-use crate::frame::{Class, HEADER_BYTES, Header, Kind};
+use super::departures::ANNOUNCEMENT_COST;
+use super::landings::{Landed, Landings};
+use crate::error::{CallError, CloseReason};
+use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
 use crate::handshake::{Hello, Windows, decode_goodbye};
-use crate::limits::CARRY_MAX;
+use crate::limits::{CARRY_MAX, MESSAGE_MAX};
 use crate::memory::{Block, Memory, Purpose, Shared};
 use crate::reply::Reply;
 
@@ -23,8 +26,9 @@ use crate::reply::Reply;
 pub(crate) struct Inbound {
     /// The beginning of a short frame that was cut off.
     carry: Vec<u8>,
-    /// A long frame that is being received into a block of its own.
+    /// A long frame that is being received into its place.
     partial: Option<Partial>,
+    landings: Landings,
     greeted: bool,
     /// What the peer granted in its hello.
     windows: Windows,
@@ -35,10 +39,11 @@ pub(crate) struct Inbound {
 }
 
 #[derive(Debug)]
-struct Partial {
-    block: Block,
-    filled: usize,
-    len: usize,
+enum Partial {
+    /// A frame in a block of its own.
+    Frame { block: Block, filled: usize, len: usize },
+    /// The body and padding of a chunk, where it lands.
+    Chunk { header: Header, filled: usize },
 }
 
 /// What the layer above has to handle: a message or a request in the received bytes.
@@ -54,7 +59,13 @@ impl FrameRef {
     /// What the frame costs of its window.
     #[inline]
     pub(crate) fn cost(&self) -> u64 {
-        crate::frame::frame_len(self.body.len()) as u64
+        if self.is_large() { ANNOUNCEMENT_COST as u64 } else { frame_len(self.body.len()) as u64 }
+    }
+
+    /// Whether it came in chunks.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.body.len() > MESSAGE_MAX
     }
 }
 
@@ -67,11 +78,13 @@ pub(crate) struct Delivery<'a> {
     pub(crate) wakers: &'a mut Vec<Waker>,
     /// Messages and requests, with ranges in the bytes that were passed.
     pub(crate) frames: &'a mut Vec<FrameRef>,
+    /// Large messages and requests that have come whole.
+    pub(crate) landed: &'a mut Vec<Landed>,
     /// The peer's hello, when it comes.
     pub(crate) hello: &'a mut Option<Hello>,
     /// Replies were delivered, so the connection is no one-way stream.
     pub(crate) replied: &'a mut bool,
-    /// A window has let enough go that a grant is due.
+    /// A window has let enough go that a grant is due, or there is something to tell about a transfer.
     pub(crate) grant_due: &'a mut bool,
 }
 
@@ -80,6 +93,7 @@ impl Inbound {
         Self {
             carry: Vec::new(),
             partial: None,
+            landings: Landings::default(),
             greeted: false,
             windows: Windows::default(),
             received: [0; 3],
@@ -92,9 +106,40 @@ impl Inbound {
         (!self.carry.is_empty() || self.partial.is_some()).then_some(self.frames)
     }
 
-    /// The unfilled rest of a frame that has a block of its own; what is received goes there first.
+    /// If the peer is to go on with a large body, how much of such has come.
+    pub(crate) fn landing_progress(&self) -> Option<u64> {
+        self.landings.progress()
+    }
+
+    /// The number of the first transfer that has memory.
+    pub(crate) fn oldest_landing(&self) -> Option<u64> {
+        self.landings.oldest()
+    }
+
+    /// Whether a large body is on its way in.
+    pub(crate) fn is_landing(&self) -> bool {
+        !self.landings.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn granted_bytes(&self) -> usize {
+        self.landings.granted_bytes()
+    }
+
+    /// Lets transfers that wait for memory have some. Returns whether the peer is to be told.
+    pub(crate) fn retry_landings(&mut self, session: &Session, memory: &Memory) -> bool {
+        self.landings.share_out(session, memory)
+    }
+
+    /// The unfilled rest of a frame that has a place of its own; what is received goes there first.
     pub(crate) fn unfilled(&mut self) -> Option<&mut [u8]> {
-        self.partial.as_mut().map(|partial| &mut partial.block[partial.filled..partial.len])
+        Some(match self.partial.as_mut()? {
+            Partial::Frame { block, filled, len } => &mut block[*filled..*len],
+            Partial::Chunk { header, filled } => {
+                let place = self.landings.place(header.id);
+                &mut place.expect("a chunk that has begun has its place")[*filled..]
+            }
+        })
     }
 
     /// Puts what has to stand in front of the next bytes into `buffer`; returns how much that is.
@@ -110,16 +155,30 @@ impl Inbound {
         count: usize,
         to: &mut Delivery<'_>,
     ) -> Result<Option<Shared>, CloseReason> {
-        let partial = self.partial.as_mut().expect("something was unfilled");
-        partial.filled += count;
-        partial.block.mark_touched(partial.filled);
-        if partial.filled < partial.len {
-            return Ok(None);
+        match self.partial.take().expect("something was unfilled") {
+            Partial::Frame { mut block, mut filled, len } => {
+                filled += count;
+                block.mark_touched(filled);
+                if filled < len {
+                    self.partial = Some(Partial::Frame { block, filled, len });
+                    return Ok(None);
+                }
+                let block = block.freeze();
+                self.handle_bytes(&block, 0..len, to)?;
+                Ok(Some(block))
+            }
+            Partial::Chunk { header, mut filled } => {
+                filled += count;
+                if filled < padded(header.len as usize) {
+                    self.partial = Some(Partial::Chunk { header, filled });
+                    return Ok(None);
+                }
+                self.frames += 1;
+                self.landings.handle_chunk(&header, to)?;
+                *to.grant_due |= self.landings.share_out(to.session, to.memory);
+                Ok(None)
+            }
         }
-        let Partial { block, len, .. } = self.partial.take().expect("as above");
-        let block = block.freeze();
-        self.handle_bytes(&block, 0..len, to)?;
-        Ok(Some(block))
     }
 
     /// Handles all frames in `range` of `buffer`, and keeps the beginning of one that is cut off.
@@ -127,6 +186,17 @@ impl Inbound {
     /// # Errors
     /// Why the connection has to be closed. Frames before the offence have been delivered.
     pub(crate) fn handle_bytes(
+        &mut self,
+        buffer: &Shared,
+        range: Range<usize>,
+        to: &mut Delivery<'_>,
+    ) -> Result<(), CloseReason> {
+        let result = self.handle_frames(buffer, range, to);
+        *to.grant_due |= self.landings.share_out(to.session, to.memory);
+        result
+    }
+
+    fn handle_frames(
         &mut self,
         buffer: &Shared,
         range: Range<usize>,
@@ -141,7 +211,7 @@ impl Inbound {
             if bytes.len() - at < len {
                 self.admit(&header)?;
                 if len > CARRY_MAX {
-                    return self.begin_partial(&bytes[at..], len, to.memory);
+                    return self.begin_partial(&header, &bytes[at..], to.memory);
                 }
                 break;
             }
@@ -157,6 +227,7 @@ impl Inbound {
     fn admit(&self, header: &Header) -> Result<(), CloseReason> {
         match (header.kind, self.greeted) {
             (Kind::Hello, true) => Err(CloseReason::Violation("a second hello")),
+            (Kind::Chunk, true) => self.landings.admit(header),
             (Kind::Hello | Kind::Goodbye, _) | (_, true) => Ok(()),
             (_, false) => Err(CloseReason::Violation("no hello first")),
         }
@@ -164,13 +235,22 @@ impl Inbound {
 
     fn begin_partial(
         &mut self,
+        header: &Header,
         start: &[u8],
-        len: usize,
         memory: &Memory,
     ) -> Result<(), CloseReason> {
+        if header.kind == Kind::Chunk
+            && let Some(place) = self.landings.place(header.id)
+        {
+            let start = &start[HEADER_BYTES..];
+            place[..start.len()].copy_from_slice(start);
+            self.partial = Some(Partial::Chunk { header: *header, filled: start.len() });
+            return Ok(());
+        }
+        let len = header.frame_len();
         let mut block = memory.allocate(len, Purpose::Receive).map_err(|_| CloseReason::Memory)?;
         block[..start.len()].copy_from_slice(start);
-        self.partial = Some(Partial { block, filled: start.len(), len });
+        self.partial = Some(Partial::Frame { block, filled: start.len(), len });
         Ok(())
     }
 
@@ -186,12 +266,12 @@ impl Inbound {
         self.frames += 1;
         match header.kind {
             Kind::Message | Kind::Request => {
-                self.charge(header, &to.session.receive_credit)?;
+                self.charge(header, header.kind, &to.session.receive_credit)?;
                 let Header { kind, class, id, .. } = *header;
                 to.frames.push(FrameRef { kind, class, id, body });
             }
             Kind::Reply => {
-                self.charge(header, &to.session.receive_credit)?;
+                self.charge(header, header.kind, &to.session.receive_credit)?;
                 *to.replied = true;
                 let reply = Reply::received(buffer, body);
                 to.wakers.extend(to.session.calls.deliver(CallKey(header.id), reply, header.more));
@@ -213,14 +293,64 @@ impl Inbound {
                 *to.hello = Some(hello);
             }
             Kind::Goodbye => return Err(decode_goodbye(header, &buffer[body])),
+            Kind::Announce | Kind::Grant | Kind::Chunk | Kind::Refuse | Kind::Cancel => {
+                self.handle_transfer(header, &buffer[body], to)?;
+            }
         }
         Ok(())
     }
 
+    /// Handles what belongs to a large body.
+    fn handle_transfer(
+        &mut self,
+        header: &Header,
+        body: &[u8],
+        to: &mut Delivery<'_>,
+    ) -> Result<(), CloseReason> {
+        let departures = &to.session.departures;
+        if !departures.is_agreed() {
+            return Err(CloseReason::Violation("a large message, which was not agreed on"));
+        }
+        match header.kind {
+            Kind::Announce => {
+                let announcement = Announcement::decode(body)
+                    .ok_or(CloseReason::Violation("an announcement of nothing"))?;
+                self.charge(header, announcement.kind, &to.session.receive_credit)?;
+                self.landings.announce(header, announcement, to)
+            }
+            Kind::Chunk => {
+                if let Some(place) = self.landings.place(header.id) {
+                    place[..body.len()].copy_from_slice(body);
+                }
+                self.landings.handle_chunk(header, to)
+            }
+            Kind::Cancel => self.landings.cancel(header.id, to),
+            Kind::Grant => {
+                let position = body.try_into().map(u64::from_le_bytes);
+                let position =
+                    position.map_err(|_| CloseReason::Violation("a grant of nothing"))?;
+                *to.grant_due |= departures.granted(header.id, position)?;
+                Ok(())
+            }
+            _ => {
+                if let Some(call) = departures.refused(header.id, to.wakers)? {
+                    to.session.calls.fail(call, CallError::PeerMemory, to.wakers);
+                }
+                *to.grant_due = true;
+                Ok(())
+            }
+        }
+    }
+
     /// Charges a frame to its window.
     #[inline]
-    fn charge(&mut self, header: &Header, credit: &ReceiveCredit) -> Result<(), CloseReason> {
-        if (header.kind == Kind::Reply) != (header.class == Class::Reply) {
+    fn charge(
+        &mut self,
+        header: &Header,
+        kind: Kind,
+        credit: &ReceiveCredit,
+    ) -> Result<(), CloseReason> {
+        if (kind == Kind::Reply) != (header.class == Class::Reply) {
             return Err(CloseReason::Violation("a frame in a class that is not its own"));
         }
         let received = &mut self.received[header.class as usize];

@@ -13,15 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_queue::SegQueue;
 use parking_lot::{Mutex, RwLock};
 
-use crate::frame::{Class, HEADER_BYTES, Header, Kind};
+use crate::frame::{Class, Header, Kind};
 use crate::lane::{Consumer, Lane, Piece, Producer, lane};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Memory, MemoryError, Shared};
 
 use super::Session;
 use super::call::Sent;
 use super::credit::ReceiveCredit;
+use super::departures::{ANNOUNCEMENT_COST, Departures};
 
 /// The lanes of a connection, as producers see them.
 #[derive(Debug, Default)]
@@ -118,11 +119,22 @@ pub(crate) struct Traffic {
     pub(crate) gathered: u64,
 }
 
+/// A part of a batch.
 #[derive(Debug)]
-enum Queued {
+pub(super) enum Queued {
     Piece(Piece),
-    Credit { frame: [u8; HEADER_BYTES], sent: usize },
-    Greeting { frame: Vec<u8>, sent: usize },
+    /// A short frame, or a part of one, from `start` to `end`.
+    Frame {
+        bytes: [u8; ANNOUNCEMENT_COST],
+        start: u8,
+        end: u8,
+    },
+    /// A part of a large body.
+    Body(Shared),
+    Greeting {
+        frame: Vec<u8>,
+        sent: usize,
+    },
 }
 
 /// How far sending got.
@@ -146,7 +158,7 @@ impl Outbound {
     ) -> io::Result<Progress> {
         loop {
             if self.batch.is_empty() {
-                self.gather(&session.lanes, &session.receive_credit);
+                self.gather(session);
                 if self.batch.is_empty() {
                     return Ok(Progress::Done);
                 }
@@ -163,13 +175,15 @@ impl Outbound {
     }
 
     /// Lets go of everything that waits: the connection has ended, and nothing more is sent.
-    pub(crate) fn discard(&mut self, lanes: &Lanes) {
+    pub(crate) fn discard(&mut self, session: &Session) {
         *self = Self { open: self.open, sent: self.sent, ..Self::default() };
-        lanes.discard();
+        session.lanes.discard();
+        session.departures.discard();
     }
 
     /// Makes the next batch of what has been committed by now.
-    fn gather(&mut self, lanes: &Lanes, credit: &ReceiveCredit) {
+    fn gather(&mut self, session: &Session) {
+        let Session { lanes, departures, receive_credit, .. } = session;
         let greetings = std::mem::take(&mut *lanes.greetings.lock());
         self.batch.extend(greetings.into_iter().map(|frame| Queued::Greeting { frame, sent: 0 }));
         if !self.open {
@@ -181,8 +195,19 @@ impl Outbound {
             bytes += self.take_lane(lanes, index as usize);
         }
         lanes.taken_bytes.fetch_add(bytes as u64, Ordering::SeqCst);
-        self.grant(credit, bytes > 0);
+        self.grant(receive_credit, bytes > 0);
         self.batch.extend(self.pieces.drain(..).map(Queued::Piece));
+        if departures.is_ready() {
+            self.gather_large(lanes, departures);
+        }
+    }
+
+    /// Takes what large bodies have to send, behind everything else.
+    #[cold]
+    fn gather_large(&mut self, lanes: &Lanes, departures: &Departures) {
+        let gathered = departures.gather(&mut self.batch);
+        lanes.taken_bytes.fetch_add(gathered.charged_bytes as u64, Ordering::SeqCst);
+        self.sent.gathered += gathered.tails;
     }
 
     /// Takes what lane `index` has committed.
@@ -217,8 +242,8 @@ impl Outbound {
         for class in Class::ALL {
             if let Some(position) = credit.take_grant(class, along) {
                 let kind = Kind::Credit;
-                let frame = Header { len: 0, kind, class, more: false, id: position }.encode();
-                self.batch.push_back(Queued::Credit { frame, sent: 0 });
+                let header = Header { len: 0, kind, class, more: false, id: position };
+                self.batch.push_back(Queued::header(header));
             }
         }
     }
@@ -263,10 +288,22 @@ impl Outbound {
 }
 
 impl Queued {
+    /// Bytes that are no body.
+    pub(super) fn frame(bytes: &[u8]) -> Self {
+        let mut frame = [0; ANNOUNCEMENT_COST];
+        frame[..bytes.len()].copy_from_slice(bytes);
+        Self::Frame { bytes: frame, start: 0, end: bytes.len() as u8 }
+    }
+
+    pub(super) fn header(header: Header) -> Self {
+        Self::frame(&header.encode())
+    }
+
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Piece(piece) => piece.bytes(),
-            Self::Credit { frame, sent } => &frame[*sent..],
+            Self::Frame { bytes, start, end } => &bytes[usize::from(*start)..usize::from(*end)],
+            Self::Body(shared) => shared,
             Self::Greeting { frame, sent } => &frame[*sent..],
         }
     }
@@ -274,7 +311,9 @@ impl Queued {
     fn advance(&mut self, count: usize) {
         match self {
             Self::Piece(piece) => piece.advance(count),
-            Self::Credit { sent, .. } | Self::Greeting { sent, .. } => *sent += count,
+            Self::Frame { start, .. } => *start += count as u8,
+            Self::Body(shared) => *shared = shared.slice(count..shared.len()),
+            Self::Greeting { sent, .. } => *sent += count,
         }
     }
 }

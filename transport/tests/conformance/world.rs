@@ -17,6 +17,9 @@ use weft_transport::{
 #[cfg(feature = "verbs")]
 use weft_transport::{EndpointError, VerbsError};
 
+/// What an endpoint has where nothing else is said.
+const MEMORY_BYTES: u64 = 512 << 20;
+
 /// Endpoints that can reach one another, and a way to run futures on them.
 pub(crate) struct World {
     kind: Kind,
@@ -94,11 +97,28 @@ impl World {
         Node { endpoint, address }
     }
 
+    /// As [`node`](Self::node), with so much memory.
+    pub(crate) fn node_with_memory(
+        &self,
+        id: u64,
+        handler: Arc<dyn Handler>,
+        limit_bytes: u64,
+    ) -> Node {
+        let endpoint = self.start(NodeId(id), Incarnation(1), handler, limit_bytes);
+        let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
+        Node { endpoint, address }
+    }
+
     /// An endpoint that only calls.
     pub(crate) fn client(&self) -> Endpoint {
+        self.client_with_memory(MEMORY_BYTES)
+    }
+
+    /// As [`client`](Self::client), with so much memory.
+    pub(crate) fn client_with_memory(&self, limit_bytes: u64) -> Endpoint {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NodeId::client(NEXT.fetch_add(1, Ordering::Relaxed));
-        self.endpoint(id, Incarnation(1), Arc::new(NoHandler))
+        self.start(id, Incarnation(1), Arc::new(NoHandler), limit_bytes)
     }
 
     /// An endpoint that only calls, as some life of a storage node.
@@ -107,7 +127,17 @@ impl World {
     }
 
     fn endpoint(&self, id: NodeId, life: Incarnation, handler: Arc<dyn Handler>) -> Endpoint {
-        let memory = Memory::new(MemoryConfig { limit_bytes: 512 << 20 }).unwrap();
+        self.start(id, life, handler, MEMORY_BYTES)
+    }
+
+    fn start(
+        &self,
+        id: NodeId,
+        life: Incarnation,
+        handler: Arc<dyn Handler>,
+        limit_bytes: u64,
+    ) -> Endpoint {
+        let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
         let mut config = EndpointConfig::new(id, life, memory);
         config.clock = self.clock.clone();
         let endpoint = match &self.kind {
@@ -120,6 +150,11 @@ impl World {
         let endpoint = endpoint.unwrap();
         self.endpoints.borrow_mut().push(endpoint.clone());
         endpoint
+    }
+
+    /// Whether time is virtual here.
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(self.kind, Kind::Sim { .. })
     }
 
     pub(crate) fn now(&self) -> Time {

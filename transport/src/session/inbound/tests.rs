@@ -38,6 +38,7 @@ fn feed(bytes: &[u8], chunks: &[usize]) -> Result<Vec<Vec<u8>>, CloseReason> {
             memory: &memory,
             wakers: &mut wakers,
             frames: &mut frames,
+            landed: &mut Vec::new(),
             hello: &mut hello,
             replied: &mut replied,
             grant_due: &mut grant_due,
@@ -88,7 +89,7 @@ proptest! {
     fn garbage_never_panics(
         greet: bool,
         garbage in proptest::collection::vec(any::<u8>(), 0..2000),
-        kind in 0u8..8,
+        kind in 0u8..13,
         chunk in 1usize..100,
     ) {
         let mut bytes = if greet { hello() } else { Vec::new() };
@@ -162,7 +163,7 @@ fn a_grant_for_what_was_never_sent_is_refused() {
 fn no_more_of_a_window_is_used_than_may_wait_for_one_peer() {
     let generous = Windows { reply: 64 << 20, ..Windows::default() };
     let session = Session::new(&Windows::default());
-    session.open(&generous);
+    session.open(&generous, 0);
     assert_eq!(session.send_credit.room(Class::Reply), SEND_AHEAD_MAX);
     session.send_credit.try_reserve(Class::Reply, 1 << 20);
     session.grant(Class::Reply, (64 << 20) + (1 << 20), 64 << 20, &mut Vec::new());

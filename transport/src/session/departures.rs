@@ -1,0 +1,251 @@
+//! Large bodies on their way out: announced, granted by the receiver, and sent in chunks.
+//!
+//! A body that is too long for one frame waits here, in blocks that it is gathered from. The sender
+//! takes its announcement, and then a chunk of one transfer a batch, in turn and as far as each is
+//! granted, behind whatever small frames there are: these wait for one chunk at most. Every transfer
+//! that was announced ends with its last chunk or with a cancel, so both sides know how many there are.
+
+mod queue;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+use crate::error::CloseReason;
+use crate::frame::Kind;
+use crate::limits::{BATCH_BYTES, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
+
+use super::call::CallKey;
+use super::outbound::Queued;
+
+use queue::Queue;
+
+pub(crate) use queue::{ANNOUNCEMENT_COST, Control, Departure};
+
+/// All large bodies that wait for one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Departures {
+    /// Both sides can do this.
+    agreed: AtomicBool,
+    /// There may be something to gather.
+    ready: AtomicBool,
+    /// Transfers that have not been gathered to their end: requests and messages, replies.
+    unfinished: [AtomicUsize; 2],
+    /// Bytes of these, and of what is about to be pushed.
+    queued_bytes: [AtomicUsize; 2],
+    /// Chunks and grants so far: whether anything goes on.
+    progress: AtomicU64,
+    queue: Mutex<Queue>,
+}
+
+impl Departures {
+    /// Both sides announce large bodies and take them.
+    pub(crate) fn agree(&self) {
+        self.agreed.store(true, Ordering::Release);
+    }
+
+    /// Whether both sides announce large bodies and take them.
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.agreed.load(Ordering::Acquire)
+    }
+
+    /// The longest body that can be sent to the peer.
+    pub(crate) fn body_max(&self) -> usize {
+        if self.is_agreed() { LARGE_MAX } else { MESSAGE_MAX }
+    }
+
+    /// Whether there may be something to gather.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    /// Whether no transfer waits or is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.has_any(false) && !self.has_any(true)
+    }
+
+    /// Whether there is an unfinished transfer: a reply, or something else.
+    #[inline]
+    pub(crate) fn has_any(&self, reply: bool) -> bool {
+        self.unfinished[usize::from(reply)].load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether so much waits that no reply should be added.
+    #[inline]
+    pub(crate) fn is_full_of_replies(&self) -> bool {
+        self.queued_bytes[1].load(Ordering::Relaxed) >= LARGE_QUEUED_MAX
+    }
+
+    /// Makes room for a request or message of `len` bytes, or has `waker` woken when it is to be tried
+    /// again. What is not pushed then is to be [released](Self::release).
+    pub(crate) fn reserve_or_wait(&self, len: usize, waker: &Waker) -> bool {
+        let mut queue = self.queue.lock();
+        let queued_bytes = self.queued_bytes[0].load(Ordering::Relaxed);
+        if queued_bytes > 0 && queued_bytes + len > LARGE_QUEUED_MAX {
+            if !queue.waiters.iter().any(|waiter| waiter.will_wake(waker)) {
+                queue.waiters.push(waker.clone());
+            }
+            return false;
+        }
+        self.queued_bytes[0].fetch_add(len, Ordering::Relaxed);
+        true
+    }
+
+    #[cfg(test)]
+    pub(super) fn queued_without_bound(&self, len: usize) {
+        self.queued_bytes[0].fetch_add(len, Ordering::Relaxed);
+    }
+
+    /// Gives back room that was made for `len` bytes of a request or message.
+    pub(crate) fn release(&self, len: usize) {
+        let mut queue = self.queue.lock();
+        self.queued_bytes[0].fetch_sub(len, Ordering::Relaxed);
+        let waiters = std::mem::take(&mut queue.waiters);
+        drop(queue);
+        waiters.into_iter().for_each(Waker::wake);
+    }
+
+    /// Adds what room was made for, or a reply. Returns its ticket.
+    pub(crate) fn push(&self, departure: Departure) -> u64 {
+        let mut queue = self.queue.lock();
+        if departure.is_reply() {
+            self.queued_bytes[1].fetch_add(departure.len(), Ordering::Relaxed);
+        }
+        self.unfinished[usize::from(departure.is_reply())].fetch_add(1, Ordering::Relaxed);
+        let ticket = queue.push(departure);
+        self.ready.store(true, Ordering::SeqCst);
+        ticket
+    }
+
+    /// Whether parts of the reply to call `id` are still here, so that others have to wait behind them.
+    #[cold]
+    pub(crate) fn has_reply_to(&self, id: u64) -> bool {
+        self.queue.lock().all().any(|departure| departure.is_reply() && departure.id == id)
+    }
+
+    /// Whether the last chunk of what has this ticket was gathered.
+    pub(crate) fn has_left(&self, ticket: u64) -> bool {
+        !self.queue.lock().all().any(|departure| departure.ticket() == ticket)
+    }
+
+    /// The request of call `id` is given up: what was not sent of it never is. Returns what it
+    /// still held of its window, and whether there was one.
+    #[cold]
+    pub(crate) fn cancel_request(&self, id: u64) -> Option<usize> {
+        let mut queue = self.queue.lock();
+        let (departure, window) = queue.cancel_request(id)?;
+        self.ready.store(true, Ordering::SeqCst);
+        let waiters = self.ended(&mut queue, &departure);
+        drop(queue);
+        waiters.into_iter().for_each(Waker::wake);
+        Some(window)
+    }
+
+    /// The peer has granted transfer `number` up to `position`. Returns whether it is under way.
+    ///
+    /// # Errors
+    /// When that cannot be.
+    pub(crate) fn granted(&self, number: u64, position: u64) -> Result<bool, CloseReason> {
+        let is_under_way = self.queue.lock().grant(number, position)?;
+        if is_under_way {
+            self.progress.fetch_add(1, Ordering::Relaxed);
+            self.ready.store(true, Ordering::SeqCst);
+        }
+        Ok(is_under_way)
+    }
+
+    /// The peer takes nothing more of transfer `number`. Returns the call whose request that was.
+    ///
+    /// # Errors
+    /// When that cannot be.
+    pub(crate) fn refused(
+        &self,
+        number: u64,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<Option<CallKey>, CloseReason> {
+        let mut queue = self.queue.lock();
+        let Some(departure) = queue.refuse(number)? else { return Ok(None) };
+        self.ready.store(true, Ordering::SeqCst);
+        wakers.append(&mut self.ended(&mut queue, &departure));
+        Ok((departure.kind == Kind::Request).then_some(CallKey(departure.id)))
+    }
+
+    /// Has something told to the peer about its transfers. Grants of one transfer become one.
+    pub(crate) fn tell(&self, control: Control) {
+        self.queue.lock().tell(control);
+        self.ready.store(true, Ordering::SeqCst);
+    }
+
+    /// The peer's transfer `number` has ended: nothing more is to be told about it.
+    pub(crate) fn forget(&self, number: u64) {
+        self.queue.lock().forget(number);
+    }
+
+    /// Puts what can be sent now at the end of `batch`: what there is to tell, a chunk, and what can be
+    /// announced. Returns what of it is charged to windows, and how many tails left with it.
+    pub(super) fn gather(&self, batch: &mut VecDeque<Queued>) -> Gathered {
+        let mut gathered = Gathered::default();
+        let mut waiters = Vec::new();
+        let mut queue = self.queue.lock();
+        queue.take_controls(batch);
+        if let Some(at) = queue.next_chunk() {
+            self.progress.fetch_add(1, Ordering::Relaxed);
+            if let Some(departure) = queue.take_chunk(at, batch) {
+                gathered.tails += u64::from(departure.has_tail());
+                waiters = self.ended(&mut queue, &departure);
+            }
+        }
+        while gathered.charged_bytes < BATCH_BYTES
+            && let Some(at) = queue.next_waiting()
+        {
+            let (charged_bytes, whole) = queue.take_waiting(at, batch);
+            gathered.charged_bytes += charged_bytes;
+            if let Some(departure) = whole {
+                gathered.tails += u64::from(departure.has_tail());
+                waiters.append(&mut self.ended(&mut queue, &departure));
+            }
+        }
+        let more = queue.next_chunk().is_some() || queue.next_waiting().is_some();
+        self.ready.store(more, Ordering::Relaxed);
+        drop(queue);
+        waiters.into_iter().for_each(Waker::wake);
+        gathered
+    }
+
+    /// If all that is here waits for the peer, how much has been done so far.
+    pub(crate) fn waits_since(&self) -> Option<u64> {
+        if self.is_idle() || self.is_ready() {
+            return None;
+        }
+        Some(self.progress.load(Ordering::Relaxed))
+    }
+
+    /// Everybody who waits for room, for when nothing is sent any more.
+    pub(crate) fn take_waiters(&self, wakers: &mut Vec<Waker>) {
+        wakers.append(&mut self.queue.lock().waiters);
+    }
+
+    /// Lets go of bodies that nobody will send. What they were is kept: they have not left.
+    pub(crate) fn discard(&self) {
+        self.queue.lock().close();
+        self.ready.store(false, Ordering::Relaxed);
+    }
+
+    /// A departure is no longer here. Returns those who wait for room.
+    fn ended(&self, queue: &mut Queue, departure: &Departure) -> Vec<Waker> {
+        let group = usize::from(departure.is_reply());
+        self.unfinished[group].fetch_sub(1, Ordering::Relaxed);
+        self.queued_bytes[group].fetch_sub(departure.len(), Ordering::Relaxed);
+        std::mem::take(&mut queue.waiters)
+    }
+}
+
+/// What a batch got.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Gathered {
+    pub(super) charged_bytes: usize,
+    pub(super) tails: u64,
+}

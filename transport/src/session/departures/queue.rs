@@ -1,0 +1,314 @@
+//! The large bodies of one connection in the order in which they go, and what they become on the wire.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use crate::error::CloseReason;
+use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
+use crate::limits::{CHUNK_BYTES, MESSAGE_MAX, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
+use crate::memory::Shared;
+use crate::session::outbound::Queued;
+
+/// What waits and what is under way.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// What is told to the peer about its own transfers, and of ours that were given up.
+    controls: VecDeque<Control>,
+    /// Not announced yet.
+    waiting: VecDeque<Departure>,
+    /// Announced, and not wholly gathered.
+    announced: Vec<Announced>,
+    /// Whose chunk is next.
+    turn: usize,
+    /// How many have been announced.
+    numbers: u64,
+    tickets: u64,
+    /// Those who wait for room.
+    pub(super) waiters: Vec<Waker>,
+    closed: bool,
+}
+
+/// What the receiver of a transfer tells its sender, or the other way round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Control {
+    /// Bytes up to `position` may be sent.
+    Grant { number: u64, position: u64 },
+    /// Nothing more of it is taken.
+    Refuse { number: u64 },
+    /// Nothing more of it is sent.
+    Cancel { number: u64 },
+}
+
+/// One body that is to be sent. A part of a reply that follows a large one waits here too, whatever
+/// its length, so that parts stay in order.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(super) kind: Kind,
+    class: Class,
+    /// The id of the call.
+    pub(super) id: u64,
+    more: bool,
+    len: usize,
+    /// The body, in at most two pieces.
+    pieces: [Option<Shared>; 2],
+    ticket: u64,
+}
+
+/// A transfer that the peer knows of.
+#[derive(Debug)]
+struct Announced {
+    number: u64,
+    departure: Departure,
+    sent: usize,
+    granted: usize,
+}
+
+impl Queue {
+    /// Adds what goes behind all others. Returns its ticket.
+    pub(super) fn push(&mut self, mut departure: Departure) -> u64 {
+        self.tickets += 1;
+        departure.ticket = self.tickets;
+        if self.closed {
+            departure.pieces = [None, None];
+        }
+        self.waiting.push_back(departure);
+        self.tickets
+    }
+
+    /// All that has not been gathered to its end.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Departure> {
+        self.announced.iter().map(|announced| &announced.departure).chain(&self.waiting)
+    }
+
+    /// Takes out the request of call `id`; also returns what it still held of its window.
+    pub(super) fn cancel_request(&mut self, id: u64) -> Option<(Departure, usize)> {
+        let is_it = |departure: &Departure| departure.kind == Kind::Request && departure.id == id;
+        if let Some(at) = self.waiting.iter().position(is_it) {
+            return Some((self.waiting.remove(at)?, ANNOUNCEMENT_COST));
+        }
+        let at = self.announced.iter().position(|announced| is_it(&announced.departure))?;
+        Some((self.cancel(at), 0))
+    }
+
+    /// Transfer `number` may go on to `position`. Returns whether it is still under way.
+    pub(super) fn grant(&mut self, number: u64, position: u64) -> Result<bool, CloseReason> {
+        let Some(at) = self.find(number)? else { return Ok(false) };
+        let announced = &mut self.announced[at];
+        if position > announced.departure.len as u64 {
+            return Err(CloseReason::Violation("a grant beyond the end of a transfer"));
+        }
+        announced.granted = announced.granted.max(position as usize);
+        Ok(true)
+    }
+
+    /// The peer takes nothing more of transfer `number`, which is taken out if it is still under way.
+    pub(super) fn refuse(&mut self, number: u64) -> Result<Option<Departure>, CloseReason> {
+        let Some(at) = self.find(number)? else { return Ok(None) };
+        if self.announced[at].departure.kind == Kind::Message {
+            return Err(CloseReason::Violation("a refusal of a message"));
+        }
+        Ok(Some(self.cancel(at)))
+    }
+
+    /// Has `control` told. The grants of one transfer become one; a refusal takes the place of them.
+    pub(super) fn tell(&mut self, control: Control) {
+        if let Control::Grant { number, .. } | Control::Refuse { number } = control {
+            self.forget(number);
+        }
+        self.controls.push_back(control);
+    }
+
+    /// Nothing is to be told any more about the peer's transfer `number`.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.controls.retain(|control| match *control {
+            Control::Grant { number: other, .. } | Control::Refuse { number: other } => {
+                other != number
+            }
+            Control::Cancel { .. } => true,
+        });
+    }
+
+    /// Moves what is to be told to `batch`.
+    pub(super) fn take_controls(&mut self, batch: &mut VecDeque<Queued>) {
+        if self.closed {
+            return self.controls.clear();
+        }
+        batch.extend(self.controls.drain(..).map(Control::into_frame));
+    }
+
+    /// Whose chunk is next, if any may be sent.
+    pub(super) fn next_chunk(&self) -> Option<usize> {
+        let count = self.announced.len();
+        let in_turn = (0..count).map(|step| (self.turn + step) % count);
+        in_turn.into_iter().find(|at| {
+            let Announced { sent, granted, departure, .. } = &self.announced[*at];
+            let end = departure.len.min(sent + CHUNK_BYTES);
+            !self.closed && end <= *granted
+        })
+    }
+
+    /// Moves the next chunk of the transfer at `at` to `batch`. Returns what it was if that ends it.
+    pub(super) fn take_chunk(
+        &mut self,
+        at: usize,
+        batch: &mut VecDeque<Queued>,
+    ) -> Option<Departure> {
+        let Announced { number, departure, sent, .. } = &mut self.announced[at];
+        let end = departure.len.min(*sent + CHUNK_BYTES);
+        let (kind, class) = (Kind::Chunk, departure.class);
+        let len = (end - *sent) as u32;
+        batch.push_back(Queued::header(Header { len, kind, class, more: false, id: *number }));
+        departure.put(*sent..end, batch);
+        *sent = end;
+        self.turn = at + 1;
+        (end == departure.len).then(|| {
+            self.turn = at;
+            self.announced.remove(at).departure
+        })
+    }
+
+    /// What may be announced next, or sent whole.
+    pub(super) fn next_waiting(&self) -> Option<usize> {
+        if self.closed || self.waiting.is_empty() {
+            return None;
+        }
+        let announced = || self.announced.iter().map(|announced| &announced.departure);
+        let others = announced().filter(|departure| !departure.is_reply()).count();
+        (0..self.waiting.len()).find(|at| {
+            let departure = &self.waiting[*at];
+            if !departure.is_reply() {
+                return others < TRANSFERS_MAX_WITHOUT_REPLIES
+                    && self.announced.len() < TRANSFERS_MAX;
+            }
+            let mut earlier = announced().chain(self.waiting.range(..at));
+            let is_next = !earlier.any(|other| other.is_reply() && other.id == departure.id);
+            is_next && (!departure.is_large() || self.announced.len() < TRANSFERS_MAX)
+        })
+    }
+
+    /// Moves the announcement of what waits at `at` to `batch`, or all of it if it is not large, and
+    /// returns it then. Also returns what that is charged to its window.
+    pub(super) fn take_waiting(
+        &mut self,
+        at: usize,
+        batch: &mut VecDeque<Queued>,
+    ) -> (usize, Option<Departure>) {
+        let departure = self.waiting.remove(at).expect("it was just found");
+        let Departure { kind, class, id, more, len, .. } = departure;
+        if !departure.is_large() {
+            batch.push_back(Queued::header(Header { len: len as u32, kind, class, more, id }));
+            departure.put(0..len, batch);
+            return (frame_len(len), Some(departure));
+        }
+        let header =
+            Header { len: Announcement::BYTES as u32, kind: Kind::Announce, class, more, id };
+        let mut frame = [0; ANNOUNCEMENT_COST];
+        frame[..HEADER_BYTES].copy_from_slice(&header.encode());
+        frame[HEADER_BYTES..].copy_from_slice(&Announcement { total: len as u64, kind }.encode());
+        batch.push_back(Queued::frame(&frame));
+        self.numbers += 1;
+        self.announced.push(Announced { number: self.numbers, departure, sent: 0, granted: 0 });
+        (ANNOUNCEMENT_COST, None)
+    }
+
+    /// Lets go of all bodies: nothing is sent any more. What they were is kept.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.controls.clear();
+        let announced = self.announced.iter_mut().map(|announced| &mut announced.departure);
+        for departure in announced.chain(&mut self.waiting) {
+            departure.pieces = [None, None];
+        }
+    }
+
+    /// Where transfer `number` is, unless it has ended.
+    fn find(&self, number: u64) -> Result<Option<usize>, CloseReason> {
+        if number == 0 || number > self.numbers {
+            return Err(CloseReason::Violation("a transfer that was never announced"));
+        }
+        Ok(self.announced.iter().position(|announced| announced.number == number))
+    }
+
+    /// Takes out the transfer at `at`, and has the peer told.
+    fn cancel(&mut self, at: usize) -> Departure {
+        let Announced { number, departure, .. } = self.announced.remove(at);
+        self.turn -= usize::from(self.turn > at);
+        self.tell(Control::Cancel { number });
+        departure
+    }
+}
+
+/// What an announcement costs of its class's window.
+pub(crate) const ANNOUNCEMENT_COST: usize = frame_len(Announcement::BYTES);
+
+impl Departure {
+    pub(crate) fn new(
+        (kind, class, id, more): (Kind, Class, u64, bool),
+        head: Option<Shared>,
+        tail: Option<Shared>,
+    ) -> Self {
+        let pieces = [head, tail];
+        let len = pieces.iter().flatten().map(|piece| piece.len()).sum();
+        Self { kind, class, id, more, len, pieces, ticket: 0 }
+    }
+
+    /// Bytes of the body.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    pub(super) fn is_reply(&self) -> bool {
+        self.kind == Kind::Reply
+    }
+
+    /// Whether a part of it lay elsewhere before.
+    pub(super) fn has_tail(&self) -> bool {
+        self.pieces[1].is_some()
+    }
+
+    fn is_large(&self) -> bool {
+        self.len > MESSAGE_MAX
+    }
+
+    /// Puts the bytes at `range`, and what pads them, at the end of `batch`.
+    fn put(&self, range: std::ops::Range<usize>, batch: &mut VecDeque<Queued>) {
+        let mut begin = 0;
+        for piece in self.pieces.iter().flatten() {
+            let end = begin + piece.len();
+            let (from, to) = (range.start.clamp(begin, end), range.end.clamp(begin, end));
+            if from < to {
+                batch.push_back(Queued::Body(piece.slice(from - begin..to - begin)));
+            }
+            begin = end;
+        }
+        let padding = padded(range.len()) - range.len();
+        if padding > 0 {
+            batch.push_back(Queued::frame(&[0; 8][..padding]));
+        }
+    }
+}
+
+impl Control {
+    fn into_frame(self) -> Queued {
+        let (kind, number, len) = match self {
+            Self::Grant { number, .. } => (Kind::Grant, number, size_of::<u64>()),
+            Self::Refuse { number } => (Kind::Refuse, number, 0),
+            Self::Cancel { number } => (Kind::Cancel, number, 0),
+        };
+        let class = Class::Reply;
+        let header = Header { len: len as u32, kind, class, more: false, id: number }.encode();
+        match self {
+            Self::Grant { position, .. } => {
+                let mut frame = [0; HEADER_BYTES + size_of::<u64>()];
+                frame[..HEADER_BYTES].copy_from_slice(&header);
+                frame[HEADER_BYTES..].copy_from_slice(&position.to_le_bytes());
+                Queued::frame(&frame)
+            }
+            Self::Refuse { .. } | Self::Cancel { .. } => Queued::frame(&header),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Large bodies on their way in: announced by the peer, granted as there is memory, received in chunks.
+//!
+//! Each gets a block of its own once there is memory for all of it, and grants only then: a few at a
+//! time, in turn. What never fits, and a reply that nobody waits for, is refused. Until the peer has
+//! said that it sends nothing more of a refused transfer, what it had been granted may still come, and is
+//! dropped.
+
+use std::task::Waker;
+
+use crate::error::{CallError, CloseReason};
+use crate::frame::{Announcement, Class, Header, Kind, padded};
+use crate::limits::{
+    CHUNK_BYTES, FREE_SHARE, GRANTED_MAX, LANDING_MAX, LARGE_MAX, LARGE_SHARE, MESSAGE_MAX,
+    TRANSFERS_MAX,
+};
+use crate::memory::{Block, Memory, Purpose, Shared};
+use crate::reply::Reply;
+
+use super::Session;
+use super::call::CallKey;
+use super::departures::{ANNOUNCEMENT_COST, Control};
+use super::inbound::{Delivery, FrameRef};
+
+/// The transfers of the peer that have not ended.
+#[derive(Debug, Default)]
+pub(crate) struct Landings {
+    /// In the order in which they were announced.
+    open: Vec<Landing>,
+    /// How many have been announced.
+    numbers: u64,
+    /// Bytes that are granted and have not come.
+    granted_bytes: usize,
+    /// Who is granted something next.
+    turn: usize,
+    /// How many chunks have come.
+    chunks: u64,
+}
+
+#[derive(Debug)]
+struct Landing {
+    number: u64,
+    kind: Kind,
+    class: Class,
+    id: u64,
+    more: bool,
+    len: usize,
+    stage: Stage,
+    granted: usize,
+    /// What the peer has been told of that.
+    told: usize,
+    received: usize,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// For memory.
+    Waiting,
+    /// The body, as far as it has come, and room for padding.
+    Landing(Block),
+    /// The peer is to say that nothing more comes.
+    Refused,
+}
+
+/// A large message or request that has come whole.
+#[derive(Debug)]
+pub(crate) struct Landed {
+    pub(crate) frame: FrameRef,
+    pub(crate) block: Shared,
+}
+
+impl Landings {
+    /// The peer announces a transfer, which has been charged to its window.
+    pub(super) fn announce(
+        &mut self,
+        header: &Header,
+        announcement: Announcement,
+        to: &mut Delivery<'_>,
+    ) -> Result<(), CloseReason> {
+        if !(MESSAGE_MAX as u64 + 1..=LARGE_MAX as u64).contains(&announcement.total) {
+            return Err(CloseReason::Violation("a transfer that is too long or too short"));
+        }
+        if self.open.len() == TRANSFERS_MAX {
+            return Err(CloseReason::Violation("too many transfers at once"));
+        }
+        let Header { class, id, more, .. } = *header;
+        let (kind, call, fail) = (announcement.kind, CallKey(id), &to.session.calls);
+        let stage = if kind == Kind::Reply && !fail.is_waiting(call) {
+            Stage::Refused
+        } else if to.memory.could_hold(announcement.total, LARGE_SHARE) {
+            Stage::Waiting
+        } else {
+            match kind {
+                Kind::Reply => fail.fail(call, CallError::ReplyMemory, to.wakers),
+                Kind::Request => {}
+                _ => return Err(CloseReason::Memory),
+            }
+            Stage::Refused
+        };
+        self.numbers += 1;
+        let number = self.numbers;
+        if let Stage::Refused = stage {
+            to.session.departures.tell(Control::Refuse { number });
+            *to.grant_due = true;
+        }
+        let len = announcement.total as usize;
+        let (granted, told, received) = (0, 0, 0);
+        let landing =
+            Landing { number, kind, class, id, more, len, stage, granted, told, received };
+        self.open.push(landing);
+        Ok(())
+    }
+
+    /// Whether a chunk may come that has this header.
+    pub(super) fn admit(&self, header: &Header) -> Result<(), CloseReason> {
+        let at = self.find(header.id)?;
+        let landing = &self.open[at];
+        let end = landing.received + header.len as usize;
+        if header.len as usize != CHUNK_BYTES.min(landing.len - landing.received) {
+            return Err(CloseReason::Violation("a chunk that is too long or too short"));
+        }
+        if end > landing.granted {
+            return Err(CloseReason::WindowExceeded);
+        }
+        Ok(())
+    }
+
+    /// Where the next chunk of transfer `number` goes, with its padding; nothing if it is dropped.
+    pub(super) fn place(&mut self, number: u64) -> Option<&mut [u8]> {
+        let landing = self.open.iter_mut().find(|landing| landing.number == number)?;
+        let Stage::Landing(block) = &mut landing.stage else { return None };
+        let len = padded(CHUNK_BYTES.min(landing.len - landing.received));
+        Some(&mut block[landing.received..landing.received + len])
+    }
+
+    /// A chunk that was admitted is in its place, or has been dropped.
+    pub(super) fn handle_chunk(
+        &mut self,
+        header: &Header,
+        to: &mut Delivery<'_>,
+    ) -> Result<(), CloseReason> {
+        let at = self.find(header.id)?;
+        let landing = &mut self.open[at];
+        landing.received += header.len as usize;
+        self.granted_bytes -= header.len as usize;
+        self.chunks += 1;
+        if landing.received == landing.len {
+            self.finish(at, to);
+        } else if let Stage::Landing(block) = &mut landing.stage {
+            block.mark_touched(landing.received);
+            let call = CallKey(landing.id);
+            if landing.kind == Kind::Reply && !to.session.calls.is_waiting(call) {
+                landing.stage = Stage::Refused;
+                to.session.departures.tell(Control::Refuse { number: landing.number });
+                *to.grant_due = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// The peer sends nothing more of transfer `number`.
+    pub(super) fn cancel(&mut self, number: u64, to: &mut Delivery<'_>) -> Result<(), CloseReason> {
+        let at = self.find(number)?;
+        let landing = self.remove(at, to.session);
+        *to.grant_due |= to.session.receive_credit.release(landing.class, ANNOUNCEMENT_COST as u64);
+        Ok(())
+    }
+
+    /// Gives blocks to transfers that wait for memory, as far as there is some, and grants what may be
+    /// granted. Returns whether the peer is to be told something.
+    pub(super) fn share_out(&mut self, session: &Session, memory: &Memory) -> bool {
+        if self.open.is_empty() {
+            return false;
+        }
+        self.begin(memory, true);
+        self.begin(memory, false);
+        while let Some(at) = self.next_to_grant() {
+            let landing = &mut self.open[at];
+            let bytes = CHUNK_BYTES.min(landing.len - landing.granted);
+            if self.granted_bytes + bytes > GRANTED_MAX {
+                break;
+            }
+            landing.granted += bytes;
+            self.granted_bytes += bytes;
+            self.turn = at + 1;
+        }
+        let mut told = false;
+        for landing in self.open.iter_mut().filter(|landing| landing.granted > landing.told) {
+            landing.told = landing.granted;
+            let (number, position) = (landing.number, landing.granted as u64);
+            session.departures.tell(Control::Grant { number, position });
+            told = true;
+        }
+        told
+    }
+
+    /// If the peer is to send something, how many chunks have come so far.
+    pub(super) fn progress(&self) -> Option<u64> {
+        (self.granted_bytes > 0).then_some(self.chunks)
+    }
+
+    #[cfg(test)]
+    pub(super) fn granted_bytes(&self) -> usize {
+        self.granted_bytes
+    }
+
+    /// The number of the first transfer that has a block.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.open.iter().find(|landing| landing.has_block()).map(|landing| landing.number)
+    }
+
+    /// Whether no transfer is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Lets replies, or others, have blocks in the order in which they came. Others leave a part of the
+    /// memory to replies, which free what requests take.
+    fn begin(&mut self, memory: &Memory, replies: bool) {
+        let same = |landing: &&mut Landing| (landing.kind == Kind::Reply) == replies;
+        let landing = self.open.iter_mut().filter(same).filter(|landing| landing.has_block());
+        let room = LANDING_MAX - landing.count();
+        let waiting = self.open.iter_mut().filter(same);
+        let waiting = waiting.filter(|landing| matches!(landing.stage, Stage::Waiting));
+        for landing in waiting.take(room) {
+            if !replies && !memory.can_spare(landing.len as u64, FREE_SHARE) {
+                return;
+            }
+            let Ok(block) = memory.allocate(padded(landing.len), Purpose::Receive) else { return };
+            landing.stage = Stage::Landing(block);
+        }
+    }
+
+    /// Whose turn it is to be granted something, if anybody can be.
+    fn next_to_grant(&self) -> Option<usize> {
+        let count = self.open.len();
+        (0..count).map(|step| (self.turn + step) % count).find(|at| {
+            let landing = &self.open[*at];
+            landing.has_block() && landing.granted < landing.len
+        })
+    }
+
+    /// Delivers a transfer that has come whole.
+    fn finish(&mut self, at: usize, to: &mut Delivery<'_>) {
+        let Landing { kind, class, id, more, len, stage, .. } = self.remove(at, to.session);
+        let released = |to: &mut Delivery<'_>| {
+            *to.grant_due |= to.session.receive_credit.release(class, ANNOUNCEMENT_COST as u64);
+        };
+        let Stage::Landing(mut block) = stage else { return released(to) };
+        block.mark_touched(len);
+        let block = block.freeze();
+        if kind == Kind::Reply {
+            *to.replied = true;
+            let reply = Reply::received(&block, 0..len);
+            let woken: Option<Waker> = to.session.calls.deliver(CallKey(id), reply, more);
+            to.wakers.extend(woken);
+            released(to);
+        } else {
+            to.landed.push(Landed { frame: FrameRef { kind, class, id, body: 0..len }, block });
+        }
+    }
+
+    /// Takes out the transfer at `at`, with what it was granted and is not to use.
+    fn remove(&mut self, at: usize, session: &Session) -> Landing {
+        let landing = self.open.remove(at);
+        self.turn -= usize::from(self.turn > at);
+        self.granted_bytes -= landing.granted - landing.received;
+        session.departures.forget(landing.number);
+        landing
+    }
+
+    fn find(&self, number: u64) -> Result<usize, CloseReason> {
+        let found = self.open.iter().position(|landing| landing.number == number);
+        found.ok_or(CloseReason::Violation("a chunk or the end of no transfer"))
+    }
+}
+
+impl Landing {
+    fn has_block(&self) -> bool {
+        matches!(self.stage, Stage::Landing(_))
+    }
+}
+
+#[cfg(test)]
+mod tests;
