@@ -126,7 +126,9 @@ fn a_descriptor_of_the_command_is_no_file_of_its_workers() {
 
 #[test]
 fn a_link_that_there_is_not_is_wrong_usage() {
-    check(&["--input", WIKI_VOTE, "--link", "rdma"], USAGE, &["--link", "auto, tcp or shm"]);
+    for link in ["rdma", "verbs"] {
+        check(&["--input", WIKI_VOTE, "--link", link], USAGE, &["--link", "auto, tcp or shm"]);
+    }
 }
 
 #[test]

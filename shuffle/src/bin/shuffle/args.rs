@@ -81,7 +81,8 @@ pub(crate) struct Pagerank {
         value_parser = seconds)]
     pub(crate) hang_timeout: u64,
     /// What workers are connected by: tcp, shm (memory that they share), or auto (shm where it can be had)
-    #[arg(long, env = "WEFT_PAGERANK_LINK", value_name = "auto|tcp|shm", default_value = "tcp")]
+    #[arg(long, env = "WEFT_PAGERANK_LINK", value_name = "auto|tcp|shm", default_value = "tcp",
+        value_parser = link)]
     pub(crate) link: LinkPolicy,
     /// Print one JSON object
     #[arg(long, env = "WEFT_PAGERANK_JSON", value_parser = BoolishValueParser::new())]
@@ -114,6 +115,13 @@ fn iterations(text: &str) -> Result<usize, String> {
 fn damping(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
     number.ok_or_else(|| "not a number from 0 to 1".to_owned())
+}
+
+/// Workers do not look for an RDMA device.
+fn link(text: &str) -> Result<LinkPolicy, String> {
+    let links = [LinkPolicy::Auto, LinkPolicy::Tcp, LinkPolicy::Shm];
+    let found = text.parse().ok().filter(|link| links.contains(link));
+    found.ok_or_else(|| "choose auto, tcp or shm".to_owned())
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
