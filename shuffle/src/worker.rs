@@ -118,7 +118,7 @@ impl Listening {
         }
         let mut peers: Vec<Option<Connection>> = vec![None; config.workers];
         // Of two connections between two nodes, the one stays that the lower id began. So the lower
-        // one begins, and the higher one waits for that and then finds the connection there.
+        // one begins, and the higher one waits for that; its own attempt then ends in that connection.
         let (lower, higher) = (0..config.id.0, config.id.0 + 1..config.workers);
         for index in higher.chain(lower) {
             let (worker, address) = (WorkerId(index), addresses[index]);
