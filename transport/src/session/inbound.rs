@@ -16,7 +16,7 @@ use super::departures::ANNOUNCEMENT_COST;
 use super::landings::{Landed, Landings};
 use crate::error::{CallError, CloseReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
-use crate::handshake::{Hello, Windows, decode_goodbye};
+use crate::handshake::{Hello, LARGE, Windows, decode_goodbye};
 use crate::limits::{CARRY_MAX, MESSAGE_MAX};
 use crate::memory::{Block, Memory, Purpose, Shared};
 use crate::reply::Reply;
@@ -289,6 +289,10 @@ impl Inbound {
             Kind::Hello => {
                 let hello = Hello::decode(&buffer[body])?;
                 self.windows = hello.windows;
+                // Frames that came along with the hello are handled before the connection is opened.
+                if hello.features & LARGE != 0 {
+                    to.session.departures.agree();
+                }
                 self.greeted = true;
                 *to.hello = Some(hello);
             }
