@@ -22,7 +22,7 @@ use crate::session::call::{CallKey, Refused, Sent};
 use crate::time::Time;
 
 use large::RoomWait;
-use wait::{CreditWait, SlotWait};
+use wait::{CreditWait, Reserved, SlotWait};
 
 pub use self::sending::Sending;
 
@@ -111,15 +111,19 @@ impl Connection {
             Err(Refused::Closed(reason)) => {
                 return Err(CallError::Disconnected { applied: Applied::No, reason });
             }
-            Err(Refused::Full) => SlotWait { core, deadline }.await.inspect_err(|_| {
-                core.session.send_credit.cancel(Class::Request, frame_len(len));
-            })?,
+            Err(Refused::Full) => {
+                // The call may be given up here as well as refused.
+                let reserved = Reserved::new(core, len);
+                let key = SlotWait { core, deadline }.await?;
+                reserved.used();
+                key
+            }
         };
         let replies = Replies { core: Arc::clone(core), key };
         core.reactor.note_deadline(deadline);
         let (sent, committed) = core
-            .request(key, &mut Some(body))
-            .map_err(|_| CallError::Memory(core.unwritten(len)))?;
+            .request(key, &mut Some(body), len)
+            .map_err(|_| CallError::Memory(local::take_refusal(core)))?;
         core.committed(committed);
         replies.unless_closed(sent)
     }

@@ -101,9 +101,7 @@ impl Local {
         self.lanes.push(lane);
         Ok(self.lanes.len() - 1)
     }
-}
 
-impl Local {
     /// Announces what has been committed to one of the connections that the thread has promised to
     /// send to; returns that, and the window that was reserved and not used.
     fn settle_one(&mut self) -> Option<(Arc<Core>, usize)> {

@@ -6,6 +6,8 @@
 
 #[path = "conformance/large.rs"]
 mod large;
+#[path = "conformance/shortage.rs"]
+mod shortage;
 #[path = "conformance/world.rs"]
 mod world;
 
@@ -19,6 +21,7 @@ use weft_transport::{
 };
 
 use large::*;
+use shortage::*;
 use world::{Echo, Numbered, World, counter};
 
 /// Makes a test of each case for each link.
@@ -67,6 +70,8 @@ on_every_link!(
     a_request_that_never_fits_is_refused,
     a_reply_that_never_fits_fails_its_call_only,
     large_messages_wait_while_there_is_no_memory_for_them,
+    what_finds_no_memory_to_be_written_to_costs_no_credit,
+    calls_given_up_while_they_wait_for_a_slot_cost_no_credit,
 );
 
 const SECOND: Duration = Duration::from_secs(1);

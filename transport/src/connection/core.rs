@@ -169,38 +169,56 @@ impl Core {
         tail: &mut Option<Shared>,
         len: usize,
     ) -> Result<Committed, Unwritten> {
-        local::with_lane(self, |lane| {
-            if !lane.try_reserve(self, frame_len(len)) {
+        let mut reserved = false;
+        let committed = local::with_lane(self, |lane| {
+            reserved = lane.try_reserve(self, frame_len(len));
+            if !reserved {
                 return Err(Unwritten::NoRoom);
             }
             self.write_to(lane, (Kind::Message, 0), body, tail).map(|(_, committed)| committed)
-        })
+        });
+        // Without memory for a lane, it has not come to reserving.
+        if committed.is_err() && reserved {
+            self.give_back(len);
+        }
+        committed
     }
 
-    /// Writes a message for which window has been reserved into this thread's lane.
+    /// Writes a message for which window has been reserved into this thread's lane, or gives the
+    /// window back.
     pub(super) fn send_reserved<B: Body>(
         self: &Arc<Self>,
         body: &mut Option<B>,
         tail: &mut Option<Shared>,
+        len: usize,
     ) -> Result<Committed, Unwritten> {
-        local::with_lane(self, |lane| {
+        let committed = local::with_lane(self, |lane| {
             self.write_to(lane, (Kind::Message, 0), body, tail).map(|(_, committed)| committed)
-        })
+        });
+        committed.inspect_err(|_| self.give_back(len))
     }
 
     /// Writes a request for which window has been reserved into this thread's lane, and notes where
-    /// it lies.
+    /// it lies, or gives the window back.
     #[inline]
     pub(super) fn request<B: Body>(
         self: &Arc<Self>,
         key: CallKey,
         body: &mut Option<B>,
+        len: usize,
     ) -> Result<(Sent, Committed), Unwritten> {
-        local::with_lane(self, |lane| {
+        let written = local::with_lane(self, |lane| {
             let written = self.write_to(lane, (Kind::Request, key.0), body, &mut None)?;
             self.session.calls.written(key, written.0);
             Ok(written)
-        })
+        });
+        written.inspect_err(|_| self.give_back(len))
+    }
+
+    /// Gives back window that was reserved for a frame with a body of `len` bytes.
+    #[cold]
+    pub(super) fn give_back(&self, len: usize) {
+        self.session.send_credit.cancel(Class::Request, frame_len(len));
     }
 
     #[inline]
@@ -229,13 +247,6 @@ impl Core {
             lane.announce(self);
         }
         Ok((sent, committed))
-    }
-
-    /// What came of a frame that could not be written: its window is given back.
-    #[cold]
-    pub(super) fn unwritten(self: &Arc<Self>, len: usize) -> MemoryError {
-        self.session.send_credit.cancel(Class::Request, frame_len(len));
-        local::take_refusal(self)
     }
 
     /// Sees to it that what this thread has just committed is sent: by this thread, by whoever is

@@ -9,6 +9,7 @@ use crate::body::Body;
 use crate::error::SendError;
 use crate::frame::{Class, Kind, frame_len};
 use crate::limits::MESSAGE_MAX;
+use crate::local;
 use crate::memory::Shared;
 
 use super::large::Room;
@@ -52,18 +53,16 @@ impl<'a, B: Body> Sending<'a, B> {
             core.reactor.ensure_driver();
             return Poll::Pending;
         }
-        let committed = core.send_reserved(&mut self.body, &mut self.tail);
+        let committed = core.send_reserved(&mut self.body, &mut self.tail, len);
         Poll::Ready(match committed {
             Ok(committed) => {
                 core.committed(committed);
                 Ok(())
             }
-            Err(_) => Err(SendError::Memory(core.unwritten(len))),
+            Err(_) => Err(SendError::Memory(local::take_refusal(core))),
         })
     }
-}
 
-impl<B: Body> Sending<'_, B> {
     /// It is too long for one frame.
     #[cold]
     fn poll_large(&mut self, len: usize, context: &Context<'_>) -> Poll<Result<(), SendError>> {
@@ -105,7 +104,9 @@ impl<B: Body> Future for Sending<'_, B> {
                 Poll::Ready(Ok(()))
             }
             Err(Unwritten::NoRoom) => self.wait(len, context),
-            Err(Unwritten::NoMemory) => Poll::Ready(Err(SendError::Memory(core.unwritten(len)))),
+            Err(Unwritten::NoMemory) => {
+                Poll::Ready(Err(SendError::Memory(local::take_refusal(core))))
+            }
         }
     }
 }

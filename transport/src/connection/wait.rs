@@ -89,3 +89,27 @@ impl Future for SlotWait<'_> {
         }
     }
 }
+
+/// Window that is reserved for a frame which is yet to be written; given back if it never is.
+pub(super) struct Reserved<'a> {
+    core: &'a Core,
+    len: usize,
+}
+
+impl<'a> Reserved<'a> {
+    /// Window for a frame with a body of `len` bytes, which has been reserved.
+    pub(super) fn new(core: &'a Core, len: usize) -> Self {
+        Self { core, len }
+    }
+
+    /// Leaves it to who writes the frame.
+    pub(super) fn used(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.core.give_back(self.len);
+    }
+}

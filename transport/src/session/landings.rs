@@ -83,14 +83,14 @@ impl Landings {
             return Err(CloseReason::Violation("too many transfers at once"));
         }
         let Header { class, id, more, .. } = *header;
-        let (kind, call, fail) = (announcement.kind, CallKey(id), &to.session.calls);
-        let stage = if kind == Kind::Reply && !fail.is_waiting(call) {
+        let (kind, call, calls) = (announcement.kind, CallKey(id), &to.session.calls);
+        let stage = if kind == Kind::Reply && !calls.is_waiting(call) {
             Stage::Refused
         } else if to.memory.could_hold(announcement.total, LARGE_SHARE) {
             Stage::Waiting
         } else {
             match kind {
-                Kind::Reply => fail.fail(call, CallError::ReplyMemory, to.wakers),
+                Kind::Reply => calls.fail(call, CallError::ReplyMemory, to.wakers),
                 Kind::Request => {}
                 _ => return Err(CloseReason::Memory),
             }
