@@ -197,7 +197,11 @@ impl ClientError {
             Self::Refused { code, .. } => *code,
             Self::MapUnsettled { .. } => ErrorCode::MapUnsettled,
             Self::MalformedReply { .. } => ErrorCode::MalformedReply,
-            Self::Memory(_) | Self::Endpoint(_) => ErrorCode::ClientMemory,
+            Self::Memory(_) => ErrorCode::ClientMemory,
+            Self::Endpoint(error) => match **error {
+                EndpointError::Memory(_) => ErrorCode::ClientMemory,
+                _ => ErrorCode::ClientStart,
+            },
         }
     }
 

@@ -132,6 +132,9 @@ error_codes! {
     ClientMemory = 1211, "client's memory limit reached",
         "The client has no memory left for messages within its limit. The request was not applied.",
         "Have fewer or smaller requests outstanding, or raise the client's memory limit.";
+    ClientStart = 1212, "client cannot start",
+        "The client's own endpoint could not be started: the error says what it lacks. Nothing was sent.",
+        "With --link verbs (weft.link in ycsb), this needs a build with the cargo feature verbs, an RDMA device, and leave to lock memory (ulimit -l); --link auto does with what there is. Otherwise raise the limit on threads or open files (ulimit -u, ulimit -n).";
     Unrecognized = 1299, "unrecognized error",
         "The server answered with an error that this client does not know. A mutation may have been applied.",
         "The server is newer than the client. Look the number up with the newer release, or upgrade the client.";

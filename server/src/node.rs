@@ -71,8 +71,9 @@ impl Node {
         settings.reactors = config.reactors.get();
         settings.clock = clock;
         settings.connections_max = connections_max;
-        let endpoint = Endpoint::start(settings, Arc::clone(&handler) as _)?;
-        let address = endpoint.listen(config.listen)?;
+        let endpoint =
+            Endpoint::start(settings, Arc::clone(&handler) as _).map_err(StartError::Endpoint)?;
+        let address = endpoint.listen(config.listen).map_err(StartError::Listen)?;
         if config.peers.len() == 1 && config.listen.port() == 0 {
             handler.announce(&address.to_string()).expect("socket addresses are short");
         }
@@ -148,9 +149,12 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// The endpoint cannot start or listen.
+    /// The endpoint cannot listen.
     #[error("cannot take data connections; check --listen, and that no other node runs there")]
-    Endpoint(#[from] EndpointError),
+    Listen(#[source] EndpointError),
+    /// The endpoint cannot start.
+    #[error("cannot start the node's endpoint")]
+    Endpoint(#[source] EndpointError),
 }
 
 /// How many connections the network's memory and the limit on descriptors have room for.
