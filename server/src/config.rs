@@ -100,7 +100,9 @@ impl Config {
         if let Some(peer) = peers.iter().find(|peer| peer.id.is_client()) {
             return Err(ConfigError::NodeIdOfClient { id: peer.id.0 });
         }
-        distinct::refuse_one_address_twice(&peers)?;
+        if settings.peers.is_some() {
+            distinct::check_peers(&peers)?;
+        }
         let listen = match &settings.listen {
             Some(listen) => listen.resolve()?,
             None => peers.address_of(node).expect("identity() found it there").resolve()?,

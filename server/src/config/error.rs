@@ -44,6 +44,17 @@ pub enum ConfigError {
         /// What both resolve to.
         address: SocketAddr,
     },
+    /// The address of a peer is every address of a host, which is none that a client could connect to.
+    #[error(
+        "the peer {entry} is at {address}, which names no host; a list of nodes needs the address that \
+         clients reach each at, and --listen says where a node listens"
+    )]
+    PeerUnspecified {
+        /// The entry, as given.
+        entry: String,
+        /// What it resolves to.
+        address: SocketAddr,
+    },
     /// Data connections and HTTP want the same port.
     #[error(
         "--listen {listen} and --http {http} want the same port; give --http (or WEFT_HTTP) another \

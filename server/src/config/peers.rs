@@ -78,9 +78,6 @@ fn parse_entry(entry: &str) -> Result<PeerEntry, PeersError> {
     if !address.names_a_port() {
         return Err(PeersError::NoPort { entry: entry.to_owned() });
     }
-    if address.as_number().is_some_and(|address| address.ip().to_canonical().is_unspecified()) {
-        return Err(PeersError::Unspecified { entry: entry.to_owned() });
-    }
     Ok(PeerEntry { id: NodeId(id), address })
 }
 
@@ -114,16 +111,6 @@ pub enum PeersError {
     /// The address of an entry leaves the port open, where others have to find the node.
     #[error("{entry:?} names no port; a list of nodes needs the port of each")]
     NoPort {
-        /// The entry.
-        entry: String,
-    },
-    /// The address of an entry is every address of a host, which is none that a client could connect
-    /// to.
-    #[error(
-        "{entry:?} names no host; a list of nodes needs the address that clients reach each at, and \
-         --listen says where a node listens"
-    )]
-    Unspecified {
         /// The entry.
         entry: String,
     },
@@ -161,14 +148,6 @@ mod tests {
     fn others_find_a_node_only_at_a_port_that_is_named() {
         for entry in ["1=a:0", "1=a:00"] {
             let refused = PeersError::NoPort { entry: entry.to_owned() };
-            assert_eq!(entry.parse::<Peers>(), Err(refused));
-        }
-    }
-
-    #[test]
-    fn clients_reach_a_node_only_at_the_address_of_a_host() {
-        for entry in ["1=0.0.0.0:7400", "1=[::]:7400", "1=[::ffff:0.0.0.0]:7400"] {
-            let refused = PeersError::Unspecified { entry: entry.to_owned() };
             assert_eq!(entry.parse::<Peers>(), Err(refused));
         }
     }
