@@ -14,7 +14,7 @@ use crate::handshake::encode_goodbye;
 use crate::limits::{
     CONNECTION_BYTES, FREE_SHARE, HAND_OVER_TIMEOUT, HANDSHAKE_TIMEOUT, LINK_SHARE,
 };
-use crate::link::{Link, LinkKind, LinkPolicy, Listener, Transfer};
+use crate::link::{Link, LinkKind, LinkPolicy, Listener, TcpLink, Transfer};
 use crate::memory::Purpose;
 use crate::poller::Token;
 use crate::registry::Attempt;
@@ -195,7 +195,7 @@ impl Reactor {
                 None => Link::connect(address, kind, self.port.as_ref()),
             };
             let refused = |error: io::Error| match (links, error.kind()) {
-                (LinkPolicy::Shm, io::ErrorKind::ConnectionRefused) => {
+                (LinkPolicy::Shm, io::ErrorKind::ConnectionRefused) if is_listened_on(address) => {
                     ConnectError::NotShared { address }
                 }
                 (_, kind) => ConnectError::Refused { address, kind },
@@ -418,6 +418,13 @@ impl Reactor {
             }
         }
     }
+}
+
+/// Whether somebody may listen at `address` for TCP, who then shares no memory with this process. On this
+/// host it is known at once that nobody does; elsewhere nobody waits for it.
+fn is_listened_on(address: SocketAddr) -> bool {
+    let attempt = TcpLink::connect(address).and_then(|link| link.finish_connect());
+    attempt.err().is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused)
 }
 
 /// Ends the connection that has been idle for longest, whichever reactor drives it. Returns whether

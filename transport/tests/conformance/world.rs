@@ -43,14 +43,6 @@ impl World {
         Self { kind: Kind::Real(links), clock: Clock::system(), endpoints: RefCell::default() }
     }
 
-    /// What real connections run over.
-    pub(crate) fn links(&self) -> Option<LinkPolicy> {
-        match self.kind {
-            Kind::Real(links) => Some(links),
-            Kind::Sim { .. } => None,
-        }
-    }
-
     /// Nothing where there is no device.
     #[cfg(feature = "verbs")]
     #[expect(clippy::print_stderr, reason = "says that a test was skipped")]

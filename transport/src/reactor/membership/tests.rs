@@ -63,3 +63,13 @@ fn with_shared_memory_alone_the_error_says_that_there_is_none() {
     check(PLENTY, address);
     check(PLENTY, ([192, 0, 2, 1], 7400).into());
 }
+
+#[test]
+fn with_shared_memory_alone_an_address_where_nobody_listens_is_refused() {
+    let (gone, address) = node(LinkPolicy::Auto, PLENTY);
+    gone.shutdown();
+    let error = connect(LinkPolicy::Shm, PLENTY, address).unwrap_err();
+    let kind = io::ErrorKind::ConnectionRefused;
+    assert_eq!(error, ConnectError::Refused { address, kind });
+    assert!(error.to_string().contains("connection refused"), "{error}");
+}
