@@ -12,6 +12,8 @@ mod verbs;
 #[path = "link/verbs_absent.rs"]
 mod verbs;
 mod verbs_options;
+#[cfg(any(feature = "verbs", test))]
+mod verbs_rules;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;

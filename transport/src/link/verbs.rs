@@ -7,10 +7,8 @@
 //! for all its connections.
 
 mod choice;
-mod credits;
 mod end;
 mod ffi;
-mod introduction;
 mod port;
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -21,10 +19,10 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use super::verbs_rules::introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
 use super::{Link, TcpLink, Transfer};
 
 use end::End;
-use introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
 
 pub(crate) use port::VerbsPort;
 

@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::credits::{Credits, Kind, RECEIVES, RESERVE};
-use super::ffi::{Address, Buffer, PairOptions, QueuePair, Queues, Receive, Send, Sent};
-use super::introduction::Introduction;
+use super::ffi::{Buffer, PairOptions, QueuePair, Queues, Receive, Send, Sent};
 use crate::link::TcpLink;
+use crate::link::verbs_rules::credits::{Credits, Kind, RECEIVES, RESERVE};
+use crate::link::verbs_rules::introduction::{Address, Introduction};
 
 /// The first bytes of a receive lie beside those of others, so that small messages keep to a few
 /// pages and cache lines.
@@ -245,14 +245,30 @@ impl End {
             }
         }
         out.queue(filling);
-        self.pair.post(&mut out.sends).inspect_err(|_| self.fail())?;
+        // With the last that data may use, so that an empty message can still tell of all before it.
+        let tell = out.credits.room() == 0;
+        self.post(out, tell)?;
         Ok(total)
     }
 
     fn send_empty(&self, out: &mut Out, kind: Kind) -> io::Result<()> {
         let immediate = out.credits.send(kind);
         out.sends.push(Send { buffer: None, immediate });
-        self.pair.post(&mut out.sends).inspect_err(|_| self.fail())
+        self.post(out, true)
+    }
+
+    fn post(&self, out: &mut Out, tell: bool) -> io::Result<()> {
+        let Out { sends, free, .. } = out;
+        self.pair.post(sends, free, tell).inspect_err(|_| self.fail())
+    }
+
+    /// Has the device tell when it has sent all that it was given.
+    pub(super) fn settle(&self) {
+        let mut out = self.out.lock();
+        if !self.has_failed() && !self.pair.tells_of_all() && out.credits.has_reserve() {
+            // A failure has been noted.
+            let _ = self.send_empty(&mut out, Kind::Credit);
+        }
     }
 
     /// Sends what is due besides data.

@@ -19,7 +19,7 @@ use rustix::fs::OFlags;
 
 pub(super) use device::{AsyncEvent, Context, Domain, GidKind, PortState};
 pub(super) use memory::{Access, Buffer, register};
-pub(super) use pair::{Address, PairOptions, QueuePair, Send};
+pub(super) use pair::{PairOptions, QueuePair, Send};
 pub(super) use queues::{Completed, Completion, QueueSizes, Queues, Receive, Sent};
 
 /// The error that a call of libibverbs has returned: a positive number of the system, or -1 with

@@ -8,19 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use foldhash::fast::RandomState as NumberHasher;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::choice::Choice;
-use super::credits::RECEIVES;
 use super::end::{
     BODY_BYTES, End, Grant, HEAD_BYTES, RECEIVE_BYTES, SEND_BUFFERS, SENDS_MAX, Shares,
 };
 use super::ffi::{
     Access, AsyncEvent, Completed, Completion, Domain, QueueSizes, Queues, Receive, register,
 };
-use super::introduction::Introduction;
 use crate::limits::LINK_SHARE;
 use crate::link::verbs_options::{VerbsError, VerbsOptions};
+use crate::link::verbs_rules::credits::RECEIVES;
+use crate::link::verbs_rules::introduction::Introduction;
 use crate::memory::{Memory, Purpose};
 use crate::secret::Secret;
 
@@ -38,7 +39,10 @@ const WINDOW_BYTES: usize = RECEIVES as usize * RECEIVE_BYTES;
 pub(crate) struct VerbsPort {
     choice: Choice,
     queues: Arc<Queues>,
-    ends: Mutex<HashMap<u32, Arc<End>>>,
+    /// By their numbers, which the device gives out, not the peer.
+    ends: Mutex<HashMap<u32, Arc<End>, NumberHasher>>,
+    /// How many there are, to be seen without the lock.
+    ends_count: AtomicUsize,
     /// Places of connections that something has happened on.
     noted: Mutex<Vec<usize>>,
     /// Receives that there are.
@@ -82,6 +86,7 @@ impl VerbsPort {
             choice,
             queues: Arc::new(queues),
             ends: Mutex::default(),
+            ends_count: AtomicUsize::new(0),
             noted: Mutex::default(),
             receives: Mutex::new(0),
             granted: Arc::default(),
@@ -109,7 +114,10 @@ impl VerbsPort {
         let options = (self.choice.port, self.choice.gid_index);
         let end = End::new(shares, options, buffers.map_err(not_locked)?, packet)?;
         let end = Arc::new(end);
-        self.ends.lock().insert(end.number(), Arc::clone(&end));
+        let mut ends = self.ends.lock();
+        ends.insert(end.number(), Arc::clone(&end));
+        self.ends_count.store(ends.len(), Ordering::Release);
+        drop(ends);
         Ok(end)
     }
 
@@ -171,25 +179,35 @@ impl VerbsPort {
     pub(super) fn let_go(&self, end: &End) {
         end.is_orphan.store(true, Ordering::SeqCst);
         end.place.store(usize::MAX, Ordering::SeqCst);
+        end.settle();
         let mut ends = self.ends.lock();
         if end.under_way() == 0 || end.has_failed() {
-            ends.remove(&end.number());
+            self.remove(&mut ends, end.number());
         } else {
             self.tell_of_sends.store(true, Ordering::SeqCst);
         }
     }
 
+    fn remove(&self, ends: &mut HashMap<u32, Arc<End>, NumberHasher>, number: u32) {
+        ends.remove(&number);
+        self.ends_count.store(ends.len(), Ordering::Release);
+    }
+
     /// Whether there are connections that completions may be for.
+    #[inline]
     pub(crate) fn is_used(&self) -> bool {
-        !self.ends.lock().is_empty()
+        self.ends_count.load(Ordering::Acquire) > 0
     }
 
     /// Takes in what the device is done with. Returns whether there was anything.
     pub(crate) fn poll(&self) -> bool {
-        let mut ends = self.ends.lock();
+        // Most looks find nothing: they take none of these locks.
+        let mut locked = None;
         let mut unused = Vec::new();
-        let mut noted = self.noted.lock();
         let polled = self.queues.poll(|completion| {
+            let lock = || (self.ends.lock(), self.noted.lock());
+            let (ends, noted): &mut (MutexGuard<'_, _>, MutexGuard<'_, Vec<_>>) =
+                locked.get_or_insert_with(lock);
             let Completion { pair, failed, what } = completion;
             let end = ends.get(&pair);
             if let (Some(end), Some(status)) = (end, failed)
@@ -215,17 +233,37 @@ impl VerbsPort {
             }
             let is_orphan = end.is_orphan.load(Ordering::SeqCst);
             if is_orphan && (end.under_way() == 0 || end.has_failed()) {
-                ends.remove(&pair);
+                self.remove(ends, pair);
             }
         });
-        let posted = self.queues.post(unused.into_iter());
-        if let Err(error) = polled.as_ref().map(|_| ()).and(posted.as_ref().map(|_| ())) {
-            tracing::error!(%error, "the queues of a device failed");
-            ends.values().for_each(|end| end.fail());
-            noted.extend(ends.values().map(|end| end.place.load(Ordering::SeqCst)));
-            noted.retain(|place| *place != usize::MAX);
+        drop(locked);
+        match polled {
+            Ok(0) => false,
+            polled => {
+                let posted = self.queues.post(unused.into_iter());
+                if let Err(error) = polled.map(|_| ()).and(posted) {
+                    tracing::error!(%error, "the queues of a device failed");
+                    self.fail_all();
+                }
+                true
+            }
         }
-        polled.is_ok_and(|count| count > 0)
+    }
+
+    /// All connections are of no use any more.
+    fn fail_all(&self) {
+        for end in self.ends.lock().values() {
+            end.fail();
+            self.note(end);
+        }
+    }
+
+    /// Something has happened on `end`.
+    fn note(&self, end: &End) {
+        let place = end.place.load(Ordering::SeqCst);
+        if place != usize::MAX {
+            self.noted.lock().push(place);
+        }
     }
 
     /// The places of connections that something has happened on since the last time.
@@ -261,24 +299,18 @@ impl VerbsPort {
     pub(crate) fn hear_events(&self) {
         while let Some(event) = self.choice.context.async_event() {
             let device = self.choice.context.name();
-            let ends = self.ends.lock();
-            let failed: Vec<&Arc<End>> = match event {
-                AsyncEvent::Pair(number) => ends.get(&number).into_iter().collect(),
+            match event {
+                AsyncEvent::Pair(number) => {
+                    if let Some(end) = self.ends.lock().get(&number) {
+                        end.fail();
+                        self.note(end);
+                    }
+                }
                 AsyncEvent::Device(what) => {
                     tracing::error!(device, ?what, "a device has failed");
-                    ends.values().collect()
+                    self.fail_all();
                 }
-                AsyncEvent::Other(what) => {
-                    tracing::debug!(device, ?what, "a device reports");
-                    Vec::new()
-                }
-            };
-            for end in failed {
-                end.fail();
-                let place = end.place.load(Ordering::SeqCst);
-                if place != usize::MAX {
-                    self.noted.lock().push(place);
-                }
+                AsyncEvent::Other(what) => tracing::debug!(device, ?what, "a device reports"),
             }
         }
     }

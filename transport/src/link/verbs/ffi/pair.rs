@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::check;
 use super::memory::Buffer;
 use super::queues::{Queues, Sent};
+use crate::link::verbs_rules::introduction::Address;
 use sys::ibv_qp_attr_mask as mask;
 
 /// How long the device waits for an acknowledgement before it sends again: 4.096 us times two to
@@ -29,6 +30,9 @@ const RNR_TIMER: u8 = 12;
 /// credits.
 const RNR_RETRIES: u8 = 6;
 
+/// Of so many sends that need not be known to be done, one is: what they take of the queue comes back.
+const TELL_EVERY: usize = 8;
+
 /// Routers that a packet may pass.
 const HOPS: u8 = 64;
 
@@ -41,18 +45,6 @@ pub(in crate::link::verbs) struct PairOptions {
     pub(in crate::link::verbs) sends: u32,
     /// Sends up to this length are copied into the request, if the device can.
     pub(in crate::link::verbs) inline: u32,
-}
-
-/// What the other end needs to know of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::link::verbs) struct Address {
-    pub(in crate::link::verbs) pair: u32,
-    /// The number of its first packet.
-    pub(in crate::link::verbs) packet: u32,
-    pub(in crate::link::verbs) lid: u16,
-    pub(in crate::link::verbs) gid: [u8; 16],
-    /// The largest packet, as devices number them.
-    pub(in crate::link::verbs) mtu: u32,
 }
 
 /// A message to be sent.
@@ -87,6 +79,10 @@ struct UnderWay {
     /// The number of the next send.
     next: u32,
     sends: VecDeque<(u32, Option<Buffer>)>,
+    /// The last of them that the device will not tell of.
+    untold: usize,
+    /// What the device copies during the call.
+    inline: Vec<Buffer>,
     elements: Vec<sys::ibv_sge>,
     requests: Vec<sys::ibv_send_wr>,
 }
@@ -206,10 +202,19 @@ impl QueuePair {
         self.modify(&mut attributes, set)
     }
 
-    /// Sends these in order, in one call. After an error the pair is of no use any more.
-    pub(in crate::link::verbs) fn post(&self, sends: &mut Vec<Send>) -> io::Result<()> {
+    /// Sends these in order, in one call. Buffers that the device has copied go to `free` at once. That
+    /// the last is done is told of if `tell` is set, or if there are others to come back. After an error
+    /// the pair is of no use any more.
+    pub(in crate::link::verbs) fn post(
+        &self,
+        sends: &mut Vec<Send>,
+        free: &mut Vec<Buffer>,
+        tell: bool,
+    ) -> io::Result<()> {
         let mut guard = self.under_way.lock();
-        let UnderWay { next: number, sends: under_way, elements, requests } = &mut *guard;
+        let UnderWay { next: number, sends: under_way, untold, inline, elements, requests } =
+            &mut *guard;
+        let mut tell = tell || *untold + sends.len() >= TELL_EVERY;
         elements.clear();
         requests.clear();
         for send in sends.drain(..) {
@@ -225,17 +230,25 @@ impl QueuePair {
                 ..Default::default()
             };
             request.__bindgen_anon_1.imm_data = send.immediate.to_be();
-            if len <= self.inline_max && buffer.is_some() {
+            let is_inline = len <= self.inline_max && buffer.is_some();
+            if is_inline {
                 request.send_flags |= sys::ibv_send_flags::IBV_SEND_INLINE.0;
             }
             requests.push(request);
-            under_way.push_back((*number, buffer));
+            let (copied, kept) = if is_inline { (buffer, None) } else { (None, buffer) };
+            tell |= kept.is_some();
+            inline.extend(copied);
+            under_way.push_back((*number, kept));
+            *untold += 1;
             *number = number.wrapping_add(1);
         }
         let Some(last) = requests.last_mut() else { return Ok(()) };
-        // One completion says that all of them are done, and one bell wakes the peer for all.
-        last.send_flags |=
-            (sys::ibv_send_flags::IBV_SEND_SIGNALED | sys::ibv_send_flags::IBV_SEND_SOLICITED).0;
+        // One bell wakes the peer for all of them, and one completion says that all are done.
+        last.send_flags |= sys::ibv_send_flags::IBV_SEND_SOLICITED.0;
+        if tell {
+            last.send_flags |= sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
+            *untold = 0;
+        }
         // Neither grows any more, so that what is pointed at stays where it is.
         let mut next = ptr::null_mut();
         for (request, element) in requests.iter_mut().zip(elements.iter_mut()).rev() {
@@ -249,8 +262,10 @@ impl QueuePair {
         let mut bad = ptr::null_mut();
         // SAFETY: the requests are chained and point at elements that live to the end of the call;
         // the elements name memory that is registered, and that nobody touches until the device is
-        // done with it: its owner is `under_way`.
-        check(unsafe { operation(self.pair.as_ptr(), next, &raw mut bad) })
+        // done with it: its owner is `under_way`, or `inline` if it is copied during the call.
+        let posted = check(unsafe { operation(self.pair.as_ptr(), next, &raw mut bad) });
+        free.append(inline);
+        posted
     }
 
     /// The device is done with that send and all before it: returns their buffers.
@@ -268,7 +283,12 @@ impl QueuePair {
         }
     }
 
-    /// How many sends the device is not done with.
+    /// Whether the device will tell of all sends that it is not done with.
+    pub(in crate::link::verbs) fn tells_of_all(&self) -> bool {
+        self.under_way.lock().untold == 0
+    }
+
+    /// How many sends the device is not done with, or not known to be.
     pub(in crate::link::verbs) fn under_way(&self) -> usize {
         self.under_way.lock().sends.len()
     }

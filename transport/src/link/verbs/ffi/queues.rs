@@ -42,6 +42,8 @@ pub(in crate::link::verbs) struct Queues {
     channel: NonNull<sys::ibv_comp_channel>,
     completions: NonNull<sys::ibv_cq>,
     receives: NonNull<sys::ibv_srq>,
+    /// What the device says is read into these, which are not cleared in between.
+    entries: Mutex<Box<[sys::ibv_wc]>>,
     posted: Mutex<Posted>,
     domain: Arc<Domain>,
 }
@@ -119,7 +121,9 @@ impl Queues {
             }
             return Err(error);
         };
-        let queues = Self { channel, completions, receives, posted: Mutex::default(), domain };
+        let entries = Mutex::new(vec![sys::ibv_wc::default(); POLL_MAX].into());
+        let posted = Mutex::default();
+        let queues = Self { channel, completions, receives, entries, posted, domain };
         set_nonblocking(queues.descriptor())?;
         Ok(queues)
     }
@@ -174,7 +178,7 @@ impl Queues {
         // SAFETY: the device is open.
         let operation = unsafe { (*self.domain.context().as_ptr()).ops.poll_cq };
         let operation = operation.expect("every device can be polled");
-        let mut entries = [sys::ibv_wc::default(); POLL_MAX];
+        let mut entries = self.entries.lock();
         let mut total = 0;
         loop {
             // SAFETY: the queue lives as long as `self`, and there is room for so many entries.

@@ -1,14 +1,13 @@
 //! What the two ends of a connection tell each other over TCP before they meet on the device.
 
 use super::credits::{RECEIVES_MAX, RECEIVES_MIN};
-use super::ffi::Address;
 use crate::secret::Secret;
 
 /// Bytes of an introduction.
-pub(super) const INTRODUCTION_BYTES: usize = 64;
+pub(in crate::link) const INTRODUCTION_BYTES: usize = 64;
 
 /// How an introduction begins: no frame begins so, since none is so long.
-pub(super) const MAGIC: [u8; 8] = *b"WEFTVRBS";
+pub(in crate::link) const MAGIC: [u8; 8] = *b"WEFTVRBS";
 
 const VERSION: u8 = 1;
 
@@ -18,20 +17,32 @@ const SHOWS_SECRET: u8 = 1;
 /// The smallest receive that a peer may have, in bytes.
 const RECEIVE_BYTES_MIN: u32 = 1024;
 
+/// What one queue pair needs to know of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::link) struct Address {
+    pub(in crate::link) pair: u32,
+    /// The number of its first packet.
+    pub(in crate::link) packet: u32,
+    pub(in crate::link) lid: u16,
+    pub(in crate::link) gid: [u8; 16],
+    /// The largest packet, as devices number them.
+    pub(in crate::link) mtu: u32,
+}
+
 /// One end, as the other has to know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Introduction {
-    pub(super) address: Address,
+pub(in crate::link) struct Introduction {
+    pub(in crate::link) address: Address,
     /// Receives that it has posted for this connection.
-    pub(super) receives: u32,
+    pub(in crate::link) receives: u32,
     /// The longest message that each of them takes, in bytes.
-    pub(super) receive_bytes: u32,
+    pub(in crate::link) receive_bytes: u32,
     /// Shown by the end that connects, so that a stranger is given nothing.
-    pub(super) secret: Option<Secret>,
+    pub(in crate::link) secret: Option<Secret>,
 }
 
 impl Introduction {
-    pub(super) fn encode(&self) -> [u8; INTRODUCTION_BYTES] {
+    pub(in crate::link) fn encode(&self) -> [u8; INTRODUCTION_BYTES] {
         let mut bytes = [0; INTRODUCTION_BYTES];
         let Address { pair, packet, lid, gid, mtu } = self.address;
         bytes[..8].copy_from_slice(&MAGIC);
@@ -51,7 +62,7 @@ impl Introduction {
     }
 
     /// Nothing if it is none, or says what cannot be.
-    pub(super) fn decode(bytes: &[u8; INTRODUCTION_BYTES]) -> Option<Self> {
+    pub(in crate::link) fn decode(bytes: &[u8; INTRODUCTION_BYTES]) -> Option<Self> {
         let array =
             |at: usize| -> [u8; 4] { bytes[at..at + 4].try_into().expect("four bytes were taken") };
         let word = |at: usize| u32::from_le_bytes(array(at));

@@ -7,26 +7,26 @@
 //! Positions have 30 bits and only grow, in a circle.
 
 /// Receives that a side posts for a connection.
-pub(super) const RECEIVES: u32 = 32;
+pub(in crate::link) const RECEIVES: u32 = 32;
 
 /// How many of them data may not use.
-pub(super) const RESERVE: u32 = 8;
+pub(in crate::link) const RESERVE: u32 = 8;
 
 /// How many receives that data has used are posted again before the peer is told by a message of
 /// its own.
 const RETURN_AT: u32 = (RECEIVES - RESERVE) / 3;
 
 /// The fewest receives that a peer may have: data has room beyond the reserve.
-pub(super) const RECEIVES_MIN: u32 = 2 * RESERVE;
+pub(in crate::link) const RECEIVES_MIN: u32 = 2 * RESERVE;
 
 /// The most that are used of a peer's.
-pub(super) const RECEIVES_MAX: u32 = 1024;
+pub(in crate::link) const RECEIVES_MAX: u32 = 1024;
 
 const POSITIONS: u32 = 1 << 30;
 
 /// What a message is for; the two highest bits of what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::link) enum Kind {
     /// Bytes of the stream.
     Data,
     /// Nothing but credit.
@@ -37,7 +37,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// What the 32 bits of a message say: what it is for, and a position of receives posted again.
-    pub(super) fn of(immediate: u32) -> Option<(Self, u32)> {
+    pub(in crate::link) fn of(immediate: u32) -> Option<(Self, u32)> {
         let kind = match immediate / POSITIONS {
             0 => Self::Data,
             1 => Self::Credit,
@@ -50,7 +50,7 @@ impl Kind {
 
 /// Both directions' counts of one side of a connection.
 #[derive(Debug)]
-pub(super) struct Credits {
+pub(in crate::link) struct Credits {
     /// Receives that the peer has for us.
     theirs: u32,
     /// Messages that we have sent.
@@ -65,7 +65,7 @@ pub(super) struct Credits {
 
 impl Credits {
     /// Of a connection to a peer that has posted `theirs` receives for us.
-    pub(super) fn new(theirs: u32) -> Self {
+    pub(in crate::link) fn new(theirs: u32) -> Self {
         Self { theirs, sent: 0, returned: 0, posted: 0, untold: 0 }
     }
 
@@ -75,17 +75,17 @@ impl Credits {
     }
 
     /// How many messages with data may be sent.
-    pub(super) fn room(&self) -> u32 {
+    pub(in crate::link) fn room(&self) -> u32 {
         (self.theirs - RESERVE).saturating_sub(self.outstanding())
     }
 
     /// Whether an empty message may be sent.
-    pub(super) fn has_reserve(&self) -> bool {
+    pub(in crate::link) fn has_reserve(&self) -> bool {
         self.outstanding() < self.theirs
     }
 
     /// Counts a message as sent. Returns the 32 bits that it carries.
-    pub(super) fn send(&mut self, kind: Kind) -> u32 {
+    pub(in crate::link) fn send(&mut self, kind: Kind) -> u32 {
         debug_assert!(self.has_reserve(), "no message is sent without a receive for it");
         self.sent = (self.sent + 1) % POSITIONS;
         self.untold = 0;
@@ -94,7 +94,7 @@ impl Credits {
 
     /// The peer says how many receives it has posted again. Returns false if that cannot be.
     #[must_use]
-    pub(super) fn hear(&mut self, position: u32) -> bool {
+    pub(in crate::link) fn hear(&mut self, position: u32) -> bool {
         let is_possible = distance(self.returned, position) <= self.outstanding();
         if is_possible {
             self.returned = position;
@@ -103,7 +103,7 @@ impl Credits {
     }
 
     /// The receives of `count` messages of that kind have been posted again.
-    pub(super) fn post(&mut self, kind: Kind, count: u32) {
+    pub(in crate::link) fn post(&mut self, kind: Kind, count: u32) {
         self.posted = (self.posted + count) % POSITIONS;
         if kind == Kind::Data {
             self.untold += count;
@@ -111,7 +111,7 @@ impl Credits {
     }
 
     /// Whether the peer is to be told, with a message of its own if there is no other.
-    pub(super) fn is_return_due(&self) -> bool {
+    pub(in crate::link) fn is_return_due(&self) -> bool {
         self.untold >= RETURN_AT && self.has_reserve()
     }
 }
