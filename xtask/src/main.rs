@@ -47,7 +47,7 @@ enum Task {
     Setup,
     /// Check format, clippy, documentation, dependencies, spelling and the rules of the house.
     Lint,
-    /// Everything that CI runs: set-up, lint, build, documentation tests, tests.
+    /// Everything that CI runs: set-up, lint, build, documentation tests, verbs, tests.
     Test,
     /// Start a small cluster, use it, load it beside redis, rank a graph, and show the figures.
     Demo,

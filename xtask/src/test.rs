@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::stages::Stages;
 use crate::workspace::Workspace;
-use crate::{command, lint, setup};
+use crate::{command, lint, setup, softroce};
 
 /// Sets up, lints, builds and tests; stops at the first stage that fails.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -15,7 +15,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     stages.run("lint", || lint::run(workspace))?;
     stages.run("build", build)?;
     stages.run("doc tests", documentation_tests)?;
+    let skipped = stages.run("softroce", || softroce::run_where_it_can_be(workspace))?;
     println!("\n{}", stages.table());
+    if let Some(why) = skipped {
+        println!("NOT TESTED: connections over verbs. {why}\n");
+    }
     println!("== tests");
     let status = nextest().status()?;
     // Nothing may be printed after the runner's closing lines, an error report included.
