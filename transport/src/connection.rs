@@ -2,6 +2,7 @@
 
 mod core;
 mod large;
+mod posts;
 mod sending;
 mod wait;
 
@@ -24,6 +25,7 @@ use crate::time::Time;
 use large::RoomWait;
 use wait::{CreditWait, Reserved, SlotWait};
 
+pub use self::posts::Receiving;
 pub use self::sending::Sending;
 
 pub(crate) use self::core::{Charges, Core, Unwritten};

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::connection::Connection;
 use crate::driver;
-use crate::error::{ConnectError, EndpointError};
+use crate::error::{AcceptError, ConnectError, EndpointError};
 use crate::handler::Handler;
 use crate::handshake::Windows;
 use crate::identity::{Incarnation, NodeId};
@@ -27,8 +27,9 @@ use crate::local;
 use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
-use crate::registry::{Attempted, Registry};
+use crate::registry::{Accepted, Attempted, Registry};
 use crate::secret::Secret;
+use crate::session::receives::Messages;
 use crate::time::{Clock, Time};
 
 /// How an endpoint behaves. The defaults of [`new`](Self::new) suit a client.
@@ -49,6 +50,8 @@ pub struct EndpointConfig {
     pub links: LinkPolicy,
     /// Which RDMA device connections over verbs use.
     pub verbs: VerbsOptions,
+    /// Who is given messages that are not answered: the handler, or whoever posts receives.
+    pub messages: Messages,
     /// How many threads receive and dispatch. With one, a caller that blocks drives it itself.
     pub reactors: usize,
     /// What time it is.
@@ -75,6 +78,7 @@ impl EndpointConfig {
             poll: PollPolicy::default(),
             links: LinkPolicy::default(),
             verbs: VerbsOptions::default(),
+            messages: Messages::default(),
             reactors: 1,
             clock: Clock::system(),
             windows: Windows::default(),
@@ -187,6 +191,8 @@ impl Endpoint {
             secret: config.secret,
             windows: config.windows,
             links: config.links,
+            messages: config.messages,
+            accepted: Accepted::new(config.messages == Messages::Posted),
             memory: config.memory,
             clock: config.clock,
             handler,
@@ -264,6 +270,28 @@ impl Endpoint {
             futures_util::future::Either::Right(((), _)) => {
                 Err(ConnectError::DeadlineExceeded { address })
             }
+        }
+    }
+
+    /// The next connection that a peer has begun. Only endpoints that set
+    /// [`EndpointConfig::messages`] to [`Messages::Posted`] keep such; elsewhere the handler sees what comes.
+    ///
+    /// # Errors
+    /// See [`AcceptError`].
+    pub async fn accept(&self, deadline: Time) -> Result<Connection, AcceptError> {
+        let common = &self.inner.common;
+        if common.messages != Messages::Posted {
+            return Err(AcceptError::Handled);
+        }
+        let accepted = std::future::poll_fn(|context| {
+            let accepted = common.accepted.poll(context);
+            self.inner.reactors.iter().for_each(|reactor| reactor.ensure_driver());
+            accepted
+        });
+        let outcome = futures_util::future::select(accepted, self.sleep_until(deadline));
+        match outcome.await {
+            futures_util::future::Either::Left((connection, _)) => Ok(connection),
+            futures_util::future::Either::Right(((), _)) => Err(AcceptError::DeadlineExceeded),
         }
     }
 

@@ -93,6 +93,55 @@ pub enum SendError {
     Memory(#[source] MemoryError),
 }
 
+/// Why nothing came of a posted buffer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostError {
+    /// The connection has ended first.
+    #[error("disconnected: {0}")]
+    Disconnected(CloseReason),
+    /// The message that came is longer than the posted buffer. It waits for a receive that is posted with
+    /// one that is long enough, ahead of all that came later.
+    #[error(
+        "message of {message} bytes, for which a buffer of {buffer} was posted: it is kept for the next receive;          post a longer one"
+    )]
+    TooLong {
+        /// Bytes of the message.
+        message: usize,
+        /// Bytes of the buffer.
+        buffer: usize,
+    },
+    /// The message to send is longer than any may be.
+    #[error("message of {len} bytes, where at most {limit} are allowed")]
+    TooLarge {
+        /// Bytes to be sent.
+        len: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// There was no memory to receive the message into. It is kept for the next receive.
+    #[error("no memory for the message")]
+    Memory(#[source] MemoryError),
+    /// Messages that come to this endpoint go to its handler.
+    #[error(
+        "messages go to this endpoint's handler: set EndpointConfig::messages to Messages::Posted"
+    )]
+    Handled,
+}
+
+/// Why no connection that a peer has begun could be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AcceptError {
+    /// None has come in time.
+    #[error("no peer has connected in time")]
+    DeadlineExceeded,
+    /// What comes to this endpoint goes to its handler.
+    #[error(
+        "connections are handled by this endpoint's handler: set EndpointConfig::messages to Messages::Posted"
+    )]
+    Handled,
+}
+
 /// Why a connection could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {

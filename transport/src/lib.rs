@@ -7,6 +7,7 @@
 //! - `reactor`: who polls, receives, dispatches and flushes; `idle`: how it waits.
 //! - `link`: the closed enum of what carries bytes (TCP, shared memory, verbs, a simulated network); `poller`: readiness of links.
 //! - `stream` (with the feature `streams`): a link by itself, as a byte stream for tokio's programs.
+//! - [`Buffer`], [`Ticket`]: buffers that users register and post; `registration`: what that is bounded by.
 //! - [`Memory`]: the registered memory that everything is sent from and received into.
 //!
 //! The crate knows no operation, no key and no table.
@@ -18,6 +19,7 @@ pub mod handshake;
 pub mod limits;
 
 mod body;
+mod buffer;
 mod connection;
 mod driver;
 mod endpoint;
@@ -31,18 +33,24 @@ mod local;
 mod memory;
 mod poller;
 mod reactor;
+mod registration;
 mod registry;
 mod reply;
 mod secret;
 mod session;
 #[cfg(feature = "streams")]
 mod stream;
+mod ticket;
 mod time;
 
 pub use body::Body;
-pub use connection::{Connection, Peer, Replies, Sending};
+pub use buffer::{Buffer, RegisterFailed, RegisterFailure, RegisteredBuffer};
+pub use connection::{Connection, Peer, Receiving, Replies, Sending};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointStats, Sleep};
-pub use error::{Applied, CallError, CloseReason, ConnectError, EndpointError, Goodbye, SendError};
+pub use error::{
+    AcceptError, Applied, CallError, CloseReason, ConnectError, EndpointError, Goodbye, PostError,
+    SendError,
+};
 pub use handler::{Batch, CallId, Handler, Incoming, IncomingKind, NoHandler, Retained};
 pub use handshake::Windows;
 pub use identity::{Incarnation, NodeId};
@@ -56,10 +64,13 @@ pub use memory::{
     Account, Appender, Block, Charge, Memory, MemoryConfig, MemoryError, PAGE_BYTES, Purpose,
     Shared,
 };
+pub use registration::{RegisterError, RegistrationStats, registration_stats};
 pub use reply::Reply;
 pub use secret::Secret;
+pub use session::receives::Messages;
 #[cfg(feature = "streams")]
 pub use stream::{
     StreamConfig, StreamCounters, WeftListener, WeftReadHalf, WeftStream, WeftWriteHalf,
 };
+pub use ticket::{Completed, PostFailed, Ticket, TimedOut, Until};
 pub use time::{Clock, ManualClock, Time};

@@ -63,6 +63,13 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes received at once into a reactor's buffer.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
 
+/// While a long body is to be expected that has its place already, no more than this is received
+/// elsewhere, in bytes: the rest of it then goes where it belongs without being copied there.
+pub(crate) const PLACED_HEAD_BYTES: usize = 4 << 10;
+
+/// Bodies that are worth one more receive, in bytes: copying them would cost more.
+pub(crate) const PLACED_MIN: usize = 32 << 10;
+
 /// Incomplete frames up to this length are carried over to the front of the next receive: the
 /// longest greeting, so that nobody is given a block before they have said who they are. Longer ones
 /// get a block of their own that the rest is received into.
@@ -111,7 +118,7 @@ pub(crate) const RING_MIN: usize = 4 << 10;
 
 const _: () = assert!(WINDOW_MIN as usize >= frame_len(MESSAGE_MAX) + RECEIVE_BYTES);
 const _: () = assert!(WINDOW_MIN <= WINDOW_MAX);
-const _: () = assert!(CARRY_MAX < RECEIVE_BYTES);
+const _: () = assert!(CARRY_MAX < PLACED_HEAD_BYTES && PLACED_HEAD_BYTES < RECEIVE_BYTES);
 const _: () = assert!(MESSAGE_MAX < LARGE_MAX);
 const _: () = assert!(frame_len(CHUNK_BYTES) <= RECEIVE_BYTES);
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(8) && GRANTED_MAX.is_multiple_of(CHUNK_BYTES));

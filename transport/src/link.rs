@@ -23,6 +23,8 @@ use std::sync::Arc;
 pub use sim::{SimConfig, SimNetwork};
 pub use verbs_options::{VerbsError, VerbsOptions};
 
+use crate::registration::Domain;
+
 use shm::SHM_BYTES;
 
 pub use shm::Mapping as SharedMapping;
@@ -30,7 +32,7 @@ pub use shm::Mapping as SharedMapping;
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
-pub(crate) use verbs::{VerbsLink, VerbsPort};
+pub(crate) use verbs::{VerbsDomain, VerbsLink, VerbsPort, VerbsRegistration};
 
 /// What every link does. All of it is non-blocking: `WouldBlock` means to wait for the poller.
 pub(crate) trait Transfer {
@@ -185,6 +187,14 @@ impl Link {
             Self::Verbs(link) if link.plain().is_some() => LinkKind::Tcp,
             Self::Verbs(_) => LinkKind::Verbs,
             Self::Sim(_) => LinkKind::Sim,
+        }
+    }
+
+    /// What memory is registered with to be sent and received over it.
+    pub(crate) fn domain(&self) -> Domain {
+        match self {
+            Self::Verbs(link) => link.domain().map_or(Domain::Counted, Domain::Verbs),
+            Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => Domain::Counted,
         }
     }
 

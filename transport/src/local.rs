@@ -157,6 +157,18 @@ impl OwnLane {
     }
 }
 
+/// Has what is to be sent on `core` sent at the end of the scope that this thread is in. Returns whether it
+/// is in one.
+pub(crate) fn promise(core: &Arc<Core>) -> bool {
+    LOCAL.with_borrow_mut(|local| {
+        let is_promised = local.depth > 0;
+        if is_promised && !local.dirty.iter().any(|dirty| Arc::ptr_eq(dirty, core)) {
+            local.dirty.push(Arc::clone(core));
+        }
+        is_promised
+    })
+}
+
 /// Tells the senders of all that this thread has committed: somebody is about to send it, before the
 /// scope ends.
 pub(crate) fn announce_all() {

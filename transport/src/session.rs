@@ -6,6 +6,7 @@
 //!   grants their windows, and messages and requests come out, where they lie.
 //! - [`outbound`]: what callers have committed comes out, in gathered writes (`transmit`).
 //! - [`departures`] and [`landings`]: bodies that are too long for one frame, out and in.
+//! - [`receives`] and [`sends`]: posted buffers that messages go into and come from.
 //! - [`Session`]: the lanes that callers write to, the windows in both directions, the calls that
 //!   wait for replies.
 //!
@@ -17,13 +18,18 @@ pub(crate) mod departures;
 pub(crate) mod inbound;
 pub(crate) mod landings;
 pub(crate) mod outbound;
+pub(crate) mod posting;
+pub(crate) mod receives;
 pub(crate) mod record;
+pub(crate) mod sends;
+#[cfg(test)]
+mod wired;
 
 use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use crate::frame::Class;
+use crate::frame::{Class, Header};
 use crate::handshake::{LARGE, Windows};
 use crate::limits::SEND_AHEAD_MAX;
 
@@ -31,6 +37,8 @@ use call::{CallTable, Sent};
 use credit::{ReceiveCredit, SendCredit};
 use departures::Departures;
 use outbound::{Lanes, Outbound};
+use receives::{Messages, Receives};
+use sends::Sends;
 
 /// What the halves of a session share with its callers.
 #[derive(Debug)]
@@ -45,19 +53,25 @@ pub(crate) struct Session {
     pub(crate) send_credit: SendCredit,
     /// What the peer may send.
     pub(crate) receive_credit: ReceiveCredit,
+    /// Buffers that are posted for its messages.
+    pub(crate) receives: Receives,
+    /// Buffers that messages are sent from.
+    pub(crate) sends: Sends,
     /// The sending half. Whoever holds the lock has the sender role.
     pub(crate) outbound: Mutex<Outbound>,
 }
 
 impl Session {
     /// A session whose peer may send `windows`, and has not said hello.
-    pub(crate) fn new(windows: &Windows) -> Self {
+    pub(crate) fn new(windows: &Windows, messages: Messages) -> Self {
         Self {
             lanes: Lanes::default(),
             departures: Departures::default(),
             calls: CallTable::new(),
             send_credit: SendCredit::new(),
             receive_credit: ReceiveCredit::new(windows),
+            receives: Receives::new(messages),
+            sends: Sends::default(),
             outbound: Mutex::default(),
         }
     }
@@ -87,6 +101,13 @@ impl Session {
             Sent::LARGE => self.departures.has_left(sent.position),
             _ => self.lanes.has_left(sent),
         }
+    }
+
+    /// Lets go of the window of frames with these headers. Returns whether a grant is due.
+    pub(crate) fn release_all(&self, headers: &[Header]) -> bool {
+        let release =
+            |header: &Header| self.receive_credit.release(header.class, header.frame_len() as u64);
+        headers.iter().fold(false, |due, header| due | release(header))
     }
 
     /// The peer, whose window is `window`, has granted everything up to `position`.

@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the cases are functions that tests call")]
 
+#[path = "conformance/buffers.rs"]
+mod buffers;
 #[path = "conformance/large.rs"]
 mod large;
 #[path = "conformance/shortage.rs"]
@@ -20,6 +22,7 @@ use weft_transport::{
     Applied, CallError, CloseReason, ConnectError, LinkPolicy, Purpose, SendError, Time,
 };
 
+use buffers::*;
 use large::*;
 use shortage::*;
 use world::{Echo, Numbered, World, counter};
@@ -72,6 +75,21 @@ on_every_link!(
     large_messages_wait_while_there_is_no_memory_for_them,
     what_finds_no_memory_to_be_written_to_costs_no_credit,
     calls_given_up_while_they_wait_for_a_slot_cost_no_credit,
+    posted_buffers_carry_messages_of_every_size,
+    what_is_copied_and_what_is_posted_is_the_same_to_the_peer,
+    receives_are_matched_in_the_order_in_which_they_were_posted,
+    a_long_message_lands_in_the_posted_buffer_itself,
+    a_message_that_is_too_long_for_its_buffer_waits_for_a_longer_one,
+    what_no_receive_is_posted_for_waits_within_the_window,
+    a_large_message_waits_for_its_receive_longer_than_a_peer_may_stall,
+    a_ticket_that_times_out_can_be_waited_for_again,
+    a_receive_that_nothing_was_matched_with_can_be_cancelled,
+    a_dropped_ticket_lets_the_next_one_have_the_message,
+    the_end_of_a_connection_gives_posted_buffers_back,
+    what_came_before_the_end_is_still_received,
+    a_buffer_is_registered_again_with_another_connection,
+    buffers_are_not_posted_where_messages_are_handled,
+    tickets_can_be_waited_for_by_blocking,
 );
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -109,7 +109,7 @@ impl Core {
             link,
             address,
             initiated,
-            session: Session::new(windows),
+            session: Session::new(windows, reactor.common.messages),
             reactor: Arc::clone(reactor),
             memory: reactor.common.memory.clone(),
             clock: reactor.common.clock.clone(),
@@ -150,6 +150,9 @@ impl Core {
             && !self.is_blocked()
             && !self.session.is_waiting()
             && self.session.departures.is_idle()
+            && !self.session.sends.is_waiting()
+            && !self.session.receives.is_posted()
+            && self.session.receives.waiting() == 0
     }
 
     /// The peer has said hello: from here on, frames may be sent to it.
@@ -329,12 +332,15 @@ impl Core {
     /// there is more to send by now, and room for it.
     fn end_transmit(
         self: &Arc<Self>,
-        outbound: MutexGuard<'_, Outbound>,
+        mut outbound: MutexGuard<'_, Outbound>,
         progress: io::Result<Progress>,
     ) -> bool {
         let is_blocked = matches!(progress, Ok(Progress::Blocked));
         let was_blocked = self.blocked.swap(is_blocked, Ordering::SeqCst);
+        let left = outbound.take_left();
         drop(outbound);
+        // Posted buffers that have been sent go back, and wake who waits for them.
+        drop(left);
         fence(Ordering::SeqCst);
         if let Err(error) = progress {
             self.close(CloseReason::Link(error.kind()));
@@ -369,14 +375,18 @@ impl Core {
             reason,
             CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
         );
+        let mut discarded = Vec::new();
         if let (true, Some(mut outbound)) = (tell, self.session.outbound.try_lock()) {
             // What is still to be told about large bodies, and their chunks, would come behind it.
-            self.session.departures.discard();
+            discarded = self.session.departures.discard();
             // A courtesy: if the link does not take it, the peer finds out by itself.
             self.session.lanes.greet(encode_goodbye(reason));
             let _ = outbound.transmit(&self.session, &self.link);
         }
         self.link.finish();
+        drop(discarded);
+        self.session.sends.abandon();
+        self.session.receives.close();
         let mut wakers = Vec::new();
         self.session.calls.close(reason, |sent| self.session.has_left(sent), &mut wakers);
         self.session.send_credit.take_waiters(&mut wakers);

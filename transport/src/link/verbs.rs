@@ -21,9 +21,12 @@ use parking_lot::Mutex;
 
 use super::verbs_rules::introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
 use super::{Link, TcpLink, Transfer};
+use crate::memory::Block;
 
 use end::End;
+use ffi::Domain;
 
+pub(crate) use ffi::VerbsRegistration;
 pub(crate) use port::VerbsPort;
 
 /// One end of a connection over verbs, or of one over TCP that might have become one.
@@ -34,6 +37,27 @@ pub(crate) struct VerbsLink {
     place: Arc<AtomicUsize>,
     decided: OnceLock<Decided>,
     stage: Mutex<Stage>,
+}
+
+/// What the connections of a reactor can register memory with.
+#[derive(Debug, Clone)]
+pub(crate) struct VerbsDomain {
+    domain: Arc<Domain>,
+}
+
+impl VerbsDomain {
+    /// Tells domains apart, for as long as one of them lives.
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.domain) as usize
+    }
+
+    /// Registers the block's memory.
+    ///
+    /// # Errors
+    /// The system's, such as `OutOfMemory` if the process may not lock so much (`ulimit -l`).
+    pub(crate) fn register(&self, block: &Block) -> io::Result<VerbsRegistration> {
+        VerbsRegistration::make(&self.domain, block)
+    }
 }
 
 /// What a connection has turned out to be.
@@ -86,6 +110,11 @@ impl VerbsLink {
     /// The socket, if the connection has turned out to be over TCP.
     pub(crate) fn plain(&self) -> Option<&TcpLink> {
         matches!(self.decided.get(), Some(Decided::Tcp(_))).then_some(&self.tcp)
+    }
+
+    /// What users' memory is registered with, if the connection is over verbs.
+    pub(crate) fn domain(&self) -> Option<VerbsDomain> {
+        self.end().map(|_| VerbsDomain { domain: Arc::clone(self.port.domain()) })
     }
 
     fn end(&self) -> Option<&Arc<End>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::verbs_options::{VerbsError, VerbsOptions};
 use super::{Link, TcpLink, Transfer};
-use crate::memory::Memory;
+use crate::memory::{Block, Memory};
 use crate::secret::Secret;
 
 /// There is no such link.
@@ -17,6 +17,24 @@ pub(crate) enum VerbsLink {}
 /// There is no such port.
 #[derive(Debug)]
 pub(crate) enum VerbsPort {}
+
+/// There is no such domain.
+#[derive(Debug, Clone)]
+pub(crate) enum VerbsDomain {}
+
+/// There is no such registration.
+#[derive(Debug)]
+pub(crate) enum VerbsRegistration {}
+
+impl VerbsDomain {
+    pub(crate) fn key(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn register(&self, _block: &Block) -> io::Result<VerbsRegistration> {
+        match *self {}
+    }
+}
 
 impl VerbsLink {
     pub(crate) fn connect(_address: SocketAddr, port: &Arc<VerbsPort>) -> io::Result<Self> {
@@ -32,6 +50,10 @@ impl VerbsLink {
     }
 
     pub(crate) fn plain(&self) -> Option<&TcpLink> {
+        match *self {}
+    }
+
+    pub(crate) fn domain(&self) -> Option<VerbsDomain> {
         match *self {}
     }
 

@@ -20,17 +20,20 @@ pub enum Purpose {
     Session,
     /// Rings that are shared with peers on the same host.
     Link,
+    /// Buffers that users have allocated.
+    Buffer,
 }
 
 impl Purpose {
     /// All purposes, in the order of their declaration.
-    pub const ALL: [Purpose; 6] = [
+    pub const ALL: [Purpose; 7] = [
         Purpose::Log,
         Purpose::Index,
         Purpose::Receive,
         Purpose::Send,
         Purpose::Session,
         Purpose::Link,
+        Purpose::Buffer,
     ];
 
     /// The name in reports.
@@ -42,6 +45,7 @@ impl Purpose {
             Purpose::Send => "send",
             Purpose::Session => "session",
             Purpose::Link => "link",
+            Purpose::Buffer => "buffer",
         }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "turns an extent of the region into a slice")]
 
 use std::fmt;
+use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
@@ -11,20 +12,38 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::extents::Run;
 use super::{Appender, Memory, PAGE_BYTES, Purpose, Shared};
+use crate::registration::Registrations;
 
-/// A run of pages that was handed out; given back when the last holder drops it.
+/// A run of pages that was handed out, given back when the last holder drops it, or a vector that
+/// somebody has brought along.
 ///
 /// Invariant: no two live extents overlap, so that whoever holds every handle to an extent is alone
 /// with its bytes. The extent itself never touches them; [`Block`], [`Shared`] and [`Appender`] do,
-/// each by its own rule.
+/// each by its own rule. `base..base + len` are mapped, readable, writable and initialized as long as
+/// the extent lives.
 pub(super) struct Extent {
-    memory: Memory,
-    run: Run,
-    purpose: Purpose,
+    /// What devices have been told of it; undone before the memory goes.
+    registrations: Registrations,
     base: NonNull<u8>,
-    /// Pages from the start that are known to be counted as touched. Only saves walks through the
-    /// region's map.
-    touched: AtomicUsize,
+    len: usize,
+    backing: Backing,
+}
+
+/// Where an extent's memory comes from and goes back to.
+enum Backing {
+    /// Pages of the region.
+    Pages {
+        memory: Memory,
+        run: Run,
+        purpose: Purpose,
+        /// Pages from the start that are known to be counted as touched. Only saves walks through the
+        /// region's map.
+        touched: AtomicUsize,
+    },
+    /// A vector with this capacity, taken apart.
+    Vector { capacity: usize },
+    /// Nowhere: its owner has it back.
+    Gone,
 }
 
 // SAFETY: an extent is an address range and a handle to the memory; it lends out no bytes by
@@ -36,7 +55,16 @@ unsafe impl Sync for Extent {}
 impl Extent {
     pub(super) fn new(memory: Memory, run: Run, purpose: Purpose) -> Extent {
         let base = memory.pool.region.address(run.first);
-        Extent { memory, run, purpose, base, touched: AtomicUsize::new(0) }
+        let backing = Backing::Pages { memory, run, purpose, touched: AtomicUsize::new(0) };
+        let registrations = Registrations::default();
+        Extent { registrations, base, len: run.pages * PAGE_BYTES, backing }
+    }
+
+    fn of_vector(vector: Vec<u8>) -> Extent {
+        let mut vector = ManuallyDrop::new(vector);
+        let base = NonNull::new(vector.as_mut_ptr()).expect("a vector's pointer is never null");
+        let backing = Backing::Vector { capacity: vector.capacity() };
+        Extent { registrations: Registrations::default(), base, len: vector.len(), backing }
     }
 
     /// The first byte; all of `len()` bytes from here are mapped, readable, writable and
@@ -46,34 +74,60 @@ impl Extent {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.run.pages * PAGE_BYTES
+        self.len
+    }
+
+    fn purpose(&self) -> Purpose {
+        match self.backing {
+            Backing::Pages { purpose, .. } => purpose,
+            Backing::Vector { .. } | Backing::Gone => Purpose::Buffer,
+        }
     }
 
     /// Counts the pages of the first `up_to` bytes as touched.
     pub(super) fn touch(&self, up_to: usize) {
-        let pages = up_to.div_ceil(PAGE_BYTES).min(self.run.pages);
-        let before = self.touched.load(Ordering::Relaxed);
+        let Backing::Pages { memory, run, touched, .. } = &self.backing else { return };
+        let pages = up_to.div_ceil(PAGE_BYTES).min(run.pages);
+        let before = touched.load(Ordering::Relaxed);
         if pages > before {
-            self.memory.pool.region.touch(self.run.first + before, self.run.first + pages);
-            self.touched.store(pages, Ordering::Relaxed);
+            memory.pool.region.touch(run.first + before, run.first + pages);
+            touched.store(pages, Ordering::Relaxed);
         }
     }
 
     /// Counts the pages from byte `from` to the end as touched.
     pub(super) fn touch_tail(&self, from: usize) {
-        let first = self.run.first + from / PAGE_BYTES;
-        self.memory.pool.region.touch(first, self.run.first + self.run.pages);
+        let Backing::Pages { memory, run, .. } = &self.backing else { return };
+        let first = run.first + from / PAGE_BYTES;
+        memory.pool.region.touch(first, run.first + run.pages);
+    }
+
+    /// The vector that it was made of. The extent is of no use any more then.
+    fn take_vector(&mut self) -> Option<Vec<u8>> {
+        let Backing::Vector { capacity } = self.backing else { return None };
+        self.registrations.undo();
+        self.backing = Backing::Gone;
+        let (base, len) = (mem::replace(&mut self.base, NonNull::dangling()), self.len);
+        self.len = 0;
+        // SAFETY: these are the parts of a vector that was taken apart, its first `len` bytes are
+        // initialized, and nobody puts it together again: the backing says that it is gone.
+        Some(unsafe { Vec::from_raw_parts(base.as_ptr(), len, capacity) })
     }
 }
 
 impl Drop for Extent {
     fn drop(&mut self) {
-        self.memory.release(self.run, self.purpose);
+        self.registrations.undo();
+        match &self.backing {
+            Backing::Pages { memory, run, purpose, .. } => memory.release(*run, *purpose),
+            Backing::Vector { .. } => drop(self.take_vector()),
+            Backing::Gone => {}
+        }
     }
 }
 
-/// Registered memory with one owner, who reads and writes it as a `[u8]` of whole pages. Dropping
-/// it gives it back.
+/// Registered memory with one owner, who reads and writes it as a `[u8]`: of whole pages, if it was
+/// allocated from a [`Memory`]. Dropping it gives it back.
 ///
 /// Invariant: this is the only handle to its extent.
 pub struct Block {
@@ -93,9 +147,28 @@ impl Block {
         Block { extent }
     }
 
+    /// A block of a vector's bytes, outside of the region and counted by nobody.
+    pub(crate) fn from_vector(vector: Vec<u8>) -> Block {
+        Block::new(Extent::of_vector(vector))
+    }
+
+    /// The vector that the block was made of.
+    ///
+    /// # Errors
+    /// The block itself, if it is one of the region's.
+    pub(crate) fn into_vector(mut self) -> Result<Vec<u8>, Block> {
+        let extent = Arc::get_mut(&mut self.extent).expect("a block is the only holder");
+        extent.take_vector().ok_or(self)
+    }
+
+    /// What devices have been told of its memory.
+    pub(crate) fn registrations(&self) -> &Registrations {
+        &self.extent.registrations
+    }
+
     /// What the block is counted as.
     pub fn purpose(&self) -> Purpose {
-        self.extent.purpose
+        self.extent.purpose()
     }
 
     /// Tells the account that the first `up_to` bytes were or will be written, by the owner or by

@@ -22,6 +22,10 @@ use crate::time::Time;
 use super::deferred::Deferred;
 use super::handle::Common;
 
+/// How often within the time after which a peer is taken to have stalled it is told that a large message
+/// still waits for a receive to be posted: a peer that is as patient as this side hears of it in time.
+const REMINDERS: u32 = 6;
+
 /// What a turn lends to the conversations that it drives.
 pub(super) struct Turn<'a> {
     pub(super) common: &'a Common,
@@ -54,6 +58,10 @@ pub(crate) struct Conversation {
     landing: Option<Unfinished>,
     /// A large body has memory of this side: the oldest, by its number.
     landing_first: Option<Unfinished>,
+    /// Messages wait for somebody to post a receive.
+    unasked: Option<Unfinished>,
+    /// When the peer was last told that a large message waits for that.
+    reminded_at: Time,
 }
 
 /// What waits for a peer to read.
@@ -137,6 +145,8 @@ impl Conversation {
             unfinished: None,
             landing: None,
             landing_first: None,
+            unasked: None,
+            reminded_at: Time::ZERO,
         }
     }
 
@@ -144,14 +154,16 @@ impl Conversation {
     /// nothing; zero bytes at the end of the stream.
     pub(super) fn receive(&mut self, scratch: &mut Block) -> io::Result<Option<Received>> {
         let front = self.inbound.copy_carry(scratch);
+        let end = self.inbound.receive_max(&self.core.session).min(scratch.len());
+        let rest = IoSliceMut::new(&mut scratch[front..end]);
         let mut own = 0;
         let result = match self.inbound.unfilled() {
-            Some(unfilled) => {
-                own = unfilled.len();
-                let buffers = &mut [IoSliceMut::new(unfilled), IoSliceMut::new(scratch)];
-                self.core.link.receive(buffers)
+            Some([body, padding]) => {
+                own = body.len() + padding.len();
+                let (body, padding) = (IoSliceMut::new(body), IoSliceMut::new(padding));
+                self.core.link.receive(&mut [body, padding, rest])
             }
-            None => self.core.link.receive(&mut [IoSliceMut::new(&mut scratch[front..])]),
+            None => self.core.link.receive(&mut [rest]),
         };
         match result {
             Ok(count) => {
@@ -272,6 +284,9 @@ impl Conversation {
             Admission::Replaced(existing) => existing,
         };
         let replaced = !Arc::ptr_eq(&used, core);
+        if !core.initiated && !replaced {
+            common.accepted.add(core);
+        }
         if let Some(attempt) = self.attempt.take() {
             attempt.finish(Ok(Connection { core: used }));
         }
@@ -348,6 +363,9 @@ impl Conversation {
         self.unfinished = Unfinished::follow(self.unfinished, inbound.unfinished(), now);
         self.landing = Unfinished::follow(self.landing, inbound.landing_progress(), now);
         self.landing_first = Unfinished::follow(self.landing_first, inbound.oldest_landing(), now);
+        let receives = &self.core.session.receives;
+        let unasked = (receives.waiting() > 0).then_some(0);
+        self.unasked = Unfinished::follow(self.unasked, unasked, now);
         let busy = self.phase != Phase::Open
             || !self.deferred.is_empty()
             || self.unfinished.is_some()
@@ -356,13 +374,13 @@ impl Conversation {
     }
 
     /// Since when it has kept memory that others wait for: an unfinished frame or large body, requests
-    /// that were set aside, replies that are not read. Only of connections that others have begun.
+    /// that were set aside, messages that nobody receives, replies that are not read. Only of connections that others have begun.
     pub(super) fn keeps_memory_since(&self) -> Option<Time> {
         if self.core.initiated || self.core.closed().is_some() {
             return None;
         }
         let stalled = [self.stalled, self.ungranted].into_iter().flatten();
-        let unfinished = [self.unfinished, self.landing_first].into_iter().flatten();
+        let unfinished = [self.unfinished, self.landing_first, self.unasked].into_iter().flatten();
         stalled
             .map(|stalled| stalled.began)
             .chain(unfinished.map(|unfinished| unfinished.since))
@@ -405,6 +423,7 @@ impl Conversation {
             || self.core.is_blocked()
             || !self.deferred.is_empty()
             || self.unfinished.is_some()
+            || self.unasked.is_some()
             || self.inbound.is_landing()
             || !self.core.session.departures.is_idle()
             || self.core.retired.load(Ordering::SeqCst)
@@ -434,6 +453,12 @@ impl Conversation {
         let mut unfinished = [self.unfinished, self.landing].into_iter().flatten();
         if unfinished.any(|unfinished| now.since(unfinished.since) >= common.stall_timeout) {
             self.core.close(CloseReason::Unfinished);
+        }
+        if now.since(self.reminded_at) >= common.stall_timeout / REMINDERS
+            && self.inbound.remind(&self.core.session)
+        {
+            self.reminded_at = now;
+            self.core.schedule();
         }
         if self.core.retired.load(Ordering::SeqCst) && self.core.is_idle() {
             self.core.close(CloseReason::Duplicate);
@@ -475,11 +500,13 @@ impl Conversation {
         self.deferred = Deferred::default();
         self.inbound = Inbound::new();
         (self.unfinished, self.landing, self.landing_first) = (None, None, None);
+        self.unasked = None;
         if let Some(lane) = self.lane.take() {
             self.core.session.lanes.retire(lane);
         }
         // Nothing follows a goodbye.
-        self.core.session.outbound.lock().discard(&self.core.session);
+        let discarded = self.core.session.outbound.lock().discard(&self.core.session);
+        drop(discarded);
     }
 
     fn end_attempt(&mut self, error: impl FnOnce(SocketAddr) -> ConnectError) {

@@ -20,8 +20,9 @@ use crate::identity::{Incarnation, NodeId};
 use crate::link::{Link, LinkPolicy, Listener, SimPort};
 use crate::memory::Memory;
 use crate::poller::Kick;
-use crate::registry::{Attempt, Registry};
+use crate::registry::{Accepted, Attempt, Registry};
 use crate::secret::Secret;
+use crate::session::receives::Messages;
 use crate::time::{Clock, Time};
 
 use super::Reactor;
@@ -33,6 +34,10 @@ pub(crate) struct Common {
     pub(crate) secret: Option<Secret>,
     pub(crate) windows: Windows,
     pub(crate) links: LinkPolicy,
+    /// Who is given messages.
+    pub(crate) messages: Messages,
+    /// Connections that peers have begun and nobody has asked for, where messages are not handled.
+    pub(crate) accepted: Accepted,
     pub(crate) memory: Memory,
     pub(crate) clock: Clock,
     pub(crate) handler: Arc<dyn Handler>,
@@ -90,6 +95,8 @@ pub(crate) enum Command {
     Closed(Arc<Core>),
     /// Look after connections before long.
     Housekeep,
+    /// Go on with what had to wait on the connection.
+    Retry(Arc<Core>),
     /// Accept nothing more, and close everything.
     ShutDown,
 }

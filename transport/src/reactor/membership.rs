@@ -56,6 +56,7 @@ impl Reactor {
                     self.housekeep_soon(handle.common.clock.now());
                 }
                 Command::Housekeep => self.housekeep_soon(handle.common.clock.now()),
+                Command::Retry(core) => self.retry(handle, &core),
                 Command::Closed(core) => self.leave(handle, &core),
                 Command::ShutDown => self.shut_down(handle),
             }
@@ -310,6 +311,19 @@ impl Reactor {
         }
     }
 
+    /// Goes on with what had to wait on a connection.
+    fn retry(&mut self, handle: &Arc<ReactorHandle>, core: &Arc<Core>) {
+        let now = handle.common.clock.now();
+        let place = core.place.load(Ordering::Relaxed);
+        if let Some(Some(conversation)) = self.conversations.get_mut(place)
+            && Arc::ptr_eq(&conversation.core, core)
+        {
+            conversation.retry(&handle.common, now);
+            conversation.settle(now);
+        }
+        self.housekeep_soon(now);
+    }
+
     /// A connection has been closed: nobody finds it any more, and it is read to its end.
     fn leave(&mut self, handle: &Arc<ReactorHandle>, core: &Arc<Core>) {
         let now = handle.common.clock.now();
@@ -324,6 +338,7 @@ impl Reactor {
         }
         // Its attempt has ended by now.
         handle.common.registry.forget(core);
+        handle.common.accepted.forget(core);
         if let (Some(reason), peer) = (core.closed(), core.address) {
             tracing::debug!(%peer, %reason, "connection closed");
         }

@@ -191,6 +191,7 @@ mod tests {
     use crate::frame::frame_len;
     use crate::limits::{MESSAGE_MAX, WINDOW_MAX, WINDOW_MIN};
     use crate::session::Session;
+    use crate::session::receives::Messages;
 
     const CLASS: Class = Class::Request;
 
@@ -250,7 +251,7 @@ mod tests {
         for size in (WINDOW_MIN..=WINDOW_MAX).step_by(1 << 20) {
             let windows = Windows { reply: size, replication: size, request: size };
             let receive = ReceiveCredit::new(&windows);
-            let session = Session::new(&windows);
+            let session = Session::new(&windows, Messages::Handled);
             session.open(&windows, 0);
             for len in (0..400).map(|round| largest - round * 4096 % largest / 8 * 8) {
                 assert!(session.send_credit.try_reserve(CLASS, len), "stuck in {size} bytes");

@@ -8,6 +8,7 @@
 mod queue;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
@@ -19,6 +20,7 @@ use crate::limits::{BATCH_BYTES, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
 
 use super::call::CallKey;
 use super::outbound::Queued;
+use super::sends::Leaving;
 
 use queue::Queue;
 
@@ -115,8 +117,10 @@ impl Departures {
             self.queued_bytes[1].fetch_add(departure.len(), Ordering::Relaxed);
         }
         self.unfinished[usize::from(departure.is_reply())].fetch_add(1, Ordering::Relaxed);
-        let ticket = queue.push(departure);
+        let (ticket, refused) = queue.push(departure);
         self.ready.store(true, Ordering::SeqCst);
+        drop(queue);
+        drop(refused);
         ticket
     }
 
@@ -196,6 +200,7 @@ impl Departures {
             if let Some(departure) = queue.take_chunk(at, batch) {
                 gathered.tails += u64::from(departure.has_tail());
                 waiters = self.ended(&mut queue, &departure);
+                gathered.left.extend(departure.into_leaving());
             }
         }
         while gathered.charged_bytes < BATCH_BYTES
@@ -206,6 +211,7 @@ impl Departures {
             if let Some(departure) = whole {
                 gathered.tails += u64::from(departure.has_tail());
                 waiters.append(&mut self.ended(&mut queue, &departure));
+                gathered.left.extend(departure.into_leaving());
             }
         }
         let more = queue.next_chunk().is_some() || queue.next_waiting().is_some();
@@ -228,24 +234,29 @@ impl Departures {
         wakers.append(&mut self.queue.lock().waiters);
     }
 
-    /// Lets go of bodies that nobody will send. What they were is kept: they have not left.
-    pub(crate) fn discard(&self) {
-        self.queue.lock().close();
+    /// Lets go of bodies that nobody will send. What they were is kept: they have not left. Returns the
+    /// posted buffers among them, to be dropped without a lock.
+    #[must_use]
+    pub(crate) fn discard(&self) -> Vec<Arc<Leaving>> {
+        let left = self.queue.lock().close();
         self.ready.store(false, Ordering::Relaxed);
+        left
     }
 
     /// A departure is no longer here. Returns those who wait for room.
     fn ended(&self, queue: &mut Queue, departure: &Departure) -> Vec<Waker> {
         let group = usize::from(departure.is_reply());
         self.unfinished[group].fetch_sub(1, Ordering::Relaxed);
-        self.queued_bytes[group].fetch_sub(departure.len(), Ordering::Relaxed);
+        self.queued_bytes[group].fetch_sub(departure.queued_bytes(), Ordering::Relaxed);
         std::mem::take(&mut queue.waiters)
     }
 }
 
 /// What a batch got.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) charged_bytes: usize,
     pub(super) tails: u64,
+    /// Posted buffers that have been gathered to their end.
+    pub(super) left: Vec<Arc<Leaving>>,
 }

@@ -3,8 +3,10 @@
 //! Whoever drives the reactor drives this. Frames are read where they were received. One that is
 //! cut off by the end of a receive is carried over to the front of the next one if it is short;
 //! a long one gets a block of exactly its length, which the rest is received into. The chunks of a
-//! large body go where it lands ([`landings`](super::landings)), a cut one straight away. Nothing
-//! is allocated before the header has been checked.
+//! large body go where it lands ([`landings`](super::landings)), and messages into buffers that have been
+//! posted for them ([`receives`](super::receives)); what is cut is received there straight away, and
+//! while such is to be expected, little is received elsewhere. Nothing is allocated before the header
+//! has been checked.
 
 use std::ops::Range;
 use std::task::Waker;
@@ -14,10 +16,11 @@ use super::call::CallKey;
 use super::credit::ReceiveCredit;
 use super::departures::ANNOUNCEMENT_COST;
 use super::landings::{Landed, Landings};
+use super::posting::Claim;
 use crate::error::{CallError, CloseReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
 use crate::handshake::{Hello, LARGE, Windows, decode_goodbye};
-use crate::limits::{CARRY_MAX, MESSAGE_MAX};
+use crate::limits::{CARRY_MAX, MESSAGE_MAX, PLACED_HEAD_BYTES, PLACED_MIN, RECEIVE_BYTES};
 use crate::memory::{Block, Memory, Purpose, Shared};
 use crate::reply::Reply;
 
@@ -36,14 +39,25 @@ pub(crate) struct Inbound {
     received: [u64; 3],
     /// Frames that have come whole.
     frames: u64,
+    /// Where padding goes that has no room behind its body.
+    padding: [u8; 8],
 }
 
 #[derive(Debug)]
 enum Partial {
     /// A frame in a block of its own.
     Frame { block: Block, filled: usize, len: usize },
-    /// The body and padding of a chunk, where it lands.
-    Chunk { header: Header, filled: usize },
+    /// A body, and its padding, of which the body goes to its place.
+    Placed { header: Header, filled: usize, place: Place },
+}
+
+/// Where a body goes that does not come in a block of its own.
+#[derive(Debug)]
+enum Place {
+    /// It is a chunk, and goes where that lands.
+    Landing,
+    /// It is a message, and goes into a posted buffer.
+    Posted(Claim),
 }
 
 /// What the layer above has to handle: a message or a request in the received bytes.
@@ -98,6 +112,7 @@ impl Inbound {
             windows: Windows::default(),
             received: [0; 3],
             frames: 0,
+            padding: [0; 8],
         }
     }
 
@@ -131,15 +146,46 @@ impl Inbound {
         self.landings.share_out(session, memory)
     }
 
-    /// The unfilled rest of a frame that has a place of its own; what is received goes there first.
-    pub(crate) fn unfilled(&mut self) -> Option<&mut [u8]> {
+    /// Repeats to the peer what it may go on with, as far as that waits for a receive to be posted. Returns
+    /// whether there is such.
+    pub(crate) fn remind(&self, session: &Session) -> bool {
+        self.landings.remind(session)
+    }
+
+    /// How much is to be received besides what has a place: less, if what comes next has one too.
+    pub(crate) fn receive_max(&self, session: &Session) -> usize {
+        let expects = self.landings.expects() || session.receives.expects(PLACED_MIN);
+        if expects { PLACED_HEAD_BYTES } else { RECEIVE_BYTES }
+    }
+
+    /// The unfilled rest of a frame that has a place of its own, and of its padding if that goes
+    /// elsewhere; what is received goes there first.
+    pub(crate) fn unfilled(&mut self) -> Option<[&mut [u8]; 2]> {
         Some(match self.partial.as_mut()? {
-            Partial::Frame { block, filled, len } => &mut block[*filled..*len],
-            Partial::Chunk { header, filled } => {
-                let place = self.landings.place(header.id);
-                &mut place.expect("a chunk that has begun has its place")[*filled..]
+            Partial::Frame { block, filled, len } => [&mut block[*filled..*len], &mut []],
+            Partial::Placed { header, filled, place } => {
+                let len = header.len as usize;
+                let bytes = match place {
+                    Place::Landing => self.landings.place(header.id),
+                    Place::Posted(claim) => Some(&mut claim.bytes()[..len]),
+                };
+                let bytes = bytes.expect("a body that has begun has its place");
+                let padding = &mut self.padding[..padded(len) - (*filled).max(len)];
+                [&mut bytes[(*filled).min(len)..], padding]
             }
         })
+    }
+
+    /// Puts as much of `bytes` as has a place there; returns how much that is.
+    #[cfg(test)]
+    pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
+        let mut filled = 0;
+        for unfilled in self.unfilled().into_iter().flatten() {
+            let count = unfilled.len().min(bytes.len() - filled);
+            unfilled[..count].copy_from_slice(&bytes[filled..filled + count]);
+            filled += count;
+        }
+        filled
     }
 
     /// Puts what has to stand in front of the next bytes into `buffer`; returns how much that is.
@@ -167,14 +213,23 @@ impl Inbound {
                 self.handle_bytes(&block, 0..len, to)?;
                 Ok(Some(block))
             }
-            Partial::Chunk { header, mut filled } => {
+            Partial::Placed { header, mut filled, mut place } => {
                 filled += count;
+                if let Place::Posted(claim) = &mut place {
+                    claim.mark_touched(filled);
+                }
                 if filled < padded(header.len as usize) {
-                    self.partial = Some(Partial::Chunk { header, filled });
+                    self.partial = Some(Partial::Placed { header, filled, place });
                     return Ok(None);
                 }
                 self.frames += 1;
-                self.landings.handle_chunk(&header, to)?;
+                match place {
+                    Place::Landing => self.landings.handle_chunk(&header, to)?,
+                    Place::Posted(claim) => {
+                        to.wakers.extend(claim.complete(header.len as usize));
+                        *to.grant_due |= to.session.release_all(&[header]);
+                    }
+                }
                 *to.grant_due |= self.landings.share_out(to.session, to.memory);
                 Ok(None)
             }
@@ -211,7 +266,7 @@ impl Inbound {
             if bytes.len() - at < len {
                 self.admit(&header)?;
                 if len > CARRY_MAX {
-                    return self.begin_partial(&header, &bytes[at..], to.memory);
+                    return self.begin_partial(&header, &bytes[at..], to);
                 }
                 break;
             }
@@ -237,18 +292,30 @@ impl Inbound {
         &mut self,
         header: &Header,
         start: &[u8],
-        memory: &Memory,
+        to: &mut Delivery<'_>,
     ) -> Result<(), CloseReason> {
+        let body = &start[HEADER_BYTES..];
         if header.kind == Kind::Chunk
             && let Some(place) = self.landings.place(header.id)
         {
-            let start = &start[HEADER_BYTES..];
-            place[..start.len()].copy_from_slice(start);
-            self.partial = Some(Partial::Chunk { header: *header, filled: start.len() });
+            let filled = copy_start(body, place);
+            self.partial = Some(Partial::Placed { header: *header, filled, place: Place::Landing });
+            return Ok(());
+        }
+        let len = header.len as usize;
+        if header.kind == Kind::Message
+            && let Some(mut claim) = to.session.receives.place(len, to.memory, to.wakers)
+        {
+            self.charge(header, header.kind, &to.session.receive_credit)?;
+            let filled = copy_start(body, &mut claim.bytes()[..len]);
+            claim.mark_touched(filled);
+            self.partial =
+                Some(Partial::Placed { header: *header, filled, place: Place::Posted(claim) });
             return Ok(());
         }
         let len = header.frame_len();
-        let mut block = memory.allocate(len, Purpose::Receive).map_err(|_| CloseReason::Memory)?;
+        let mut block =
+            to.memory.allocate(len, Purpose::Receive).map_err(|_| CloseReason::Memory)?;
         block[..start.len()].copy_from_slice(start);
         self.partial = Some(Partial::Frame { block, filled: start.len(), len });
         Ok(())
@@ -265,6 +332,15 @@ impl Inbound {
         self.admit(header)?;
         self.frames += 1;
         match header.kind {
+            Kind::Message if to.session.receives.are_posted() => {
+                self.charge(header, header.kind, &to.session.receive_credit)?;
+                *to.replied = true;
+                let body = &buffer[body];
+                let taken = to.session.receives.arrive(header, body, to.memory, to.wakers);
+                if taken.map_err(|_| CloseReason::Memory)? {
+                    *to.grant_due |= to.session.release_all(std::slice::from_ref(header));
+                }
+            }
             Kind::Message | Kind::Request => {
                 self.charge(header, header.kind, &to.session.receive_credit)?;
                 let Header { kind, class, id, .. } = *header;
@@ -364,6 +440,13 @@ impl Inbound {
         }
         Ok(())
     }
+}
+
+/// Copies the beginning of a body, and maybe of its padding, to its place. Returns how much has come.
+fn copy_start(start: &[u8], place: &mut [u8]) -> usize {
+    let count = start.len().min(place.len());
+    place[..count].copy_from_slice(&start[..count]);
+    start.len()
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Large bodies on their way in: announced by the peer, granted as there is memory, received in chunks.
 //!
 //! Each gets a block of its own once there is memory for all of it, and grants only then: a few at a
-//! time, in turn. What never fits, and a reply that nobody waits for, is refused. Until the peer has
-//! said that it sends nothing more of a refused transfer, what it had been granted may still come, and is
-//! dropped.
+//! time, in turn. A message for which a receive is to be posted lands in that buffer, and is granted
+//! nothing before there is one. What never fits, and a reply that nobody waits for, is refused. Until the
+//! peer has said that it sends nothing more of a refused transfer, what it had been granted may still
+//! come, and is dropped.
 
 use std::task::Waker;
 
 use crate::error::{CallError, CloseReason};
-use crate::frame::{Announcement, Class, Header, Kind, padded};
+use crate::frame::{Announcement, Class, Header, Kind};
 use crate::limits::{
     CHUNK_BYTES, FREE_SHARE, GRANTED_MAX, LANDING_MAX, LARGE_MAX, LARGE_SHARE, MESSAGE_MAX,
     TRANSFERS_MAX,
@@ -20,6 +21,7 @@ use super::Session;
 use super::call::CallKey;
 use super::departures::{ANNOUNCEMENT_COST, Control};
 use super::inbound::{Delivery, FrameRef};
+use super::posting::Claim;
 
 /// The transfers of the peer that have not ended.
 #[derive(Debug, Default)]
@@ -55,8 +57,12 @@ struct Landing {
 enum Stage {
     /// For memory.
     Waiting,
-    /// The body, as far as it has come, and room for padding.
+    /// For a receive to be posted.
+    Unmatched,
+    /// The body, as far as it has come.
     Landing(Block),
+    /// Likewise, in a posted buffer.
+    Posted(Claim),
     /// The peer is to say that nothing more comes.
     Refused,
 }
@@ -84,8 +90,13 @@ impl Landings {
         }
         let Header { class, id, more, .. } = *header;
         let (kind, call, calls) = (announcement.kind, CallKey(id), &to.session.calls);
+        let receives = &to.session.receives;
         let stage = if kind == Kind::Reply && !calls.is_waiting(call) {
             Stage::Refused
+        } else if kind == Kind::Message && receives.are_posted() {
+            let (number, len) = (self.numbers + 1, announcement.total as usize);
+            receives.announce(number, len, to.memory, to.wakers);
+            Stage::Unmatched
         } else if to.memory.could_hold(announcement.total, LARGE_SHARE) {
             Stage::Waiting
         } else {
@@ -124,12 +135,16 @@ impl Landings {
         Ok(())
     }
 
-    /// Where the next chunk of transfer `number` goes, with its padding; nothing if it is dropped.
+    /// Where the next chunk of transfer `number` goes; nothing if it is dropped.
     pub(super) fn place(&mut self, number: u64) -> Option<&mut [u8]> {
         let landing = self.open.iter_mut().find(|landing| landing.number == number)?;
-        let Stage::Landing(block) = &mut landing.stage else { return None };
-        let len = padded(CHUNK_BYTES.min(landing.len - landing.received));
-        Some(&mut block[landing.received..landing.received + len])
+        let bytes = match &mut landing.stage {
+            Stage::Landing(block) => &mut block[..],
+            Stage::Posted(claim) => claim.bytes(),
+            Stage::Waiting | Stage::Unmatched | Stage::Refused => return None,
+        };
+        let len = CHUNK_BYTES.min(landing.len - landing.received);
+        Some(&mut bytes[landing.received..landing.received + len])
     }
 
     /// A chunk that was admitted is in its place, or has been dropped.
@@ -145,6 +160,8 @@ impl Landings {
         self.chunks += 1;
         if landing.received == landing.len {
             self.finish(at, to);
+        } else if let Stage::Posted(claim) = &mut landing.stage {
+            claim.mark_touched(landing.received);
         } else if let Stage::Landing(block) = &mut landing.stage {
             block.mark_touched(landing.received);
             let call = CallKey(landing.id);
@@ -162,6 +179,14 @@ impl Landings {
         let at = self.find(number)?;
         let landing = self.remove(at, to.session);
         *to.grant_due |= to.session.receive_credit.release(landing.class, ANNOUNCEMENT_COST as u64);
+        let claim = match landing.stage {
+            Stage::Posted(claim) => Some(claim),
+            Stage::Unmatched => None,
+            Stage::Waiting | Stage::Landing(_) | Stage::Refused => return Ok(()),
+        };
+        let matched = to.session.receives.forget(number, claim, to.memory);
+        *to.grant_due |= to.session.release_all(&matched.taken);
+        to.wakers.extend(matched.wakers);
         Ok(())
     }
 
@@ -173,6 +198,7 @@ impl Landings {
         }
         self.begin(memory, true);
         self.begin(memory, false);
+        self.begin_posted(session);
         while let Some(at) = self.next_to_grant() {
             let landing = &mut self.open[at];
             let bytes = CHUNK_BYTES.min(landing.len - landing.granted);
@@ -196,6 +222,25 @@ impl Landings {
     /// If the peer is to send something, how many chunks have come so far.
     pub(super) fn progress(&self) -> Option<u64> {
         (self.granted_bytes > 0).then_some(self.chunks)
+    }
+
+    /// Whether a chunk that has its place is likely to be what comes next.
+    pub(super) fn expects(&self) -> bool {
+        self.open.iter().any(|landing| landing.is_taken() && landing.received < landing.granted)
+    }
+
+    /// Repeats to the peer how far it may go with what waits for a receive to be posted, so that it knows
+    /// that it is not forgotten. Returns whether there is such.
+    pub(super) fn remind(&self, session: &Session) -> bool {
+        let mut told = false;
+        for landing in &self.open {
+            if let Stage::Unmatched = landing.stage {
+                let (number, position) = (landing.number, landing.granted as u64);
+                session.departures.tell(Control::Grant { number, position });
+                told = true;
+            }
+        }
+        told
     }
 
     #[cfg(test)]
@@ -225,8 +270,22 @@ impl Landings {
             if !replies && !memory.can_spare(landing.len as u64, FREE_SHARE) {
                 return;
             }
-            let Ok(block) = memory.allocate(padded(landing.len), Purpose::Receive) else { return };
+            let Ok(block) = memory.allocate(landing.len, Purpose::Receive) else { return };
             landing.stage = Stage::Landing(block);
+        }
+    }
+
+    /// Lets messages land in buffers that have been posted for them.
+    fn begin_posted(&mut self, session: &Session) {
+        let is_posted = |landing: &&mut Landing| matches!(landing.stage, Stage::Posted(_));
+        let room = LANDING_MAX - self.open.iter_mut().filter(is_posted).count();
+        let is_matched = |landing: &&mut Landing| {
+            matches!(landing.stage, Stage::Unmatched) && session.receives.is_matched(landing.number)
+        };
+        for landing in self.open.iter_mut().filter(is_matched).take(room) {
+            if let Some(claim) = session.receives.take_matched(landing.number) {
+                landing.stage = Stage::Posted(claim);
+            }
         }
     }
 
@@ -235,7 +294,7 @@ impl Landings {
         let count = self.open.len();
         (0..count).map(|step| (self.turn + step) % count).find(|at| {
             let landing = &self.open[*at];
-            landing.has_block() && landing.granted < landing.len
+            landing.is_taken() && landing.granted < landing.len
         })
     }
 
@@ -245,6 +304,11 @@ impl Landings {
         let released = |to: &mut Delivery<'_>| {
             *to.grant_due |= to.session.receive_credit.release(class, ANNOUNCEMENT_COST as u64);
         };
+        if let Stage::Posted(mut claim) = stage {
+            claim.mark_touched(len);
+            to.wakers.extend(claim.complete(len));
+            return released(to);
+        }
         let Stage::Landing(mut block) = stage else { return released(to) };
         block.mark_touched(len);
         let block = block.freeze();
@@ -275,8 +339,14 @@ impl Landings {
 }
 
 impl Landing {
+    /// Whether it has memory of this side.
     fn has_block(&self) -> bool {
         matches!(self.stage, Stage::Landing(_))
+    }
+
+    /// Whether it has memory, this side's or a user's.
+    fn is_taken(&self) -> bool {
+        matches!(self.stage, Stage::Landing(_) | Stage::Posted(_))
     }
 }
 

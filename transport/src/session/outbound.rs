@@ -23,6 +23,7 @@ use super::Session;
 use super::call::Sent;
 use super::credit::ReceiveCredit;
 use super::departures::{ANNOUNCEMENT_COST, Departures};
+use super::sends::Leaving;
 
 /// The lanes of a connection, as producers see them.
 #[derive(Debug, Default)]
@@ -109,6 +110,17 @@ pub(crate) struct Outbound {
     /// No frame but greetings may go out before the peer's hello is here.
     pub(crate) open: bool,
     pub(crate) sent: Traffic,
+    /// Posted buffers that are done, but for others that hold them. Dropped without the sender role, since
+    /// that wakes who waits for them.
+    left: Vec<Arc<Leaving>>,
+}
+
+/// What is not sent any more.
+#[derive(Debug)]
+pub(crate) struct Discarded {
+    /// Holds pieces of what is left, so it goes first.
+    _outbound: Outbound,
+    _left: Vec<Arc<Leaving>>,
 }
 
 /// What went over a link.
@@ -129,8 +141,11 @@ pub(super) enum Queued {
         start: u8,
         end: u8,
     },
-    /// A part of a large body.
-    Body(Shared),
+    /// A part of a large body, or of a posted buffer. The bytes go first.
+    Body {
+        bytes: Shared,
+        leaving: Option<Arc<Leaving>>,
+    },
     Greeting {
         frame: Vec<u8>,
         sent: usize,
@@ -174,11 +189,19 @@ impl Outbound {
         }
     }
 
-    /// Lets go of everything that waits: the connection has ended, and nothing more is sent.
-    pub(crate) fn discard(&mut self, session: &Session) {
-        *self = Self { open: self.open, sent: self.sent, ..Self::default() };
+    /// Lets go of everything that waits: the connection has ended, and nothing more is sent. Returns what
+    /// that was, to be dropped without the sender role.
+    #[must_use]
+    pub(crate) fn discard(&mut self, session: &Session) -> Discarded {
+        let empty = Self { open: self.open, sent: self.sent, ..Self::default() };
+        let outbound = std::mem::replace(self, empty);
         session.lanes.discard();
-        session.departures.discard();
+        Discarded { _outbound: outbound, _left: session.departures.discard() }
+    }
+
+    /// Posted buffers that may be done, to be dropped without the sender role.
+    pub(crate) fn take_left(&mut self) -> Vec<Arc<Leaving>> {
+        std::mem::take(&mut self.left)
     }
 
     /// Makes the next batch of what has been committed by now.
@@ -208,6 +231,7 @@ impl Outbound {
         let gathered = departures.gather(&mut self.batch);
         lanes.taken_bytes.fetch_add(gathered.charged_bytes as u64, Ordering::SeqCst);
         self.sent.gathered += gathered.tails;
+        self.left.extend(gathered.left);
     }
 
     /// Takes what lane `index` has committed.
@@ -281,7 +305,9 @@ impl Outbound {
                 if matches!(front, Queued::Piece(Piece::Tail(_))) {
                     self.sent.gathered += 1;
                 }
-                self.batch.pop_front();
+                if let Some(Queued::Body { leaving: Some(leaving), .. }) = self.batch.pop_front() {
+                    self.left.push(leaving);
+                }
             }
         }
     }
@@ -303,7 +329,7 @@ impl Queued {
         match self {
             Self::Piece(piece) => piece.bytes(),
             Self::Frame { bytes, start, end } => &bytes[usize::from(*start)..usize::from(*end)],
-            Self::Body(shared) => shared,
+            Self::Body { bytes, .. } => bytes,
             Self::Greeting { frame, sent } => &frame[*sent..],
         }
     }
@@ -312,7 +338,12 @@ impl Queued {
         match self {
             Self::Piece(piece) => piece.advance(count),
             Self::Frame { start, .. } => *start += count as u8,
-            Self::Body(shared) => *shared = shared.slice(count..shared.len()),
+            Self::Body { bytes, leaving } => {
+                *bytes = bytes.slice(count..bytes.len());
+                if let Some(leaving) = leaving {
+                    leaving.note_sent(count);
+                }
+            }
             Self::Greeting { sent, .. } => *sent += count,
         }
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use weft_transport::{
     Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, LinkKind,
-    LinkPolicy, ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, Retained, Shared,
-    SimConfig, SimNetwork, Time,
+    LinkPolicy, ManualClock, Memory, MemoryConfig, Messages, NoHandler, NodeId, Purpose, Retained,
+    Shared, SimConfig, SimNetwork, Time,
 };
 #[cfg(feature = "verbs")]
 use weft_transport::{EndpointError, VerbsError};
@@ -108,9 +108,33 @@ impl World {
 
     /// As [`client`](Self::client), with so much memory.
     pub(crate) fn client_with_memory(&self, limit_bytes: u64) -> Endpoint {
+        self.start(Self::next_client(), Incarnation(1), Arc::new(NoHandler), limit_bytes)
+    }
+
+    /// An endpoint that listens, where receives are posted for messages.
+    pub(crate) fn posting_node(&self, id: u64) -> Node {
+        let posted = |config: &mut EndpointConfig| config.messages = Messages::Posted;
+        let (node, handler) = (NodeId(id), Arc::new(NoHandler));
+        let endpoint = self.start_with(node, Incarnation(1), handler, MEMORY_BYTES, posted);
+        let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
+        Node { endpoint, address }
+    }
+
+    /// An endpoint that connects, where receives are posted for messages.
+    pub(crate) fn posting_client(&self) -> Endpoint {
+        let posted = |config: &mut EndpointConfig| config.messages = Messages::Posted;
+        self.start_with(
+            Self::next_client(),
+            Incarnation(1),
+            Arc::new(NoHandler),
+            MEMORY_BYTES,
+            posted,
+        )
+    }
+
+    fn next_client() -> NodeId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let id = NodeId::client(NEXT.fetch_add(1, Ordering::Relaxed));
-        self.start(id, Incarnation(1), Arc::new(NoHandler), limit_bytes)
+        NodeId::client(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// An endpoint that only calls, as some life of a storage node.
@@ -129,9 +153,21 @@ impl World {
         handler: Arc<dyn Handler>,
         limit_bytes: u64,
     ) -> Endpoint {
+        self.start_with(id, life, handler, limit_bytes, |_| ())
+    }
+
+    fn start_with(
+        &self,
+        id: NodeId,
+        life: Incarnation,
+        handler: Arc<dyn Handler>,
+        limit_bytes: u64,
+        change: impl FnOnce(&mut EndpointConfig),
+    ) -> Endpoint {
         let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
         let mut config = EndpointConfig::new(id, life, memory);
         config.clock = self.clock.clone();
+        change(&mut config);
         let endpoint = match &self.kind {
             Kind::Real(links) => {
                 config.links = *links;

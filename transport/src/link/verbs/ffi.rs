@@ -18,6 +18,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::OFlags;
 
 pub(super) use device::{AsyncEvent, Context, Domain, GidKind, PortState};
+pub(crate) use memory::VerbsRegistration;
 pub(super) use memory::{Access, Buffer, register};
 pub(super) use pair::{PairOptions, QueuePair, Send};
 pub(super) use queues::{Completed, Completion, QueueSizes, Queues, Receive, Sent};

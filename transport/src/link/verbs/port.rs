@@ -97,6 +97,11 @@ impl VerbsPort {
         }))
     }
 
+    /// What memory is registered with.
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        self.queues.domain()
+    }
+
     /// Makes an end of a new connection, with receives posted for it.
     pub(super) fn make_end(&self, place: &Arc<AtomicUsize>) -> io::Result<Arc<End>> {
         let grant = self.grant()?;

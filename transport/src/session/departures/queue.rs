@@ -1,6 +1,7 @@
 //! The large bodies of one connection in the order in which they go, and what they become on the wire.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 
 use crate::error::CloseReason;
@@ -8,6 +9,7 @@ use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, p
 use crate::limits::{CHUNK_BYTES, MESSAGE_MAX, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
 use crate::memory::Shared;
 use crate::session::outbound::Queued;
+use crate::session::sends::Leaving;
 
 /// What waits and what is under way.
 #[derive(Debug, Default)]
@@ -51,6 +53,8 @@ pub(crate) struct Departure {
     len: usize,
     /// The body, in at most two pieces.
     pieces: [Option<Shared>; 2],
+    /// The posted buffer that it is.
+    leaving: Option<Arc<Leaving>>,
     ticket: u64,
 }
 
@@ -64,15 +68,14 @@ struct Announced {
 }
 
 impl Queue {
-    /// Adds what goes behind all others. Returns its ticket.
-    pub(super) fn push(&mut self, mut departure: Departure) -> u64 {
+    /// Adds what goes behind all others. Returns its ticket, and the posted buffer that it was if nothing
+    /// is sent any more.
+    pub(super) fn push(&mut self, mut departure: Departure) -> (u64, Option<Arc<Leaving>>) {
         self.tickets += 1;
         departure.ticket = self.tickets;
-        if self.closed {
-            departure.pieces = [None, None];
-        }
+        let refused = if self.closed { departure.let_go() } else { None };
         self.waiting.push_back(departure);
-        self.tickets
+        (self.tickets, refused)
     }
 
     /// All that has not been gathered to its end.
@@ -174,11 +177,13 @@ impl Queue {
         }
         let announced = || self.announced.iter().map(|announced| &announced.departure);
         let others = announced().filter(|departure| !departure.is_reply()).count();
+        let first = self.waiting.iter().position(|departure| !departure.is_reply());
         (0..self.waiting.len()).find(|at| {
             let departure = &self.waiting[*at];
             if !departure.is_reply() {
-                return others < TRANSFERS_MAX_WITHOUT_REPLIES
-                    && self.announced.len() < TRANSFERS_MAX;
+                let has_room =
+                    others < TRANSFERS_MAX_WITHOUT_REPLIES && self.announced.len() < TRANSFERS_MAX;
+                return first == Some(*at) && (has_room || !departure.is_large());
             }
             let mut earlier = announced().chain(self.waiting.range(..at));
             let is_next = !earlier.any(|other| other.is_reply() && other.id == departure.id);
@@ -211,14 +216,13 @@ impl Queue {
         (ANNOUNCEMENT_COST, None)
     }
 
-    /// Lets go of all bodies: nothing is sent any more. What they were is kept.
-    pub(super) fn close(&mut self) {
+    /// Lets go of all bodies: nothing is sent any more. What they were is kept. Returns the posted
+    /// buffers among them.
+    pub(super) fn close(&mut self) -> Vec<Arc<Leaving>> {
         self.closed = true;
         self.controls.clear();
         let announced = self.announced.iter_mut().map(|announced| &mut announced.departure);
-        for departure in announced.chain(&mut self.waiting) {
-            departure.pieces = [None, None];
-        }
+        announced.chain(&mut self.waiting).filter_map(Departure::let_go).collect()
     }
 
     /// Where transfer `number` is, unless it has ended.
@@ -249,12 +253,37 @@ impl Departure {
     ) -> Self {
         let pieces = [head, tail];
         let len = pieces.iter().flatten().map(|piece| piece.len()).sum();
-        Self { kind, class, id, more, len, pieces, ticket: 0 }
+        Self { kind, class, id, more, len, pieces, leaving: None, ticket: 0 }
+    }
+
+    /// What is sent from a posted buffer.
+    pub(crate) fn posted(
+        header: (Kind, Class, u64, bool),
+        body: Shared,
+        leaving: Arc<Leaving>,
+    ) -> Self {
+        Self { leaving: Some(leaving), ..Self::new(header, None, Some(body)) }
     }
 
     /// Bytes of the body.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes that the transport holds for it: those of a posted buffer are its owner's.
+    pub(super) fn queued_bytes(&self) -> usize {
+        if self.leaving.is_some() { 0 } else { self.len }
+    }
+
+    /// The posted buffer that it is; the departure is of no use any more then.
+    pub(super) fn into_leaving(self) -> Option<Arc<Leaving>> {
+        self.leaving
+    }
+
+    /// Lets go of the body.
+    fn let_go(&mut self) -> Option<Arc<Leaving>> {
+        self.pieces = [None, None];
+        self.leaving.take()
     }
 
     pub(super) fn ticket(&self) -> u64 {
@@ -281,9 +310,15 @@ impl Departure {
             let end = begin + piece.len();
             let (from, to) = (range.start.clamp(begin, end), range.end.clamp(begin, end));
             if from < to {
-                batch.push_back(Queued::Body(piece.slice(from - begin..to - begin)));
+                let bytes = piece.slice(from - begin..to - begin);
+                batch.push_back(Queued::Body { bytes, leaving: self.leaving.clone() });
             }
             begin = end;
+        }
+        if range.end == self.len
+            && let Some(leaving) = &self.leaving
+        {
+            leaving.note_gathered();
         }
         let padding = padded(range.len()) - range.len();
         if padding > 0 {

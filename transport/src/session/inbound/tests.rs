@@ -5,6 +5,7 @@ use crate::frame::{FrameError, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::{MESSAGE_MAX, SEND_AHEAD_MAX};
 use crate::memory::MemoryConfig;
+use crate::session::receives::Messages;
 
 fn hello() -> Vec<u8> {
     let (node, incarnation) = (NodeId(1), Incarnation(1));
@@ -23,7 +24,7 @@ fn frame(kind: Kind, class: Class, body: &[u8]) -> Vec<u8> {
 /// out, or why the connection would be closed.
 fn feed(bytes: &[u8], chunks: &[usize]) -> Result<Vec<Vec<u8>>, CloseReason> {
     let memory = Memory::new(MemoryConfig { limit_bytes: 16 << 20 }).unwrap();
-    let session = Session::new(&Windows::default());
+    let session = Session::new(&Windows::default(), Messages::Handled);
     let mut inbound = Inbound::new();
     let mut bodies = Vec::new();
     let (mut rest, mut chunks) = (bytes, chunks.iter().cycle());
@@ -45,11 +46,7 @@ fn feed(bytes: &[u8], chunks: &[usize]) -> Result<Vec<Vec<u8>>, CloseReason> {
         };
         let mut scratch = memory.allocate(64 << 10, Purpose::Receive).unwrap();
         let front = inbound.copy_carry(&mut scratch);
-        let own = inbound.unfilled().map_or(0, |unfilled| {
-            let count = unfilled.len().min(now.len());
-            unfilled[..count].copy_from_slice(&now[..count]);
-            count
-        });
+        let own = inbound.fill(now);
         let now = &now[own..];
         scratch[front..front + now.len()].copy_from_slice(now);
         let end = front + now.len();
@@ -162,7 +159,7 @@ fn a_grant_for_what_was_never_sent_is_refused() {
 #[test]
 fn no_more_of_a_window_is_used_than_may_wait_for_one_peer() {
     let generous = Windows { reply: 64 << 20, ..Windows::default() };
-    let session = Session::new(&Windows::default());
+    let session = Session::new(&Windows::default(), Messages::Handled);
     session.open(&generous, 0);
     assert_eq!(session.send_credit.room(Class::Reply), SEND_AHEAD_MAX);
     session.send_credit.try_reserve(Class::Reply, 1 << 20);

@@ -39,6 +39,42 @@ unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
 
+/// A registration of memory that goes on belonging to its owner. By itself it has the pages stay where
+/// they are, and lets nobody touch them: only a work request that names it would, from this process.
+///
+/// Invariant: `region` is what `ibv_reg_mr` has returned, and is undone by `Drop` alone.
+#[derive(Debug)]
+pub(crate) struct VerbsRegistration {
+    region: NonNull<sys::ibv_mr>,
+    _domain: Arc<Domain>,
+}
+
+// SAFETY: a registration belongs to the process, and this one is only kept and undone.
+unsafe impl Send for VerbsRegistration {}
+// SAFETY: as above.
+unsafe impl Sync for VerbsRegistration {}
+
+impl VerbsRegistration {
+    /// Registers the bytes of `block`, to be sent from and received into.
+    pub(in crate::link::verbs) fn make(domain: &Arc<Domain>, block: &Block) -> io::Result<Self> {
+        let rights = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0.cast_signed();
+        let base = block.as_ptr().cast_mut().cast();
+        // SAFETY: the block's bytes are mapped and writable, and the kernel holds on to their pages by
+        // itself: it does not matter for how long the block lives.
+        let region = unsafe { sys::ibv_reg_mr(domain.as_ptr(), base, block.len(), rights) };
+        let region = NonNull::new(region).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { region, _domain: Arc::clone(domain) })
+    }
+}
+
+impl Drop for VerbsRegistration {
+    fn drop(&mut self) {
+        // SAFETY: it is undone once, and no request names it.
+        let undone = check(unsafe { sys::ibv_dereg_mr(self.region.as_ptr()) });
+        debug_assert!(undone.is_ok(), "undoing a registration succeeds");
+    }
+}
+
 /// Registers `block`, and cuts it into buffers of these lengths.
 ///
 /// # Panics
