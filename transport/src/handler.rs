@@ -1,5 +1,8 @@
 //! What a server implements: one call for all that arrived together on a connection.
 
+mod messages;
+mod pool;
+
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,10 +20,14 @@ use crate::session::inbound::FrameRef;
 use crate::session::record::write_record;
 use crate::time::Time;
 
+pub use self::messages::RetainedMessages;
+pub use self::pool::{HandlerPool, MessageHandler, PooledMessages};
+
 /// Handles requests and messages, to completion, on the thread that received them.
 pub trait Handler: Send + Sync + 'static {
     /// Handles a batch: takes what is in it with [`Batch::next`] until there is nothing more.
-    /// What blocks holds up all connections of the reactor, so it belongs on another thread.
+    /// What blocks holds up all connections of the reactor, so it belongs on another thread: one-way
+    /// messages go to a [`HandlerPool`].
     fn handle(&self, batch: &mut Batch<'_>);
 }
 

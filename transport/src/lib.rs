@@ -51,7 +51,10 @@ pub use error::{
     AcceptError, Applied, CallError, CloseReason, ConnectError, EndpointError, Goodbye, PostError,
     SendError,
 };
-pub use handler::{Batch, CallId, Handler, Incoming, IncomingKind, NoHandler, Retained};
+pub use handler::{
+    Batch, CallId, Handler, HandlerPool, Incoming, IncomingKind, MessageHandler, NoHandler,
+    PooledMessages, Retained, RetainedMessages,
+};
 pub use handshake::Windows;
 pub use identity::{Incarnation, NodeId};
 pub use idle::{PollPolicy, UnknownPollPolicy};
