@@ -4,9 +4,13 @@
 //! the next, and the same binary reports 13 us and 52 us for one round trip.
 
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::bounds::whole;
 
 /// A processor's number in the kernel's count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,11 +23,27 @@ pub(crate) enum Placement {
     Unpinned,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct PlacementArgs {
+    /// Processor of the server [default: the first this process may use, if there are two]
+    #[arg(long, value_name = "CPU", value_parser = whole)]
+    server_cpu: Option<usize>,
+    /// Processor of the client [default: the last this process may use, if there are two]
+    #[arg(long, value_name = "CPU", value_parser = whole)]
+    client_cpu: Option<usize>,
+}
+
+impl PlacementArgs {
+    pub(crate) fn into_placement(self) -> Result<Placement, String> {
+        Placement::choose(self.server_cpu, self.client_cpu)
+    }
+}
+
 impl Placement {
     /// Takes what was asked for; for a side that was not named, the server's default is the first
     /// and the client's the last processor that this process may use. With one processor nothing is
     /// left to pin.
-    pub(crate) fn choose(server: Option<usize>, client: Option<usize>) -> Result<Self, String> {
+    fn choose(server: Option<usize>, client: Option<usize>) -> Result<Self, String> {
         let usable = usable().map_err(|error| format!("cannot read the affinity: {error}"))?;
         Self::choose_from(&usable, server, client)
     }
@@ -97,7 +117,14 @@ pub(crate) fn pin(cpu: Option<Cpu>) -> anyhow::Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("failed to pin to cpu {number}"))
 }
 
-fn usable() -> rustix::io::Result<Vec<usize>> {
+/// Processor time that all threads of this process have used.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The processors that this process may use.
+pub(crate) fn usable() -> rustix::io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }

@@ -15,14 +15,24 @@
 
 mod affinity;
 mod args;
+mod bounds;
+mod idle;
+mod links;
 mod measure;
+mod mesh;
 mod numbered;
+mod peers;
 mod phases;
+mod process;
+mod quantiles;
 mod raw;
 mod report;
 mod serve;
 mod server_process;
+mod shape;
+mod sizes;
 mod streams;
+mod table;
 mod tally;
 mod weft;
 
@@ -36,13 +46,15 @@ use crate::args::{Args, Task};
 fn main() -> ExitCode {
     let outcome = match Args::parse().into_task() {
         Task::Serve(order) => serve::serve(&order),
-        Task::Measure(plan) => measure::measure(&plan).and_then(|report| {
-            let text = if plan.json { report.json() } else { report.text() };
-            Ok(writeln!(std::io::stdout(), "{text}")?)
-        }),
-        Task::Streams(plan) => {
-            streams::measure(&plan).and_then(|text| Ok(writeln!(std::io::stdout(), "{text}")?))
-        }
+        Task::Node(options) => mesh::node::run(options),
+        Task::Measure(plan) => measure::measure(&plan)
+            .map(|report| if plan.json { report.json() } else { report.text() })
+            .and_then(print),
+        Task::Streams(plan) => streams::measure(&plan).and_then(print),
+        Task::Mesh(plan) => mesh::measure(&plan).and_then(print),
+        Task::Sizes(plan) => sizes::measure(&plan).and_then(print),
+        Task::Peers(plan) => peers::measure(&plan).and_then(print),
+        Task::Idle(plan) => idle::measure(&plan).and_then(print),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,4 +64,8 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn print(text: String) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout(), "{text}")?)
 }

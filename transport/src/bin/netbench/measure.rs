@@ -8,26 +8,37 @@ use hdrhistogram::Histogram;
 use weft_transport::PollPolicy;
 
 use crate::affinity;
-use crate::args::{Benchmark, Lane, LinkKind, Plan, Shape};
+use crate::args::{Benchmark, Plan};
+use crate::links::LinkKind;
 use crate::phases::{self, Phases};
+use crate::quantiles::Quantiles;
 use crate::raw::{self, ping_pong::Wait};
 use crate::report::{Half, Report, Run};
 use crate::serve::Service;
 use crate::server_process::ServerProcess;
-use crate::tally::Gaps;
+use crate::shape::{Lane, Shape};
+use crate::tally::{Flow, Gaps, LOOK_AGAIN, SILENCE_MAX};
 use crate::weft::{self, Clients};
+
+/// What raw one-way traffic over sockets is called.
+const SOCKETS: &str = "64 KiB writes";
 
 pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
     affinity::pin(plan.placement.client())?;
     let mut runs = Vec::with_capacity(plan.runs);
     for _ in 0..plan.runs {
-        runs.push(match plan.benchmark {
-            Benchmark::Latency => latency(plan)?,
-            Benchmark::Rate => rate(plan)?,
-            Benchmark::Bandwidth => bandwidth(plan)?,
-        });
+        runs.push(run(plan)?);
     }
     Ok(Report::new(plan, &runs))
+}
+
+/// One run: ours and every raw method.
+pub(crate) fn run(plan: &Plan) -> anyhow::Result<Run> {
+    match plan.benchmark {
+        Benchmark::Latency => latency(plan),
+        Benchmark::Rate => rate(plan),
+        Benchmark::Bandwidth => bandwidth(plan),
+    }
 }
 
 fn latency(plan: &Plan) -> anyhow::Result<Run> {
@@ -59,19 +70,41 @@ fn latency(plan: &Plan) -> anyhow::Result<Run> {
 }
 
 fn rate(plan: &Plan) -> anyhow::Result<Run> {
-    let size = plan.shape.size;
-    let raw =
-        raw_flow(plan, Service::RawMessages, "64 KiB writes", |address, connections, phases| {
-            raw::stream::send_messages(address, size, connections, phases)
-        })?;
-    let raws = ring_flow(plan)?.into_iter().chain([raw]).collect();
-    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws })
+    let raws = raw_messages(plan)?;
+    one_way_run(plan, raws)
 }
 
 fn bandwidth(plan: &Plan) -> anyhow::Result<Run> {
-    let raw = raw_flow(plan, Service::RawBytes, "64 KiB writes", raw::stream::send_bytes)?;
-    let raws = ring_flow(plan)?.into_iter().chain([raw]).collect();
-    Ok(Run { pauses: Some(pauses(plan)?), weft: weft_flow(plan)?, raws })
+    let bytes = raw_flow(plan, Service::RawBytes, raw::stream::send_bytes)?;
+    let raws = ring_flow(plan)?.into_iter().chain([(SOCKETS, bytes)]).collect();
+    one_way_run(plan, raws)
+}
+
+fn one_way_run(plan: &Plan, raws: Vec<(&'static str, Flow)>) -> anyhow::Result<Run> {
+    let half = |(method, flow)| half(plan, method, flow);
+    let raws = raws.into_iter().map(half).collect();
+    Ok(Run { pauses: Some(pauses(plan)?), weft: half(("weft", weft_flow(plan)?)), raws })
+}
+
+/// One-way messages of one run: ours, and the raw method's that ours is compared with.
+pub(crate) fn one_way(plan: &Plan) -> anyhow::Result<(Flow, Flow)> {
+    let raw = match ring_flow(plan)? {
+        Some((_, flow)) => flow,
+        None => raw_messages_over_sockets(plan)?,
+    };
+    Ok((weft_flow(plan)?, raw))
+}
+
+fn raw_messages(plan: &Plan) -> anyhow::Result<Vec<(&'static str, Flow)>> {
+    let sockets = raw_messages_over_sockets(plan)?;
+    Ok(ring_flow(plan)?.into_iter().chain([(SOCKETS, sockets)]).collect())
+}
+
+fn raw_messages_over_sockets(plan: &Plan) -> anyhow::Result<Flow> {
+    let size = plan.shape.size;
+    raw_flow(plan, Service::RawMessages, |address, connections, phases| {
+        raw::stream::send_messages(address, size, connections, phases)
+    })
 }
 
 /// Round trips over bare rings, if the link is shared memory.
@@ -84,19 +117,19 @@ fn ring_round_trips(plan: &Plan) -> anyhow::Result<Half> {
 }
 
 /// Messages over bare rings, if the link is shared memory: one writer a ring.
-fn ring_flow(plan: &Plan) -> anyhow::Result<Option<Half>> {
+fn ring_flow(plan: &Plan) -> anyhow::Result<Option<(&'static str, Flow)>> {
     if plan.shape.links.kind != LinkKind::Shm {
         return Ok(None);
     }
     let shape =
-        Shape { threads: plan.shape.threads.min(plan.shape.connections), ..plan.shape.clone() };
+        Shape { senders: plan.shape.senders.min(plan.shape.connections), ..plan.shape.clone() };
     let server = ServerProcess::start(plan, Service::RawRingMessages)?;
     let memory = server.memory().to_owned();
     let all = plan.shape.lanes();
-    let half = flow(plan, "ring", server, shape.threads, |thread, phases| {
+    let flow = flow(plan, server, shape.senders, |thread, phases| {
         raw::ring::send_messages(&memory, shape.size, all, &shape.lanes_of(thread), phases)
     })?;
-    Ok(Some(half))
+    Ok(Some(("ring", flow)))
 }
 
 fn raw_round_trips(plan: &Plan, service: Service, wait: Wait) -> anyhow::Result<Half> {
@@ -115,7 +148,7 @@ fn round_trips(
     method: &'static str,
     worker: impl Fn(&[Lane], &Phases) -> anyhow::Result<Histogram<u64>> + Sync,
 ) -> anyhow::Result<Half> {
-    let threads = plan.shape.threads;
+    let threads = plan.shape.senders;
     let histograms = phases::run(
         threads,
         plan.warm_up,
@@ -123,18 +156,13 @@ fn round_trips(
         |thread, phases| worker(&plan.shape.lanes_of(thread), phases),
         || Ok(()),
     )?;
-    let mut all = Histogram::<u64>::new(3)?;
-    for histogram in &histograms {
-        all.add(histogram)?;
-    }
-    anyhow::ensure!(!all.is_empty(), "no round trip ended while it was measured");
-    let quantile_us = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
+    let all = Quantiles::of(&histograms)?;
     Ok(Half {
         method,
         figures: vec![
-            ("p50_us", quantile_us(0.5)),
-            ("p99_us", quantile_us(0.99)),
-            ("p999_us", quantile_us(0.999)),
+            ("p50_us", all.micros(0.5)),
+            ("p99_us", all.micros(0.99)),
+            ("p999_us", all.micros(0.999)),
         ],
     })
 }
@@ -143,50 +171,61 @@ fn round_trips(
 fn raw_flow(
     plan: &Plan,
     service: Service,
-    method: &'static str,
     worker: impl Fn(SocketAddr, usize, &Phases) -> anyhow::Result<()> + Sync,
-) -> anyhow::Result<Half> {
+) -> anyhow::Result<Flow> {
     let server = ServerProcess::start(plan, service)?;
     let address = server.address()?;
     let connections = plan.shape.connections;
-    let threads = plan.shape.threads.min(connections);
-    flow(plan, method, server, threads, |thread, phases| {
+    let threads = plan.shape.senders.min(connections);
+    flow(plan, server, threads, |thread, phases| {
         worker(address, (thread..connections).step_by(threads).count(), phases)
     })
 }
 
-fn weft_flow(plan: &Plan) -> anyhow::Result<Half> {
+fn weft_flow(plan: &Plan) -> anyhow::Result<Flow> {
     let server = ServerProcess::start(plan, Service::WeftMessages)?;
     let shape = &plan.shape;
     let clients = Clients::connect(server.address()?, shape)?;
-    flow(plan, "weft", server, shape.threads, |thread, phases| {
-        weft::messages::send(&clients, shape.size, &shape.lanes_of(thread), phases)
+    flow(plan, server, shape.senders, |thread, phases| {
+        let targets = weft::messages::targets(&clients, &shape.lanes_of(thread));
+        weft::messages::send(&targets, shape.size, phases)
     })
 }
 
 fn flow(
     plan: &Plan,
-    method: &'static str,
     mut server: ServerProcess,
     threads: usize,
     worker: impl Fn(usize, &Arc<Phases>) -> anyhow::Result<()> + Sync,
-) -> anyhow::Result<Half> {
+) -> anyhow::Result<Flow> {
     let mut samples = Vec::with_capacity(2);
     phases::run(threads, plan.warm_up, plan.window, worker, || {
-        samples.push(server.sample()?);
+        let mut sample = server.sample()?;
+        if let Some(earlier) = samples.first() {
+            let mut waited = Duration::ZERO;
+            while !sample.is_beyond(earlier) && waited < SILENCE_MAX {
+                std::thread::sleep(LOOK_AGAIN);
+                waited += LOOK_AGAIN;
+                sample = server.sample()?;
+            }
+        }
+        samples.push(sample);
         Ok(())
     })?;
     let [earlier, later] = &samples[..] else {
         anyhow::bail!("the senders ended before the window did");
     };
-    let flow = later.flow_since(earlier)?;
+    later.flow_since(earlier)
+}
+
+fn half(plan: &Plan, method: &'static str, flow: Flow) -> Half {
     let headline = match plan.benchmark {
         Benchmark::Bandwidth => ("bytes_per_second", flow.bytes_per_second),
         Benchmark::Latency | Benchmark::Rate => ("messages_per_second", flow.messages_per_second),
     };
     let mut figures = vec![headline];
     figures.extend(gap_figures(flow.gaps, plan.window));
-    Ok(Half { method, figures })
+    Half { method, figures }
 }
 
 /// What the machine itself does to a thread that never waits.

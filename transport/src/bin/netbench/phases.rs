@@ -18,6 +18,10 @@ pub(crate) enum Phase {
 pub(crate) struct Phases(AtomicU8);
 
 impl Phases {
+    pub(crate) fn new() -> Self {
+        Phases(AtomicU8::new(Phase::WarmUp as u8))
+    }
+
     #[inline]
     pub(crate) fn now(&self) -> Phase {
         match self.0.load(Ordering::Relaxed) {
@@ -27,7 +31,7 @@ impl Phases {
         }
     }
 
-    fn set(&self, phase: Phase) {
+    pub(crate) fn set(&self, phase: Phase) {
         self.0.store(phase as u8, Ordering::Relaxed);
     }
 }
@@ -44,7 +48,7 @@ pub(crate) fn run<T: Send>(
     worker: impl Fn(usize, &Arc<Phases>) -> anyhow::Result<T> + Sync,
     mut at_edge: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<T>> {
-    let phases = Arc::new(Phases(AtomicU8::new(Phase::WarmUp as u8)));
+    let phases = Arc::new(Phases::new());
     std::thread::scope(|scope| {
         let (ended, endings) = channel();
         let handles: Vec<_> = (0..threads)

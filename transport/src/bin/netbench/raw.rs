@@ -1,6 +1,8 @@
 //! The limit of the machine: plain `std::net` sockets with NODELAY, and bare rings in shared memory;
 //! nothing of Weft's in the path of a byte.
 
+pub(crate) mod mesh_rings;
+pub(crate) mod mesh_sockets;
 pub(crate) mod pauses;
 pub(crate) mod ping_pong;
 pub(crate) mod ring;

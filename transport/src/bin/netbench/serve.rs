@@ -48,7 +48,7 @@ pub(crate) enum Service {
 pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
     affinity::pin(order.cpu)?;
     let clock = Clock::system();
-    let tally = Arc::new(Tally::new(order.lanes));
+    let tally = Arc::new(Tally::new(order.lanes, order.handlers));
     let (address, endpoint) = match order.service {
         Service::RawBlocking => socket(raw::ping_pong::serve_blocking(order.size)?),
         Service::RawBusy => socket(raw::ping_pong::serve_busy(order.size, order.lanes)?),
@@ -74,7 +74,8 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
         }
         Service::WeftCalls => with_endpoint(weft::calls::serve(&order.links, order.poll)?),
         Service::WeftMessages => {
-            with_endpoint(weft::messages::serve(&order.links, order.poll, Arc::clone(&tally))?)
+            let handler = weft::messages::handler(Arc::clone(&tally), order.handlers)?;
+            with_endpoint(weft::messages::serve(&order.links, order.poll, handler)?)
         }
     };
     let mut stdout = std::io::stdout().lock();
@@ -82,7 +83,7 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
     stdout.flush()?;
     for line in std::io::stdin().lock().lines() {
         line?;
-        writeln!(stdout, "{}", tally.sample(clock.now()).to_json())?;
+        writeln!(stdout, "{}", tally.sample(clock.now(), affinity::cpu_time()).to_json())?;
         stdout.flush()?;
     }
     if let Some(endpoint) = endpoint {

@@ -7,11 +7,11 @@ pub(crate) mod plan;
 mod report;
 pub(crate) mod weft;
 
-use hdrhistogram::Histogram;
-
 use crate::affinity;
-use crate::args::{LinkKind, Plan};
+use crate::args::Plan;
+use crate::links::LinkKind;
 use crate::phases;
+use crate::quantiles::Quantiles;
 use crate::raw::ping_pong::Wait;
 use crate::serve::Service;
 use crate::server_process::ServerProcess;
@@ -108,12 +108,7 @@ fn round_trip_us(plan: &Plan, method: Method) -> anyhow::Result<f64> {
         },
         || Ok(()),
     )?;
-    let mut all = Histogram::<u64>::new(3)?;
-    for histogram in &histograms {
-        all.add(histogram)?;
-    }
-    anyhow::ensure!(!all.is_empty(), "no round trip ended while it was measured");
-    Ok(all.value_at_quantile(0.5) as f64 / 1e3)
+    Ok(Quantiles::of(&histograms)?.micros(0.5))
 }
 
 /// What the receiver has counted of one-way messages.

@@ -14,7 +14,8 @@ use weft_transport::{
     NodeId, PollPolicy, Time,
 };
 
-use crate::args::{Links, Shape};
+use crate::links::Links;
+use crate::shape::Shape;
 
 /// Registered memory of a side: room for hundreds of connections' windows.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -26,12 +27,13 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// node 0.
 const SERVER: u64 = 0;
 
-fn serve(
+pub(crate) fn serve(
+    node: u64,
     links: &Links,
     poll: PollPolicy,
     handler: Arc<dyn Handler>,
 ) -> anyhow::Result<(SocketAddr, Endpoint)> {
-    let endpoint = start(SERVER, links, poll, handler)?;
+    let endpoint = start(node, links, poll, handler)?;
     let address =
         endpoint.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("failed to listen")?;
     Ok((address, endpoint))
@@ -85,6 +87,6 @@ fn start(
     Endpoint::start(config, handler).context("failed to start the endpoint")
 }
 
-fn deadline(endpoint: &Endpoint) -> Time {
+pub(crate) fn deadline(endpoint: &Endpoint) -> Time {
     endpoint.clock().now() + DEADLINE
 }

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use weft_transport::Clock;
 
-use crate::args::Lane;
 use crate::phases::{Phase, Phases};
+use crate::shape::Lane;
 
 /// How a side waits for the next message.
 #[derive(Clone, Copy, PartialEq, Eq)]

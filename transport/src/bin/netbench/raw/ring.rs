@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use weft_transport::{Clock, SharedMapping};
 
-use crate::args::Lane;
 use crate::phases::{Phase, Phases};
+use crate::shape::Lane;
 use crate::tally::Tally;
 
 /// Words of a ring, the same as of a link's.
@@ -20,7 +20,7 @@ const CAPACITY: usize = (256 << 10) / 8;
 const RING_WORDS: usize = 32 + CAPACITY;
 
 /// What is moved between two looks of the other side, in words.
-const STEP: usize = (16 << 10) / 8;
+pub(super) const STEP: usize = (16 << 10) / 8;
 
 /// Spins between two looks at whether the measurement is over.
 const LOOK_EVERY: u32 = 1 << 16;
@@ -30,14 +30,14 @@ fn mapping_bytes(lanes: usize) -> usize {
     (lanes * 2 * RING_WORDS * 8).next_multiple_of(4096)
 }
 
-struct Ring<'a> {
+pub(super) struct Ring<'a> {
     words: &'a [AtomicU64],
     /// The own position, the end of what was moved.
     position: u64,
 }
 
 impl<'a> Ring<'a> {
-    fn new(mapping: &'a SharedMapping, lane: usize, back: bool) -> Self {
+    pub(super) fn new(mapping: &'a SharedMapping, lane: usize, back: bool) -> Self {
         let start = (2 * lane + usize::from(back)) * RING_WORDS;
         Self { words: &mapping.words()[start..start + RING_WORDS], position: 0 }
     }
@@ -65,34 +65,50 @@ impl<'a> Ring<'a> {
     /// Writes `message`, waiting for room as long as `wait` says. Returns false if it does not.
     fn push(&mut self, message: &[u64], wait: &mut impl FnMut() -> bool) -> bool {
         for part in message.chunks(STEP) {
-            while self.room() < part.len() as u64 {
+            while !self.push_part(part) {
                 if !wait() {
                     return false;
                 }
             }
-            for (at, word) in part.iter().enumerate() {
-                self.data(self.position + at as u64).store(*word, Ordering::Relaxed);
-            }
-            self.position += part.len() as u64;
-            self.written().store(self.position, Ordering::Release);
         }
+        true
+    }
+
+    /// Writes `part`, if there is room for all of it.
+    pub(super) fn push_part(&mut self, part: &[u64]) -> bool {
+        if self.room() < part.len() as u64 {
+            return false;
+        }
+        for (at, word) in part.iter().enumerate() {
+            self.data(self.position + at as u64).store(*word, Ordering::Relaxed);
+        }
+        self.position += part.len() as u64;
+        self.written().store(self.position, Ordering::Release);
         true
     }
 
     /// Reads a message into `into`, waiting for all of it as long as `wait` says.
     fn pop(&mut self, into: &mut [u64], wait: &mut impl FnMut() -> bool) -> bool {
         for part in into.chunks_mut(STEP) {
-            while self.available() < part.len() as u64 {
+            while !self.pop_part(part) {
                 if !wait() {
                     return false;
                 }
             }
-            for (at, word) in part.iter_mut().enumerate() {
-                *word = self.data(self.position + at as u64).load(Ordering::Relaxed);
-            }
-            self.position += part.len() as u64;
-            self.read().store(self.position, Ordering::Release);
         }
+        true
+    }
+
+    /// Reads into `part`, if there is enough for all of it.
+    pub(super) fn pop_part(&mut self, part: &mut [u64]) -> bool {
+        if self.available() < part.len() as u64 {
+            return false;
+        }
+        for (at, word) in part.iter_mut().enumerate() {
+            *word = self.data(self.position + at as u64).load(Ordering::Relaxed);
+        }
+        self.position += part.len() as u64;
+        self.read().store(self.position, Ordering::Release);
         true
     }
 }
@@ -233,7 +249,7 @@ fn forever() -> impl FnMut() -> bool {
 }
 
 /// Memory for `lanes`, and under which name the client finds it: a file of this process.
-fn create(lanes: usize) -> anyhow::Result<(Arc<SharedMapping>, String)> {
+pub(super) fn create(lanes: usize) -> anyhow::Result<(Arc<SharedMapping>, String)> {
     use std::os::fd::IntoRawFd as _;
     let (mapping, file) =
         SharedMapping::create(mapping_bytes(lanes)).context("failed to make shared memory")?;
@@ -242,7 +258,7 @@ fn create(lanes: usize) -> anyhow::Result<(Arc<SharedMapping>, String)> {
     Ok((Arc::new(mapping), address))
 }
 
-fn open(address: &str, lanes: usize) -> anyhow::Result<SharedMapping> {
+pub(super) fn open(address: &str, lanes: usize) -> anyhow::Result<SharedMapping> {
     use std::os::fd::AsFd as _;
     let file = std::fs::OpenOptions::new().read(true).write(true).open(address);
     let file = file.with_context(|| format!("failed to open {address}"))?;

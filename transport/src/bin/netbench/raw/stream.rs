@@ -11,26 +11,52 @@ use super::WRITE_BYTES;
 use crate::phases::{Phase, Phases};
 use crate::tally::Tally;
 
-/// Copies messages of `size` bytes into a buffer, and writes the buffer when no further one fits.
+/// Copies messages of `size` bytes into a buffer, and writes the buffer when no further one fits. A
+/// message that is longer is written from where it lies.
 pub(crate) fn send_messages(
     address: SocketAddr,
     size: usize,
     connections: usize,
     phases: &Phases,
 ) -> anyhow::Result<()> {
-    let mut message = vec![7_u8; size];
-    let length = u32::try_from(size).expect("a message is at most 1 MiB");
-    message[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
-    let messages_a_write = (WRITE_BYTES / size).max(1);
-    let mut buffer = Vec::with_capacity(messages_a_write * size);
+    let mut messages = Messages::new(size);
     write_in_turn(address, connections, phases, |stream| {
-        buffer.clear();
-        for _ in 0..messages_a_write {
-            // Without the black box the compiler may see that all copies are one.
-            buffer.extend_from_slice(black_box(&message));
-        }
-        stream.write_all(&buffer)
+        messages.next_write().chunks(WRITE_BYTES).try_for_each(|part| stream.write_all(part))
     })
+}
+
+/// Messages of one size, each of which begins with its length.
+pub(super) struct Messages {
+    message: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Messages {
+    pub(super) fn new(size: usize) -> Self {
+        let mut message = vec![7_u8; size];
+        let length = u32::try_from(size).expect("a message is at most 1 MiB");
+        let bytes = length_bytes(size);
+        message[..bytes].copy_from_slice(&length.to_le_bytes()[..bytes]);
+        Self { message, buffer: Vec::with_capacity(WRITE_BYTES) }
+    }
+
+    /// What [`next_write`](Self::next_write) has returned last.
+    pub(super) fn last_write(&self) -> &[u8] {
+        if self.buffer.is_empty() { &self.message } else { &self.buffer }
+    }
+
+    /// As many as go into one write, copied anew, or one that is longer.
+    pub(super) fn next_write(&mut self) -> &[u8] {
+        if self.message.len() > WRITE_BYTES / 2 {
+            return &self.message;
+        }
+        self.buffer.clear();
+        for _ in 0..WRITE_BYTES / self.message.len() {
+            // Without the black box the compiler may see that all copies are one.
+            self.buffer.extend_from_slice(black_box(&self.message));
+        }
+        &self.buffer
+    }
 }
 
 /// Writes the same 64 KiB again and again.
@@ -68,19 +94,15 @@ pub(crate) fn serve_messages(
     tally: Arc<Tally>,
 ) -> anyhow::Result<SocketAddr> {
     super::serve_each(move |mut stream| {
-        let mut buffer = vec![0_u8; WRITE_BYTES.max(size)];
-        let mut filled = 0;
+        let mut buffer = vec![0_u8; WRITE_BYTES];
+        let mut parser = Parser::new(size);
         loop {
-            let read = stream.read(&mut buffer[filled..])?;
+            let read = stream.read(&mut buffer[parser.carried..])?;
             if read == 0 {
                 return Ok(());
             }
             let mut batch = tally.batch(clock.now());
-            let (messages, parsed) = parse(&buffer[..filled + read]);
-            batch.count(messages, parsed);
-            drop(batch);
-            buffer.copy_within(parsed..filled + read, 0);
-            filled = filled + read - parsed;
+            batch.count(parser.parse(&mut buffer, read), read);
         }
     })
 }
@@ -128,20 +150,49 @@ pub(crate) fn serve_bytes_busy(
     Ok(address)
 }
 
-/// The length in front of a message, which counts itself.
-const LENGTH_BYTES: usize = 4;
+/// Bytes of the length in front of a message, which counts itself.
+fn length_bytes(size: usize) -> usize {
+    if size < 4 { 1 } else { 4 }
+}
 
-/// Number of whole messages, and the bytes they take.
-fn parse(bytes: &[u8]) -> (u64, usize) {
-    let (mut messages, mut parsed) = (0, 0);
-    while let Some(length) = bytes[parsed..].first_chunk::<LENGTH_BYTES>() {
-        let length = u32::from_le_bytes(*length) as usize;
-        let Some(message) = bytes[parsed..].get(..length) else { break };
-        black_box(message);
-        messages += 1;
-        parsed += length;
+/// Finds the messages in what is received.
+pub(super) struct Parser {
+    length_bytes: usize,
+    /// Bytes of the last message that are still to come.
+    rest: usize,
+    /// Bytes of a cut length, which stand at the front of the buffer.
+    pub(super) carried: usize,
+}
+
+impl Parser {
+    pub(super) fn new(size: usize) -> Self {
+        Self { length_bytes: length_bytes(size), rest: 0, carried: 0 }
     }
-    (messages, parsed)
+
+    /// Number of messages that have ended in `read` bytes received behind what was carried.
+    pub(super) fn parse(&mut self, buffer: &mut [u8], read: usize) -> u64 {
+        let end = self.carried + read;
+        let (mut messages, mut at) = (0, 0);
+        if self.rest > 0 {
+            at = self.rest.min(end);
+            self.rest -= at;
+            messages += u64::from(self.rest == 0);
+        }
+        while at + self.length_bytes <= end {
+            let mut length = [0; 4];
+            length[..self.length_bytes].copy_from_slice(&buffer[at..at + self.length_bytes]);
+            let length = u32::from_le_bytes(length) as usize;
+            // Nothing else would end the loop at a length of zero, which nobody sends.
+            let stop = at + length.max(self.length_bytes);
+            black_box(&buffer[at..stop.min(end)]);
+            self.rest = stop.saturating_sub(end);
+            messages += u64::from(self.rest == 0);
+            at = stop.min(end);
+        }
+        buffer.copy_within(at..end, 0);
+        self.carried = end - at;
+        messages
+    }
 }
 
 #[cfg(test)]
@@ -149,19 +200,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_messages_are_counted_and_a_part_is_left() {
-        let mut bytes = Vec::new();
-        for length in [4_u32, 9, 5] {
-            bytes.extend_from_slice(&length.to_le_bytes());
-            bytes.resize(bytes.len() + length as usize - LENGTH_BYTES, 1);
+    fn messages_are_counted_when_they_end_however_they_are_cut() {
+        for size in [1, 2, 3, 4, 5, 9, 100, WRITE_BYTES / 2, 3 * WRITE_BYTES] {
+            let mut messages = Messages::new(size);
+            let mut bytes = Vec::new();
+            while bytes.len() < 3 * size.max(50) {
+                bytes.extend_from_slice(messages.next_write());
+            }
+            for cut in [1, 3, 7, 64, WRITE_BYTES - 4] {
+                // Bytes one at a time take long for large messages, and no other way.
+                let bytes = &bytes[..bytes.len().min(cut << 18)];
+                let mut parser = Parser::new(size);
+                let mut buffer = vec![0; WRITE_BYTES];
+                let mut counted = 0;
+                for part in bytes.chunks(cut) {
+                    buffer[parser.carried..][..part.len()].copy_from_slice(part);
+                    counted += parser.parse(&mut buffer, part.len());
+                }
+                assert_eq!(counted, (bytes.len() / size) as u64, "{size} cut at {cut}");
+            }
         }
-        let check = |len: usize, expected| assert_eq!(parse(&bytes[..len]), expected, "{len}");
-        check(0, (0, 0));
-        check(3, (0, 0));
-        check(4, (1, 4));
-        check(12, (1, 4));
-        check(13, (2, 13));
-        check(17, (2, 13));
-        check(18, (3, 18));
     }
 }

@@ -5,18 +5,17 @@ use std::time::Duration;
 use weft_transport::{PollPolicy, VerbsOptions};
 
 use super::Case;
-use crate::affinity::Placement;
-use crate::args::{Benchmark, LinkKind, Links, Plan, Shape};
+use crate::affinity::{Placement, PlacementArgs};
+use crate::args::{Benchmark, Plan};
+use crate::bounds::{self, all_within};
+use crate::links::{LinkKind, Links};
+use crate::shape::Shape;
 
 /// How much of the measured time is run before it.
 const WARM_UP_SHARE: f64 = 0.1;
 
-const SIZE_MAX: usize = 1 << 20;
-const CONNECTIONS_MAX: usize = 256;
 /// The kernel takes no more pieces in one write.
 const FLUSH_MAX: usize = 1024;
-const RUNS_MAX: usize = 1000;
-const SECONDS_MAX: f64 = 3600.0;
 
 #[derive(clap::Args)]
 pub(crate) struct StreamsOptions {
@@ -38,12 +37,8 @@ pub(crate) struct StreamsOptions {
     /// Runs of which mean and standard deviation are taken
     #[arg(long, value_name = "N", default_value_t = 5)]
     runs: usize,
-    /// Processor of the server [default: the first this process may use, if there are two]
-    #[arg(long, value_name = "CPU")]
-    server_cpu: Option<usize>,
-    /// Processor of the client [default: the last this process may use, if there are two]
-    #[arg(long, value_name = "CPU")]
-    client_cpu: Option<usize>,
+    #[command(flatten)]
+    placement: PlacementArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -63,24 +58,17 @@ pub(crate) struct StreamsPlan {
 
 impl StreamsOptions {
     pub(crate) fn into_plan(self) -> Result<StreamsPlan, String> {
-        all_within("--sizes", &self.sizes, 1, SIZE_MAX)?;
-        all_within("--connections", &self.connections, 1, CONNECTIONS_MAX)?;
+        all_within("--sizes", &self.sizes, 1, bounds::SIZE_MAX)?;
+        all_within("--connections", &self.connections, 1, bounds::LANES_MAX)?;
         all_within("--flush", &self.flush, 0, FLUSH_MAX)?;
-        all_within("--runs", &[self.runs], 1, RUNS_MAX)?;
-        if !(0.01..=SECONDS_MAX).contains(&self.seconds) {
-            return Err(format!(
-                "--seconds is {}, but must be from 0.01 to {SECONDS_MAX}",
-                self.seconds
-            ));
-        }
         Ok(StreamsPlan {
             sizes: self.sizes,
             connections: self.connections,
             flush: self.flush,
             poll: self.poll,
-            window: Duration::from_secs_f64(self.seconds),
-            runs: self.runs,
-            placement: Placement::choose(self.server_cpu, self.client_cpu)?,
+            window: bounds::window(self.seconds)?,
+            runs: bounds::runs(self.runs)?,
+            placement: self.placement.into_placement()?,
             json: self.json,
         })
     }
@@ -105,7 +93,7 @@ impl StreamsPlan {
         let links = Links { kind: link, verbs: VerbsOptions::default() };
         Plan {
             benchmark: Benchmark::Bandwidth,
-            shape: Shape { size, connections, threads: 1, poll: self.poll, links },
+            shape: Shape { size, connections, senders: 1, handlers: 1, poll: self.poll, links },
             warm_up: self.window.mul_f64(WARM_UP_SHARE),
             window: self.window,
             runs: 1,
@@ -113,12 +101,5 @@ impl StreamsPlan {
             can_spin: true,
             json: false,
         }
-    }
-}
-
-fn all_within(flag: &str, values: &[usize], min: usize, max: usize) -> Result<(), String> {
-    match values.iter().find(|value| !(min..=max).contains(*value)) {
-        None => Ok(()),
-        Some(value) => Err(format!("{flag} is {value}, but must be from {min} to {max}")),
     }
 }

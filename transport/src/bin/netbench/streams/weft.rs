@@ -11,9 +11,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::{Builder, Runtime};
 use weft_transport::{Clock, PollPolicy, StreamConfig, WeftListener, WeftStream};
 
-use crate::args::{LinkKind, Shape};
+use crate::links::LinkKind;
 use crate::phases::{Phase, Phases};
+use crate::quantiles;
 use crate::raw::WRITE_BYTES;
+use crate::shape::Shape;
 use crate::tally::Tally;
 
 pub(crate) fn serve_echo(
@@ -100,11 +102,7 @@ pub(super) fn ping(
             }
         }
     })?;
-    let mut all = Histogram::new(3)?;
-    for histogram in &histograms {
-        all.add(histogram)?;
-    }
-    Ok(all)
+    quantiles::merge(&histograms)
 }
 
 /// One-way messages of all connections, `flush` of them in each write.

@@ -8,11 +8,12 @@ use hdrhistogram::Histogram;
 use weft_transport::{Batch, Endpoint, Handler, IncomingKind, PollPolicy};
 
 use super::{Clients, deadline};
-use crate::args::{Lane, Links};
+use crate::links::Links;
 use crate::phases::{Phase, Phases};
+use crate::shape::{Lane, Shape};
 
 pub(crate) fn serve(links: &Links, poll: PollPolicy) -> anyhow::Result<(SocketAddr, Endpoint)> {
-    super::serve(links, poll, Arc::new(Echo))
+    super::serve(super::SERVER, links, poll, Arc::new(Echo))
 }
 
 struct Echo;
@@ -54,4 +55,16 @@ pub(crate) fn measure(
             anyhow::ensure!(reply.len() == size, "a reply has {} bytes, not {size}", reply.len());
         }
     }
+}
+
+/// One call over each connection.
+pub(crate) fn call_each(clients: &Clients, shape: &Shape) -> anyhow::Result<()> {
+    let message = vec![7_u8; shape.size];
+    for index in 0..shape.connections {
+        let (endpoint, connection) = clients.connection(index);
+        endpoint
+            .block_on(connection.call(&message[..], deadline(endpoint)))
+            .context("a call failed")?;
+    }
+    Ok(())
 }

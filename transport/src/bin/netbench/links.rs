@@ -1,0 +1,71 @@
+//! Which link the transport runs over, as the command line says it.
+
+use clap::ValueEnum;
+use weft_transport::{LinkPolicy, VerbsOptions};
+
+/// What connects the processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum LinkKind {
+    Tcp,
+    Shm,
+    Verbs,
+}
+
+/// The link, and for verbs the device.
+#[derive(Clone)]
+pub(crate) struct Links {
+    pub(crate) kind: LinkKind,
+    pub(crate) verbs: VerbsOptions,
+}
+
+#[derive(clap::Args, Clone)]
+pub(crate) struct LinkArgs {
+    /// Link that the transport runs over
+    #[arg(long, value_enum, default_value_t = LinkKind::Tcp)]
+    link: LinkKind,
+    /// RDMA device that verbs use [default: the first with an active port]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// Index of the address (GID) that verbs use [default: the first of RoCE version 2]
+    #[arg(long, value_name = "N")]
+    gid_index: Option<u8>,
+}
+
+impl LinkArgs {
+    pub(crate) fn into_links(self) -> Links {
+        let Self { link, device, gid_index } = self;
+        Links { kind: link, verbs: VerbsOptions { device, gid_index } }
+    }
+}
+
+impl Links {
+    /// The arguments by which another process of this program gets the same.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--link".to_owned(), self.kind.name().to_owned()];
+        if let Some(device) = &self.verbs.device {
+            arguments.extend(["--device".to_owned(), device.clone()]);
+        }
+        if let Some(index) = self.verbs.gid_index {
+            arguments.extend(["--gid-index".to_owned(), index.to_string()]);
+        }
+        arguments
+    }
+}
+
+impl LinkKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LinkKind::Tcp => "tcp",
+            LinkKind::Shm => "shm",
+            LinkKind::Verbs => "verbs",
+        }
+    }
+
+    pub(crate) fn policy(self) -> LinkPolicy {
+        match self {
+            LinkKind::Tcp => LinkPolicy::Tcp,
+            LinkKind::Shm => LinkPolicy::Shm,
+            LinkKind::Verbs => LinkPolicy::Verbs,
+        }
+    }
+}
