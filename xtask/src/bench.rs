@@ -37,7 +37,8 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Suite {
-    /// Latency, message rate and bandwidth beside bare TCP on the same machine.
+    /// Latency, rates and bandwidth beside bare TCP and bare rings, by senders, nodes and sizes; idle cost;
+    /// UCX, libfabric and MPI.
     Transport,
     /// 100 concurrent readers of a million small objects, beside redis.
     Store,
@@ -63,6 +64,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return Ok(());
     };
     setup::for_bench(workspace)?;
+    if matches!(suite, Suite::Transport) {
+        setup::beside_transport(workspace);
+    }
     let machine = Machine::read()?;
     let load = machine.load()?;
     command::run(Command::new("cargo").args(["build", "--release"]))?;

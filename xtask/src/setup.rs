@@ -94,9 +94,32 @@ const SOFTROCE: &[&str] = &[
     "perftest",
 ];
 
+const UCX: Tool = Tool {
+    program: "ucx_perftest",
+    purpose: "a peer of the transport",
+    source: Source::Debian { package: "ucx-utils" },
+};
+const LIBFABRIC: Tool = Tool {
+    program: "fi_pingpong",
+    purpose: "a peer of the transport",
+    source: Source::Debian { package: "libfabric-bin" },
+};
+const MPICC: Tool = Tool {
+    program: "mpicc",
+    purpose: "compiles the loop over MPI, a peer of the transport",
+    source: Source::Debian { package: "libopenmpi-dev" },
+};
+const MPIRUN: Tool = Tool {
+    program: "mpirun",
+    purpose: "runs it",
+    source: Source::Debian { package: "openmpi-bin" },
+};
+
 const EVERYTHING: &[&Tool] = &[&GIT, &CC, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
 const FOR_LINT: &[&Tool] = &[&GIT, &CPP, &PIP, &DENY, &TYPOS];
 const FOR_BENCH: &[&Tool] = &[&TASKSET, &REDIS];
+/// Peers of the transport, which nothing but its benchmark needs.
+const BESIDE_TRANSPORT: &[&Tool] = &[&UCX, &LIBFABRIC, &MPICC, &MPIRUN];
 const FOR_DEMO: &[&Tool] = &[&CC];
 const BESIDE_DEMO: &[&Tool] = &[&REDIS];
 
@@ -121,6 +144,14 @@ pub(crate) fn for_lint(workspace: &Workspace) -> Result<()> {
 /// Installs what `cargo xtask bench` needs.
 pub(crate) fn for_bench(workspace: &Workspace) -> Result<()> {
     install(FOR_BENCH, workspace)
+}
+
+/// Installs the peers that `cargo xtask bench transport` runs beside. It can do without any of them, so
+/// that failing to install them is only reported.
+pub(crate) fn beside_transport(workspace: &Workspace) {
+    if let Err(error) = install(BESIDE_TRANSPORT, workspace) {
+        println!("going on without some of the transport's peers: {error:#}");
+    }
 }
 
 /// Installs what `cargo xtask softroce` needs.

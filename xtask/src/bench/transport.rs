@@ -1,7 +1,10 @@
-//! The transport beside bare TCP: round trips, one-way messages, bytes.
+//! The transport beside bare TCP and bare rings: round trips, one-way messages, bytes; then what `netbench`
+//! measures in rounds of its own.
 //!
-//! `netbench` pins server and client to a core each and measures the bare socket in the same run,
+//! `netbench` pins server and client to a core each and measures the machine's limit in the same run,
 //! so a round here is one invocation of it for every case.
+
+mod own_rounds;
 
 use std::process::Command;
 
@@ -18,10 +21,10 @@ struct Case {
     name: &'static str,
     args: &'static [&'static str],
     figure: Figure,
-    /// The ratio to the bare socket that is wanted.
+    /// The ratio to the machine's limit that is wanted.
     wanted: Option<f64>,
-    /// What the bare socket reaches on a quiet machine.
-    raw_baseline: fn(&Baseline) -> f64,
+    /// What the bare socket reaches on a quiet machine; bare rings were not measured on all.
+    raw_baseline: Option<fn(&Baseline) -> f64>,
 }
 
 /// Which member of netbench's report a case reads.
@@ -37,43 +40,64 @@ const CASES: &[Case] = &[
         name: "round trip, park",
         args: &["latency", "--poll", "park"],
         figure: Figure::MedianMicros,
-        wanted: Some(1.3),
-        raw_baseline: |baseline| baseline.tcp_blocking_us,
+        wanted: Some(1.1),
+        raw_baseline: Some(|baseline| baseline.tcp_blocking_us),
     },
     Case {
         name: "round trip, adaptive",
         args: &["latency", "--poll", "adaptive"],
         figure: Figure::MedianMicros,
-        wanted: Some(1.3),
-        raw_baseline: |baseline| baseline.tcp_blocking_us,
+        wanted: Some(1.1),
+        raw_baseline: Some(|baseline| baseline.tcp_blocking_us),
     },
     Case {
         name: "round trip, busy",
         args: &["latency", "--poll", "busy"],
         figure: Figure::MedianMicros,
-        wanted: Some(1.5),
-        raw_baseline: |baseline| baseline.tcp_busy_us,
+        wanted: Some(1.25),
+        raw_baseline: Some(|baseline| baseline.tcp_busy_us),
     },
     Case {
-        name: "messages, 1 producer",
-        args: &["rate", "--threads", "1"],
+        name: "round trip, shm, busy",
+        args: &["latency", "--poll", "busy", "--link", "shm"],
+        figure: Figure::MedianMicros,
+        wanted: None,
+        raw_baseline: None,
+    },
+    Case {
+        name: "messages, 1 sender",
+        args: &["rate"],
+        figure: Figure::Messages,
+        wanted: Some(0.4),
+        raw_baseline: Some(|baseline| baseline.tcp_messages),
+    },
+    Case {
+        name: "messages, 16 to 4",
+        args: &["rate", "--senders", "16", "--handlers", "4"],
         figure: Figure::Messages,
         wanted: None,
-        raw_baseline: |baseline| baseline.tcp_messages,
+        raw_baseline: Some(|baseline| baseline.tcp_messages),
     },
     Case {
-        name: "messages, 16 producers",
-        args: &["rate", "--threads", "16"],
+        name: "messages, shm",
+        args: &["rate", "--link", "shm"],
         figure: Figure::Messages,
         wanted: None,
-        raw_baseline: |baseline| baseline.tcp_messages,
+        raw_baseline: None,
     },
     Case {
-        name: "bytes, 256 KiB messages",
-        args: &["bandwidth"],
+        name: "bytes, 1 MiB messages",
+        args: &["bandwidth", "--size", "1048576"],
         figure: Figure::Bytes,
-        wanted: None,
-        raw_baseline: |baseline| baseline.tcp_bytes,
+        wanted: Some(0.85),
+        raw_baseline: Some(|baseline| baseline.tcp_bytes),
+    },
+    Case {
+        name: "bytes, 1 MiB, shm",
+        args: &["bandwidth", "--size", "1048576", "--link", "shm"],
+        figure: Figure::Bytes,
+        wanted: Some(0.85),
+        raw_baseline: None,
     },
 ];
 
@@ -91,7 +115,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
         .map(|case| Outcome {
             series: Series::new(
                 case.figure.better(),
-                baseline.map(|known| (case.raw_baseline)(known) / case.figure.scale()),
+                baseline
+                    .zip(case.raw_baseline)
+                    .map(|(known, raw)| raw(known) / case.figure.scale()),
             ),
             reports: Vec::new(),
         })
@@ -121,13 +147,19 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
         figure["reports"] = outcome.reports.into();
         figures.insert(case.name.to_owned(), figure);
     }
+    own_rounds::run(bench, &mut figures)?;
     Ok(figures.into())
 }
 
 fn netbench(bench: &Bench<'_>, case: &Case) -> Result<Value> {
+    let cpus = ["--runs", "1", "--server-cpu", "0", "--client-cpu", "1"];
+    report(bench, case.args.iter().chain(&cpus).map(|argument| (*argument).to_owned()))
+}
+
+/// What netbench says, told so.
+fn report(bench: &Bench<'_>, arguments: impl Iterator<Item = String>) -> Result<Value> {
     let mut netbench = Command::new(bench.workspace.release_program("netbench"));
-    netbench.args(case.args).args(["--runs", "1", "--server-cpu", "0", "--client-cpu", "1"]);
-    println!("$ {}", command::line(netbench.arg("--json")));
+    println!("$ {}", command::line(netbench.args(arguments).arg("--json")));
     let printed = command::output(&mut netbench)?;
     serde_json::from_str(&printed)
         .with_context(|| format!("`netbench --json` printed something else: {printed}"))
