@@ -14,7 +14,7 @@ use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::handshake::{Windows, encode_goodbye};
 use crate::lane::Producer;
-use crate::limits::{BATCH_BYTES, OVERLAP_BYTES};
+use crate::limits::{BATCH_BYTES, GATHER_MIN, OVERLAP_BYTES};
 use crate::link::{Link, LinkKind, Transfer};
 use crate::local::{self, OwnLane};
 use crate::memory::{Charge, Memory, MemoryError, Shared};
@@ -235,14 +235,18 @@ impl Core {
         let body = body.take().expect("a body is written once");
         let tail = tail.take();
         let gathered = tail.as_ref().map_or(0, |tail| tail.len());
+        // A long body lies elsewhere.
+        let in_lane = frame_len(if body.len() < GATHER_MIN { body.len() } else { 0 });
         let header = (kind, Class::Request, id, false);
         let position = write_record(&mut lane.producer, &self.memory, header, body, tail)
             .map_err(|error| lane.refused(error))?;
         let backlog = lane.producer.backlog() + gathered as u64;
         let sent = Sent { lane: lane.producer.lane().index, position };
-        let enough = if kind == Kind::Request { OVERLAP_BYTES } else { BATCH_BYTES as u64 };
-        let committed = match backlog >= enough && self.takes_more() {
-            true => Committed::Batch { long: backlog >= BATCH_BYTES as u64 },
+        // A batch is full when one more record like this one would not go into the same write.
+        let is_full = backlog + in_lane as u64 > BATCH_BYTES as u64;
+        let is_enough = is_full || kind == Kind::Request && backlog >= OVERLAP_BYTES;
+        let committed = match is_enough && self.takes_more() {
+            true => Committed::Batch { long: is_full },
             false if lane.is_deferred() => Committed::Deferred,
             false => Committed::Alone,
         };

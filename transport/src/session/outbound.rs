@@ -172,7 +172,8 @@ impl Outbound {
         link: &impl Transfer,
     ) -> io::Result<Progress> {
         loop {
-            if self.batch.is_empty() {
+            // What is left of a batch goes along with what has been committed since.
+            if self.batch.is_empty() || session.is_waiting() && !self.fills_a_write() {
                 self.gather(session);
                 if self.batch.is_empty() {
                     return Ok(Progress::Done);
@@ -204,7 +205,17 @@ impl Outbound {
         std::mem::take(&mut self.left)
     }
 
-    /// Makes the next batch of what has been committed by now.
+    /// Whether there is enough for one write that is as long as writes get.
+    fn fills_a_write(&self) -> bool {
+        let mut bytes = 0;
+        let mut pieces = self.batch.iter().take(BATCH_PIECES).enumerate();
+        pieces.any(|(index, queued)| {
+            bytes += queued.bytes().len();
+            bytes >= BATCH_BYTES || index + 1 == BATCH_PIECES
+        })
+    }
+
+    /// Adds what has been committed by now to the batch.
     fn gather(&mut self, session: &Session) {
         let Session { lanes, departures, receive_credit, .. } = session;
         let greetings = std::mem::take(&mut *lanes.greetings.lock());
@@ -278,7 +289,7 @@ impl Outbound {
         let (mut count, mut bytes) = (0, 0);
         for queued in self.batch.iter().take(BATCH_PIECES) {
             let piece = queued.bytes();
-            let piece = &piece[..piece.len().min(BATCH_BYTES)];
+            let piece = &piece[..piece.len().min(BATCH_BYTES - bytes)];
             slices[count] = IoSlice::new(piece);
             count += 1;
             bytes += piece.len();
@@ -345,6 +356,83 @@ impl Queued {
                 }
             }
             Self::Greeting { sent, .. } => *sent += count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io::IoSliceMut;
+
+    use super::*;
+    use crate::frame::{HEADER_BYTES, frame_len};
+    use crate::handshake::Windows;
+    use crate::memory::MemoryConfig;
+    use crate::session::receives::Messages;
+    use crate::session::record::write_record;
+
+    /// Takes whatever it is given, and notes how much that was each time.
+    #[derive(Default)]
+    struct Noting {
+        writes: RefCell<Vec<usize>>,
+        bytes: RefCell<Vec<u8>>,
+    }
+
+    impl Transfer for Noting {
+        fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+            let mut bytes = self.bytes.borrow_mut();
+            let before = bytes.len();
+            pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
+            self.writes.borrow_mut().push(bytes.len() - before);
+            Ok(bytes.len() - before)
+        }
+
+        fn receive(&self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn finish_connect(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn finish(&self) {}
+
+        fn shutdown(&self) {}
+    }
+
+    #[test]
+    fn writes_are_as_long_as_they_get_and_no_record_is_torn() {
+        for len in [48, 1024, 8192, 40_000, 300_000, 1 << 20] {
+            let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+            let session = Session::new(&Windows::default(), Messages::Handled);
+            let records = (3 << 20) / len;
+            for lane in 0..2_u64 {
+                let mut producer = session.lanes.open(&memory).unwrap();
+                for _ in 0..records {
+                    let body = vec![lane as u8; len];
+                    let header = (Kind::Message, Class::Request, lane, false);
+                    write_record(&mut producer, &memory, header, &body[..], None).unwrap();
+                    session.lanes.announce(&producer);
+                }
+            }
+            let mut outbound = Outbound { open: true, ..Outbound::default() };
+            let link = Noting::default();
+            assert_eq!(outbound.transmit(&session, &link).unwrap(), Progress::Done);
+
+            let writes = link.writes.into_inner();
+            let (last, others) = writes.split_last().unwrap();
+            assert!(others.iter().all(|write| *write == BATCH_BYTES), "{len}: {writes:?}");
+            assert!(*last <= BATCH_BYTES, "{len}: {writes:?}");
+
+            let bytes = link.bytes.into_inner();
+            assert_eq!(bytes.len(), 2 * records * frame_len(len));
+            for record in bytes.chunks(frame_len(len)) {
+                let header = Header::decode(record.first_chunk().unwrap()).unwrap();
+                assert_eq!(header.len as usize, len);
+                let body = &record[HEADER_BYTES..HEADER_BYTES + len];
+                assert!(body.iter().all(|byte| u64::from(*byte) == header.id), "{len}");
+            }
         }
     }
 }
