@@ -34,15 +34,15 @@ enum Command {
     /// One-way messages a second, counted and sequence-checked by the receiver; raw: the same
     /// messages in 64 KiB writes
     Rate(Options),
-    /// Bytes a second in large one-way messages; raw: a stream of 64 KiB writes
+    /// Bytes a second in large one-way messages; raw: a stream of 64 KiB writes, and of writes of one segment
     Bandwidth(Options),
     /// Streams for tokio's programs, over each link, beside plain sockets: round trips and gathered
     /// one-way messages
     Streams(StreamsOptions),
-    /// Messages that two processes send to each other, beside the same one way; raw: 64 KiB writes
-    /// both ways
+    /// Messages that two processes send to each other, beside the same one way; raw: plain
+    /// sockets both ways, or bare rings
     Bidirectional(BidirectionalOptions),
-    /// Messages that all of several processes send to all others; raw: 64 KiB writes likewise
+    /// Messages that all of several processes send to all others; raw: sockets or rings likewise
     AllToAll(AllToAllOptions),
     /// Messages of every size from 1 B to 1 MiB, by number and by bytes, as a table and a figure
     Sizes(SizesOptions),

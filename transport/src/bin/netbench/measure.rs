@@ -20,8 +20,9 @@ use crate::shape::{Lane, Shape};
 use crate::tally::{Flow, Gaps, LOOK_AGAIN, SILENCE_MAX};
 use crate::weft::{self, Clients};
 
-/// What raw one-way traffic over sockets is called.
-const SOCKETS: &str = "64 KiB writes";
+/// How long raw writes are, and what they are called.
+const WRITES: [(&str, usize); 2] =
+    [(raw::stream::WRITES, raw::WRITE_BYTES), (raw::stream::SEGMENTS, raw::SEGMENT_BYTES)];
 
 pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
     affinity::pin(plan.placement.client())?;
@@ -70,13 +71,21 @@ fn latency(plan: &Plan) -> anyhow::Result<Run> {
 }
 
 fn rate(plan: &Plan) -> anyhow::Result<Run> {
-    let raws = raw_messages(plan)?;
+    let mut raws: Vec<_> = ring_flow(plan)?.into_iter().collect();
+    for (method, write_bytes) in WRITES {
+        raws.push((method, raw_messages(plan, write_bytes)?));
+    }
     one_way_run(plan, raws)
 }
 
 fn bandwidth(plan: &Plan) -> anyhow::Result<Run> {
-    let bytes = raw_flow(plan, Service::RawBytes, raw::stream::send_bytes)?;
-    let raws = ring_flow(plan)?.into_iter().chain([(SOCKETS, bytes)]).collect();
+    let mut raws: Vec<_> = ring_flow(plan)?.into_iter().collect();
+    for (method, write_bytes) in WRITES {
+        let flow = raw_flow(plan, Service::RawBytes, |address, connections, phases| {
+            raw::stream::send_bytes(address, write_bytes, connections, phases)
+        })?;
+        raws.push((method, flow));
+    }
     one_way_run(plan, raws)
 }
 
@@ -86,24 +95,19 @@ fn one_way_run(plan: &Plan, raws: Vec<(&'static str, Flow)>) -> anyhow::Result<R
     Ok(Run { pauses: Some(pauses(plan)?), weft: half(("weft", weft_flow(plan)?)), raws })
 }
 
-/// One-way messages of one run: ours, and the raw method's that ours is compared with.
+/// One-way messages of one run: ours, and what the machine's limit is.
 pub(crate) fn one_way(plan: &Plan) -> anyhow::Result<(Flow, Flow)> {
     let raw = match ring_flow(plan)? {
         Some((_, flow)) => flow,
-        None => raw_messages_over_sockets(plan)?,
+        None => raw_messages(plan, raw::SEGMENT_BYTES)?,
     };
     Ok((weft_flow(plan)?, raw))
 }
 
-fn raw_messages(plan: &Plan) -> anyhow::Result<Vec<(&'static str, Flow)>> {
-    let sockets = raw_messages_over_sockets(plan)?;
-    Ok(ring_flow(plan)?.into_iter().chain([(SOCKETS, sockets)]).collect())
-}
-
-fn raw_messages_over_sockets(plan: &Plan) -> anyhow::Result<Flow> {
+fn raw_messages(plan: &Plan, write_bytes: usize) -> anyhow::Result<Flow> {
     let size = plan.shape.size;
     raw_flow(plan, Service::RawMessages, |address, connections, phases| {
-        raw::stream::send_messages(address, size, connections, phases)
+        raw::stream::send_messages(address, size, write_bytes, connections, phases)
     })
 }
 

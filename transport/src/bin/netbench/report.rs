@@ -81,7 +81,7 @@ impl Report {
     pub(crate) fn text(&self) -> String {
         let mut text = self.heading.clone();
         let mut line = |name: &str, cells: Vec<String>| {
-            let _ = write!(text, "\n{name:<16}");
+            let _ = write!(text, "\n{name:<22}");
             for cell in cells {
                 let _ = write!(text, "{cell:>16}");
             }
@@ -229,11 +229,11 @@ mod tests {
     fn the_text_names_the_setting_and_lines_up() {
         let expected = "\
 latency over tcp: 64 B, connections 1, senders 1, handlers 1, poll adaptive; unpinned (the figures are noise); median of 3 runs of 2 s
-                          p50 us          p99 us
-weft                        26.0           100.0
-raw blocking                20.0           100.0
-raw busy-poll                8.0           100.0
-ratio                       1.30";
+                                p50 us          p99 us
+weft                              26.0           100.0
+raw blocking                      20.0           100.0
+raw busy-poll                      8.0           100.0
+ratio                             1.30";
         assert_eq!(report().text(), expected);
     }
 }

@@ -17,6 +17,7 @@ use super::plan::Case;
 use crate::affinity::{self, Cpu};
 use crate::links::{LinkArgs, LinkKind};
 use crate::phases::{Phase, Phases};
+use crate::raw;
 use crate::raw::mesh_rings::RingNode;
 use crate::raw::mesh_sockets::SocketNode;
 use crate::shape::Shape;
@@ -44,7 +45,7 @@ impl NodeMethod {
     pub(crate) fn name(self) -> &'static str {
         match self {
             NodeMethod::Weft => "weft",
-            NodeMethod::RawSockets => "64 KiB writes",
+            NodeMethod::RawSockets => raw::stream::SEGMENTS,
             NodeMethod::RawRings => "ring",
         }
     }

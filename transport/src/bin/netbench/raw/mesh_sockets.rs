@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weft_transport::Clock;
 
-use super::WRITE_BYTES;
 use super::stream::{Messages, Parser};
+use super::{SEGMENT_BYTES, WRITE_BYTES};
 use crate::phases::{Phase, Phases};
 use crate::tally::Tally;
 
@@ -77,7 +77,7 @@ impl Sockets {
         phases: &Phases,
     ) -> anyhow::Result<()> {
         let clock = Clock::system();
-        let mut messages = Messages::new(size);
+        let mut messages = Messages::new(size, SEGMENT_BYTES);
         while phases.now() != Phase::Stop {
             let mut moved = false;
             for peer in &mut self.0 {
@@ -114,7 +114,7 @@ impl Peer {
         } else {
             messages.last_write()
         };
-        let part = &bytes[self.written..self.write.min(self.written + WRITE_BYTES)];
+        let part = &bytes[self.written..self.write.min(self.written + SEGMENT_BYTES)];
         match self.stream.write(part) {
             Ok(count) => self.written += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),

@@ -1,4 +1,4 @@
-//! One-way traffic over plain sockets: messages copied into 64 KiB writes, or bare bytes.
+//! One-way traffic over plain sockets: messages copied into large writes, or bare bytes.
 
 use std::hint::black_box;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -11,17 +11,24 @@ use super::WRITE_BYTES;
 use crate::phases::{Phase, Phases};
 use crate::tally::Tally;
 
-/// Copies messages of `size` bytes into a buffer, and writes the buffer when no further one fits. A
+/// What writes of 64 KiB are called.
+pub(crate) const WRITES: &str = "64 KiB writes";
+
+/// What writes are called that are one segment each.
+pub(crate) const SEGMENTS: &str = "1 segment writes";
+
+/// Copies messages of `size` bytes into a buffer of `write_bytes`, and writes it when no further one fits. A
 /// message that is longer is written from where it lies.
 pub(crate) fn send_messages(
     address: SocketAddr,
     size: usize,
+    write_bytes: usize,
     connections: usize,
     phases: &Phases,
 ) -> anyhow::Result<()> {
-    let mut messages = Messages::new(size);
+    let mut messages = Messages::new(size, write_bytes);
     write_in_turn(address, connections, phases, |stream| {
-        messages.next_write().chunks(WRITE_BYTES).try_for_each(|part| stream.write_all(part))
+        messages.next_write().chunks(write_bytes).try_for_each(|part| stream.write_all(part))
     })
 }
 
@@ -29,15 +36,16 @@ pub(crate) fn send_messages(
 pub(super) struct Messages {
     message: Vec<u8>,
     buffer: Vec<u8>,
+    write_bytes: usize,
 }
 
 impl Messages {
-    pub(super) fn new(size: usize) -> Self {
+    pub(super) fn new(size: usize, write_bytes: usize) -> Self {
         let mut message = vec![7_u8; size];
         let length = u32::try_from(size).expect("a message is at most 1 MiB");
         let bytes = length_bytes(size);
         message[..bytes].copy_from_slice(&length.to_le_bytes()[..bytes]);
-        Self { message, buffer: Vec::with_capacity(WRITE_BYTES) }
+        Self { message, buffer: Vec::with_capacity(write_bytes), write_bytes }
     }
 
     /// What [`next_write`](Self::next_write) has returned last.
@@ -47,11 +55,11 @@ impl Messages {
 
     /// As many as go into one write, copied anew, or one that is longer.
     pub(super) fn next_write(&mut self) -> &[u8] {
-        if self.message.len() > WRITE_BYTES / 2 {
+        if self.message.len() > self.write_bytes / 2 {
             return &self.message;
         }
         self.buffer.clear();
-        for _ in 0..WRITE_BYTES / self.message.len() {
+        for _ in 0..self.write_bytes / self.message.len() {
             // Without the black box the compiler may see that all copies are one.
             self.buffer.extend_from_slice(black_box(&self.message));
         }
@@ -59,13 +67,14 @@ impl Messages {
     }
 }
 
-/// Writes the same 64 KiB again and again.
+/// Writes the same bytes again and again.
 pub(crate) fn send_bytes(
     address: SocketAddr,
+    write_bytes: usize,
     connections: usize,
     phases: &Phases,
 ) -> anyhow::Result<()> {
-    let buffer = vec![7_u8; WRITE_BYTES];
+    let buffer = vec![7_u8; write_bytes];
     write_in_turn(address, connections, phases, |stream| stream.write_all(&buffer))
 }
 
@@ -202,7 +211,7 @@ mod tests {
     #[test]
     fn messages_are_counted_when_they_end_however_they_are_cut() {
         for size in [1, 2, 3, 4, 5, 9, 100, WRITE_BYTES / 2, 3 * WRITE_BYTES] {
-            let mut messages = Messages::new(size);
+            let mut messages = Messages::new(size, WRITE_BYTES);
             let mut bytes = Vec::new();
             while bytes.len() < 3 * size.max(50) {
                 bytes.extend_from_slice(messages.next_write());

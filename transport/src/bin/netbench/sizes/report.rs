@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Point;
 use super::plan::SizesPlan;
-use crate::links::LinkKind;
+use crate::mesh::node::NodeMethod;
 use crate::report::rounded;
 use crate::table::{median, table};
 use crate::tally::Flow;
@@ -73,7 +73,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn raw_method(&self) -> &'static str {
-        if self.plan.links.kind == LinkKind::Shm { "ring" } else { "64 KiB writes" }
+        NodeMethod::raw(self.plan.links.kind).name()
     }
 
     pub(super) fn heading(&self) -> String {
