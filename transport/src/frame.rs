@@ -4,6 +4,7 @@
 //! can be read in place, whatever it holds.
 
 use crate::limits::{CHUNK_BYTES, GREETING_MAX, MESSAGE_MAX};
+use crate::link::Source;
 
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
@@ -45,6 +46,14 @@ pub enum Kind {
     Refuse = 10,
     /// The sender sends nothing more of a transfer, which ends with this.
     Cancel = 11,
+    /// Where a piece of the body that is announced next lies in the sender's memory: the receiver may read
+    /// it by itself.
+    Source = 12,
+    /// How much of an announced transfer the receiver has read by itself; all of it, or that it reads
+    /// nothing more, ends it.
+    Taken = 13,
+    /// The sender wants back the memory of a transfer that the receiver may be reading.
+    Withdraw = 14,
 }
 
 impl Kind {
@@ -61,6 +70,9 @@ impl Kind {
             9 => Self::Chunk,
             10 => Self::Refuse,
             11 => Self::Cancel,
+            12 => Self::Source,
+            13 => Self::Taken,
+            14 => Self::Withdraw,
             _ => return None,
         })
     }
@@ -69,9 +81,10 @@ impl Kind {
     const fn body_max(self) -> usize {
         match self {
             Self::Hello | Self::Goodbye => GREETING_MAX,
-            Self::Credit | Self::Refuse | Self::Cancel => 0,
+            Self::Credit | Self::Refuse | Self::Cancel | Self::Withdraw => 0,
             Self::Announce => Announcement::BYTES,
-            Self::Grant => 8,
+            Self::Source => Source::BYTES,
+            Self::Grant | Self::Taken => 8,
             Self::Chunk => CHUNK_BYTES,
             Self::Message | Self::Request | Self::Reply => MESSAGE_MAX,
         }
@@ -245,7 +258,7 @@ mod tests {
 
         #[test]
         fn whatever_announces_encodes_to_the_same_bytes(
-            mut bytes: [u8; Announcement::BYTES], kind in 0u8..13, clean: bool, len in 0usize..=16,
+            mut bytes: [u8; Announcement::BYTES], kind in 0u8..16, clean: bool, len in 0usize..=16,
         ) {
             bytes[8] = kind;
             if clean {

@@ -19,6 +19,14 @@ pub const CHUNK_BYTES: usize = 64 << 10;
 /// connection: what loopback needs to be busy while a grant is on its way.
 pub const GRANTED_MAX: usize = 256 << 10;
 
+/// Parts of large bodies that are read from the peer's memory at once, over all transfers of one direction of
+/// a connection.
+pub(crate) const FETCHES_MAX: usize = GRANTED_MAX / CHUNK_BYTES;
+
+/// The peer whose memory is read is told each time that so much more of a body has been, in bytes: that it
+/// goes on.
+pub(crate) const TAKEN_TOLD_EVERY: usize = 4 << 20;
+
 /// How many transfers of one direction may be announced and unfinished. A sender keeps the others
 /// to itself; one more ends the connection.
 pub const TRANSFERS_MAX: usize = 16;

@@ -3,6 +3,7 @@
 //! A link is a non-blocking, ordered, reliable stream of bytes. Everything above it (frames,
 //! windows, calls) is the same on all of them, and one conformance suite runs on each.
 
+mod fetch;
 mod shm;
 mod sim;
 mod tcp;
@@ -20,6 +21,8 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::memory::{Block, Shared};
+
 pub use sim::{SimConfig, SimNetwork};
 pub use verbs_options::{VerbsError, VerbsOptions};
 
@@ -29,6 +32,7 @@ use shm::SHM_BYTES;
 
 pub use shm::Mapping as SharedMapping;
 
+pub(crate) use fetch::{Fetch, Offer, Source};
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
@@ -50,6 +54,21 @@ pub(crate) trait Transfer {
 
     /// Ends both directions; what is under way may be lost.
     fn shutdown(&self);
+
+    /// Lets the peer read `body` by itself. Nothing where the link or the peer cannot do that.
+    fn offer(&self, body: &Shared) -> Option<Box<dyn Offer>> {
+        let _ = body;
+        None
+    }
+
+    /// Is going to read into `block` what the peer has offered, piece by piece.
+    ///
+    /// # Errors
+    /// The block, where that cannot be.
+    fn fetch(&self, block: Block, sources: &[Source]) -> Result<Box<dyn Fetch>, Block> {
+        let _ = sources;
+        Err(block)
+    }
 }
 
 /// Which links an endpoint uses.
@@ -207,6 +226,14 @@ impl Link {
         }
     }
 
+    /// Whether something of what is being [fetched](Transfer::fetch) has come since this was asked last.
+    pub(crate) fn take_fetched(&self) -> bool {
+        match self {
+            Self::Verbs(link) => link.take_fetched(),
+            Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => false,
+        }
+    }
+
     /// What it takes of this side's memory, in bytes, beyond what it allocates by itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
@@ -289,6 +316,20 @@ impl Transfer for Link {
             Self::Shm(link) => link.shutdown(),
             Self::Verbs(link) => link.shutdown(),
             Self::Sim(link) => link.shutdown(),
+        }
+    }
+
+    fn offer(&self, body: &Shared) -> Option<Box<dyn Offer>> {
+        match self {
+            Self::Verbs(link) => link.offer(body),
+            Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => None,
+        }
+    }
+
+    fn fetch(&self, block: Block, sources: &[Source]) -> Result<Box<dyn Fetch>, Block> {
+        match self {
+            Self::Verbs(link) => link.fetch(block, sources),
+            Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => Err(block),
         }
     }
 }

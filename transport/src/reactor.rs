@@ -313,10 +313,40 @@ impl Reactor {
         if writable {
             conversation.core.flush(true);
         }
+        if conversation.core.link.take_fetched() {
+            self.handle_fetched(handle, index, now);
+        }
         if ready.readable
             && let Some(received) = self.receive(handle, index)
         {
             self.handle_received(handle, index, received, now);
+        }
+    }
+
+    /// Handles what has been read from the memory of a connection's peer.
+    fn handle_fetched(&mut self, handle: &Arc<ReactorHandle>, index: usize, now: Time) {
+        let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
+        let mut turn = Turn {
+            common: &handle.common,
+            wakers: &mut self.wakers,
+            frames: &mut self.frames,
+            landed: &mut self.landed,
+            now,
+        };
+        conversation.handle_fetched(&mut turn);
+        self.after_input(handle, index, now);
+    }
+
+    /// Goes on with what may go on after input on a connection.
+    fn after_input(&mut self, handle: &Arc<ReactorHandle>, index: usize, now: Time) {
+        let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
+        conversation.retry(&handle.common, now);
+        conversation.settle(now);
+        if conversation.needs_housekeeping() {
+            self.housekeep_soon(now);
+        }
+        if handle.common.memory.is_short(FREE_SHARE) {
+            self.housekeeping_at = Some(now);
         }
     }
 
@@ -362,14 +392,7 @@ impl Reactor {
         };
         let in_memory = matches!(conversation.core.link.kind(), LinkKind::Shm | LinkKind::Verbs);
         self.scratch = conversation.handle(received, scratch, &mut turn);
-        conversation.retry(&handle.common, now);
-        conversation.settle(now);
-        if conversation.needs_housekeeping() {
-            self.housekeep_soon(now);
-        }
-        if handle.common.memory.is_short(FREE_SHARE) {
-            self.housekeeping_at = Some(now);
-        }
+        self.after_input(handle, index, now);
         if !in_memory {
             self.hot.push(index);
         }

@@ -9,12 +9,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use weft_transport::{
     Batch, ConnectError, Endpoint, EndpointConfig, EndpointError, Handler, Incarnation,
-    IncomingKind, LinkKind, LinkPolicy, Memory, MemoryConfig, NodeId, Secret, Time, VerbsError,
+    IncomingKind, LinkKind, LinkPolicy, Memory, MemoryConfig, NodeId, Purpose, Secret, Time,
+    VerbsError,
 };
 
 struct Echo;
@@ -138,9 +140,110 @@ fn strangers_are_given_nothing_and_harm_nobody() {
         let _ = socket.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{answer:?}");
     }
-    assert!(server.memory().account().allocated_bytes <= before);
+    // What the connections took is given back once they have been read to their end.
+    let until = deadline(&friend);
+    while server.memory().account().allocated_bytes > before {
+        assert!(friend.clock().now() < until, "memory stays behind");
+        friend.block_on(friend.sleep_until(friend.clock().now() + Duration::from_millis(20)));
+    }
     let reply = friend.block_on(connection.call(b"still here", deadline(&friend)));
     assert_eq!(*reply.unwrap(), b"still here"[..]);
+}
+
+/// What is too long for one frame is read from where it lies, in both directions.
+#[test]
+fn large_bodies_are_read_from_the_sender_s_memory() {
+    const LEN: usize = (5 << 20) + 12_345;
+    if !has_device() {
+        return;
+    }
+    let (server, address) = server(config(1, LinkPolicy::Verbs));
+    let client = Endpoint::start(config(10, LinkPolicy::Verbs), Arc::new(Echo)).unwrap();
+    let connection = client.block_on(client.connect(address, deadline(&client))).unwrap();
+    let body: Vec<u8> = (0..LEN).map(|at| (at * 31 + at / 255) as u8).collect();
+    for _ in 0..3 {
+        let reply = client.block_on(connection.call(&body[..], deadline(&client))).unwrap();
+        assert!(*reply == body[..], "it came back changed");
+    }
+    for side in [&client, &server] {
+        let sent = side.stats().bytes_sent;
+        assert!(sent < 64 << 10, "{sent} bytes were sent besides");
+    }
+    // Nothing of it stays behind, and nothing stays offered.
+    let until = deadline(&client);
+    while [&client, &server].iter().any(|side| {
+        let account = side.memory().account();
+        account.allocated_for(Purpose::Send) > 0
+    }) {
+        assert!(client.clock().now() < until, "memory stays behind");
+        client.block_on(client.sleep_until(client.clock().now() + Duration::from_millis(20)));
+    }
+}
+
+/// A process that is killed in the middle of sending costs its own connection, soon, and no other. What its
+/// messages had taken of the shared receives comes back: as many later ones are served as before.
+#[test]
+fn a_peer_that_is_killed_costs_its_own_connection_only() {
+    const KILLED: u64 = 12;
+    if !has_device() {
+        return;
+    }
+    let (server, address) = server(config(1, LinkPolicy::Verbs));
+    let client = Endpoint::start(config(10, LinkPolicy::Verbs), Arc::new(Echo)).unwrap();
+    let connection = client.block_on(client.connect(address, deadline(&client))).unwrap();
+    let pause = |millis| {
+        client.block_on(client.sleep_until(client.clock().now() + Duration::from_millis(millis)));
+    };
+    let wait_until = |what: &dyn Fn() -> bool, by: Time| {
+        while !what() {
+            assert!(client.clock().now() < by, "it takes too long");
+            pause(5);
+        }
+    };
+    for number in 0..KILLED {
+        let mut peer = start_peer(&address.to_string(), 20 + number);
+        wait_until(&|| server.stats().connections == 2, deadline(&client));
+        pause(30 + 7 * number);
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        let by = client.clock().now() + Duration::from_secs(5);
+        wait_until(&|| server.stats().connections == 1, by);
+        let reply = client.block_on(connection.call(b"still here", deadline(&client)));
+        assert_eq!(*reply.unwrap(), b"still here"[..]);
+    }
+    // Every receive that this connection may count on is there.
+    client.block_on(async {
+        let calls = (0..64).map(|_| connection.call(&[7; 40_000], deadline(&client)));
+        for reply in futures_util::future::join_all(calls).await {
+            assert_eq!(reply.unwrap().len(), 40_000);
+        }
+    });
+}
+
+/// What the test above starts, and nothing by itself: sends until it is killed.
+#[test]
+#[ignore = "another test starts it as a process of its own"]
+#[expect(clippy::disallowed_methods, reason = "the process is told by a variable whom to send to")]
+fn peer_process() {
+    let Ok(address) = std::env::var("WEFT_TEST_PEER") else { return };
+    let (address, id) = address.split_once(' ').unwrap();
+    let peer = config(id.parse().unwrap(), LinkPolicy::Verbs);
+    let peer = Endpoint::start(peer, Arc::new(Echo)).unwrap();
+    peer.block_on(async {
+        let address = address.parse().unwrap();
+        let connection = peer.connect(address, deadline(&peer)).await.unwrap();
+        loop {
+            connection.send(&[3; 100_000]).await.unwrap();
+        }
+    });
+}
+
+#[expect(clippy::disallowed_methods, reason = "a process is to be killed")]
+fn start_peer(address: &str, id: u64) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "peer_process"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("WEFT_TEST_PEER", format!("{address} {id}")).spawn().unwrap()
 }
 
 /// A peer that introduces itself and whose queue pair is not there takes the connection that it made with it,

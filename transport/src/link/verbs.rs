@@ -10,6 +10,7 @@ mod choice;
 mod end;
 mod ffi;
 mod port;
+mod reading;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -20,8 +21,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::verbs_rules::introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
-use super::{Link, TcpLink, Transfer};
-use crate::memory::Block;
+use super::{Fetch, Link, Offer, Source, TcpLink, Transfer};
+use crate::memory::{Block, Shared};
 
 use end::End;
 use ffi::Domain;
@@ -172,6 +173,12 @@ impl VerbsLink {
         }
     }
 
+    /// Whether something has been read from the peer's memory since this was asked last.
+    #[inline]
+    pub(crate) fn take_fetched(&self) -> bool {
+        self.end().is_some_and(|end| end.take_fetched())
+    }
+
     /// Whether there is room to write.
     pub(crate) fn is_writable(&self) -> bool {
         self.end().is_some_and(|end| end.is_writable())
@@ -320,6 +327,15 @@ impl Transfer for VerbsLink {
 
     fn shutdown(&self) {
         self.tcp.shutdown();
+    }
+
+    fn offer(&self, body: &Shared) -> Option<Box<dyn Offer>> {
+        Some(Box::new(self.end()?.offer(body)?))
+    }
+
+    fn fetch(&self, block: Block, sources: &[Source]) -> Result<Box<dyn Fetch>, Block> {
+        let Some(end) = self.end() else { return Err(block) };
+        Ok(Box::new(end.fetch(block, sources)?))
     }
 }
 

@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::verbs_options::{VerbsError, VerbsOptions};
-use super::{Link, TcpLink, Transfer};
-use crate::memory::{Block, Memory};
+use super::{Fetch, Link, Offer, Source, TcpLink, Transfer};
+use crate::memory::{Block, Memory, Shared};
 use crate::secret::Secret;
 
 /// There is no such link.
@@ -76,6 +76,10 @@ impl VerbsLink {
     pub(crate) fn is_writable(&self) -> bool {
         match *self {}
     }
+
+    pub(crate) fn take_fetched(&self) -> bool {
+        match *self {}
+    }
 }
 
 impl Transfer for VerbsLink {
@@ -96,6 +100,14 @@ impl Transfer for VerbsLink {
     }
 
     fn shutdown(&self) {
+        match *self {}
+    }
+
+    fn offer(&self, _body: &Shared) -> Option<Box<dyn Offer>> {
+        match *self {}
+    }
+
+    fn fetch(&self, _block: Block, _sources: &[Source]) -> Result<Box<dyn Fetch>, Block> {
         match *self {}
     }
 }

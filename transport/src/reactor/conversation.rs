@@ -207,6 +207,22 @@ impl Conversation {
         buffer.try_reclaim().ok()
     }
 
+    /// Handles what the link has read of the peer's memory.
+    pub(super) fn handle_fetched(&mut self, turn: &mut Turn<'_>) {
+        if let Phase::Draining { .. } = self.phase {
+            return;
+        }
+        self.core.used_at.store(turn.now.nanos(), Ordering::Relaxed);
+        let result = self.deliver(turn, |inbound, delivery| {
+            inbound.handle_fetched(delivery);
+            Ok(())
+        });
+        if let Err(reason) = result.and_then(|()| self.dispatch_landed(turn)) {
+            turn.landed.clear();
+            self.core.close(reason);
+        }
+    }
+
     fn handle_filled(&mut self, filled: usize, turn: &mut Turn<'_>) -> Result<(), CloseReason> {
         let mut block = None;
         self.deliver(turn, |inbound, delivery| {
@@ -244,6 +260,7 @@ impl Conversation {
         let (mut hello, mut replied, mut grant_due) = (None, false, false);
         let mut delivery = Delivery {
             session: &core.session,
+            link: &core.link,
             memory: &turn.common.memory,
             wakers: turn.wakers,
             frames: turn.frames,
@@ -329,7 +346,7 @@ impl Conversation {
         self.retry_deferred(common, now);
         if self.inbound.is_landing()
             && self.core.closed().is_none()
-            && self.inbound.retry_landings(&self.core.session, &common.memory)
+            && self.inbound.retry_landings(&self.core.session, &common.memory, &self.core.link)
         {
             self.core.schedule();
         }

@@ -4,6 +4,8 @@
 //! takes its announcement, and then a chunk of one transfer a batch, in turn and as far as each is
 //! granted, behind whatever small frames there are: these wait for one chunk at most. Every transfer
 //! that was announced ends with its last chunk or with a cancel, so both sides know how many there are.
+//! Where the link lets the receiver read this side's memory, a body is offered as it is announced. It
+//! stays where it is, even if it is given up, until the receiver says that it reads nothing more.
 
 mod queue;
 
@@ -17,6 +19,7 @@ use parking_lot::Mutex;
 use crate::error::CloseReason;
 use crate::frame::Kind;
 use crate::limits::{BATCH_BYTES, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
+use crate::link::Transfer;
 
 use super::call::CallKey;
 use super::outbound::Queued;
@@ -130,9 +133,10 @@ impl Departures {
         self.queue.lock().all().any(|departure| departure.is_reply() && departure.id == id)
     }
 
-    /// Whether the last chunk of what has this ticket was gathered.
+    /// Whether the peer may have all of what has this ticket: its last chunk was gathered, or it was
+    /// offered to be read.
     pub(crate) fn has_left(&self, ticket: u64) -> bool {
-        !self.queue.lock().all().any(|departure| departure.ticket() == ticket)
+        !self.queue.lock().kept().any(|departure| departure.ticket() == ticket)
     }
 
     /// The request of call `id` is given up: what was not sent of it never is. Returns what it
@@ -142,7 +146,9 @@ impl Departures {
         let mut queue = self.queue.lock();
         let (departure, window) = queue.cancel_request(id)?;
         self.ready.store(true, Ordering::SeqCst);
-        let waiters = self.ended(&mut queue, &departure);
+        // If it was offered, it ends when the peer says so.
+        let waiters = departure.map(|departure| self.ended(&mut queue, &departure));
+        let waiters = waiters.unwrap_or_default();
         drop(queue);
         waiters.into_iter().for_each(Waker::wake);
         Some(window)
@@ -177,6 +183,24 @@ impl Departures {
         Ok((departure.kind == Kind::Request).then_some(CallKey(departure.id)))
     }
 
+    /// The peer has read transfer `number` up to `position` by itself. Returns whether that ends it.
+    ///
+    /// # Errors
+    /// When that cannot be.
+    pub(crate) fn taken(
+        &self,
+        number: u64,
+        position: u64,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<bool, CloseReason> {
+        let mut queue = self.queue.lock();
+        self.progress.fetch_add(1, Ordering::Relaxed);
+        let Some(departure) = queue.take(number, position)? else { return Ok(false) };
+        self.ready.store(true, Ordering::SeqCst);
+        wakers.append(&mut self.ended(&mut queue, &departure));
+        Ok(true)
+    }
+
     /// Has something told to the peer about its transfers. Grants of one transfer become one.
     pub(crate) fn tell(&self, control: Control) {
         self.queue.lock().tell(control);
@@ -190,15 +214,15 @@ impl Departures {
 
     /// Puts what can be sent now at the end of `batch`: what there is to tell, a chunk, and what can be
     /// announced. Returns what of it is charged to windows, and how many tails left with it.
-    pub(super) fn gather(&self, batch: &mut VecDeque<Queued>) -> Gathered {
+    pub(super) fn gather(&self, batch: &mut VecDeque<Queued>, link: &dyn Transfer) -> Gathered {
         let mut gathered = Gathered::default();
         let mut waiters = Vec::new();
         let mut queue = self.queue.lock();
         queue.take_controls(batch);
         if let Some(at) = queue.next_chunk() {
             self.progress.fetch_add(1, Ordering::Relaxed);
-            if let Some(departure) = queue.take_chunk(at, batch) {
-                gathered.tails += u64::from(departure.has_tail());
+            if let Some((departure, was_offered)) = queue.take_chunk(at, batch) {
+                gathered.tails += u64::from(departure.has_tail() && !was_offered);
                 waiters = self.ended(&mut queue, &departure);
                 gathered.left.extend(departure.into_leaving());
             }
@@ -206,10 +230,10 @@ impl Departures {
         while gathered.charged_bytes < BATCH_BYTES
             && let Some(at) = queue.next_waiting()
         {
-            let (charged_bytes, whole) = queue.take_waiting(at, batch);
-            gathered.charged_bytes += charged_bytes;
-            if let Some(departure) = whole {
-                gathered.tails += u64::from(departure.has_tail());
+            let taken = queue.take_waiting(at, batch, link);
+            gathered.charged_bytes += taken.charged_bytes;
+            gathered.tails += taken.tails;
+            if let Some(departure) = taken.whole {
                 waiters.append(&mut self.ended(&mut queue, &departure));
                 gathered.left.extend(departure.into_leaving());
             }

@@ -21,6 +21,7 @@ use crate::error::{CallError, CloseReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
 use crate::handshake::{Hello, LARGE, Windows, decode_goodbye};
 use crate::limits::{CARRY_MAX, MESSAGE_MAX, PLACED_HEAD_BYTES, PLACED_MIN, RECEIVE_BYTES};
+use crate::link::Transfer;
 use crate::memory::{Block, Memory, Purpose, Shared};
 use crate::reply::Reply;
 
@@ -86,6 +87,8 @@ impl FrameRef {
 /// What a session's receiving half delivers to.
 pub(crate) struct Delivery<'a> {
     pub(crate) session: &'a Session,
+    /// What may read large bodies from the peer's memory.
+    pub(crate) link: &'a dyn Transfer,
     /// What long frames are received into.
     pub(crate) memory: &'a Memory,
     /// Those whose reply or window has come.
@@ -142,8 +145,19 @@ impl Inbound {
     }
 
     /// Lets transfers that wait for memory have some. Returns whether the peer is to be told.
-    pub(crate) fn retry_landings(&mut self, session: &Session, memory: &Memory) -> bool {
-        self.landings.share_out(session, memory)
+    pub(crate) fn retry_landings(
+        &mut self,
+        session: &Session,
+        memory: &Memory,
+        link: &dyn Transfer,
+    ) -> bool {
+        self.landings.share_out(session, memory, link)
+    }
+
+    /// Takes in what the link has read of the peer's memory by now.
+    pub(crate) fn handle_fetched(&mut self, to: &mut Delivery<'_>) {
+        self.landings.handle_fetched(to);
+        *to.grant_due |= self.landings.share_out(to.session, to.memory, to.link);
     }
 
     /// Repeats to the peer what it may go on with, as far as that waits for a receive to be posted. Returns
@@ -230,7 +244,7 @@ impl Inbound {
                         *to.grant_due |= to.session.release_all(&[header]);
                     }
                 }
-                *to.grant_due |= self.landings.share_out(to.session, to.memory);
+                *to.grant_due |= self.landings.share_out(to.session, to.memory, to.link);
                 Ok(None)
             }
         }
@@ -247,7 +261,7 @@ impl Inbound {
         to: &mut Delivery<'_>,
     ) -> Result<(), CloseReason> {
         let result = self.handle_frames(buffer, range, to);
-        *to.grant_due |= self.landings.share_out(to.session, to.memory);
+        *to.grant_due |= self.landings.share_out(to.session, to.memory, to.link);
         result
     }
 
@@ -373,7 +387,14 @@ impl Inbound {
                 *to.hello = Some(hello);
             }
             Kind::Goodbye => return Err(decode_goodbye(header, &buffer[body])),
-            Kind::Announce | Kind::Grant | Kind::Chunk | Kind::Refuse | Kind::Cancel => {
+            Kind::Announce
+            | Kind::Grant
+            | Kind::Chunk
+            | Kind::Refuse
+            | Kind::Cancel
+            | Kind::Source
+            | Kind::Taken
+            | Kind::Withdraw => {
                 self.handle_transfer(header, &buffer[body], to)?;
             }
         }
@@ -405,6 +426,14 @@ impl Inbound {
                 self.landings.handle_chunk(header, to)
             }
             Kind::Cancel => self.landings.cancel(header.id, to),
+            Kind::Source => self.landings.offer(header.id, body),
+            Kind::Withdraw => self.landings.withdraw(header.id, to),
+            Kind::Taken => {
+                let position = body.try_into().map(u64::from_le_bytes);
+                let position = position.map_err(|_| CloseReason::Violation("nothing was taken"))?;
+                *to.grant_due |= departures.taken(header.id, position, to.wakers)?;
+                Ok(())
+            }
             Kind::Grant => {
                 let position = body.try_into().map(u64::from_le_bytes);
                 let position =

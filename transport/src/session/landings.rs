@@ -4,16 +4,18 @@
 //! time, in turn. A message for which a receive is to be posted lands in that buffer, and is granted
 //! nothing before there is one. What never fits, and a reply that nobody waits for, is refused. Until the
 //! peer has said that it sends nothing more of a refused transfer, what it had been granted may still
-//! come, and is dropped.
+//! come, and is dropped. What the peer has offered is read from its memory instead of being granted, if
+//! the link can: the same in turn and in bounds. What lands in a posted buffer always comes in chunks.
 
 use std::task::Waker;
 
 use crate::error::{CallError, CloseReason};
 use crate::frame::{Announcement, Class, Header, Kind};
 use crate::limits::{
-    CHUNK_BYTES, FREE_SHARE, GRANTED_MAX, LANDING_MAX, LARGE_MAX, LARGE_SHARE, MESSAGE_MAX,
-    TRANSFERS_MAX,
+    CHUNK_BYTES, FETCHES_MAX, FREE_SHARE, GRANTED_MAX, LANDING_MAX, LARGE_MAX, LARGE_SHARE,
+    MESSAGE_MAX, TAKEN_TOLD_EVERY, TRANSFERS_MAX,
 };
+use crate::link::{Fetch, Source, Transfer};
 use crate::memory::{Block, Memory, Purpose, Shared};
 use crate::reply::Reply;
 
@@ -23,11 +25,16 @@ use super::departures::{ANNOUNCEMENT_COST, Control};
 use super::inbound::{Delivery, FrameRef};
 use super::posting::Claim;
 
+/// Pieces that an offered body may lie in.
+const PIECES_MAX: usize = 2;
+
 /// The transfers of the peer that have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Landings {
     /// In the order in which they were announced.
     open: Vec<Landing>,
+    /// Where the body lies that is announced next.
+    sources: Vec<Source>,
     /// How many have been announced.
     numbers: u64,
     /// Bytes that are granted and have not come.
@@ -36,6 +43,8 @@ pub(crate) struct Landings {
     turn: usize,
     /// How many chunks have come.
     chunks: u64,
+    /// How many parts are being read.
+    fetches: usize,
 }
 
 #[derive(Debug)]
@@ -47,10 +56,15 @@ struct Landing {
     more: bool,
     len: usize,
     stage: Stage,
+    /// Where it can be read.
+    sources: Vec<Source>,
+    /// Granted, or begun to be read.
     granted: usize,
     /// What the peer has been told of that.
     told: usize,
     received: usize,
+    /// Parts of it that are being read.
+    fetches: usize,
 }
 
 #[derive(Debug)]
@@ -63,8 +77,21 @@ enum Stage {
     Landing(Block),
     /// Likewise, in a posted buffer.
     Posted(Claim),
+    /// The body, as it is being read.
+    Fetching(Box<dyn Fetch>, Until),
     /// The peer is to say that nothing more comes.
     Refused,
+}
+
+/// When reading ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// When all has been read.
+    Whole,
+    /// When what has been begun has come: nobody waits for it any more.
+    Refused,
+    /// Likewise: the peer wants its memory back.
+    Withdrawn,
 }
 
 /// A large message or request that has come whole.
@@ -75,6 +102,17 @@ pub(crate) struct Landed {
 }
 
 impl Landings {
+    /// The peer says where a piece of transfer `number`, which it announces next, can be read.
+    pub(super) fn offer(&mut self, number: u64, body: &[u8]) -> Result<(), CloseReason> {
+        let source = Source::decode(body).filter(|source| source.len > 0);
+        let source = source.ok_or(CloseReason::Violation("a source of nothing"))?;
+        if number != self.numbers + 1 || self.sources.len() == PIECES_MAX {
+            return Err(CloseReason::Violation("a source of no transfer, or one too many"));
+        }
+        self.sources.push(source);
+        Ok(())
+    }
+
     /// The peer announces a transfer, which has been charged to its window.
     pub(super) fn announce(
         &mut self,
@@ -84,6 +122,11 @@ impl Landings {
     ) -> Result<(), CloseReason> {
         if !(MESSAGE_MAX as u64 + 1..=LARGE_MAX as u64).contains(&announcement.total) {
             return Err(CloseReason::Violation("a transfer that is too long or too short"));
+        }
+        let sources = std::mem::take(&mut self.sources);
+        let offered: u64 = sources.iter().map(|source| u64::from(source.len)).sum();
+        if !sources.is_empty() && offered != announcement.total {
+            return Err(CloseReason::Violation("sources of more or less than a transfer"));
         }
         if self.open.len() == TRANSFERS_MAX {
             return Err(CloseReason::Violation("too many transfers at once"));
@@ -114,10 +157,20 @@ impl Landings {
             *to.grant_due = true;
         }
         let len = announcement.total as usize;
-        let (granted, told, received) = (0, 0, 0);
-        let landing =
-            Landing { number, kind, class, id, more, len, stage, granted, told, received };
-        self.open.push(landing);
+        self.open.push(Landing {
+            number,
+            kind,
+            class,
+            id,
+            more,
+            len,
+            stage,
+            sources,
+            granted: 0,
+            told: 0,
+            received: 0,
+            fetches: 0,
+        });
         Ok(())
     }
 
@@ -125,6 +178,9 @@ impl Landings {
     pub(super) fn admit(&self, header: &Header) -> Result<(), CloseReason> {
         let at = self.find(header.id)?;
         let landing = &self.open[at];
+        if let Stage::Fetching(..) = landing.stage {
+            return Err(CloseReason::Violation("a chunk of what is being read"));
+        }
         let end = landing.received + header.len as usize;
         if header.len as usize != CHUNK_BYTES.min(landing.len - landing.received) {
             return Err(CloseReason::Violation("a chunk that is too long or too short"));
@@ -141,7 +197,9 @@ impl Landings {
         let bytes = match &mut landing.stage {
             Stage::Landing(block) => &mut block[..],
             Stage::Posted(claim) => claim.bytes(),
-            Stage::Waiting | Stage::Unmatched | Stage::Refused => return None,
+            Stage::Waiting | Stage::Unmatched | Stage::Fetching(..) | Stage::Refused => {
+                return None;
+            }
         };
         let len = CHUNK_BYTES.min(landing.len - landing.received);
         Some(&mut bytes[landing.received..landing.received + len])
@@ -177,40 +235,140 @@ impl Landings {
     /// The peer sends nothing more of transfer `number`.
     pub(super) fn cancel(&mut self, number: u64, to: &mut Delivery<'_>) -> Result<(), CloseReason> {
         let at = self.find(number)?;
-        let landing = self.remove(at, to.session);
-        *to.grant_due |= to.session.receive_credit.release(landing.class, ANNOUNCEMENT_COST as u64);
-        let claim = match landing.stage {
+        if let Stage::Fetching(..) = self.open[at].stage {
+            return Err(CloseReason::Violation("a cancel of what is being read"));
+        }
+        self.drop_landing(at, to);
+        Ok(())
+    }
+
+    /// Takes out a transfer that comes no further.
+    fn drop_landing(&mut self, at: usize, to: &mut Delivery<'_>) {
+        let Landing { number, class, stage, .. } = self.remove(at, to.session);
+        *to.grant_due |= to.session.receive_credit.release(class, ANNOUNCEMENT_COST as u64);
+        let claim = match stage {
             Stage::Posted(claim) => Some(claim),
             Stage::Unmatched => None,
-            Stage::Waiting | Stage::Landing(_) | Stage::Refused => return Ok(()),
+            Stage::Waiting | Stage::Landing(_) | Stage::Fetching(..) | Stage::Refused => return,
         };
         let matched = to.session.receives.forget(number, claim, to.memory);
         *to.grant_due |= to.session.release_all(&matched.taken);
         to.wakers.extend(matched.wakers);
+    }
+
+    /// The peer wants the memory of transfer `number` back, which ends when it has been told that nothing
+    /// more is read there.
+    pub(super) fn withdraw(
+        &mut self,
+        number: u64,
+        to: &mut Delivery<'_>,
+    ) -> Result<(), CloseReason> {
+        let Some(at) = self.open.iter().position(|landing| landing.number == number) else {
+            // It has been told already.
+            let is_known = (1..=self.numbers).contains(&number);
+            return is_known.then_some(()).ok_or(CloseReason::Violation("a withdrawal of nothing"));
+        };
+        let landing = &mut self.open[at];
+        if landing.sources.is_empty() {
+            return Err(CloseReason::Violation("a withdrawal of what was not offered"));
+        }
+        if let Stage::Fetching(_, until) = &mut landing.stage
+            && landing.fetches > 0
+        {
+            *until = Until::Withdrawn;
+            return Ok(());
+        }
+        self.end_withdrawn(at, to);
         Ok(())
+    }
+
+    fn end_withdrawn(&mut self, at: usize, to: &mut Delivery<'_>) {
+        let Landing { number, len, .. } = self.open[at];
+        self.drop_landing(at, to);
+        let position = len as u64;
+        to.session.departures.tell(Control::Taken { number, position });
+        *to.grant_due = true;
+    }
+
+    /// Takes in the parts of bodies that have been read by now.
+    pub(super) fn handle_fetched(&mut self, to: &mut Delivery<'_>) {
+        let mut at = 0;
+        while let Some(landing) = self.open.get_mut(at) {
+            let Stage::Fetching(fetch, until) = &mut landing.stage else {
+                at += 1;
+                continue;
+            };
+            let (parts, bytes) = fetch.take_arrived();
+            landing.received += bytes;
+            landing.fetches -= parts;
+            self.granted_bytes -= bytes;
+            self.fetches -= parts;
+            self.chunks += parts as u64;
+            if *until == Until::Whole
+                && landing.kind == Kind::Reply
+                && !to.session.calls.is_waiting(CallKey(landing.id))
+            {
+                *until = Until::Refused;
+            }
+            let (until, number) = (*until, landing.number);
+            if until == Until::Whole && landing.received == landing.len {
+                self.finish(at, to);
+            } else if until == Until::Withdrawn && landing.fetches == 0 {
+                self.end_withdrawn(at, to);
+            } else if until == Until::Refused && landing.fetches == 0 {
+                landing.stage = Stage::Refused;
+                to.session.departures.tell(Control::Refuse { number });
+                *to.grant_due = true;
+            } else {
+                if landing.received - landing.told >= TAKEN_TOLD_EVERY {
+                    landing.told = landing.received;
+                    let position = landing.received as u64;
+                    to.session.departures.tell(Control::Taken { number, position });
+                    *to.grant_due = true;
+                }
+                at += 1;
+            }
+        }
     }
 
     /// Gives blocks to transfers that wait for memory, as far as there is some, and grants what may be
     /// granted. Returns whether the peer is to be told something.
-    pub(super) fn share_out(&mut self, session: &Session, memory: &Memory) -> bool {
+    pub(super) fn share_out(
+        &mut self,
+        session: &Session,
+        memory: &Memory,
+        link: &dyn Transfer,
+    ) -> bool {
         if self.open.is_empty() {
             return false;
         }
-        self.begin(memory, true);
-        self.begin(memory, false);
+        self.begin(memory, link, true);
+        self.begin(memory, link, false);
         self.begin_posted(session);
         while let Some(at) = self.next_to_grant() {
             let landing = &mut self.open[at];
-            let bytes = CHUNK_BYTES.min(landing.len - landing.granted);
-            if self.granted_bytes + bytes > GRANTED_MAX {
+            let bytes = match &landing.stage {
+                Stage::Fetching(fetch, _) => fetch.next_len(),
+                _ => CHUNK_BYTES.min(landing.len - landing.granted),
+            };
+            if self.granted_bytes + bytes > GRANTED_MAX || self.fetches == FETCHES_MAX {
                 break;
+            }
+            if let Stage::Fetching(fetch, _) = &mut landing.stage {
+                fetch.begin_next();
+                landing.fetches += 1;
+                self.fetches += 1;
             }
             landing.granted += bytes;
             self.granted_bytes += bytes;
             self.turn = at + 1;
         }
         let mut told = false;
-        for landing in self.open.iter_mut().filter(|landing| landing.granted > landing.told) {
+        let untold = |landing: &&mut Landing| match landing.stage {
+            Stage::Fetching(..) => false,
+            _ => landing.granted > landing.told,
+        };
+        for landing in self.open.iter_mut().filter(untold) {
             landing.told = landing.granted;
             let (number, position) = (landing.number, landing.granted as u64);
             session.departures.tell(Control::Grant { number, position });
@@ -260,7 +418,7 @@ impl Landings {
 
     /// Lets replies, or others, have blocks in the order in which they came. Others leave a part of the
     /// memory to replies, which free what requests take.
-    fn begin(&mut self, memory: &Memory, replies: bool) {
+    fn begin(&mut self, memory: &Memory, link: &dyn Transfer, replies: bool) {
         let same = |landing: &&mut Landing| (landing.kind == Kind::Reply) == replies;
         let landing = self.open.iter_mut().filter(same).filter(|landing| landing.has_block());
         let room = LANDING_MAX - landing.count();
@@ -271,7 +429,14 @@ impl Landings {
                 return;
             }
             let Ok(block) = memory.allocate(landing.len, Purpose::Receive) else { return };
-            landing.stage = Stage::Landing(block);
+            // What cannot be read comes in chunks.
+            landing.stage = match landing.sources.is_empty() {
+                true => Stage::Landing(block),
+                false => match link.fetch(block, &landing.sources) {
+                    Ok(fetch) => Stage::Fetching(fetch, Until::Whole),
+                    Err(block) => Stage::Landing(block),
+                },
+            };
         }
     }
 
@@ -294,22 +459,32 @@ impl Landings {
         let count = self.open.len();
         (0..count).map(|step| (self.turn + step) % count).find(|at| {
             let landing = &self.open[*at];
-            landing.is_taken() && landing.granted < landing.len
+            landing.takes_more() && landing.granted < landing.len
         })
     }
 
     /// Delivers a transfer that has come whole.
     fn finish(&mut self, at: usize, to: &mut Delivery<'_>) {
-        let Landing { kind, class, id, more, len, stage, .. } = self.remove(at, to.session);
+        let Landing { number, kind, class, id, more, len, stage, .. } = self.remove(at, to.session);
         let released = |to: &mut Delivery<'_>| {
             *to.grant_due |= to.session.receive_credit.release(class, ANNOUNCEMENT_COST as u64);
         };
-        if let Stage::Posted(mut claim) = stage {
-            claim.mark_touched(len);
-            to.wakers.extend(claim.complete(len));
-            return released(to);
-        }
-        let Stage::Landing(mut block) = stage else { return released(to) };
+        let landed = match stage {
+            Stage::Landing(block) => Some(block),
+            Stage::Fetching(fetch, _) => {
+                let position = len as u64;
+                to.session.departures.tell(Control::Taken { number, position });
+                *to.grant_due = true;
+                fetch.into_block()
+            }
+            Stage::Posted(mut claim) => {
+                claim.mark_touched(len);
+                to.wakers.extend(claim.complete(len));
+                None
+            }
+            Stage::Waiting | Stage::Unmatched | Stage::Refused => None,
+        };
+        let Some(mut block) = landed else { return released(to) };
         block.mark_touched(len);
         let block = block.freeze();
         if kind == Kind::Reply {
@@ -328,6 +503,7 @@ impl Landings {
         let landing = self.open.remove(at);
         self.turn -= usize::from(self.turn > at);
         self.granted_bytes -= landing.granted - landing.received;
+        self.fetches -= landing.fetches;
         session.departures.forget(landing.number);
         landing
     }
@@ -341,7 +517,12 @@ impl Landings {
 impl Landing {
     /// Whether it has memory of this side.
     fn has_block(&self) -> bool {
-        matches!(self.stage, Stage::Landing(_))
+        matches!(self.stage, Stage::Landing(_) | Stage::Fetching(..))
+    }
+
+    /// Whether more of it may be granted, or read.
+    fn takes_more(&self) -> bool {
+        self.is_taken() || matches!(self.stage, Stage::Fetching(_, Until::Whole))
     }
 
     /// Whether it has memory, this side's or a user's.

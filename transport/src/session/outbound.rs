@@ -174,7 +174,7 @@ impl Outbound {
         loop {
             // What is left of a batch goes along with what has been committed since.
             if self.batch.is_empty() || session.is_waiting() && !self.fills_a_write() {
-                self.gather(session);
+                self.gather(session, link);
                 if self.batch.is_empty() {
                     return Ok(Progress::Done);
                 }
@@ -216,7 +216,7 @@ impl Outbound {
     }
 
     /// Adds what has been committed by now to the batch.
-    fn gather(&mut self, session: &Session) {
+    fn gather(&mut self, session: &Session, link: &dyn Transfer) {
         let Session { lanes, departures, receive_credit, .. } = session;
         let greetings = std::mem::take(&mut *lanes.greetings.lock());
         self.batch.extend(greetings.into_iter().map(|frame| Queued::Greeting { frame, sent: 0 }));
@@ -232,14 +232,14 @@ impl Outbound {
         self.grant(receive_credit, bytes > 0);
         self.batch.extend(self.pieces.drain(..).map(Queued::Piece));
         if departures.is_ready() {
-            self.gather_large(lanes, departures);
+            self.gather_large(lanes, departures, link);
         }
     }
 
     /// Takes what large bodies have to send, behind everything else.
     #[cold]
-    fn gather_large(&mut self, lanes: &Lanes, departures: &Departures) {
-        let gathered = departures.gather(&mut self.batch);
+    fn gather_large(&mut self, lanes: &Lanes, departures: &Departures, link: &dyn Transfer) {
+        let gathered = departures.gather(&mut self.batch, link);
         lanes.taken_bytes.fetch_add(gathered.charged_bytes as u64, Ordering::SeqCst);
         self.sent.gathered += gathered.tails;
         self.left.extend(gathered.left);

@@ -1,5 +1,7 @@
 //! Two sessions and a wire each way, for tests that drive them step by step in whatever order.
 
+mod remote;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -10,17 +12,24 @@ use super::inbound::{Delivery, Inbound};
 use super::landings::Landed;
 use super::outbound::Outbound;
 use super::receives::Messages;
+use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handshake::{Hello, LARGE, Windows};
 use crate::identity::{Incarnation, NodeId};
-use crate::link::Transfer;
-use crate::memory::{Memory, MemoryConfig, Purpose};
+use crate::link::{Fetch, Offer, Source, Transfer};
+use crate::memory::{Block, Memory, MemoryConfig, Purpose, Shared};
+
+pub(super) use remote::Remote;
 
 /// A link that takes a part of what it is given, and keeps it.
 #[derive(Default)]
 pub(super) struct Wire {
     pub(super) bytes: RefCell<Vec<u8>>,
     room: Cell<usize>,
+    /// What both sides offer each other to be read, if they do.
+    remote: Option<Remote>,
+    /// How often something was to be read.
+    fetches: Cell<usize>,
 }
 
 impl Transfer for Wire {
@@ -46,6 +55,20 @@ impl Transfer for Wire {
     fn finish(&self) {}
 
     fn shutdown(&self) {}
+
+    fn offer(&self, body: &Shared) -> Option<Box<dyn Offer>> {
+        Some(remote::offer(self.remote.as_ref()?, body))
+    }
+
+    /// Every third time it cannot, as when no more memory may be registered.
+    fn fetch(&self, block: Block, sources: &[Source]) -> Result<Box<dyn Fetch>, Block> {
+        let Some(remote) = &self.remote else { return Err(block) };
+        self.fetches.set(self.fetches.get() + 1);
+        if self.fetches.get().is_multiple_of(3) {
+            return Err(block);
+        }
+        Ok(remote::fetch(remote, block, sources))
+    }
 }
 
 /// One side, with all that has come to it.
@@ -61,13 +84,23 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn new(limit_bytes: u64, messages: Messages) -> Self {
+        Self::with_remote(limit_bytes, messages, None)
+    }
+
+    /// One that offers its memory, and reads what others with the same `remote` offer.
+    pub(super) fn with_remote(
+        limit_bytes: u64,
+        messages: Messages,
+        remote: Option<&Remote>,
+    ) -> Self {
         let windows = Windows::default();
         let session = Session::new(&windows, messages);
         session.open(&windows, LARGE);
         let outbound = std::mem::take(&mut *session.outbound.lock());
         let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
         let inbound = Inbound::new();
-        let (wire, came) = (Wire::default(), BTreeMap::new());
+        let wire = Wire { remote: remote.cloned(), ..Wire::default() };
+        let came = BTreeMap::new();
         let mut side = Self { session, outbound, inbound, wire, memory, came };
         let (node, incarnation) = (NodeId(1), Incarnation(1));
         let hello = Hello { node, incarnation, features: LARGE, windows, secret: None };
@@ -104,11 +137,21 @@ impl Side {
     }
 
     /// Takes `bytes`, as a reactor does.
-    pub(super) fn receive(&mut self, mut bytes: &[u8]) {
+    pub(super) fn receive(&mut self, bytes: &[u8]) {
+        self.take_in(bytes, false).unwrap();
+    }
+
+    /// Takes in what has been read.
+    pub(super) fn fetch(&mut self) {
+        self.take_in(&[], true).unwrap();
+    }
+
+    pub(super) fn take_in(&mut self, mut bytes: &[u8], fetched: bool) -> Result<(), CloseReason> {
         let (mut wakers, mut frames, mut landed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut hello, mut replied, mut grant_due) = (None, false, false);
         let mut to = Delivery {
             session: &self.session,
+            link: &self.wire,
             memory: &self.memory,
             wakers: &mut wakers,
             frames: &mut frames,
@@ -117,23 +160,27 @@ impl Side {
             replied: &mut replied,
             grant_due: &mut grant_due,
         };
-        let filled = self.inbound.fill(bytes);
+        if fetched {
+            self.inbound.handle_fetched(&mut to);
+        }
+        let filled = if fetched { 0 } else { self.inbound.fill(bytes) };
         if filled > 0 {
             bytes = &bytes[filled..];
-            self.inbound.handle_filled(filled, &mut to).unwrap();
+            self.inbound.handle_filled(filled, &mut to)?;
         }
         if !bytes.is_empty() {
             let mut block = self.memory.allocate(bytes.len() + 512, Purpose::Receive).unwrap();
             let front = self.inbound.copy_carry(&mut block);
             block[front..front + bytes.len()].copy_from_slice(bytes);
             let end = front + bytes.len();
-            self.inbound.handle_bytes(&block.freeze(), 0..end, &mut to).unwrap();
+            self.inbound.handle_bytes(&block.freeze(), 0..end, &mut to)?;
         }
         assert!(frames.is_empty(), "all of it is large");
         for Landed { frame, block } in landed {
             assert!(self.came.insert(frame.id, block[frame.body.clone()].to_vec()).is_none());
             self.session.receive_credit.release(frame.class, frame.cost());
         }
+        Ok(())
     }
 
     /// Moves up to `count` bytes that have been sent to `other`.

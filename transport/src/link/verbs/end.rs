@@ -1,8 +1,8 @@
 //! One end of a connection over verbs: bytes into messages, and messages back into bytes.
 //!
-//! What is sent is copied into registered buffers, and what has come is copied out of them. Sending
-//! from where bodies lie, and handing receives to handlers, needs the memory that they lie in to be
-//! registered, and is still to come.
+//! What is sent is copied into registered buffers, and what has come is copied out of them, but for large
+//! bodies, which the receiver reads from where they lie (`reading.rs`). Sending shorter ones from there, and
+//! handing receives to handlers, needs the memory that they lie in to be registered, and is still to come.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -11,10 +11,13 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::ffi::{Buffer, PairOptions, QueuePair, Queues, Receive, Send, Sent};
-use crate::link::TcpLink;
+use super::ffi::{Buffer, Exposed, PairOptions, QueuePair, Queues, Read, Receive, Send, Sent};
+use super::reading::{Arrivals, Reading};
+use crate::limits::FETCHES_MAX;
 use crate::link::verbs_rules::credits::{Credits, Kind, RECEIVES, RESERVE};
 use crate::link::verbs_rules::introduction::{Address, Introduction};
+use crate::link::{Source, TcpLink};
+use crate::memory::{Block, Shared};
 
 /// The first bytes of a receive lie beside those of others, so that small messages keep to a few
 /// pages and cache lines.
@@ -30,8 +33,11 @@ pub(super) const RECEIVE_BYTES: usize = 8 << 10;
 /// Buffers to send from: as many as a peer of our own kind has receives for.
 pub(super) const SEND_BUFFERS: usize = RECEIVES as usize;
 
-/// Sends that may be under way: the buffers, and empty messages besides.
-pub(super) const SENDS_MAX: u32 = RECEIVES + 2 * RESERVE;
+/// Sends that may be under way: the buffers, and empty messages besides; and reads.
+pub(super) const SENDS_MAX: u32 = RECEIVES + 2 * RESERVE + READS_MAX as u32;
+
+/// Reads that may be under way.
+pub(super) const READS_MAX: u8 = FETCHES_MAX as u8;
 
 /// Sends up to this length are written into the request itself, which spares the device a look at
 /// memory.
@@ -56,6 +62,14 @@ pub(super) struct End {
     pub(super) place: Arc<AtomicUsize>,
     /// Somebody waits for a send to be done.
     tell_of_sends: Arc<AtomicBool>,
+    /// Where the reads under way go, in their order.
+    reads: Mutex<VecDeque<Arrivals>>,
+    /// How many reads are under way on all connections.
+    all_reads: Arc<AtomicUsize>,
+    /// Something has been read.
+    fetched: AtomicBool,
+    /// Both sides can read each other's memory.
+    can_read: AtomicBool,
     /// The socket that says to the peer that this end lives, once nobody else has it.
     kept: OnceLock<Arc<TcpLink>>,
     queues: Arc<Queues>,
@@ -109,6 +123,7 @@ struct Arrived {
 pub(super) struct Shares {
     pub(super) queues: Arc<Queues>,
     pub(super) tell_of_sends: Arc<AtomicBool>,
+    pub(super) all_reads: Arc<AtomicUsize>,
     pub(super) place: Arc<AtomicUsize>,
     pub(super) grant: Grant,
 }
@@ -116,13 +131,14 @@ pub(super) struct Shares {
 impl End {
     pub(super) fn new(
         shares: Shares,
-        options: (u8, u8),
+        options: (u8, u8, u8),
         buffers: Vec<Buffer>,
         packet: u32,
     ) -> io::Result<Self> {
-        let Shares { queues, tell_of_sends, place, grant } = shares;
-        let (port, gid_index) = options;
-        let options = PairOptions { port, gid_index, sends: SENDS_MAX, inline: INLINE_BYTES };
+        let Shares { queues, tell_of_sends, all_reads, place, grant } = shares;
+        let (port, gid_index, reads) = options;
+        let (sends, inline) = (SENDS_MAX, INLINE_BYTES);
+        let options = PairOptions { port, gid_index, sends, reads, inline };
         let out = Out {
             free: buffers,
             credits: Credits::new(RESERVE),
@@ -141,6 +157,10 @@ impl End {
             is_orphan: AtomicBool::new(false),
             place,
             tell_of_sends,
+            reads: Mutex::default(),
+            all_reads,
+            fetched: AtomicBool::new(false),
+            can_read: AtomicBool::new(false),
             kept: OnceLock::new(),
             queues,
             _grant: grant,
@@ -158,11 +178,52 @@ impl End {
     }
 
     /// Connects it to the end that has introduced itself so.
-    pub(super) fn connect(&self, peer: &Introduction, mtu: u32) -> io::Result<()> {
+    pub(super) fn connect(&self, peer: &Introduction, mtu: u32, reads: u8) -> io::Result<()> {
+        let reads = reads.min(peer.reads);
+        self.can_read.store(reads > 0, Ordering::Release);
         let mut out = self.out.lock();
         out.credits = Credits::new(peer.receives);
         out.message_bytes = RECEIVE_BYTES.min(peer.receive_bytes as usize);
-        self.pair.connect(&peer.address, self.packet, mtu)
+        self.pair.connect(&peer.address, self.packet, mtu, reads)
+    }
+
+    /// Lets the peer read `body`, if it can.
+    pub(super) fn offer(&self, body: &Shared) -> Option<Exposed> {
+        if !self.can_read.load(Ordering::Acquire) || self.has_failed() {
+            return None;
+        }
+        let exposed = Exposed::new(self.queues.domain(), body.clone());
+        exposed.inspect_err(|error| tracing::debug!(%error, "a large body is not offered")).ok()
+    }
+
+    /// Is going to read into `block` what the peer has offered.
+    ///
+    /// # Errors
+    /// The block, if that cannot be.
+    pub(super) fn fetch(
+        self: &Arc<Self>,
+        block: Block,
+        sources: &[Source],
+    ) -> Result<Reading, Block> {
+        if !self.can_read.load(Ordering::Acquire) {
+            return Err(block);
+        }
+        Reading::new(self, self.queues.domain(), block, sources)
+    }
+
+    /// Begins to read from the peer's memory; what has been read goes to `arrivals`.
+    pub(super) fn read(&self, read: Read, arrivals: &Arrivals) {
+        let mut reads = self.reads.lock();
+        reads.push_back(Arc::clone(arrivals));
+        self.all_reads.fetch_add(1, Ordering::SeqCst);
+        if self.pair.read(read).is_err() {
+            self.fail();
+        }
+    }
+
+    /// Whether something has been read since this was asked last.
+    pub(super) fn take_fetched(&self) -> bool {
+        self.fetched.load(Ordering::Relaxed) && self.fetched.swap(false, Ordering::AcqRel)
     }
 
     /// Sends an empty message, to see whether the peer can be reached.
@@ -184,6 +245,7 @@ impl End {
     pub(super) fn is_readable(&self) -> bool {
         self.ended.load(Ordering::Acquire)
             || self.has_failed()
+            || self.fetched.load(Ordering::Acquire)
             || !self.inbound.lock().arrived.is_empty()
     }
 
@@ -355,12 +417,28 @@ impl End {
         None
     }
 
-    /// A send is done.
+    /// A send or a read is done.
     pub(super) fn sent(&self, sent: &Sent) {
+        let mut read = Vec::new();
         let mut out = self.out.lock();
-        self.pair.sent(sent, &mut out.free);
+        self.pair.sent(sent, &mut out.free, &mut read);
         self.send_due(&mut out);
+        drop(out);
+        if !read.is_empty() {
+            self.has_read(read);
+        }
         self.is_reached.store(true, Ordering::Release);
+    }
+
+    #[cold]
+    fn has_read(&self, read: Vec<Buffer>) {
+        let mut reads = self.reads.lock();
+        self.all_reads.fetch_sub(read.len(), Ordering::SeqCst);
+        for buffer in read {
+            let arrivals = reads.pop_front().expect("what has been read was begun");
+            arrivals.lock().push(buffer);
+        }
+        self.fetched.store(true, Ordering::Release);
     }
 
     /// How many sends the device is not done with.
@@ -427,6 +505,7 @@ impl Arrived {
 
 impl Drop for End {
     fn drop(&mut self) {
+        self.all_reads.fetch_sub(self.reads.get_mut().len(), Ordering::SeqCst);
         let arrived = self.inbound.get_mut().arrived.drain(..);
         // What was not read is lost with the connection; its receives are for the next.
         if let Err(error) = self.queues.post(arrived.map(|arrived| arrived.receive)) {

@@ -19,8 +19,8 @@ use rustix::fs::OFlags;
 
 pub(super) use device::{AsyncEvent, Context, Domain, GidKind, PortState};
 pub(crate) use memory::VerbsRegistration;
-pub(super) use memory::{Access, Buffer, register};
-pub(super) use pair::{PairOptions, QueuePair, Send};
+pub(super) use memory::{Access, Buffer, Exposed, reclaim, register};
+pub(super) use pair::{PairOptions, QueuePair, Read, Send};
 pub(super) use queues::{Completed, Completion, QueueSizes, Queues, Receive, Sent};
 
 /// The error that a call of libibverbs has returned: a positive number of the system, or -1 with

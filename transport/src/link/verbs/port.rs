@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::choice::Choice;
 use super::end::{
-    BODY_BYTES, End, Grant, HEAD_BYTES, RECEIVE_BYTES, SEND_BUFFERS, SENDS_MAX, Shares,
+    BODY_BYTES, End, Grant, HEAD_BYTES, READS_MAX, RECEIVE_BYTES, SEND_BUFFERS, SENDS_MAX, Shares,
 };
 use super::ffi::{
     Access, AsyncEvent, Completed, Completion, Domain, QueueSizes, Queues, Receive, register,
@@ -51,6 +51,10 @@ pub(crate) struct VerbsPort {
     granted: Arc<AtomicU32>,
     connections_max: u32,
     tell_of_sends: Arc<AtomicBool>,
+    /// Reads that are under way.
+    all_reads: Arc<AtomicUsize>,
+    /// Reads that a queue pair may have under way, in either direction.
+    reads: u8,
     memory: Memory,
     secret: Option<Secret>,
 }
@@ -73,6 +77,8 @@ impl VerbsPort {
         if connections_max == 0 || can.max_srq_sge < 2 || can.max_qp_wr < SENDS_MAX.cast_signed() {
             return Err(VerbsError::Unfit { device: choice.context.name().to_owned() });
         }
+        let reads =
+            can.max_qp_rd_atom.min(can.max_qp_init_rd_atom).clamp(0, READS_MAX.into()) as u8;
         let domain = Domain::new(Arc::clone(&choice.context));
         let domain = Arc::new(domain.map_err(system("make a protection domain"))?);
         let sizes = QueueSizes {
@@ -92,6 +98,8 @@ impl VerbsPort {
             granted: Arc::default(),
             connections_max,
             tell_of_sends: Arc::default(),
+            all_reads: Arc::default(),
+            reads,
             memory,
             secret,
         }))
@@ -108,16 +116,18 @@ impl VerbsPort {
         let lens = std::iter::repeat_n(RECEIVE_BYTES, SEND_BUFFERS);
         let block = self.allocate()?;
         let buffers = register(self.queues.domain(), block, Access::Read, lens);
+        let buffers = buffers.map_err(|(error, _)| not_locked(error))?;
         let shares = Shares {
             queues: Arc::clone(&self.queues),
             tell_of_sends: Arc::clone(&self.tell_of_sends),
+            all_reads: Arc::clone(&self.all_reads),
             place: Arc::clone(place),
             grant,
         };
         // Any number will do that an earlier connection is not likely to have had.
         let packet = RandomState::new().build_hasher().finish() as u32 >> 8;
-        let options = (self.choice.port, self.choice.gid_index);
-        let end = End::new(shares, options, buffers.map_err(not_locked)?, packet)?;
+        let options = (self.choice.port, self.choice.gid_index, self.reads);
+        let end = End::new(shares, options, buffers, packet)?;
         let end = Arc::new(end);
         let mut ends = self.ends.lock();
         ends.insert(end.number(), Arc::clone(&end));
@@ -149,8 +159,8 @@ impl VerbsPort {
             let lens = std::iter::repeat_n(HEAD_BYTES, RECEIVES as usize)
                 .chain(std::iter::repeat_n(BODY_BYTES, RECEIVES as usize));
             let block = self.allocate()?;
-            let mut heads =
-                register(self.queues.domain(), block, Access::Write, lens).map_err(not_locked)?;
+            let heads = register(self.queues.domain(), block, Access::Write, lens);
+            let mut heads = heads.map_err(|(error, _)| not_locked(error))?;
             let bodies = heads.split_off(RECEIVES as usize);
             let pieces = heads.into_iter().zip(bodies);
             self.queues.post(pieces.map(|(head, body)| Receive { head, body }))?;
@@ -166,6 +176,7 @@ impl VerbsPort {
             address: end.address(lid, gid, mtu),
             receives: RECEIVES,
             receive_bytes: RECEIVE_BYTES as u32,
+            reads: self.reads,
             secret: self.secret.filter(|_| shows_secret),
         }
     }
@@ -177,7 +188,7 @@ impl VerbsPort {
 
     /// Connects `end` to the end that has introduced itself so.
     pub(super) fn connect(&self, end: &End, peer: &Introduction) -> io::Result<()> {
-        end.connect(peer, self.choice.mtu)
+        end.connect(peer, self.choice.mtu, self.reads)
     }
 
     /// Nobody uses `end` any more; what is under way is still sent.
@@ -278,7 +289,8 @@ impl VerbsPort {
 
     /// Has the channel tell of what comes next. Returns false if something has come already.
     pub(crate) fn arm(&self) -> bool {
-        let any = self.tell_of_sends.swap(false, Ordering::SeqCst);
+        let any = self.tell_of_sends.swap(false, Ordering::SeqCst)
+            || self.all_reads.load(Ordering::SeqCst) > 0;
         if let Err(error) = self.queues.arm(any) {
             tracing::error!(%error, "a device does not tell of what comes");
         }

@@ -37,6 +37,9 @@ pub(in crate::link) struct Introduction {
     pub(in crate::link) receives: u32,
     /// The longest message that each of them takes, in bytes.
     pub(in crate::link) receive_bytes: u32,
+    /// Reads of memory that it has under way at most, and as many of the peer's that it answers at once.
+    /// None if it does neither.
+    pub(in crate::link) reads: u8,
     /// Shown by the end that connects, so that a stranger is given nothing.
     pub(in crate::link) secret: Option<Secret>,
 }
@@ -49,6 +52,7 @@ impl Introduction {
         bytes[8] = VERSION;
         bytes[9] = if self.secret.is_some() { SHOWS_SECRET } else { 0 };
         bytes[10] = mtu as u8;
+        bytes[11] = self.reads;
         bytes[12..14].copy_from_slice(&lid.to_le_bytes());
         bytes[14..16].copy_from_slice(&(self.receives as u16).to_le_bytes());
         bytes[16..20].copy_from_slice(&pair.to_le_bytes());
@@ -78,6 +82,7 @@ impl Introduction {
             address,
             receives: u32::from(half(14)).min(RECEIVES_MAX),
             receive_bytes: word(24),
+            reads: bytes[11],
             secret: (bytes[9] & SHOWS_SECRET != 0).then(|| Secret::from_bytes(secret)),
         };
         let is_possible = (1..=5).contains(&introduction.address.mtu)
@@ -96,7 +101,7 @@ mod tests {
     fn introduction() -> Introduction {
         let address = Address { pair: 17, packet: 0xab_cdef, lid: 3, gid: [7; 16], mtu: 3 };
         let secret = Some(Secret::new(0x1234 << 100));
-        Introduction { address, receives: 32, receive_bytes: 8192, secret }
+        Introduction { address, receives: 32, receive_bytes: 8192, reads: 4, secret }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::task::Waker;
 use crate::error::CloseReason;
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
 use crate::limits::{CHUNK_BYTES, MESSAGE_MAX, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
+use crate::link::{Offer, Source, Transfer};
 use crate::memory::Shared;
 use crate::session::outbound::Queued;
 use crate::session::sends::Leaving;
@@ -39,6 +40,10 @@ pub(crate) enum Control {
     Refuse { number: u64 },
     /// Nothing more of it is sent.
     Cancel { number: u64 },
+    /// Bytes up to `position` have been read, if not sent.
+    Taken { number: u64, position: u64 },
+    /// Nothing more of it is to be read.
+    Withdraw { number: u64 },
 }
 
 /// One body that is to be sent. A part of a reply that follows a large one waits here too, whatever
@@ -65,6 +70,22 @@ struct Announced {
     departure: Departure,
     sent: usize,
     granted: usize,
+    /// What the peer may read by itself, unless the connection has ended: all pieces, or none.
+    offers: Vec<Box<dyn Offer>>,
+    was_offered: bool,
+    /// It was given up, and the peer has yet to say that it reads nothing more.
+    withdrawn: bool,
+}
+
+/// What has been taken of what waited.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// What is charged to its window.
+    pub(super) charged_bytes: usize,
+    /// How many bodies leave from where they lay before.
+    pub(super) tails: u64,
+    /// What it was, if nothing more of it is to be sent.
+    pub(super) whole: Option<Departure>,
 }
 
 impl Queue {
@@ -83,14 +104,29 @@ impl Queue {
         self.announced.iter().map(|announced| &announced.departure).chain(&self.waiting)
     }
 
-    /// Takes out the request of call `id`; also returns what it still held of its window.
-    pub(super) fn cancel_request(&mut self, id: u64) -> Option<(Departure, usize)> {
+    /// All that the peer cannot have received.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Departure> {
+        let announced = self.announced.iter().filter(|announced| !announced.was_offered);
+        announced.map(|announced| &announced.departure).chain(&self.waiting)
+    }
+
+    /// Takes out the request of call `id`, if there is one and the peer is not reading it; also returns
+    /// what it still held of its window.
+    pub(super) fn cancel_request(&mut self, id: u64) -> Option<(Option<Departure>, usize)> {
         let is_it = |departure: &Departure| departure.kind == Kind::Request && departure.id == id;
         if let Some(at) = self.waiting.iter().position(is_it) {
-            return Some((self.waiting.remove(at)?, ANNOUNCEMENT_COST));
+            return Some((self.waiting.remove(at), ANNOUNCEMENT_COST));
         }
         let at = self.announced.iter().position(|announced| is_it(&announced.departure))?;
-        Some((self.cancel(at), 0))
+        let announced = &mut self.announced[at];
+        if !announced.was_offered {
+            return Some((Some(self.cancel(at)), 0));
+        }
+        if !std::mem::replace(&mut announced.withdrawn, true) {
+            let number = announced.number;
+            self.tell(Control::Withdraw { number });
+        }
+        Some((None, 0))
     }
 
     /// Transfer `number` may go on to `position`. Returns whether it is still under way.
@@ -110,12 +146,32 @@ impl Queue {
         if self.announced[at].departure.kind == Kind::Message {
             return Err(CloseReason::Violation("a refusal of a message"));
         }
-        Ok(Some(self.cancel(at)))
+        // That it was withdrawn says that nothing more comes.
+        let withdrawn = self.announced[at].withdrawn;
+        Ok(Some(if withdrawn { self.end(at) } else { self.cancel(at) }))
+    }
+
+    /// The peer has read transfer `number` up to `position`. Returns what it was if that ends it.
+    pub(super) fn take(
+        &mut self,
+        number: u64,
+        position: u64,
+    ) -> Result<Option<Departure>, CloseReason> {
+        let Some(at) = self.find(number)? else { return Ok(None) };
+        let announced = &self.announced[at];
+        let len = announced.departure.len as u64;
+        if !announced.was_offered || position > len {
+            return Err(CloseReason::Violation("more was read than had been offered"));
+        }
+        Ok((position == len).then(|| self.end(at)))
     }
 
     /// Has `control` told. The grants of one transfer become one; a refusal takes the place of them.
     pub(super) fn tell(&mut self, control: Control) {
-        if let Control::Grant { number, .. } | Control::Refuse { number } = control {
+        if let Control::Grant { number, .. }
+        | Control::Refuse { number }
+        | Control::Taken { number, .. } = control
+        {
             self.forget(number);
         }
         self.controls.push_back(control);
@@ -124,10 +180,10 @@ impl Queue {
     /// Nothing is to be told any more about the peer's transfer `number`.
     pub(super) fn forget(&mut self, number: u64) {
         self.controls.retain(|control| match *control {
-            Control::Grant { number: other, .. } | Control::Refuse { number: other } => {
-                other != number
-            }
-            Control::Cancel { .. } => true,
+            Control::Grant { number: other, .. }
+            | Control::Refuse { number: other }
+            | Control::Taken { number: other, .. } => other != number,
+            Control::Cancel { .. } | Control::Withdraw { .. } => true,
         });
     }
 
@@ -144,18 +200,19 @@ impl Queue {
         let count = self.announced.len();
         let in_turn = (0..count).map(|step| (self.turn + step) % count);
         in_turn.into_iter().find(|at| {
-            let Announced { sent, granted, departure, .. } = &self.announced[*at];
+            let Announced { sent, granted, departure, withdrawn, .. } = &self.announced[*at];
             let end = departure.len.min(sent + CHUNK_BYTES);
-            !self.closed && end <= *granted
+            !self.closed && !withdrawn && end <= *granted
         })
     }
 
-    /// Moves the next chunk of the transfer at `at` to `batch`. Returns what it was if that ends it.
+    /// Moves the next chunk of the transfer at `at` to `batch`. If that ends it, returns what it was, and
+    /// whether it had been offered.
     pub(super) fn take_chunk(
         &mut self,
         at: usize,
         batch: &mut VecDeque<Queued>,
-    ) -> Option<Departure> {
+    ) -> Option<(Departure, bool)> {
         let Announced { number, departure, sent, .. } = &mut self.announced[at];
         let end = departure.len.min(*sent + CHUNK_BYTES);
         let (kind, class) = (Kind::Chunk, departure.class);
@@ -166,7 +223,9 @@ impl Queue {
         self.turn = at + 1;
         (end == departure.len).then(|| {
             self.turn = at;
-            self.announced.remove(at).departure
+            let ended = self.announced.remove(at);
+            let was_offered = ended.was_offered;
+            (ended.departure, was_offered)
         })
     }
 
@@ -191,29 +250,49 @@ impl Queue {
         })
     }
 
-    /// Moves the announcement of what waits at `at` to `batch`, or all of it if it is not large, and
-    /// returns it then. Also returns what that is charged to its window.
+    /// Moves the announcement of what waits at `at` to `batch`, with an offer if `link` makes one, or all of
+    /// it if it is not large.
     pub(super) fn take_waiting(
         &mut self,
         at: usize,
         batch: &mut VecDeque<Queued>,
-    ) -> (usize, Option<Departure>) {
+        link: &dyn Transfer,
+    ) -> Taken {
         let departure = self.waiting.remove(at).expect("it was just found");
         let Departure { kind, class, id, more, len, .. } = departure;
         if !departure.is_large() {
             batch.push_back(Queued::header(Header { len: len as u32, kind, class, more, id }));
             departure.put(0..len, batch);
-            return (frame_len(len), Some(departure));
+            let tails = u64::from(departure.has_tail());
+            return Taken { charged_bytes: frame_len(len), tails, whole: Some(departure) };
         }
         let header =
             Header { len: Announcement::BYTES as u32, kind: Kind::Announce, class, more, id };
         let mut frame = [0; ANNOUNCEMENT_COST];
         frame[..HEADER_BYTES].copy_from_slice(&header.encode());
         frame[HEADER_BYTES..].copy_from_slice(&Announcement { total: len as u64, kind }.encode());
-        batch.push_back(Queued::frame(&frame));
         self.numbers += 1;
-        self.announced.push(Announced { number: self.numbers, departure, sent: 0, granted: 0 });
-        (ANNOUNCEMENT_COST, None)
+        let number = self.numbers;
+        let pieces = departure.pieces.iter().flatten();
+        let offers: Option<Vec<_>> = match departure.leaving {
+            // It goes back to its owner as soon as the link has it.
+            Some(_) => None,
+            None => pieces.map(|piece| link.offer(piece)).collect(),
+        };
+        let offers = offers.unwrap_or_default();
+        batch.extend(offers.iter().map(|offer| source_frame(number, &offer.source())));
+        batch.push_back(Queued::frame(&frame));
+        let tails = u64::from(!offers.is_empty() && departure.has_tail());
+        self.announced.push(Announced {
+            number,
+            departure,
+            sent: 0,
+            granted: 0,
+            was_offered: !offers.is_empty(),
+            offers,
+            withdrawn: false,
+        });
+        Taken { charged_bytes: ANNOUNCEMENT_COST, tails, whole: None }
     }
 
     /// Lets go of all bodies: nothing is sent any more. What they were is kept. Returns the posted
@@ -221,6 +300,9 @@ impl Queue {
     pub(super) fn close(&mut self) -> Vec<Arc<Leaving>> {
         self.closed = true;
         self.controls.clear();
+        for announced in &mut self.announced {
+            announced.offers.clear();
+        }
         let announced = self.announced.iter_mut().map(|announced| &mut announced.departure);
         announced.chain(&mut self.waiting).filter_map(Departure::let_go).collect()
     }
@@ -235,11 +317,27 @@ impl Queue {
 
     /// Takes out the transfer at `at`, and has the peer told.
     fn cancel(&mut self, at: usize) -> Departure {
-        let Announced { number, departure, .. } = self.announced.remove(at);
-        self.turn -= usize::from(self.turn > at);
+        let number = self.announced[at].number;
         self.tell(Control::Cancel { number });
-        departure
+        self.end(at)
     }
+
+    /// Takes out the transfer at `at`. What was offered of it is no longer.
+    fn end(&mut self, at: usize) -> Departure {
+        self.turn -= usize::from(self.turn > at);
+        self.announced.remove(at).departure
+    }
+}
+
+/// The frame that says where a piece of transfer `number` lies.
+fn source_frame(number: u64, source: &Source) -> Queued {
+    let (kind, class) = (Kind::Source, Class::Reply);
+    let len = Source::BYTES as u32;
+    let mut frame = [0; HEADER_BYTES + Source::BYTES];
+    let header = Header { len, kind, class, more: false, id: number };
+    frame[..HEADER_BYTES].copy_from_slice(&header.encode());
+    frame[HEADER_BYTES..].copy_from_slice(&source.encode());
+    Queued::frame(&frame)
 }
 
 /// What an announcement costs of its class's window.
@@ -333,17 +431,21 @@ impl Control {
             Self::Grant { number, .. } => (Kind::Grant, number, size_of::<u64>()),
             Self::Refuse { number } => (Kind::Refuse, number, 0),
             Self::Cancel { number } => (Kind::Cancel, number, 0),
+            Self::Taken { number, .. } => (Kind::Taken, number, size_of::<u64>()),
+            Self::Withdraw { number } => (Kind::Withdraw, number, 0),
         };
         let class = Class::Reply;
         let header = Header { len: len as u32, kind, class, more: false, id: number }.encode();
         match self {
-            Self::Grant { position, .. } => {
+            Self::Grant { position, .. } | Self::Taken { position, .. } => {
                 let mut frame = [0; HEADER_BYTES + size_of::<u64>()];
                 frame[..HEADER_BYTES].copy_from_slice(&header);
                 frame[HEADER_BYTES..].copy_from_slice(&position.to_le_bytes());
                 Queued::frame(&frame)
             }
-            Self::Refuse { .. } | Self::Cancel { .. } => Queued::frame(&header),
+            Self::Refuse { .. } | Self::Cancel { .. } | Self::Withdraw { .. } => {
+                Queued::frame(&header)
+            }
         }
     }
 }

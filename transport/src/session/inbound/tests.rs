@@ -1,3 +1,5 @@
+use std::io::{self, IoSlice, IoSliceMut};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -20,6 +22,27 @@ fn frame(kind: Kind, class: Class, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Nothing is sent here.
+struct NoLink;
+
+impl Transfer for NoLink {
+    fn send(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        unreachable!("nothing is sent")
+    }
+
+    fn receive(&self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        unreachable!("the test moves the bytes")
+    }
+
+    fn finish_connect(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&self) {}
+
+    fn shutdown(&self) {}
+}
+
 /// Feeds `bytes` to a session in chunks, as a reactor would, and returns the bodies of what came
 /// out, or why the connection would be closed.
 fn feed(bytes: &[u8], chunks: &[usize]) -> Result<Vec<Vec<u8>>, CloseReason> {
@@ -36,6 +59,7 @@ fn feed(bytes: &[u8], chunks: &[usize]) -> Result<Vec<Vec<u8>>, CloseReason> {
         let (mut replied, mut grant_due) = (false, false);
         let mut delivery = Delivery {
             session: &session,
+            link: &NoLink,
             memory: &memory,
             wakers: &mut wakers,
             frames: &mut frames,

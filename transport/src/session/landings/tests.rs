@@ -5,10 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::HEADER_BYTES;
 use crate::session::receives::Messages;
-use crate::session::wired::{Side, body};
+use crate::session::wired::{Remote, Side, body};
 
 fn small() -> Side {
     Side::new(64 << 20, Messages::Handled)
+}
+
+fn reading(limit_bytes: u64, remote: Option<&Remote>) -> Side {
+    Side::with_remote(limit_bytes, Messages::Handled, remote)
 }
 
 /// What may happen next.
@@ -18,6 +22,7 @@ enum Step {
     Cancel(usize),
     Transmit { back: bool, room: usize },
     Deliver { back: bool, count: usize },
+    Fetch,
     Retry,
 }
 
@@ -29,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(back, room)| Step::Transmit { back, room }),
         8 => (any::<bool>(), 1usize..300_000)
             .prop_map(|(back, count)| Step::Deliver { back, count }),
+        4 => Just(Step::Fetch),
         1 => Just(Step::Retry),
     ]
 }
@@ -36,16 +42,19 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// However announcing, granting, sending, giving up and receiving interleave: no chunk comes that
-    /// was not granted (or its receiver would end the connection), never more is granted than there may
-    /// be, what comes is what was sent, all that was not given up comes, and no memory stays behind.
+    /// However announcing, granting, sending, giving up and receiving interleave, with bodies offered to be
+    /// read or not: no chunk comes that was not granted (or its receiver would end the connection), nothing is
+    /// read that is not offered, never more is granted or read than may be, what comes is what was sent, all
+    /// that was not given up comes, and no memory stays behind.
     #[test]
     fn large_bodies_come_whole_and_grants_are_never_overdrawn(
         steps in proptest::collection::vec(step(), 1..120),
         limit_mib in 16u64..64,
+        reads: bool,
     ) {
-        let mut from = Side::new(256 << 20, Messages::Handled);
-        let mut to = Side::new(limit_mib << 20, Messages::Handled);
+        let remote = reads.then(Remote::default);
+        let mut from = reading(256 << 20, remote.as_ref());
+        let mut to = reading(limit_mib << 20, remote.as_ref());
         let (mut sent, mut given_up) = (Vec::new(), Vec::new());
         for step in steps {
             match step {
@@ -67,8 +76,9 @@ proptest! {
                 }
                 Step::Deliver { back: false, count } => from.deliver(count, &mut to),
                 Step::Deliver { back: true, count } => to.deliver(count, &mut from),
+                Step::Fetch => to.fetch(),
                 Step::Retry => {
-                    to.inbound.retry_landings(&to.session, &to.memory);
+                    to.inbound.retry_landings(&to.session, &to.memory, &to.wire);
                 }
             }
             prop_assert!(to.inbound.granted_bytes() <= GRANTED_MAX);
@@ -81,7 +91,8 @@ proptest! {
             from.deliver(usize::MAX, &mut to);
             to.transmit(usize::MAX);
             to.deliver(usize::MAX, &mut from);
-            to.inbound.retry_landings(&to.session, &to.memory);
+            to.fetch();
+            to.inbound.retry_landings(&to.session, &to.memory, &to.wire);
         }
         for (id, len) in sent.iter().enumerate() {
             let id = id as u64;
@@ -94,6 +105,79 @@ proptest! {
         prop_assert_eq!(from.memory.account().allocated_bytes, 0);
         prop_assert_eq!(to.memory.account().allocated_bytes, 0);
     }
+}
+
+/// A request that was offered may have been read, whatever its sender knows; its memory stays until the
+/// receiver says that it reads nothing more.
+#[test]
+fn what_was_offered_may_have_come_and_stays_while_it_is_read() {
+    let remote = Remote::default();
+    let mut from = reading(64 << 20, Some(&remote));
+    let mut to = reading(64 << 20, Some(&remote));
+    from.request(1, 2 * MESSAGE_MAX);
+    assert!(!from.session.departures.has_left(1));
+    from.transmit(usize::MAX);
+    assert!(from.session.departures.has_left(1) && !from.session.departures.is_idle());
+    from.deliver(usize::MAX, &mut to);
+    assert_eq!(to.inbound.granted_bytes(), GRANTED_MAX);
+    assert_eq!(from.session.departures.cancel_request(1), Some(0));
+    from.transmit(usize::MAX);
+    from.deliver(usize::MAX, &mut to);
+    for _ in 0..FETCHES_MAX {
+        to.transmit(usize::MAX);
+        to.deliver(usize::MAX, &mut from);
+        assert!(from.memory.account().allocated_bytes > 0, "parts of it are being read");
+        to.fetch();
+    }
+    to.transmit(usize::MAX);
+    to.deliver(usize::MAX, &mut from);
+    assert!(from.session.departures.is_idle() && !to.inbound.is_landing());
+    assert_eq!(from.memory.account().allocated_bytes, 0);
+    assert_eq!(to.memory.account().allocated_bytes, 0);
+    assert!(to.came.is_empty());
+}
+
+/// What says where a body lies, and what is said about such a body, is checked before anything is read.
+#[test]
+fn offers_that_cannot_be_end_the_connection() {
+    let frame = |kind: Kind, id: u64, body: &[u8]| {
+        let class = if kind == Kind::Announce { Class::Request } else { Class::Reply };
+        let header = Header { len: body.len() as u32, kind, class, more: false, id };
+        [&header.encode()[..], body].concat()
+    };
+    let source = |number, len| {
+        let source = Source { address: 1 << 20, key: 3, len };
+        frame(Kind::Source, number, &source.encode())
+    };
+    let total = MESSAGE_MAX as u32 + 8;
+    let announce = {
+        let announcement = Announcement { total: total.into(), kind: Kind::Request };
+        frame(Kind::Announce, 9, &announcement.encode())
+    };
+    let end = |number, position: u64| frame(Kind::Taken, number, &position.to_le_bytes());
+    let cases: [&[Vec<u8>]; 10] = [
+        &[source(2, total)],
+        &[source(1, 0)],
+        &[source(1, 8), source(1, 8), source(1, 8)],
+        &[source(1, total - 8), announce.clone()],
+        &[source(1, total), source(1, 8), announce.clone()],
+        &[announce.clone(), frame(Kind::Withdraw, 1, &[])],
+        &[frame(Kind::Withdraw, 1, &[])],
+        &[source(1, total), announce.clone(), frame(Kind::Cancel, 1, &[])],
+        &[source(1, total), announce.clone(), frame(Kind::Chunk, 1, &vec![0; CHUNK_BYTES])],
+        &[end(1, 0)],
+    ];
+    for (number, case) in cases.iter().enumerate() {
+        let mut to = reading(64 << 20, Some(&Remote::default()));
+        let result = case.iter().try_for_each(|frame| to.take_in(frame, false));
+        assert!(matches!(result, Err(CloseReason::Violation(_))), "{number}: {result:?}");
+    }
+    let (mut from, mut to) = (small(), small());
+    from.request(1, 2 * MESSAGE_MAX);
+    from.transmit(usize::MAX);
+    from.deliver(usize::MAX, &mut to);
+    let taken = from.take_in(&end(1, 2 * MESSAGE_MAX as u64), false);
+    assert!(matches!(taken, Err(CloseReason::Violation(_))), "it was not offered: {taken:?}");
 }
 
 /// A request has left with its last chunk, and not before.

@@ -71,7 +71,7 @@ impl Pair {
     }
 
     fn retry(&mut self) {
-        self.to.inbound.retry_landings(&self.to.session, &self.to.memory);
+        self.to.inbound.retry_landings(&self.to.session, &self.to.memory, &self.to.wire);
     }
 
     /// Moves up to so many bytes each way.

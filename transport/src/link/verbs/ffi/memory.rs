@@ -9,9 +9,10 @@ use ibverbs_sys as sys;
 
 use super::check;
 use super::device::Domain;
-use crate::memory::Block;
+use crate::memory::{Block, Shared};
 
-/// What a device may do with memory. Never more: nothing here can be reached from another machine.
+/// What a device may do with memory. Never more: none of it can be reached from another machine, as
+/// [`Exposed`] can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::link::verbs) enum Access {
     /// Send from it.
@@ -28,8 +29,8 @@ pub(in crate::link::verbs) enum Access {
 struct Slab {
     region: NonNull<sys::ibv_mr>,
     base: NonNull<u8>,
-    /// Kept for its memory, and never looked at.
-    _block: Block,
+    /// Kept for its memory, and not looked at before it is taken back.
+    block: Option<Block>,
     _domain: Arc<Domain>,
 }
 
@@ -42,10 +43,11 @@ unsafe impl Sync for Slab {}
 /// A registration of memory that goes on belonging to its owner. By itself it has the pages stay where
 /// they are, and lets nobody touch them: only a work request that names it would, from this process.
 ///
-/// Invariant: `region` is what `ibv_reg_mr` has returned, and is undone by `Drop` alone.
+/// Invariant: `region` is what `ibv_reg_mr` has returned, and is undone by `Drop` alone. Where there are no
+/// bytes there is none.
 #[derive(Debug)]
 pub(crate) struct VerbsRegistration {
-    region: NonNull<sys::ibv_mr>,
+    region: Option<NonNull<sys::ibv_mr>>,
     _domain: Arc<Domain>,
 }
 
@@ -57,20 +59,25 @@ unsafe impl Sync for VerbsRegistration {}
 impl VerbsRegistration {
     /// Registers the bytes of `block`, to be sent from and received into.
     pub(in crate::link::verbs) fn make(domain: &Arc<Domain>, block: &Block) -> io::Result<Self> {
+        let domain = Arc::clone(domain);
+        if block.is_empty() {
+            return Ok(Self { region: None, _domain: domain });
+        }
         let rights = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0.cast_signed();
         let base = block.as_ptr().cast_mut().cast();
         // SAFETY: the block's bytes are mapped and writable, and the kernel holds on to their pages by
         // itself: it does not matter for how long the block lives.
         let region = unsafe { sys::ibv_reg_mr(domain.as_ptr(), base, block.len(), rights) };
-        let region = NonNull::new(region).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { region, _domain: Arc::clone(domain) })
+        let region = Some(NonNull::new(region).ok_or_else(io::Error::last_os_error)?);
+        Ok(Self { region, _domain: domain })
     }
 }
 
 impl Drop for VerbsRegistration {
     fn drop(&mut self) {
+        let Some(region) = self.region else { return };
         // SAFETY: it is undone once, and no request names it.
-        let undone = check(unsafe { sys::ibv_dereg_mr(self.region.as_ptr()) });
+        let undone = check(unsafe { sys::ibv_dereg_mr(region.as_ptr()) });
         debug_assert!(undone.is_ok(), "undoing a registration succeeds");
     }
 }
@@ -81,13 +88,13 @@ impl Drop for VerbsRegistration {
 /// If they are longer together than the block is.
 ///
 /// # Errors
-/// The system's, such as `OutOfMemory` if the process may not lock so much (`ulimit -l`).
+/// The system's, such as `OutOfMemory` if the process may not lock so much (`ulimit -l`), and the block.
 pub(in crate::link::verbs) fn register(
     domain: &Arc<Domain>,
     mut block: Block,
     access: Access,
     lens: impl Iterator<Item = usize>,
-) -> io::Result<Vec<Buffer>> {
+) -> Result<Vec<Buffer>, (io::Error, Block)> {
     let len = block.len();
     block.mark_touched(len);
     let base = NonNull::from(&mut *block).cast::<u8>();
@@ -100,8 +107,10 @@ pub(in crate::link::verbs) fn register(
     let region = unsafe {
         sys::ibv_reg_mr(domain.as_ptr(), base.as_ptr().cast(), len, rights.cast_signed())
     };
-    let region = NonNull::new(region).ok_or_else(io::Error::last_os_error)?;
-    let slab = Arc::new(Slab { region, base, _block: block, _domain: Arc::clone(domain) });
+    let Some(region) = NonNull::new(region) else {
+        return Err((io::Error::last_os_error(), block));
+    };
+    let slab = Arc::new(Slab { region, base, block: Some(block), _domain: Arc::clone(domain) });
     let mut start = 0;
     let buffers = lens.map(|buffer_len| {
         let buffer = Buffer { slab: Arc::clone(&slab), start, len: buffer_len };
@@ -110,6 +119,19 @@ pub(in crate::link::verbs) fn register(
         buffer
     });
     Ok(buffers.collect())
+}
+
+/// The block that `buffers` were cut from, if they are all of its buffers that there are.
+pub(in crate::link::verbs) fn reclaim(buffers: Vec<Buffer>) -> Option<Block> {
+    let mut last = None;
+    for Buffer { slab, .. } in buffers {
+        last = Some(slab);
+    }
+    // No buffer is left, so that none is posted.
+    let mut slab = Arc::into_inner(last?)?;
+    let block = slab.block.take();
+    drop(slab);
+    block
 }
 
 impl Drop for Slab {
@@ -156,7 +178,61 @@ impl Buffer {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::link::verbs) fn len(&self) -> usize {
         self.len
+    }
+}
+
+/// Bytes that the peers of this domain may read, if they know the key, as long as this lives: the key
+/// is made with it and goes out of use with it.
+///
+/// Invariant: `region` is what `ibv_reg_mr` has returned for the bytes of `body`, and is undone by `Drop`
+/// alone.
+#[derive(Debug)]
+pub(in crate::link::verbs) struct Exposed {
+    region: NonNull<sys::ibv_mr>,
+    /// Immutable as long as anybody holds it, which makes reading it from elsewhere no race.
+    body: Shared,
+    _domain: Arc<Domain>,
+}
+
+// SAFETY: a registration belongs to the process; the bytes are only read.
+unsafe impl Send for Exposed {}
+// SAFETY: as above.
+unsafe impl Sync for Exposed {}
+
+impl Exposed {
+    /// Lets `body` be read.
+    ///
+    /// # Errors
+    /// The system's, such as `OutOfMemory` if the process may not lock so much (`ulimit -l`).
+    pub(in crate::link::verbs) fn new(domain: &Arc<Domain>, body: Shared) -> io::Result<Self> {
+        let rights = sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ.0.cast_signed();
+        let base = body.as_ptr().cast_mut().cast();
+        // SAFETY: the bytes are mapped at an address that does not change, and `body` keeps them until
+        // the registration has been undone. The device may read them only.
+        let region = unsafe { sys::ibv_reg_mr(domain.as_ptr(), base, body.len(), rights) };
+        let region = NonNull::new(region).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { region, body, _domain: Arc::clone(domain) })
+    }
+
+    /// Where it lies, as the device names it: the address, the key, and how many bytes.
+    pub(in crate::link::verbs) fn place(&self) -> (u64, u32, u32) {
+        // SAFETY: the registration lives as long as `self`.
+        let key = unsafe { self.region.as_ref() }.rkey;
+        let len = u32::try_from(self.body.len()).expect("bodies are up to 64 MiB");
+        (self.body.as_ptr() as u64, key, len)
+    }
+}
+
+impl Drop for Exposed {
+    fn drop(&mut self) {
+        // SAFETY: undone once. A peer that still reads is refused by the device from then on.
+        let undone = check(unsafe { sys::ibv_dereg_mr(self.region.as_ptr()) });
+        if let Err(error) = undone {
+            // Others may still read it: it stays as it is.
+            tracing::error!(%error, "memory that peers read could not be taken back");
+            std::mem::forget(self.body.clone());
+        }
     }
 }

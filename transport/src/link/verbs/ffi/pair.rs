@@ -43,6 +43,8 @@ pub(in crate::link::verbs) struct PairOptions {
     pub(in crate::link::verbs) gid_index: u8,
     /// Sends that may be under way.
     pub(in crate::link::verbs) sends: u32,
+    /// Reads of the peer's that may be under way, and of its own.
+    pub(in crate::link::verbs) reads: u8,
     /// Sends up to this length are copied into the request, if the device can.
     pub(in crate::link::verbs) inline: u32,
 }
@@ -55,6 +57,27 @@ pub(in crate::link::verbs) struct Send {
     pub(in crate::link::verbs) immediate: u32,
 }
 
+/// Bytes to be read from the peer's memory, by RDMA READ.
+#[derive(Debug)]
+pub(in crate::link::verbs) struct Read {
+    /// Where they go: as many as it has.
+    pub(in crate::link::verbs) buffer: Buffer,
+    /// Where they lie, as the peer's device names it.
+    pub(in crate::link::verbs) address: u64,
+    /// The key that the peer has told.
+    pub(in crate::link::verbs) key: u32,
+}
+
+/// What the device has until it is done.
+enum Held {
+    /// Nothing: an empty message, or one that it has copied.
+    Nothing,
+    /// What it sends from.
+    Sent(Buffer),
+    /// What it reads into.
+    Read(Buffer),
+}
+
 /// One end of a connection.
 ///
 /// Invariant: `pair` is what `ibv_create_qp` has returned, and is destroyed by `Drop` alone. What
@@ -65,6 +88,7 @@ pub(in crate::link::verbs) struct QueuePair {
     inline_max: usize,
     port: u8,
     gid_index: u8,
+    reads: u8,
     under_way: Mutex<UnderWay>,
     queues: Arc<Queues>,
 }
@@ -78,7 +102,7 @@ unsafe impl Sync for QueuePair {}
 struct UnderWay {
     /// The number of the next send.
     next: u32,
-    sends: VecDeque<(u32, Option<Buffer>)>,
+    sends: VecDeque<(u32, Held)>,
     /// The last of them that the device will not tell of.
     untold: usize,
     /// What the device copies during the call.
@@ -102,7 +126,7 @@ impl QueuePair {
         queues: Arc<Queues>,
         options: PairOptions,
     ) -> io::Result<Self> {
-        let PairOptions { port, gid_index, sends, inline } = options;
+        let PairOptions { port, gid_index, sends, reads, inline } = options;
         let create = |inline: u32| {
             let mut attributes = sys::ibv_qp_init_attr {
                 send_cq: queues.completions(),
@@ -124,10 +148,16 @@ impl QueuePair {
         };
         let (pair, inline_max) = create(inline).or_else(|_| create(0))?;
         let under_way = Mutex::default();
-        let pair = Self { pair, inline_max, port, gid_index, under_way, queues };
+        let pair = Self { pair, inline_max, port, gid_index, reads, under_way, queues };
+        // Of memory whose key has been told, if any has.
+        let access = match reads {
+            0 => 0,
+            _ => sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ.0,
+        };
         let mut attributes = sys::ibv_qp_attr {
             qp_state: sys::ibv_qp_state::IBV_QPS_INIT,
             port_num: port,
+            qp_access_flags: access,
             ..Default::default()
         };
         let set = mask::IBV_QP_STATE
@@ -149,12 +179,14 @@ impl QueuePair {
         check(unsafe { sys::ibv_modify_qp(self.pair.as_ptr(), attributes, set.0.cast_signed()) })
     }
 
-    /// Connects it to `peer`, with `packet` as the number of the first packet that it sends.
+    /// Connects it to `peer`, with `packet` as the number of the first packet that it sends, and up to
+    /// `reads` of its reads under way.
     pub(in crate::link::verbs) fn connect(
         &self,
         peer: &Address,
         packet: u32,
         mtu: u32,
+        reads: u8,
     ) -> io::Result<()> {
         let mut attributes = sys::ibv_qp_attr {
             qp_state: sys::ibv_qp_state::IBV_QPS_RTR,
@@ -162,6 +194,7 @@ impl QueuePair {
             dest_qp_num: peer.pair,
             rq_psn: peer.packet,
             min_rnr_timer: RNR_TIMER,
+            max_dest_rd_atomic: self.reads,
             ah_attr: sys::ibv_ah_attr {
                 // RoCE has no other addresses than these; InfiniBand may be routed by them.
                 is_global: 1,
@@ -191,6 +224,7 @@ impl QueuePair {
             timeout: TIMEOUT,
             retry_cnt: RETRIES,
             rnr_retry: RNR_RETRIES,
+            max_rd_atomic: reads,
             ..Default::default()
         };
         let set = mask::IBV_QP_STATE
@@ -238,7 +272,7 @@ impl QueuePair {
             let (copied, kept) = if is_inline { (buffer, None) } else { (None, buffer) };
             tell |= kept.is_some();
             inline.extend(copied);
-            under_way.push_back((*number, kept));
+            under_way.push_back((*number, kept.map_or(Held::Nothing, Held::Sent)));
             *untold += 1;
             *number = number.wrapping_add(1);
         }
@@ -268,18 +302,55 @@ impl QueuePair {
         posted
     }
 
-    /// The device is done with that send and all before it: returns their buffers.
+    /// Reads from the peer's memory. After an error the pair is of no use any more.
+    pub(in crate::link::verbs) fn read(&self, read: Read) -> io::Result<()> {
+        let mut under_way = self.under_way.lock();
+        let mut element = read.buffer.element(read.buffer.len());
+        let mut request = sys::ibv_send_wr {
+            wr_id: u64::from(under_way.next),
+            sg_list: &raw mut element,
+            num_sge: 1,
+            opcode: sys::ibv_wr_opcode::IBV_WR_RDMA_READ,
+            send_flags: sys::ibv_send_flags::IBV_SEND_SIGNALED.0,
+            ..Default::default()
+        };
+        request.wr.rdma.remote_addr = read.address;
+        request.wr.rdma.rkey = read.key;
+        let number = under_way.next;
+        under_way.sends.push_back((number, Held::Read(read.buffer)));
+        under_way.next = number.wrapping_add(1);
+        under_way.untold = 0;
+        // SAFETY: the device is open.
+        let operation = unsafe { (*self.queues.domain().context().as_ptr()).ops.post_send };
+        let operation = operation.expect("every device can send");
+        let mut bad = ptr::null_mut();
+        // SAFETY: the request points at an element that lives to the end of the call, which names memory
+        // that is registered for being written, and that nobody touches until the device is done with it:
+        // its owner is `under_way`.
+        check(unsafe { operation(self.pair.as_ptr(), &raw mut request, &raw mut bad) })
+    }
+
+    /// The device is done with that request and all before it: returns the buffers of sends, and those of
+    /// reads in their order.
     ///
     /// # Panics
     /// If it is another pair's.
-    pub(in crate::link::verbs) fn sent(&self, sent: &Sent, buffers: &mut Vec<Buffer>) {
+    pub(in crate::link::verbs) fn sent(
+        &self,
+        sent: &Sent,
+        buffers: &mut Vec<Buffer>,
+        read: &mut Vec<Buffer>,
+    ) {
         assert_eq!(sent.pair, self.number(), "a completion belongs to the pair that it names");
         let number = sent.number;
         let mut under_way = self.under_way.lock();
         let is_done = |of: u32| number.wrapping_sub(of) < u32::MAX / 2;
         while under_way.sends.front().is_some_and(|(of, _)| is_done(*of)) {
-            let (_, buffer) = under_way.sends.pop_front().expect("it was just there");
-            buffers.extend(buffer);
+            match under_way.sends.pop_front().expect("it was just there").1 {
+                Held::Nothing => {}
+                Held::Sent(buffer) => buffers.push(buffer),
+                Held::Read(buffer) => read.push(buffer),
+            }
         }
     }
 
