@@ -111,6 +111,10 @@ pub(crate) const RETAINED_SHARE: u64 = 4;
 /// Bodies from this length on are written into a block of their own and gathered from there.
 pub(crate) const GATHER_MIN: usize = 32 << 10;
 
+/// Messages up to this length are copied out of posted buffers, in bytes: it costs less than to gather
+/// two pieces, and keep track of them until the link has taken them.
+pub(crate) const COPIED_MAX: usize = 1 << 10;
+
 /// Bytes handed to the link in one gathered write: as many as TCP puts into one segment at most, which is
 /// a few less than 64 KiB, by headers of up to 72 bytes over loopback. Streams pay by the segment there: one
 /// byte more than fits makes a second one, and costs a third of all throughput.

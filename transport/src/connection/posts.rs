@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::PostError;
-use crate::limits::OVERLAP_BYTES;
 use crate::local;
 use crate::memory::Block;
 use crate::reactor::Command;
@@ -103,11 +102,13 @@ impl Core {
             // Nothing may come in that would have the reactor look whether the peer goes on.
             self.reactor.submit(Command::Housekeep);
         }
-        if pushed.bytes > 0 && (pushed.bytes >= OVERLAP_BYTES || !local::promise(self)) {
+        if pushed.is_batch {
+            // The peer can work on it while the rest is posted.
+            self.flush(false);
+        } else if pushed.any && !local::promise(self) {
             self.send_soon();
-        } else if pushed.bytes == 0 {
-            self.reactor.ensure_driver();
         }
+        self.reactor.ensure_driver();
     }
 
     /// Gives back what was posted to be sent and never will be, since the connection has ended.

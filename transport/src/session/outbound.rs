@@ -146,8 +146,9 @@ pub(super) enum Queued {
         bytes: Shared,
         leaving: Option<Arc<Leaving>>,
     },
-    Greeting {
-        frame: Vec<u8>,
+    /// Whole frames, copied one behind the other.
+    Frames {
+        bytes: Vec<u8>,
         sent: usize,
     },
 }
@@ -219,7 +220,7 @@ impl Outbound {
     fn gather(&mut self, session: &Session, link: &dyn Transfer) {
         let Session { lanes, departures, receive_credit, .. } = session;
         let greetings = std::mem::take(&mut *lanes.greetings.lock());
-        self.batch.extend(greetings.into_iter().map(|frame| Queued::Greeting { frame, sent: 0 }));
+        self.batch.extend(greetings.into_iter().map(|bytes| Queued::Frames { bytes, sent: 0 }));
         if !self.open {
             return;
         }
@@ -336,12 +337,27 @@ impl Queued {
         Self::frame(&header.encode())
     }
 
+    /// Copies a frame to the end of `batch`, behind others that are copied.
+    pub(super) fn copy(batch: &mut VecDeque<Self>, header: Header, body: &[u8]) {
+        let has_room = |queued: &Self| {
+            // What has been sent of it stays until all of it has.
+            matches!(queued, Self::Frames { bytes, .. } if bytes.len() < BATCH_BYTES)
+        };
+        if !batch.back().is_some_and(has_room) {
+            batch.push_back(Self::Frames { bytes: Vec::new(), sent: 0 });
+        }
+        let Some(Self::Frames { bytes, .. }) = batch.back_mut() else { return };
+        bytes.extend_from_slice(&header.encode());
+        bytes.extend_from_slice(body);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    }
+
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Piece(piece) => piece.bytes(),
             Self::Frame { bytes, start, end } => &bytes[usize::from(*start)..usize::from(*end)],
             Self::Body { bytes, .. } => bytes,
-            Self::Greeting { frame, sent } => &frame[*sent..],
+            Self::Frames { bytes, sent } => &bytes[*sent..],
         }
     }
 
@@ -355,7 +371,7 @@ impl Queued {
                     leaving.note_sent(count);
                 }
             }
-            Self::Greeting { sent, .. } => *sent += count,
+            Self::Frames { sent, .. } => *sent += count,
         }
     }
 }

@@ -12,17 +12,25 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use crate::frame::{Class, Kind, frame_len};
-use crate::limits::MESSAGE_MAX;
+use crate::limits::{BATCH_BYTES, MESSAGE_MAX};
 use crate::memory::{Block, Shared};
 
 use super::credit::SendCredit;
 use super::departures::{ANNOUNCEMENT_COST, Departure, Departures};
 use super::posting::{Outcome, Posting, Undone};
 
-/// What has been posted and waits for window.
+/// The sending half of posted buffers of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Sends {
-    queue: Mutex<VecDeque<Arc<Leaving>>>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// What waits for window.
+    waiting: VecDeque<Arc<Leaving>>,
+    /// Bytes of frames that have found some since there last was a batch of them.
+    unsent_bytes: usize,
 }
 
 /// A message that is sent from a posted buffer. The buffer goes back when nobody holds this any more:
@@ -78,8 +86,10 @@ impl Drop for Leaving {
 /// How far a push got.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pushed {
-    /// Bytes of frames, headers included, that are to be sent.
-    pub(crate) bytes: u64,
+    /// Something is to be sent.
+    pub(crate) any: bool,
+    /// With what was left before, it is enough for a write.
+    pub(crate) is_batch: bool,
     /// Some of it is announced.
     pub(crate) large: bool,
 }
@@ -87,14 +97,15 @@ pub(crate) struct Pushed {
 impl Sends {
     /// Adds a message to the end; [`push`](Self::push) is to be called then.
     pub(crate) fn add(&self, leaving: Arc<Leaving>) {
-        self.queue.lock().push_back(leaving);
+        self.queue.lock().waiting.push_back(leaving);
     }
 
     /// Takes back what waits for window and belongs to `posting`. Returns whether there was such.
     pub(crate) fn cancel(&self, posting: &Arc<Posting>) -> bool {
         let mut queue = self.queue.lock();
-        let at = queue.iter().position(|leaving| Arc::ptr_eq(&leaving.posting, posting));
-        let leaving = at.and_then(|at| queue.remove(at));
+        let is_it = |leaving: &Arc<Leaving>| Arc::ptr_eq(&leaving.posting, posting);
+        let at = queue.waiting.iter().position(is_it);
+        let leaving = at.and_then(|at| queue.waiting.remove(at));
         drop(queue);
         leaving.is_some()
     }
@@ -108,28 +119,33 @@ impl Sends {
     ) -> Pushed {
         let mut pushed = Pushed::default();
         let mut queue = self.queue.lock();
-        while let Some(leaving) = queue.front() {
+        while let Some(leaving) = queue.waiting.front() {
             if !credit.reserve_or_wait(Class::Request, leaving.cost(), waker) {
                 break;
             }
-            let leaving = queue.pop_front().expect("it was just there");
-            pushed.bytes += frame_len(leaving.len) as u64;
+            let leaving = queue.waiting.pop_front().expect("it was just there");
+            pushed.any = true;
             pushed.large |= leaving.len > MESSAGE_MAX;
+            queue.unsent_bytes += frame_len(leaving.len);
             let body = leaving.body.clone().expect("it is there until it is dropped");
             let header = (Kind::Message, Class::Request, 0, false);
             departures.push(Departure::posted(header, body, leaving));
+        }
+        if queue.unsent_bytes >= BATCH_BYTES {
+            queue.unsent_bytes = 0;
+            pushed.is_batch = true;
         }
         pushed
     }
 
     /// Whether something waits for window.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.queue.lock().is_empty()
+        !self.queue.lock().waiting.is_empty()
     }
 
     /// Gives back what has not been sent: nothing more is.
     pub(crate) fn abandon(&self) {
-        let abandoned = std::mem::take(&mut *self.queue.lock());
+        let abandoned = std::mem::take(&mut self.queue.lock().waiting);
         drop(abandoned);
     }
 }

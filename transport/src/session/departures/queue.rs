@@ -6,7 +6,9 @@ use std::task::Waker;
 
 use crate::error::CloseReason;
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
-use crate::limits::{CHUNK_BYTES, MESSAGE_MAX, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
+use crate::limits::{
+    CHUNK_BYTES, COPIED_MAX, MESSAGE_MAX, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES,
+};
 use crate::link::{Offer, Source, Transfer};
 use crate::memory::Shared;
 use crate::session::outbound::Queued;
@@ -260,6 +262,13 @@ impl Queue {
     ) -> Taken {
         let departure = self.waiting.remove(at).expect("it was just found");
         let Departure { kind, class, id, more, len, .. } = departure;
+        if let (Some(leaving), true) = (&departure.leaving, departure.is_copied()) {
+            let header = Header { len: len as u32, kind, class, more, id };
+            Queued::copy(batch, header, departure.pieces[1].as_deref().unwrap_or_default());
+            leaving.note_gathered();
+            leaving.note_sent(len);
+            return Taken { charged_bytes: frame_len(len), tails: 0, whole: Some(departure) };
+        }
         if !departure.is_large() {
             batch.push_back(Queued::header(Header { len: len as u32, kind, class, more, id }));
             departure.put(0..len, batch);
@@ -392,9 +401,14 @@ impl Departure {
         self.kind == Kind::Reply
     }
 
-    /// Whether a part of it lay elsewhere before.
+    /// Whether a part of it lay elsewhere before, and is sent from there.
     pub(super) fn has_tail(&self) -> bool {
-        self.pieces[1].is_some()
+        self.pieces[1].is_some() && !self.is_copied()
+    }
+
+    /// Whether it is copied out of a posted buffer.
+    fn is_copied(&self) -> bool {
+        self.leaving.is_some() && self.len <= COPIED_MAX
     }
 
     fn is_large(&self) -> bool {
