@@ -220,6 +220,29 @@ fn streams_are_measured_beside_sockets_that_block_and_that_do_not() {
 }
 
 #[test]
+fn both_levels_of_buffers_are_measured_beside_the_raw_link() {
+    for link in ["tcp", "shm"] {
+        let line = format!("buffers --link {link} --sizes 70000,64 --poll park");
+        let object = object(&line);
+        let sizes = object["sizes"].as_array().expect("sizes are a list");
+        let cases: Vec<_> = sizes.iter().map(|size| (&size["figure"], &size["size"])).collect();
+        let (trips, bytes) = (Value::from("round_trip_us"), Value::from("bytes_per_second"));
+        let (small, large) = (Value::from(64), Value::from(70000));
+        assert_eq!(cases, [(&trips, &small), (&trips, &large), (&bytes, &small), (&bytes, &large)]);
+        for size in sizes {
+            for method in ["raw", "copying", "posted", "registered anew"] {
+                let figures = &size["methods"][method];
+                assert!(figures["median"].as_f64().is_some_and(|median| median > 0.0), "{size}");
+            }
+        }
+        for level in ["posted_beats_copying_from", "registered_anew_beats_copying_from"] {
+            let beats = &object[level]["bytes_per_second"];
+            assert!(beats.is_null() || [&small, &large].contains(&beats), "{object}");
+        }
+    }
+}
+
+#[test]
 fn threads_and_connections_need_not_be_as_many() {
     check("latency --connections 3 --senders 2", "p50_us", &[]);
     check("rate --connections 2 --senders 5", "messages_per_second", &[]);

@@ -8,6 +8,7 @@ use weft_transport::PollPolicy;
 
 use crate::affinity::{Cpu, Placement, PlacementArgs};
 use crate::bounds::{self, fraction, whole, within};
+use crate::buffers::plan::{BuffersOptions, BuffersPlan};
 use crate::idle::{IdleOptions, IdlePlan};
 use crate::links::{LinkArgs, Links};
 use crate::mesh::node::NodeOptions;
@@ -39,6 +40,9 @@ enum Command {
     /// Streams for tokio's programs, over each link, beside plain sockets: round trips and gathered
     /// one-way messages
     Streams(StreamsOptions),
+    /// Messages that are copied, and messages from and into registered buffers, beside the raw link: round
+    /// trips and bandwidth by size, and from which size on registering beats copying
+    Buffers(BuffersOptions),
     /// Messages that two processes send to each other, beside the same one way; raw: plain
     /// sockets both ways, or bare rings
     Bidirectional(BidirectionalOptions),
@@ -117,6 +121,7 @@ struct ServeOptions {
 pub(crate) enum Task {
     Measure(Plan),
     Streams(StreamsPlan),
+    Buffers(BuffersPlan),
     Mesh(MeshPlan),
     Sizes(SizesPlan),
     Idle(IdlePlan),
@@ -185,6 +190,7 @@ impl Args {
                 options.into_plan(Benchmark::Bandwidth).map(Task::Measure)
             }
             Command::Streams(options) => options.into_plan().map(Task::Streams),
+            Command::Buffers(options) => options.into_plan().map(Task::Buffers),
             Command::Bidirectional(options) => options.into_plan().map(Task::Mesh),
             Command::AllToAll(options) => options.into_plan().map(Task::Mesh),
             Command::Sizes(options) => options.into_plan().map(Task::Sizes),

@@ -16,6 +16,7 @@
 mod affinity;
 mod args;
 mod bounds;
+mod buffers;
 mod idle;
 mod links;
 mod measure;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
             .map(|report| if plan.json { report.json() } else { report.text() })
             .and_then(print),
         Task::Streams(plan) => streams::measure(&plan).and_then(print),
+        Task::Buffers(plan) => buffers::measure(&plan).and_then(print),
         Task::Mesh(plan) => mesh::measure(&plan).and_then(print),
         Task::Sizes(plan) => sizes::measure(&plan).and_then(print),
         Task::Peers(plan) => peers::measure(&plan).and_then(print),

@@ -13,6 +13,8 @@ use weft_transport::Clock;
 
 use crate::affinity;
 use crate::args::Order;
+use crate::buffers::levels::Level;
+use crate::buffers::sides;
 use crate::raw;
 use crate::streams;
 use crate::tally::Tally;
@@ -39,6 +41,18 @@ pub(crate) enum Service {
     StreamsEcho,
     /// Streams: counts bytes.
     StreamsSink,
+    /// The transport: sends back each message, copied.
+    CopyingEcho,
+    /// The transport: counts messages that are copied.
+    CopyingSink,
+    /// The transport: sends back each message, from and into registered buffers.
+    PostedEcho,
+    /// The transport: counts messages that come into registered buffers.
+    PostedSink,
+    /// As `PostedEcho`, with buffers that are registered anew for each message.
+    AnewEcho,
+    /// As `PostedSink`, with buffers that are registered anew for each message.
+    AnewSink,
     /// The transport: replies with the body of each call.
     WeftCalls,
     /// The transport: counts messages and checks their order.
@@ -72,6 +86,12 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
             let tally = Arc::clone(&tally);
             socket(streams::weft::serve_sink(order.links.kind, order.poll, clock.clone(), tally)?)
         }
+        Service::CopyingEcho => buffers_echo(order, Level::Copying)?,
+        Service::PostedEcho => buffers_echo(order, Level::Posted)?,
+        Service::AnewEcho => buffers_echo(order, Level::Anew)?,
+        Service::CopyingSink => buffers_sink(order, Level::Copying, &clock, &tally)?,
+        Service::PostedSink => buffers_sink(order, Level::Posted, &clock, &tally)?,
+        Service::AnewSink => buffers_sink(order, Level::Anew, &clock, &tally)?,
         Service::WeftCalls => with_endpoint(weft::calls::serve(&order.links, order.poll)?),
         Service::WeftMessages => {
             let handler = weft::messages::handler(Arc::clone(&tally), order.handlers)?;
@@ -92,12 +112,27 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn with_endpoint(
-    (address, endpoint): (SocketAddr, weft_transport::Endpoint),
-) -> (String, Option<weft_transport::Endpoint>) {
+type Served = (String, Option<weft_transport::Endpoint>);
+
+fn buffers_echo(order: &Order, level: Level) -> anyhow::Result<Served> {
+    Ok(with_endpoint(sides::serve_echo(&order.links, order.poll, order.size, level)?))
+}
+
+fn buffers_sink(
+    order: &Order,
+    level: Level,
+    clock: &Clock,
+    tally: &Arc<Tally>,
+) -> anyhow::Result<Served> {
+    let (clock, tally) = (clock.clone(), Arc::clone(tally));
+    let Order { links, poll, size, .. } = order;
+    Ok(with_endpoint(sides::serve_sink(links, *poll, *size, level, clock, tally)?))
+}
+
+fn with_endpoint((address, endpoint): (SocketAddr, weft_transport::Endpoint)) -> Served {
     (address.to_string(), Some(endpoint))
 }
 
-fn socket(address: SocketAddr) -> (String, Option<weft_transport::Endpoint>) {
+fn socket(address: SocketAddr) -> Served {
     (address.to_string(), None)
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use weft_transport::{
-    Connection, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig, NoHandler,
-    NodeId, PollPolicy, Time,
+    Connection, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig, Messages,
+    NoHandler, NodeId, PollPolicy, Time,
 };
 
 use crate::links::Links;
@@ -37,6 +37,22 @@ pub(crate) fn serve(
     let address =
         endpoint.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("failed to listen")?;
     Ok((address, endpoint))
+}
+
+/// As [`serve`], where receives are posted for messages.
+pub(crate) fn serve_posted(
+    links: &Links,
+    poll: PollPolicy,
+) -> anyhow::Result<(SocketAddr, Endpoint)> {
+    let endpoint = start_posted(SERVER, links, poll)?;
+    let address =
+        endpoint.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("failed to listen")?;
+    Ok((address, endpoint))
+}
+
+/// An endpoint where receives are posted for messages.
+pub(crate) fn start_posted(node: u64, links: &Links, poll: PollPolicy) -> anyhow::Result<Endpoint> {
+    start_with(node, links, poll, Arc::new(NoHandler), Messages::Posted)
 }
 
 /// The client's side of `connections` connections.
@@ -78,10 +94,21 @@ fn start(
     poll: PollPolicy,
     handler: Arc<dyn Handler>,
 ) -> anyhow::Result<Endpoint> {
+    start_with(node, links, poll, handler, Messages::Handled)
+}
+
+fn start_with(
+    node: u64,
+    links: &Links,
+    poll: PollPolicy,
+    handler: Arc<dyn Handler>,
+    messages: Messages,
+) -> anyhow::Result<Endpoint> {
     let memory = Memory::new(MemoryConfig { limit_bytes: MEMORY_BYTES })
         .context("failed to reserve memory")?;
     let mut config = EndpointConfig::new(NodeId(node), Incarnation(1), memory);
     config.poll = poll;
+    config.messages = messages;
     config.links = links.kind.policy();
     config.verbs = links.verbs.clone();
     Endpoint::start(config, handler).context("failed to start the endpoint")
