@@ -4,3 +4,4 @@
 
 pub(super) mod credits;
 pub(super) mod introduction;
+pub(super) mod postings;

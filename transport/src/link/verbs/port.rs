@@ -114,7 +114,7 @@ impl VerbsPort {
     pub(super) fn make_end(&self, place: &Arc<AtomicUsize>) -> io::Result<Arc<End>> {
         let grant = self.grant()?;
         let lens = std::iter::repeat_n(RECEIVE_BYTES, SEND_BUFFERS);
-        let block = self.allocate()?;
+        let block = self.allocate(WINDOW_BYTES)?;
         let buffers = register(self.queues.domain(), block, Access::Read, lens);
         let buffers = buffers.map_err(|(error, _)| not_locked(error))?;
         let shares = Shares {
@@ -136,14 +136,14 @@ impl VerbsPort {
         Ok(end)
     }
 
-    /// Memory for one direction of a connection, if links may take that much.
-    fn allocate(&self) -> io::Result<crate::memory::Block> {
+    /// Memory to send from or receive into, if links may take that much.
+    fn allocate(&self, bytes: usize) -> io::Result<crate::memory::Block> {
         let account = self.memory.account();
-        let link_bytes = account.allocated_for(Purpose::Link) + WINDOW_BYTES as u64;
+        let link_bytes = account.allocated_for(Purpose::Link) + bytes as u64;
         if link_bytes > account.shared_bytes() / LINK_SHARE {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let block = self.memory.allocate(WINDOW_BYTES, Purpose::Link);
+        let block = self.memory.allocate(bytes, Purpose::Link);
         block.map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
@@ -156,14 +156,7 @@ impl VerbsPort {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         if granted > *receives {
-            let lens = std::iter::repeat_n(HEAD_BYTES, RECEIVES as usize)
-                .chain(std::iter::repeat_n(BODY_BYTES, RECEIVES as usize));
-            let block = self.allocate()?;
-            let heads = register(self.queues.domain(), block, Access::Write, lens);
-            let mut heads = heads.map_err(|(error, _)| not_locked(error))?;
-            let bodies = heads.split_off(RECEIVES as usize);
-            let pieces = heads.into_iter().zip(bodies);
-            self.queues.post(pieces.map(|(head, body)| Receive { head, body }))?;
+            self.post_new(RECEIVES as usize)?;
             *receives += RECEIVES;
         }
         Ok(grant)
@@ -257,6 +250,7 @@ impl VerbsPort {
             Ok(0) => false,
             polled => {
                 let posted = self.queues.post(unused.into_iter());
+                self.replace_lost();
                 if let Err(error) = polled.map(|_| ()).and(posted) {
                     tracing::error!(%error, "the queues of a device failed");
                     self.fail_all();
@@ -264,6 +258,31 @@ impl VerbsPort {
                 true
             }
         }
+    }
+
+    /// Posts receives in the place of those that were lost with queue pairs that are gone.
+    fn replace_lost(&self) {
+        let count = self.queues.take_due();
+        if count == 0 {
+            return;
+        }
+        match self.post_new(count) {
+            Ok(()) => tracing::debug!(count, "receives are posted in the place of lost ones"),
+            // Peers may have to try again, at the pace of their RNR timer.
+            Err(error) => tracing::warn!(count, %error, "lost receives are not replaced"),
+        }
+    }
+
+    /// Makes so many receives, and posts them.
+    fn post_new(&self, count: usize) -> io::Result<()> {
+        let lens =
+            std::iter::repeat_n(HEAD_BYTES, count).chain(std::iter::repeat_n(BODY_BYTES, count));
+        let block = self.allocate(count * RECEIVE_BYTES)?;
+        let heads = register(self.queues.domain(), block, Access::Write, lens);
+        let mut heads = heads.map_err(|(error, _)| not_locked(error))?;
+        let bodies = heads.split_off(count);
+        let pieces = heads.into_iter().zip(bodies);
+        self.queues.post(pieces.map(|(head, body)| Receive { head, body }))
     }
 
     /// All connections are of no use any more.

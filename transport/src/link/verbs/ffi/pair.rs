@@ -373,5 +373,6 @@ impl Drop for QueuePair {
             tracing::error!(%error, "a queue pair could not be destroyed");
             std::mem::forget(std::mem::take(&mut *self.under_way.lock()));
         }
+        self.queues.suspect();
     }
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::device::Domain;
 use super::memory::Buffer;
 use super::{check, set_nonblocking};
+use crate::link::verbs_rules::postings::Postings;
 
 /// Completions taken from the device at once.
 const POLL_MAX: usize = 32;
@@ -36,7 +37,7 @@ pub(in crate::link::verbs) struct Receive {
 /// The completion queue, its channel, and the shared receive queue.
 ///
 /// Invariant: the three are what libibverbs has returned, and are destroyed by `Drop` alone. What
-/// is posted to the receive queue is in `posted`, at the place that its number says.
+/// is posted to the receive queue is in `posted`, at the place that its number says; what a device has lost stays there.
 #[derive(Debug)]
 pub(in crate::link::verbs) struct Queues {
     channel: NonNull<sys::ibv_comp_channel>,
@@ -55,8 +56,7 @@ unsafe impl Sync for Queues {}
 
 #[derive(Debug, Default)]
 struct Posted {
-    receives: Vec<Option<Receive>>,
-    free: Vec<usize>,
+    receives: Postings<Receive>,
     elements: Vec<[sys::ibv_sge; 2]>,
     requests: Vec<sys::ibv_recv_wr>,
 }
@@ -211,9 +211,18 @@ impl Queues {
     fn take(&self, number: u64) -> Receive {
         let place = (number & !RECEIVE) as usize;
         let mut posted = self.posted.lock();
-        let receive = posted.receives.get_mut(place).and_then(Option::take);
-        posted.free.push(place);
+        let receive = posted.receives.take(place);
         receive.expect("a device returns a number once for each time that it was posted")
+    }
+
+    /// A queue pair is gone, and with it the receive that a message was coming into.
+    pub(in crate::link::verbs) fn suspect(&self) {
+        self.posted.lock().receives.suspect();
+    }
+
+    /// How many receives are to be posted in the place of such.
+    pub(in crate::link::verbs) fn take_due(&self) -> usize {
+        self.posted.lock().receives.take_due()
     }
 
     /// Gives `receives` to the device, in one call.
@@ -222,7 +231,7 @@ impl Queues {
         receives: impl Iterator<Item = Receive>,
     ) -> io::Result<()> {
         let mut posted = self.posted.lock();
-        let Posted { receives: table, free, elements, requests } = &mut *posted;
+        let Posted { receives: table, elements, requests } = &mut *posted;
         elements.clear();
         requests.clear();
         for receive in receives {
@@ -230,12 +239,9 @@ impl Queues {
                 receive.head.element(receive.head.len()),
                 receive.body.element(receive.body.len()),
             ];
+            // One that has been replaced and has come back after all is let go of.
+            let Ok(place) = table.post(receive) else { continue };
             elements.push(both);
-            let place = free.pop().unwrap_or_else(|| {
-                table.push(None);
-                table.len() - 1
-            });
-            table[place] = Some(receive);
             requests.push(sys::ibv_recv_wr {
                 wr_id: RECEIVE | place as u64,
                 next: ptr::null_mut(),
