@@ -33,6 +33,10 @@ const LINE_WORDS: usize = 16;
 /// the next is copied.
 const STEP: usize = 16 << 10;
 
+/// After reading so much, in bytes, the reader looks whether the writer waits: no more than a
+/// capacity.
+pub(super) const LOOK: usize = CAPACITY / 8;
+
 /// Where in the mapping a ring lies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
@@ -253,15 +257,23 @@ pub(super) struct Reader {
     shared: Shared,
     /// Our own position; what is in shared memory is only ever written from it.
     read: AtomicU64,
+    /// Where it was when it was last looked whether the writer waits.
+    looked: AtomicU64,
 }
 
 impl Reader {
     pub(super) fn new(mapping: Arc<Mapping>, place: Place) -> Self {
-        Self { shared: Shared { mapping, place }, read: AtomicU64::new(0) }
+        let shared = Shared { mapping, place };
+        Self { shared, read: AtomicU64::new(0), looked: AtomicU64::new(0) }
     }
 
     /// Reads what is there, as far as it fits, and says whether the writer has to be woken.
     /// Nothing there is zero bytes.
+    ///
+    /// Whether the writer waits is looked at once every [`LOOK`] bytes. It waits only while the ring is
+    /// full, so the reader has more than that to read, and looks, before it has nothing left. So a
+    /// small message costs no fence, and a woken writer has room for more than a few bytes (as TCP's
+    /// receivers hold back small windows).
     pub(super) fn read(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)> {
         let start = self.read.load(Ordering::Relaxed);
         let written = self.shared.written().load(Ordering::Acquire);
@@ -286,10 +298,18 @@ impl Reader {
             }
         }
         self.read.store(read, Ordering::Relaxed);
+        let wake =
+            read - self.looked.load(Ordering::Relaxed) >= LOOK as u64 && self.take_waiter(read);
+        Ok(((read - start) as usize, wake))
+    }
+
+    /// Whether the writer waits, and this thread is the one to wake it.
+    #[cold]
+    fn take_waiter(&self, read: u64) -> bool {
+        self.looked.store(read, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let waits = self.shared.writer_waits();
-        let wake = waits.load(Ordering::Relaxed) != 0 && waits.swap(0, Ordering::Relaxed) != 0;
-        Ok(((read - start) as usize, wake))
+        waits.load(Ordering::Relaxed) != 0 && waits.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Whether there is something to read, the end, or a mistake of the peer's to be found.

@@ -82,13 +82,13 @@ async fn room_is_rung_for_as_messages_are() {
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
-    assert_eq!(receive(&other, 10_000), Poll::Ready(10_000));
+    assert_eq!(receive(&other, 40_000), Poll::Ready(40_000));
     let slept = one.poll_sleep_for_room(&mut cx, || panic!("there is room"));
     assert!(slept.is_ready());
 
     while send(&one, &[0; 10_000]).is_ready() {}
     assert!(one.poll_sleep_for_room(&mut cx, || {}).is_pending());
-    assert_eq!(receive(&other, 10_000), Poll::Ready(10_000));
+    assert_eq!(receive(&other, 40_000), Poll::Ready(40_000));
     look_at_sockets().await;
     assert_eq!(woken.count(), 1);
     assert!(send(&one, b"a").is_ready());
@@ -110,7 +110,7 @@ async fn a_bell_for_one_direction_does_not_cost_the_other_its_own() {
     assert_eq!(receive(&one, 9), Poll::Ready(1));
     assert!(one.poll_sleep_for_room(&mut Context::from_waker(&write), || {}).is_pending());
 
-    assert_eq!(receive(&other, 10_000), Poll::Ready(10_000));
+    assert_eq!(receive(&other, 40_000), Poll::Ready(40_000));
     look_at_sockets().await;
     assert_eq!(writer.count(), 2);
 }

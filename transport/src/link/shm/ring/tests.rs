@@ -86,10 +86,11 @@ fn a_full_ring_blocks_and_asks_to_be_told_of_room() {
     assert_eq!(write(&writer, &vec![1; CAPACITY + 1]), CAPACITY);
     assert_eq!(write(&writer, b"x"), 0);
     assert!(!writer.has_room(1));
-    let mut one = [0];
-    assert_eq!(reader.read(&mut [IoSliceMut::new(&mut one)]).unwrap(), (1, true));
-    assert!(writer.has_room(1));
+    let (mut one, mut rest) = ([0], [0; LOOK - 1]);
     assert_eq!(reader.read(&mut [IoSliceMut::new(&mut one)]).unwrap(), (1, false));
+    assert!(writer.has_room(1));
+    assert_eq!(reader.read(&mut [IoSliceMut::new(&mut rest)]).unwrap(), (LOOK - 1, true));
+    assert_eq!(reader.read(&mut [IoSliceMut::new(&mut rest)]).unwrap(), (LOOK - 1, false));
 }
 
 #[test]
