@@ -13,7 +13,7 @@ mod ring;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -30,8 +30,6 @@ const SHRINK_AFTER: u32 = 4096;
 pub(crate) struct Lane {
     /// Which lane of its connection it is.
     pub(crate) index: u32,
-    /// Whether the lane is in the connection's queue of ready lanes.
-    queued: AtomicBool,
     /// Records whose first byte the sender has taken end at or before this position.
     taken: AtomicU64,
     /// The producer is gone, and will commit nothing more.
@@ -51,11 +49,6 @@ impl Lane {
     /// Lets go of the bodies that were to be gathered: nobody sends them any more.
     pub(crate) fn discard_tails(&self) {
         self.tails.lock().clear();
-    }
-
-    /// Notes that the lane has records, and tells whether the caller has to queue it.
-    fn mark_queued(&self) -> bool {
-        !self.queued.swap(true, Ordering::SeqCst)
     }
 }
 
@@ -117,7 +110,6 @@ impl Piece {
 pub(crate) fn lane(index: u32, memory: &Memory) -> Result<(Producer, Consumer), MemoryError> {
     let lane = Arc::new(Lane {
         index,
-        queued: AtomicBool::new(false),
         taken: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         tails: Mutex::new(VecDeque::new()),
@@ -161,12 +153,6 @@ impl Producer {
         }
         self.ring.commit(self.position - self.base);
         Ok(start)
-    }
-
-    /// Whether this lane has to be queued for the sender, after a record.
-    #[inline]
-    pub(crate) fn mark_queued(&self) -> bool {
-        self.lane.mark_queued()
     }
 
     /// The lane's shared half.
@@ -225,20 +211,15 @@ impl Consumer {
         self.lane.index
     }
 
-    /// Notes that the lane has records, and tells whether the caller has to queue it.
-    pub(crate) fn mark_queued(&self) -> bool {
-        self.lane.mark_queued()
-    }
-
-    /// Moves what is committed to `pieces`, whole records only, stopping after about `limit` bytes.
+    /// Hands what is committed to `give`, whole records only, stopping after about `limit` bytes.
     /// Returns how many bytes that was.
-    pub(crate) fn take(&mut self, limit: usize, pieces: &mut VecDeque<Piece>) -> usize {
+    pub(crate) fn take(&mut self, limit: usize, mut give: impl FnMut(Piece)) -> usize {
         let mut moved = 0;
         while moved < limit {
             // The next ring is looked for first: when it is there, this one gets nothing more.
             let next = self.ring.next();
             if let Some((position, len)) = self.ring.next_run(self.taken - self.base) {
-                moved += self.take_run(position, len, pieces);
+                moved += self.take_run(position, len, &mut give);
             } else if let Some(next) = next {
                 self.ring = next;
                 self.base = self.taken;
@@ -246,12 +227,13 @@ impl Consumer {
                 break;
             }
         }
-        self.lane.taken.store(self.taken, Ordering::SeqCst);
+        // The sender's count of what it has taken follows, and is a full fence.
+        self.lane.taken.store(self.taken, Ordering::Release);
         moved
     }
 
     /// Moves a run of `len` bytes, and the tails that belong into it.
-    fn take_run(&mut self, mut position: u64, len: usize, pieces: &mut VecDeque<Piece>) -> usize {
+    fn take_run(&mut self, mut position: u64, len: usize, give: &mut impl FnMut(Piece)) -> usize {
         let mut moved = 0;
         let end = position + len as u64;
         loop {
@@ -259,7 +241,7 @@ impl Consumer {
             let until = tail.as_ref().map_or(end, |(at, _)| at - self.base);
             let len = (until - position) as usize;
             if len > 0 {
-                pieces.push_back(Piece::Bytes { ring: Arc::clone(&self.ring), position, len });
+                give(Piece::Bytes { ring: Arc::clone(&self.ring), position, len });
                 moved += len;
             }
             position = until;
@@ -267,17 +249,10 @@ impl Consumer {
             self.tails_taken += 1;
             self.lane.tails.lock().pop_front();
             moved += shared.len();
-            pieces.push_back(Piece::Tail(shared));
+            give(Piece::Tail(shared));
         }
         self.taken = self.base + end;
         moved
-    }
-
-    /// Takes the lane out of the queue of ready lanes: what is committed from here on queues it
-    /// again, and what was committed before is seen by the next [`take`](Self::take).
-    pub(crate) fn unqueue(&self) {
-        self.lane.queued.store(false, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
     }
 
     /// Whether the producer is gone and everything has been taken.

@@ -12,7 +12,7 @@ fn memory() -> Memory {
 /// Everything that is committed, as the link would see it; `step` bytes at a time.
 fn drain(consumer: &mut Consumer, step: usize) -> Vec<u8> {
     let mut pieces = VecDeque::new();
-    consumer.take(usize::MAX, &mut pieces);
+    consumer.take(usize::MAX, |piece| pieces.push_back(piece));
     let mut sent = Vec::new();
     while let Some(piece) = pieces.front_mut() {
         let count = piece.bytes().len().min(step);
@@ -94,7 +94,7 @@ fn two_threads_agree_on_a_million_records() {
     let mut number = 0;
     let mut left = 1;
     while number < RECORDS {
-        if consumer.take(64 << 10, &mut pieces) == 0 {
+        if consumer.take(64 << 10, |piece| pieces.push_back(piece)) == 0 {
             thread::yield_now();
         }
         while let Some(mut piece) = pieces.pop_front() {
@@ -111,7 +111,6 @@ fn two_threads_agree_on_a_million_records() {
         }
     }
     writer.join().unwrap();
-    consumer.unqueue();
     assert!(consumer.is_finished());
 }
 

@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crossbeam_queue::SegQueue;
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, RwLock};
 
 use crate::frame::{Class, Header, Kind};
@@ -25,15 +25,28 @@ use super::credit::ReceiveCredit;
 use super::departures::{ANNOUNCEMENT_COST, Departures};
 use super::sends::Leaving;
 
+/// Of so many lanes, one after the other, each has a bit of its own.
+const LANES_A_BIT: usize = u64::BITS as usize;
+
+/// The bit that stands for lane `index`.
+fn bit_of(index: u32) -> u64 {
+    1 << (index as usize % LANES_A_BIT)
+}
+
 /// The lanes of a connection, as producers see them.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    /// Lanes with records that the sender has not been told of.
-    ready: SegQueue<u32>,
+    /// Lanes with records that the sender has not looked for: bit `i` stands for lane `i` and for
+    /// every 64th after it.
+    ready: CachePadded<AtomicU64>,
     lanes: RwLock<Vec<Option<Arc<Lane>>>>,
     arriving: Mutex<Vec<Consumer>>,
+    /// How many lanes have ever been opened.
+    opened: AtomicU64,
     /// Frames of the connection itself: greetings.
     greetings: Mutex<VecDeque<Vec<u8>>>,
+    /// There are some.
+    greets: AtomicBool,
     /// Bytes that have been taken for sending: the peer cannot have received more.
     taken_bytes: AtomicU64,
 }
@@ -49,34 +62,34 @@ impl Lanes {
         }
         lanes[index] = Some(Arc::clone(producer.lane()));
         self.arriving.lock().push(consumer);
+        self.opened.fetch_add(1, Ordering::Release);
         Ok(producer)
     }
 
-    /// After a record: makes sure that the sender will look at the lane.
+    /// After a record: makes sure that the sender will look at the lane. The sender takes the bit
+    /// down before it looks, and either way is a full fence, so one of the two sees the other.
     #[inline]
     pub(crate) fn announce(&self, producer: &Producer) {
-        if producer.mark_queued() {
-            self.ready.push(producer.lane().index);
-        }
+        self.ready.fetch_or(bit_of(producer.lane().index), Ordering::SeqCst);
     }
 
     /// A producer goes away; its lane is dropped once it has been sent.
     pub(crate) fn retire(&self, producer: Producer) {
         let lane = Arc::clone(producer.lane());
         drop(producer);
-        // Queued even if it is queued already: the sender may have looked before it was closed.
-        self.ready.push(lane.index);
+        self.ready.fetch_or(bit_of(lane.index), Ordering::SeqCst);
     }
 
     /// Queues a frame of the connection itself.
     pub(crate) fn greet(&self, frame: Vec<u8>) {
         self.greetings.lock().push_back(frame);
+        self.greets.store(true, Ordering::SeqCst);
     }
 
     /// Whether there is something that the sender has not been told of.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.ready.is_empty()
+        self.ready.load(Ordering::Relaxed) != 0 || self.greets.load(Ordering::Relaxed)
     }
 
     /// Bytes that have been taken for sending.
@@ -105,8 +118,11 @@ impl Lanes {
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
     consumers: Vec<Option<Consumer>>,
+    /// How many have ever arrived.
+    arrived: u64,
+    /// Bits of lanes that have been announced, and are to be looked at before others.
+    unlooked: u64,
     batch: VecDeque<Queued>,
-    pieces: VecDeque<Piece>,
     /// No frame but greetings may go out before the peer's hello is here.
     pub(crate) open: bool,
     pub(crate) sent: Traffic,
@@ -174,7 +190,7 @@ impl Outbound {
     ) -> io::Result<Progress> {
         loop {
             // What is left of a batch goes along with what has been committed since.
-            if self.batch.is_empty() || session.is_waiting() && !self.fills_a_write() {
+            if self.batch.is_empty() || self.is_waited_for(session) && !self.fills_a_write() {
                 self.gather(session, link);
                 if self.batch.is_empty() {
                     return Ok(Progress::Done);
@@ -206,6 +222,11 @@ impl Outbound {
         std::mem::take(&mut self.left)
     }
 
+    /// Whether there is more to gather.
+    fn is_waited_for(&self, session: &Session) -> bool {
+        self.unlooked != 0 || session.is_waiting()
+    }
+
     /// Whether there is enough for one write that is as long as writes get.
     fn fills_a_write(&self) -> bool {
         let mut bytes = 0;
@@ -219,19 +240,23 @@ impl Outbound {
     /// Adds what has been committed by now to the batch.
     fn gather(&mut self, session: &Session, link: &dyn Transfer) {
         let Session { lanes, departures, receive_credit, .. } = session;
-        let greetings = std::mem::take(&mut *lanes.greetings.lock());
-        self.batch.extend(greetings.into_iter().map(|bytes| Queued::Frames { bytes, sent: 0 }));
+        if lanes.greets.load(Ordering::Relaxed) {
+            lanes.greets.store(false, Ordering::SeqCst);
+            let greetings = std::mem::take(&mut *lanes.greetings.lock());
+            let greetings = greetings.into_iter();
+            self.batch.extend(greetings.map(|bytes| Queued::Frames { bytes, sent: 0 }));
+        }
         if !self.open {
             return;
         }
-        let mut bytes = 0;
-        while bytes < BATCH_BYTES {
-            let Some(index) = lanes.ready.pop() else { break };
-            bytes += self.take_lane(lanes, index as usize);
+        // Those that have been announced since come behind those that were before.
+        if self.unlooked == 0 && lanes.ready.load(Ordering::Relaxed) != 0 {
+            self.unlooked = lanes.ready.swap(0, Ordering::SeqCst);
         }
-        lanes.taken_bytes.fetch_add(bytes as u64, Ordering::SeqCst);
-        self.grant(receive_credit, bytes > 0);
-        self.batch.extend(self.pieces.drain(..).map(Queued::Piece));
+        self.grant(receive_credit, self.unlooked != 0);
+        if self.unlooked != 0 {
+            self.take_lanes(lanes);
+        }
         if departures.is_ready() {
             self.gather_large(lanes, departures, link);
         }
@@ -246,28 +271,45 @@ impl Outbound {
         self.left.extend(gathered.left);
     }
 
-    /// Takes what lane `index` has committed.
-    fn take_lane(&mut self, lanes: &Lanes, index: usize) -> usize {
-        if self.consumers.get(index).is_none_or(Option::is_none) {
-            for consumer in lanes.arriving.lock().drain(..) {
-                let index = consumer.index() as usize;
-                if self.consumers.len() <= index {
-                    self.consumers.resize_with(index + 1, || None);
-                }
-                self.consumers[index] = Some(consumer);
+    /// Takes about a batch of what the lanes that are to be looked at have committed.
+    fn take_lanes(&mut self, lanes: &Lanes) {
+        if lanes.opened.load(Ordering::Acquire) != self.arrived {
+            self.receive_lanes(lanes);
+        }
+        let mut bytes = 0;
+        while self.unlooked != 0 && bytes < BATCH_BYTES {
+            let first = self.unlooked.trailing_zeros() as usize;
+            self.unlooked &= self.unlooked - 1;
+            for index in (first..self.consumers.len()).step_by(LANES_A_BIT) {
+                bytes += self.take_lane(lanes, index);
             }
         }
-        let Some(slot) = self.consumers.get_mut(index) else { return 0 };
-        let Some(consumer) = slot else { return 0 };
-        consumer.unqueue();
-        let bytes = consumer.take(BATCH_BYTES, &mut self.pieces);
-        if bytes >= BATCH_BYTES {
-            // There may be more, and nobody will queue the lane for what is there already.
-            if consumer.mark_queued() {
-                lanes.ready.push(index as u32);
+        // Tells, before any of it leaves, what has been taken.
+        lanes.taken_bytes.fetch_add(bytes as u64, Ordering::SeqCst);
+    }
+
+    /// Takes in the lanes that are new.
+    #[cold]
+    fn receive_lanes(&mut self, lanes: &Lanes) {
+        for consumer in lanes.arriving.lock().drain(..) {
+            let index = consumer.index() as usize;
+            if self.consumers.len() <= index {
+                self.consumers.resize_with(index + 1, || None);
             }
+            self.consumers[index] = Some(consumer);
+            self.arrived += 1;
+        }
+    }
+
+    /// Takes what lane `index` has committed.
+    fn take_lane(&mut self, lanes: &Lanes, index: usize) -> usize {
+        let Some(consumer) = &mut self.consumers[index] else { return 0 };
+        let bytes = consumer.take(BATCH_BYTES, |piece| self.batch.push_back(Queued::Piece(piece)));
+        if bytes >= BATCH_BYTES {
+            // There may be more, and nobody will announce what is there already.
+            lanes.ready.fetch_or(bit_of(consumer.index()), Ordering::Relaxed);
         } else if consumer.is_finished() {
-            *slot = None;
+            self.consumers[index] = None;
             lanes.lanes.write()[index] = None;
         }
         bytes
@@ -286,6 +328,20 @@ impl Outbound {
 
     /// One gathered write of the front of the batch.
     fn write(&mut self, link: &impl Transfer) -> io::Result<()> {
+        let sent = match self.batch.front() {
+            // Most batches on a quiet connection.
+            Some(queued) if self.batch.len() == 1 && queued.bytes().len() <= BATCH_BYTES => {
+                link.send(&[IoSlice::new(queued.bytes())])?
+            }
+            _ => self.write_many(link)?,
+        };
+        self.sent.bytes += sent as u64;
+        self.sent.batches += 1;
+        self.advance(sent);
+        Ok(())
+    }
+
+    fn write_many(&self, link: &impl Transfer) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); BATCH_PIECES];
         let (mut count, mut bytes) = (0, 0);
         for queued in self.batch.iter().take(BATCH_PIECES) {
@@ -299,11 +355,7 @@ impl Outbound {
                 break;
             }
         }
-        let sent = link.send(&slices[..count])?;
-        self.sent.bytes += sent as u64;
-        self.sent.batches += 1;
-        self.advance(sent);
-        Ok(())
+        link.send(&slices[..count])
     }
 
     /// Lets go of the first `sent` bytes of the batch.
@@ -377,78 +429,4 @@ impl Queued {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::io::IoSliceMut;
-
-    use super::*;
-    use crate::frame::{HEADER_BYTES, frame_len};
-    use crate::handshake::Windows;
-    use crate::memory::MemoryConfig;
-    use crate::session::receives::Messages;
-    use crate::session::record::write_record;
-
-    /// Takes whatever it is given, and notes how much that was each time.
-    #[derive(Default)]
-    struct Noting {
-        writes: RefCell<Vec<usize>>,
-        bytes: RefCell<Vec<u8>>,
-    }
-
-    impl Transfer for Noting {
-        fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-            let mut bytes = self.bytes.borrow_mut();
-            let before = bytes.len();
-            pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
-            self.writes.borrow_mut().push(bytes.len() - before);
-            Ok(bytes.len() - before)
-        }
-
-        fn receive(&self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-
-        fn finish_connect(&self) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn finish(&self) {}
-
-        fn shutdown(&self) {}
-    }
-
-    #[test]
-    fn writes_are_as_long_as_they_get_and_no_record_is_torn() {
-        for len in [48, 1024, 8192, 40_000, 300_000, 1 << 20] {
-            let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
-            let session = Session::new(&Windows::default(), Messages::Handled);
-            let records = (3 << 20) / len;
-            for lane in 0..2_u64 {
-                let mut producer = session.lanes.open(&memory).unwrap();
-                for _ in 0..records {
-                    let body = vec![lane as u8; len];
-                    let header = (Kind::Message, Class::Request, lane, false);
-                    write_record(&mut producer, &memory, header, &body[..], None).unwrap();
-                    session.lanes.announce(&producer);
-                }
-            }
-            let mut outbound = Outbound { open: true, ..Outbound::default() };
-            let link = Noting::default();
-            assert_eq!(outbound.transmit(&session, &link).unwrap(), Progress::Done);
-
-            let writes = link.writes.into_inner();
-            let (last, others) = writes.split_last().unwrap();
-            assert!(others.iter().all(|write| *write == BATCH_BYTES), "{len}: {writes:?}");
-            assert!(*last <= BATCH_BYTES, "{len}: {writes:?}");
-
-            let bytes = link.bytes.into_inner();
-            assert_eq!(bytes.len(), 2 * records * frame_len(len));
-            for record in bytes.chunks(frame_len(len)) {
-                let header = Header::decode(record.first_chunk().unwrap()).unwrap();
-                assert_eq!(header.len as usize, len);
-                let body = &record[HEADER_BYTES..HEADER_BYTES + len];
-                assert!(body.iter().all(|byte| u64::from(*byte) == header.id), "{len}");
-            }
-        }
-    }
-}
+mod tests;

@@ -32,6 +32,13 @@ pub(super) struct Wire {
     fetches: Cell<usize>,
 }
 
+impl Wire {
+    /// It takes so many bytes from now on.
+    pub(super) fn make_room(&self, room: usize) {
+        self.room.set(room);
+    }
+}
+
 impl Transfer for Wire {
     fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut sent = 0;
@@ -123,7 +130,7 @@ impl Side {
 
     /// Writes up to `room` bytes to the wire.
     pub(super) fn transmit(&mut self, room: usize) {
-        self.wire.room.set(room);
+        self.wire.make_room(room);
         self.outbound.transmit(&self.session, &self.wire).unwrap();
         drop(self.outbound.take_left());
     }
