@@ -2,13 +2,15 @@
 
 mod core;
 mod large;
+mod outstanding;
 mod posts;
 mod sending;
 mod wait;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 
 use crate::body::Body;
 use crate::error::{Applied, CallError, CloseReason};
@@ -23,6 +25,7 @@ use crate::session::call::{CallKey, Refused, Sent};
 use crate::time::Time;
 
 use large::RoomWait;
+use outstanding::Outstanding;
 use wait::{CreditWait, Reserved, SlotWait};
 
 pub use self::posts::Receiving;
@@ -79,14 +82,8 @@ impl Connection {
     /// and a reply is dropped. What was not sent of a request above [`MESSAGE_MAX`] never is.
     #[inline]
     pub async fn call(&self, body: impl Body, deadline: Time) -> Result<Reply, CallError> {
-        let mut replies = self.call_streamed(body, deadline).await?;
-        match replies.next().await {
-            Some(reply) => reply,
-            None => Err(CallError::Disconnected {
-                applied: Applied::Maybe,
-                reason: CloseReason::Violation("a call that ended without a reply"),
-            }),
-        }
+        let mut call = self.begin(body, deadline).await?;
+        poll_fn(|context| call.poll_reply(context.waker())).await
     }
 
     /// Calls the peer's handler, which may reply in several parts.
@@ -99,16 +96,22 @@ impl Connection {
         body: impl Body,
         deadline: Time,
     ) -> Result<Replies, CallError> {
+        Ok(self.begin(body, deadline).await?.into_replies())
+    }
+
+    /// Sends the request of a call.
+    #[inline]
+    async fn begin(&self, body: impl Body, deadline: Time) -> Result<Outstanding<'_>, CallError> {
         let len = body.len();
         if len > MESSAGE_MAX {
             // In a box, or every call would carry its state.
-            return Box::pin(self.call_large(body, deadline)).await;
+            return Box::pin(self.begin_large(body, deadline)).await;
         }
         let core = &self.core;
         if !core.session.send_credit.try_reserve(Class::Request, frame_len(len)) {
             CreditWait::new(core, len, deadline).await.map_err(CallError::from)?;
         }
-        let key = match core.session.calls.begin(deadline, None) {
+        let key = match core.session.calls.begin(None) {
             Ok(key) => key,
             Err(Refused::Closed(reason)) => {
                 return Err(CallError::Disconnected { applied: Applied::No, reason });
@@ -121,37 +124,49 @@ impl Connection {
                 key
             }
         };
-        let replies = Replies { core: Arc::clone(core), key };
+        let call = Outstanding::new(core, key);
         core.reactor.note_deadline(deadline);
-        let (sent, committed) = core
-            .request(key, &mut Some(body), len)
-            .map_err(|_| CallError::Memory(local::take_refusal(core)))?;
+        let mut body = Some(body);
+        let written = poll_fn(|context| {
+            Poll::Ready(core.request((key, deadline), &mut body, len, context.waker()))
+        });
+        let (sent, committed) =
+            written.await.map_err(|_| CallError::Memory(local::take_refusal(core)))?;
         core.committed(committed);
-        replies.unless_closed(sent)
+        call.unless_closed(sent)
     }
 
-    /// As [`call_streamed`](Self::call_streamed), with a request that is too long for one frame.
+    /// As [`begin`](Self::begin), with a request that is too long for one frame.
     #[cold]
-    async fn call_large(&self, body: impl Body, deadline: Time) -> Result<Replies, CallError> {
+    async fn begin_large(
+        &self,
+        body: impl Body,
+        deadline: Time,
+    ) -> Result<Outstanding<'_>, CallError> {
         let core = &self.core;
         let (len, limit) = (body.len(), core.session.departures.body_max());
         if len > limit {
             return Err(CallError::TooLarge { len, limit });
         }
         let room = RoomWait::new(core, len, deadline).await.map_err(CallError::from)?;
-        let key = match core.session.calls.begin(deadline, None) {
+        let key = match core.session.calls.begin(None) {
             Ok(key) => key,
             Err(Refused::Closed(reason)) => {
                 return Err(CallError::Disconnected { applied: Applied::No, reason });
             }
             Err(Refused::Full) => SlotWait { core, deadline }.await?,
         };
-        let replies = Replies { core: Arc::clone(core), key };
+        let call = Outstanding::new(core, key);
         core.reactor.note_deadline(deadline);
+        poll_fn(|context| {
+            drop(core.session.calls.open(key, deadline, context.waker()));
+            Poll::Ready(())
+        })
+        .await;
         let ticket = room.send((Kind::Request, key.0), body, None).map_err(CallError::Memory)?;
         let sent = Sent { lane: Sent::LARGE, position: ticket };
         core.session.calls.written(key, sent);
-        replies.unless_closed(sent)
+        call.unless_closed(sent)
     }
 
     /// Sends a message that is not answered. It is sent when this returns, or soon after; waits
@@ -197,17 +212,11 @@ impl Connection {
 pub struct Replies {
     core: Arc<Core>,
     key: CallKey,
+    /// The last has been taken.
+    is_over: bool,
 }
 
 impl Replies {
-    /// The same, unless the connection closed while the call began, which may have missed this one.
-    #[inline]
-    fn unless_closed(self, sent: Sent) -> Result<Self, CallError> {
-        let Some(reason) = self.core.closed() else { return Ok(self) };
-        let applied = if self.core.session.has_left(sent) { Applied::Maybe } else { Applied::No };
-        Err(CallError::Disconnected { applied, reason: reason.clone() })
-    }
-
     /// The next part, or nothing after the last.
     ///
     /// # Errors
@@ -215,17 +224,21 @@ impl Replies {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an asynchronous iterator's usual name")]
     pub fn next(&mut self) -> impl Future<Output = Option<Result<Reply, CallError>>> {
-        std::future::poll_fn(|context| {
-            self.core.session.calls.poll_reply(self.key, context.waker())
+        poll_fn(|context| {
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            let polled = self.core.poll_reply(self.key, context.waker());
+            polled.map(|(reply, last)| {
+                self.is_over = last;
+                Some(reply)
+            })
         })
     }
 }
 
 impl Drop for Replies {
     fn drop(&mut self) {
-        self.core.session.calls.end(self.key);
-        if self.core.session.departures.has_any(false) {
-            self.core.cancel_request(self.key);
-        }
+        self.core.leave(self.key, self.is_over);
     }
 }

@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
 use crate::body::Body;
-use crate::error::CloseReason;
+use crate::error::{CallError, CloseReason};
 use crate::frame::{Class, Kind, frame_len};
 use crate::handshake::{Windows, encode_goodbye};
 use crate::lane::Producer;
@@ -19,6 +19,7 @@ use crate::link::{Link, LinkKind, Transfer};
 use crate::local::{self, OwnLane};
 use crate::memory::{Charge, Memory, MemoryError, Shared};
 use crate::reactor::{Command, ReactorHandle};
+use crate::reply::Reply;
 use crate::session::Session;
 use crate::session::call::{CallKey, Sent};
 use crate::session::outbound::{Outbound, Progress, Traffic};
@@ -206,16 +207,33 @@ impl Core {
     #[inline]
     pub(super) fn request<B: Body>(
         self: &Arc<Self>,
-        key: CallKey,
+        (key, deadline): (CallKey, Time),
         body: &mut Option<B>,
         len: usize,
+        waker: &Waker,
     ) -> Result<(Sent, Committed), Unwritten> {
         let written = local::with_lane(self, |lane| {
+            let call = self.session.calls.open(key, deadline, waker);
             let written = self.write_to(lane, (Kind::Request, key.0), body, &mut None)?;
-            self.session.calls.written(key, written.0);
+            call.written(written.0);
             Ok(written)
         });
         written.inspect_err(|_| self.give_back(len))
+    }
+
+    /// The next reply of `key`, and whether it was the last.
+    #[inline]
+    pub(super) fn poll_reply(
+        &self,
+        key: CallKey,
+        waker: &Waker,
+    ) -> Poll<(Result<Reply, CallError>, bool)> {
+        let polled = self.session.calls.poll_reply(key, waker);
+        if polled.is_pending() {
+            // Whoever drove when the request was sent may have gone.
+            self.reactor.ensure_driver();
+        }
+        polled
     }
 
     /// Gives back window that was reserved for a frame with a body of `len` bytes.
@@ -276,8 +294,15 @@ impl Core {
 
     /// As [`committed`](Self::committed), when nobody has been told yet.
     pub(crate) fn send_soon(self: &Arc<Self>) {
+        self.send_by_caller();
+        self.reactor.ensure_driver();
+    }
+
+    /// As [`send_soon`](Self::send_soon), by a caller who drives the reactor next, or waits for a turn
+    /// to.
+    pub(crate) fn send_by_caller(self: &Arc<Self>) {
         if self.scheduled.load(Ordering::SeqCst) || self.blocked.load(Ordering::SeqCst) {
-            return self.reactor.ensure_driver();
+            return;
         }
         if self.reactor.is_in_turn() {
             self.schedule();
@@ -286,11 +311,9 @@ impl Core {
             }
         } else if self.is_streaming() {
             self.schedule();
-            self.reactor.wake_driver();
-            return;
+            return self.reactor.interrupt_sleep();
         }
         self.flush(false);
-        self.reactor.ensure_driver();
     }
 
     /// Whether the last send was a moment ago and nothing but credit has come since.
@@ -315,7 +338,9 @@ impl Core {
         // Before the role is tried for: if somebody else has it, they may have sent what this call
         // is for and look no further, and a promise that nobody keeps any more would hold up all
         // who rely on it.
-        self.scheduled.store(false, Ordering::SeqCst);
+        if self.scheduled.load(Ordering::Relaxed) {
+            self.scheduled.store(false, Ordering::SeqCst);
+        }
         if !writable && !self.takes_more() {
             return true;
         }

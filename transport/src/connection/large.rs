@@ -105,9 +105,20 @@ impl<'a> Future for RoomWait<'a> {
 }
 
 impl Core {
-    /// The call `key` is given up: what has not been sent of a large request never is.
+    /// The caller of `key` goes: the call is given up unless it is over, and what has not been sent
+    /// of a large request never is.
+    #[inline]
+    pub(super) fn leave(self: &Arc<Self>, key: CallKey, is_over: bool) {
+        if !is_over {
+            self.session.calls.end(key);
+        }
+        if self.session.departures.has_any(false) {
+            self.cancel_request(key);
+        }
+    }
+
     #[cold]
-    pub(super) fn cancel_request(self: &Arc<Self>, key: CallKey) {
+    fn cancel_request(self: &Arc<Self>, key: CallKey) {
         if let Some(window) = self.session.departures.cancel_request(key.0) {
             if window > 0 {
                 self.session.send_credit.cancel(Class::Request, window);

@@ -74,7 +74,7 @@ impl Future for SlotWait<'_> {
     type Output = Result<CallKey, CallError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.core.session.calls.begin(self.deadline, Some(context.waker())) {
+        match self.core.session.calls.begin(Some(context.waker())) {
             Ok(key) => Poll::Ready(Ok(key)),
             Err(Refused::Closed(reason)) => {
                 Poll::Ready(Err(CallError::Disconnected { applied: Applied::No, reason }))

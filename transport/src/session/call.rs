@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Applied, CallError, CloseReason};
 use crate::limits::CALLS_MAX;
@@ -57,14 +57,15 @@ pub(crate) struct CallTable {
 
 #[derive(Debug, Default)]
 struct Free {
-    slots: Vec<u32>,
+    /// Each with the generation of the call that takes it.
+    slots: Vec<CallKey>,
     made: u32,
     closed: Option<CloseReason>,
     waiters: Vec<Waker>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+pub(crate) struct Slot {
     generation: u32,
     used: bool,
     /// Where the request begins, and in which lane: tells whether it has left.
@@ -87,6 +88,17 @@ pub(crate) struct Sent {
 impl Sent {
     /// In place of a lane: the request goes in chunks, and the position is its ticket.
     pub(crate) const LARGE: u32 = u32::MAX;
+}
+
+/// The slot of a call whose request is being written.
+pub(crate) struct Opened<'a>(MutexGuard<'a, Slot>);
+
+impl Opened<'_> {
+    /// The request lies there.
+    #[inline]
+    pub(crate) fn written(mut self, sent: Sent) {
+        self.0.sent = sent;
+    }
 }
 
 /// Why a call cannot begin now.
@@ -114,38 +126,58 @@ impl CallTable {
         self.pending.load(Ordering::SeqCst)
     }
 
-    /// Takes a slot for a call that ends at `deadline`. `waker` is called only if this fails with
-    /// [`Refused::Full`], when there is room again.
-    pub(crate) fn begin(&self, deadline: Time, waker: Option<&Waker>) -> Result<CallKey, Refused> {
-        let index = {
-            let mut free = self.free.lock();
-            if let Some(reason) = &free.closed {
-                return Err(Refused::Closed(reason.clone()));
-            }
-            if let Some(index) = free.slots.pop() {
-                index
-            } else if (free.made as usize) < CALLS_MAX {
-                let index = free.made;
-                let (chunk, _) = place(index as usize);
-                let len = if chunk == 0 { FIRST } else { FIRST << (chunk - 1) };
-                self.chunks[chunk].get_or_init(|| (0..len).map(|_| Mutex::default()).collect());
-                free.made += 1;
-                index
-            } else {
-                free.waiters.extend(waker.cloned());
-                return Err(Refused::Full);
-            }
+    /// Takes a slot for a call, which does not count as waiting before it is
+    /// [opened](Self::open). `waker` is called only if this fails with [`Refused::Full`], when there
+    /// is room again.
+    #[inline]
+    pub(crate) fn begin(&self, waker: Option<&Waker>) -> Result<CallKey, Refused> {
+        let mut free = self.free.lock();
+        if let Some(reason) = &free.closed {
+            return Err(Refused::Closed(reason.clone()));
+        }
+        let key = match free.slots.pop() {
+            Some(key) => key,
+            None => match self.make_slot(&mut free) {
+                Some(key) => key,
+                None => {
+                    free.waiters.extend(waker.cloned());
+                    return Err(Refused::Full);
+                }
+            },
         };
-        self.pending.fetch_add(1, Ordering::SeqCst);
-        let mut slot = self.slot(index).expect("the slot was made").lock();
+        // Written under the lock only.
+        self.pending.store(self.pending.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
+        Ok(key)
+    }
+
+    /// A slot that nobody has had, if there is one.
+    #[cold]
+    fn make_slot(&self, free: &mut Free) -> Option<CallKey> {
+        let index = free.made;
+        if index as usize >= CALLS_MAX {
+            return None;
+        }
+        let (chunk, _) = place(index as usize);
+        let len = if chunk == 0 { FIRST } else { FIRST << (chunk - 1) };
+        self.chunks[chunk].get_or_init(|| (0..len).map(|_| Mutex::default()).collect());
+        free.made += 1;
+        Some(CallKey::new(index, 0))
+    }
+
+    /// Has `key` wait for replies until `deadline`, and `waker` woken by the first. Its request is
+    /// written while the slot is held, by [`Opened::written`].
+    #[inline]
+    pub(crate) fn open(&self, key: CallKey, deadline: Time, waker: &Waker) -> Opened<'_> {
+        let mut slot = self.slot(key.index()).expect("the slot was made").lock();
+        debug_assert!(!slot.used && slot.generation == key.generation());
         slot.used = true;
-        slot.deadline = deadline;
         slot.complete = false;
-        Ok(CallKey::new(index, slot.generation))
+        slot.deadline = deadline;
+        slot.waker = Some(waker.clone());
+        Opened(slot)
     }
 
     /// Notes where the request of `key` was written.
-    #[inline]
     pub(crate) fn written(&self, key: CallKey, sent: Sent) {
         if let Some(mut slot) = self.find(key) {
             slot.sent = sent;
@@ -153,17 +185,27 @@ impl CallTable {
     }
 
     /// Gives up `key`, answered or not, and frees its slot.
+    #[cold]
     pub(crate) fn end(&self, key: CallKey) {
-        let Some(mut slot) = self.find(key) else { return };
-        slot.generation = slot.generation.wrapping_add(1);
+        let slot = self.slot(key.index()).expect("the slot was made").lock();
+        if slot.generation == key.generation() {
+            self.free(key, slot);
+        }
+    }
+
+    /// Frees the slot of `key`.
+    #[inline]
+    fn free(&self, key: CallKey, mut slot: MutexGuard<'_, Slot>) {
+        let next = CallKey::new(key.index(), key.generation().wrapping_add(1));
+        slot.generation = next.generation();
         slot.used = false;
         slot.waker = None;
         slot.reply = None;
         slot.more.clear();
         drop(slot);
-        self.pending.fetch_sub(1, Ordering::SeqCst);
         let mut free = self.free.lock();
-        free.slots.push(key.index());
+        free.slots.push(next);
+        self.pending.store(self.pending.load(Ordering::Relaxed) - 1, Ordering::SeqCst);
         if !free.waiters.is_empty() {
             let waiters = std::mem::take(&mut free.waiters);
             drop(free);
@@ -171,20 +213,21 @@ impl CallTable {
         }
     }
 
-    /// The next reply of `key`: `None` when there are no more.
+    /// The next reply of `key`, and whether it was the last: then the call is over, and its slot free.
     #[inline]
     pub(crate) fn poll_reply(
         &self,
         key: CallKey,
         waker: &Waker,
-    ) -> Poll<Option<Result<Reply, CallError>>> {
+    ) -> Poll<(Result<Reply, CallError>, bool)> {
         let mut slot = self.find(key).expect("a call is polled before it ends");
         if let Some(reply) = slot.reply.take() {
             slot.reply = slot.more.pop_front();
-            return Poll::Ready(Some(reply));
-        }
-        if slot.complete {
-            return Poll::Ready(None);
+            let last = slot.complete && slot.reply.is_none();
+            if last {
+                self.free(key, slot);
+            }
+            return Poll::Ready((reply, last));
         }
         match &mut slot.waker {
             Some(known) if known.will_wake(waker) => {}
@@ -279,7 +322,7 @@ impl CallTable {
 
     /// The slot of `key`, if that call still waits. The key may come from the peer.
     #[inline]
-    fn find(&self, key: CallKey) -> Option<parking_lot::MutexGuard<'_, Slot>> {
+    fn find(&self, key: CallKey) -> Option<MutexGuard<'_, Slot>> {
         let slot = self.slot(key.index())?.lock();
         (slot.used && slot.generation == key.generation()).then_some(slot)
     }
@@ -310,53 +353,61 @@ impl Slot {
 mod tests {
     use super::*;
 
-    fn poll(table: &CallTable, key: CallKey) -> Poll<Option<Result<Vec<u8>, CallError>>> {
-        table.poll_reply(key, Waker::noop()).map(|reply| reply.map(|r| r.map(|r| r.to_vec())))
+    fn begin(table: &CallTable, deadline: Time) -> CallKey {
+        let key = table.begin(None).unwrap();
+        drop(table.open(key, deadline, Waker::noop()));
+        key
+    }
+
+    /// The next reply, and whether it was the last.
+    fn poll(table: &CallTable, key: CallKey) -> Poll<(Result<Vec<u8>, CallError>, bool)> {
+        let polled = table.poll_reply(key, Waker::noop());
+        polled.map(|(reply, last)| (reply.map(|reply| reply.to_vec()), last))
     }
 
     #[test]
     fn a_late_reply_finds_nobody() {
         let table = CallTable::new();
-        let first = table.begin(Time::MAX, None).unwrap();
+        let first = begin(&table, Time::MAX);
         table.end(first);
-        let second = table.begin(Time::MAX, None).unwrap();
+        let second = begin(&table, Time::MAX);
         assert_eq!(first.index(), second.index());
         table.deliver(first, Reply::copied(b"old"), false);
         assert_eq!(poll(&table, second), Poll::Pending);
         assert_eq!(table.late.load(Ordering::Relaxed), 1);
         table.deliver(second, Reply::copied(b"new"), false);
-        assert_eq!(poll(&table, second), Poll::Ready(Some(Ok(b"new".to_vec()))));
-        assert_eq!(poll(&table, second), Poll::Ready(None));
+        assert_eq!(poll(&table, second), Poll::Ready((Ok(b"new".to_vec()), true)));
+        assert_eq!(table.pending(), 0);
     }
 
     #[test]
     fn parts_come_in_order_and_end() {
         let table = CallTable::new();
-        let key = table.begin(Time::MAX, None).unwrap();
+        let key = begin(&table, Time::MAX);
         for (part, more) in [(1u8, true), (2, true), (3, false)] {
             table.deliver(key, Reply::copied(&[part]), more);
         }
         table.deliver(key, Reply::copied(&[4]), false);
         for part in 1..=3 {
-            assert_eq!(poll(&table, key), Poll::Ready(Some(Ok(vec![part]))));
+            assert_eq!(poll(&table, key), Poll::Ready((Ok(vec![part]), part == 3)));
         }
-        assert_eq!(poll(&table, key), Poll::Ready(None));
+        assert_eq!(table.pending(), 0);
     }
 
     #[test]
     fn a_deadline_leaves_open_whether_the_request_is_still_to_have_its_effect() {
         let table = CallTable::new();
         let [left, stayed] = [7, 9].map(|position| {
-            let key = table.begin(Time::from_nanos(10), None).unwrap();
+            let key = begin(&table, Time::from_nanos(10));
             table.written(key, Sent { lane: 0, position });
             key
         });
-        let later = table.begin(Time::from_nanos(50), None).unwrap();
+        let later = begin(&table, Time::from_nanos(50));
         let next = table.expire(Time::from_nanos(10), &mut Vec::new());
         assert_eq!(next, Some(Time::from_nanos(50)));
         let failed = CallError::DeadlineExceeded { applied: Applied::Maybe };
         for call in [left, stayed] {
-            assert_eq!(poll(&table, call), Poll::Ready(Some(Err(failed.clone()))));
+            assert_eq!(poll(&table, call), Poll::Ready((Err(failed.clone()), true)));
         }
         assert_eq!(poll(&table, later), Poll::Pending);
     }
@@ -365,7 +416,7 @@ mod tests {
     fn the_end_of_a_connection_says_whether_the_request_had_left() {
         let table = CallTable::new();
         let [left, stayed] = [7, 9].map(|position| {
-            let key = table.begin(Time::MAX, None).unwrap();
+            let key = begin(&table, Time::MAX);
             table.written(key, Sent { lane: 0, position });
             key
         });
@@ -373,7 +424,7 @@ mod tests {
         table.close(&reason, |sent| sent.position < 8, &mut Vec::new());
         let failed = |applied| {
             let reason = reason.clone();
-            Poll::Ready(Some(Err(CallError::Disconnected { applied, reason })))
+            Poll::Ready((Err(CallError::Disconnected { applied, reason }), true))
         };
         assert_eq!(poll(&table, left), failed(Applied::Maybe));
         assert_eq!(poll(&table, stayed), failed(Applied::No));
@@ -402,9 +453,9 @@ mod tests {
     #[test]
     fn a_full_table_refuses_until_a_call_ends() {
         let table = CallTable::new();
-        let keys: Vec<_> = (0..CALLS_MAX).map(|_| table.begin(Time::MAX, None).unwrap()).collect();
-        assert!(matches!(table.begin(Time::MAX, None), Err(Refused::Full)));
+        let keys: Vec<_> = (0..CALLS_MAX).map(|_| begin(&table, Time::MAX)).collect();
+        assert!(matches!(table.begin(None), Err(Refused::Full)));
         table.end(keys[17]);
-        assert_eq!(table.begin(Time::MAX, None).unwrap().index(), keys[17].index());
+        assert_eq!(begin(&table, Time::MAX).index(), keys[17].index());
     }
 }

@@ -1,0 +1,62 @@
+//! A call that has been sent, and is over with its first reply.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use crate::error::{Applied, CallError};
+use crate::reply::Reply;
+use crate::session::call::{CallKey, Sent};
+
+use super::{Core, Replies};
+
+/// A call whose request is sent, while its caller is there. Dropping it gives up the call.
+pub(super) struct Outstanding<'a> {
+    core: &'a Arc<Core>,
+    key: CallKey,
+    /// Its waker is known, and has not been called when it was polled first.
+    fresh: bool,
+    /// The last reply has been taken.
+    is_over: bool,
+}
+
+impl<'a> Outstanding<'a> {
+    pub(super) fn new(core: &'a Arc<Core>, key: CallKey) -> Self {
+        Self { core, key, fresh: true, is_over: false }
+    }
+
+    /// The same, unless the connection closed while the call began, which may have missed this one.
+    #[inline]
+    pub(super) fn unless_closed(self, sent: Sent) -> Result<Self, CallError> {
+        let Some(reason) = self.core.closed() else { return Ok(self) };
+        let applied = if self.core.session.has_left(sent) { Applied::Maybe } else { Applied::No };
+        Err(CallError::Disconnected { applied, reason: reason.clone() })
+    }
+
+    /// The first reply. To be polled by the task that the request was sent by, whose waker is known.
+    #[inline]
+    pub(super) fn poll_reply(&mut self, waker: &Waker) -> Poll<Result<Reply, CallError>> {
+        // It has just been sent: to look would cost more than to be woken.
+        if std::mem::take(&mut self.fresh) {
+            return Poll::Pending;
+        }
+        let polled = self.core.poll_reply(self.key, waker);
+        polled.map(|(reply, last)| {
+            self.is_over = last;
+            reply
+        })
+    }
+
+    /// All of its replies.
+    pub(super) fn into_replies(self) -> Replies {
+        let replies = Replies { core: Arc::clone(self.core), key: self.key, is_over: self.is_over };
+        std::mem::forget(self);
+        replies
+    }
+}
+
+impl Drop for Outstanding<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.core.leave(self.key, self.is_over);
+    }
+}
