@@ -35,7 +35,9 @@ pub(crate) struct Parker {
     listed: AtomicBool,
     /// It has been offered the role, and has not answered yet.
     offered: AtomicBool,
-    /// The reactor that the thread may be driving: then it sleeps in the poller.
+    /// It drives a reactor and sleeps in its poller, or is about to.
+    sleeps: AtomicBool,
+    /// Which one.
     drives: Mutex<Option<Arc<ReactorHandle>>>,
 }
 
@@ -50,63 +52,94 @@ impl Wake for Parker {
         }
         if self.parked.load(Ordering::SeqCst) {
             self.thread.unpark();
-        } else if let Some(reactor) = &*self.drives.lock() {
+        } else if self.sleeps.load(Ordering::SeqCst)
+            && let Some(reactor) = &*self.drives.lock()
+        {
             reactor.interrupt_sleep();
         }
     }
 }
 
 thread_local! {
-    /// This thread's parker, while it is not in use.
-    static PARKER: Cell<Option<Arc<Parker>>> = const { Cell::new(None) };
+    /// What this thread waits with, while it does not.
+    static OWN: Cell<Option<Own>> = const { Cell::new(None) };
 }
 
-impl Parker {
-    /// This thread's parker; a new one inside a future that itself blocks.
-    fn take() -> Arc<Self> {
-        let new = || {
-            Arc::new(Self {
+/// What a thread waits with.
+struct Own {
+    parker: Arc<Parker>,
+    waker: Waker,
+}
+
+impl Own {
+    /// This thread's; a new one inside a future that itself blocks.
+    fn take() -> Self {
+        OWN.take().unwrap_or_else(|| {
+            let parker = Arc::new(Parker {
                 thread: thread::current(),
                 notified: AtomicBool::new(false),
                 parked: AtomicBool::new(false),
                 listed: AtomicBool::new(false),
                 offered: AtomicBool::new(false),
+                sleeps: AtomicBool::new(false),
                 drives: Mutex::new(None),
-            })
-        };
-        PARKER.take().unwrap_or_else(new)
+            });
+            Self { waker: Waker::from(Arc::clone(&parker)), parker }
+        })
+    }
+}
+
+impl Parker {
+    /// Whether the future is to be polled again.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.notified.load(Ordering::SeqCst)
+    }
+
+    /// The thread is about to sleep in the poller of `reactor`; it looks whether it is notified once
+    /// more after saying so.
+    pub(crate) fn sleep(&self, reactor: &Arc<ReactorHandle>) {
+        *self.drives.lock() = Some(Arc::clone(reactor));
+        self.sleeps.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn wake_up(&self) {
+        self.sleeps.store(false, Ordering::SeqCst);
+        *self.drives.lock() = None;
     }
 }
 
 /// Runs `future` on this thread, which drives `reactor` while it waits, if nobody else does.
 pub(crate) fn block_on<F: Future>(reactor: &Arc<ReactorHandle>, future: F) -> F::Output {
     let mut future = pin!(future);
-    let caller = Caller::arrive(reactor);
-    let waker = Waker::from(Arc::clone(&caller.parker));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        caller.parker.notified.store(false, Ordering::SeqCst);
-        let polled = local::deferred(|| future.as_mut().poll(&mut context));
-        if let Poll::Ready(output) = polled {
-            return output;
+    let own = Own::take();
+    let caller = Caller::arrive(reactor, &own.parker);
+    let mut context = Context::from_waker(&own.waker);
+    let output = loop {
+        if own.parker.is_notified() {
+            own.parker.notified.store(false, Ordering::SeqCst);
         }
-        while !caller.parker.notified.load(Ordering::SeqCst) {
+        let polled = local::deferred(reactor, || future.as_mut().poll(&mut context));
+        if let Poll::Ready(output) = polled {
+            break output;
+        }
+        while !own.parker.is_notified() {
             caller.drive_or_park();
         }
-    }
+    };
+    drop(caller);
+    OWN.set(Some(own));
+    output
 }
 
 /// A thread in [`block_on`].
 struct Caller<'a> {
     reactor: &'a Arc<ReactorHandle>,
-    parker: Arc<Parker>,
+    parker: &'a Arc<Parker>,
 }
 
 impl<'a> Caller<'a> {
-    fn arrive(reactor: &'a Arc<ReactorHandle>) -> Self {
+    fn arrive(reactor: &'a Arc<ReactorHandle>, parker: &'a Arc<Parker>) -> Self {
         reactor.callers.fetch_add(1, Ordering::SeqCst);
-        let parker = Parker::take();
-        *parker.drives.lock() = Some(Arc::clone(reactor));
         Self { reactor, parker }
     }
 
@@ -129,12 +162,11 @@ impl<'a> Caller<'a> {
         }
         parker.parked.store(false, Ordering::SeqCst);
     }
-}
 
-impl Caller<'_> {
     /// Takes up an offer of the role, one way or the other: others may be offered it again.
     fn answer_offer(&self) {
-        if self.parker.offered.swap(false, Ordering::SeqCst) {
+        let offered = &self.parker.offered;
+        if offered.load(Ordering::SeqCst) && offered.swap(false, Ordering::SeqCst) {
             self.reactor.offered.store(false, Ordering::SeqCst);
         }
     }
@@ -144,14 +176,15 @@ impl Drop for Caller<'_> {
     fn drop(&mut self) {
         self.answer_offer();
         let Self { reactor, parker } = &*self;
-        if parker.listed.swap(false, Ordering::SeqCst) {
+        if parker.listed.load(Ordering::SeqCst) && parker.listed.swap(false, Ordering::SeqCst) {
             reactor.waiting.lock().retain(|listed| !Arc::ptr_eq(listed, parker));
         }
-        *parker.drives.lock() = None;
-        PARKER.set(Some(Arc::clone(parker)));
-        if reactor.callers.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if reactor.callers.fetch_sub(1, Ordering::SeqCst) == 1
+            && reactor.relied_on.load(Ordering::SeqCst)
+        {
             // The last caller leaves: calls of futures that run elsewhere need a driver at once,
             // and anything else can wait until the endpoint's own thread looks.
+            reactor.relied_on.store(false, Ordering::SeqCst);
             let pending = reactor.state.try_lock().is_some_and(|state| state.has_pending_calls());
             if pending {
                 reactor.ensure_driver();
@@ -162,13 +195,15 @@ impl Drop for Caller<'_> {
 }
 
 /// Takes the role of the driver, if it is free, for one turn.
-fn drive(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) -> bool {
+fn drive(reactor: &Arc<ReactorHandle>, parker: &Parker) -> bool {
     let Some(mut state) = reactor.state.try_lock() else { return false };
-    reactor.drives.fetch_add(1, Ordering::Relaxed);
-    state.turn(reactor, Wait::Until(&parker.notified));
+    // Nobody else writes it: this thread holds the role.
+    let drives = reactor.drives.load(Ordering::Relaxed);
+    reactor.drives.store(drives.wrapping_add(1), Ordering::Relaxed);
+    state.turn(reactor, Wait::Caller(parker));
     drop(state);
-    if parker.notified.load(Ordering::SeqCst) {
-        // The future may keep this thread for a while.
+    if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 {
+        // The future may keep this thread for a while, and somebody else waits.
         pass_on(reactor);
     }
     true
@@ -209,7 +244,7 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
         while reactor.callers.load(Ordering::SeqCst) == 0
             && !reactor.stopping.load(Ordering::SeqCst)
         {
-            state.turn(reactor, Wait::Until(&reactor.own_interrupt));
+            state.turn(reactor, Wait::Own);
         }
         reactor.own_drives.store(false, Ordering::SeqCst);
         drop(state);

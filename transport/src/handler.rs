@@ -121,7 +121,6 @@ pub struct Batch<'a> {
     pub(crate) frames: &'a [FrameRef],
     pub(crate) taken: usize,
     pub(crate) lane: &'a mut Option<Producer>,
-    pub(crate) now: Time,
     /// A reply could not be given: the connection has to end, or its caller would wait for ever.
     pub(crate) failed: Option<CloseReason>,
 }
@@ -166,9 +165,9 @@ impl<'a> Batch<'a> {
         self.held.core.peer()
     }
 
-    /// When it was received.
+    /// The time now, by the endpoint's clock.
     pub fn now(&self) -> Time {
-        self.now
+        self.held.core.clock.now()
     }
 
     /// The longest reply that the peer takes, in bytes: [`LARGE_MAX`], or [`MESSAGE_MAX`] if it knows

@@ -12,6 +12,7 @@ use crate::connection::{Core, Unwritten};
 use crate::frame::Class;
 use crate::lane::Producer;
 use crate::memory::MemoryError;
+use crate::reactor::ReactorHandle;
 
 /// Window that is reserved ahead, in bytes, while there is at least [`AHEAD_SHARE`] times as much.
 const AHEAD: usize = 4 << 10;
@@ -184,11 +185,11 @@ pub(crate) fn announce_all() {
     });
 }
 
-/// Runs `work`; what it commits is sent when it ends, together, except for what fills a batch
-/// before that.
-pub(crate) fn deferred<R>(work: impl FnOnce() -> R) -> R {
-    struct Scope;
-    impl Drop for Scope {
+/// Runs `work` for a caller who drives `reactor` next; what it commits is sent when it ends,
+/// together, except for what fills a batch before that.
+pub(crate) fn deferred<R>(reactor: &Arc<ReactorHandle>, work: impl FnOnce() -> R) -> R {
+    struct Scope<'a>(&'a Arc<ReactorHandle>);
+    impl Drop for Scope<'_> {
         fn drop(&mut self) {
             LOCAL.with_borrow_mut(|local| local.depth -= 1);
             // Of an inner scope too: what runs in it may wait for the replies. One at a time, since
@@ -197,11 +198,14 @@ pub(crate) fn deferred<R>(work: impl FnOnce() -> R) -> R {
                 if ahead > 0 {
                     core.session.send_credit.cancel(Class::Request, ahead);
                 }
-                core.send_soon();
+                match Arc::ptr_eq(&core.reactor, self.0) {
+                    true => core.send_by_caller(),
+                    false => core.send_soon(),
+                }
             }
         }
     }
     LOCAL.with_borrow_mut(|local| local.depth += 1);
-    let _scope = Scope;
+    let _scope = Scope(reactor);
     work()
 }

@@ -14,12 +14,13 @@ mod membership;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
 use rustix::thread::sched_yield;
 
+use crate::driver::Parker;
 use crate::error::CloseReason;
 use crate::idle::{Idle, YIELD_MIN};
 use crate::limits::{FREE_SHARE, RECEIVE_BYTES};
@@ -61,8 +62,22 @@ const YIELDS_MAX: usize = 128;
 pub(crate) enum Wait<'a> {
     /// Not at all.
     Poll,
-    /// Until there is, or until this is set.
-    Until(&'a AtomicBool),
+    /// Until there is: the endpoint's own thread, unless it is interrupted.
+    Own,
+    /// Until there is, or until this caller is notified.
+    Caller(&'a Parker),
+}
+
+impl Wait<'_> {
+    /// Whether the driver is to look for something else to do.
+    fn is_over(self, handle: &ReactorHandle) -> bool {
+        let interrupted = match self {
+            Self::Poll => true,
+            Self::Own => handle.own_interrupt.load(Ordering::SeqCst),
+            Self::Caller(parker) => parker.is_notified(),
+        };
+        interrupted || handle.has_work()
+    }
 }
 
 /// What only the driver of a reactor touches.
@@ -73,6 +88,8 @@ pub(crate) struct Reactor {
     listeners: Vec<Listener>,
     ready: Vec<Ready>,
     hot: Vec<usize>,
+    /// Connections to flush at the end of this turn.
+    due: Vec<usize>,
     awake: Awake,
     /// What connections over verbs go by, where there is a device.
     port: Option<Arc<VerbsPort>>,
@@ -106,6 +123,7 @@ impl Reactor {
             listeners: Vec::new(),
             ready: Vec::new(),
             hot: Vec::new(),
+            due: Vec::new(),
             awake: Awake::default(),
             port: None,
             unasked: 0,
@@ -132,15 +150,17 @@ impl Reactor {
     /// whether anything happened.
     pub(crate) fn turn(&mut self, handle: &Arc<ReactorHandle>, wait: Wait<'_>) -> bool {
         let mut active = self.run_commands(handle);
-        active |= handle.flush_dirty();
+        active |= self.flush(handle);
         self.ready.clear();
-        if let Err(error) = self.gather_ready(handle, wait) {
+        let spun_until = match self.gather_ready(handle, wait) {
+            Ok(spun_until) => spun_until,
             // Only a descriptor that is not ours could do this: a bug, not the network.
-            panic!("the poller failed: {error}");
-        }
+            Err(error) => panic!("the poller failed: {error}"),
+        };
         active |= !self.ready.is_empty();
         handle.begin_turn();
-        let now = handle.common.clock.now();
+        // The time that spinning has last looked at is some microseconds old at most.
+        let now = spun_until.unwrap_or_else(|| handle.common.clock.now());
         self.hot.clear();
         if let Some((index, received)) = self.received.take() {
             active = true;
@@ -153,8 +173,21 @@ impl Reactor {
         active |= !self.wakers.is_empty();
         self.wake(handle);
         handle.end_turn();
-        active |= handle.flush_dirty();
+        active |= self.flush(handle);
         active
+    }
+
+    /// Flushes every connection that there is something for: from this turn, or left by others.
+    /// Returns whether there was one.
+    fn flush(&mut self, handle: &ReactorHandle) -> bool {
+        let any = !self.due.is_empty();
+        for index in self.due.drain(..) {
+            // It may have ended since.
+            if let Some(Some(conversation)) = self.conversations.get(index) {
+                conversation.core.flush(false);
+            }
+        }
+        handle.flush_dirty() || any
     }
 
     /// When the next timer is due.
@@ -172,69 +205,80 @@ impl Reactor {
         self.conversations.iter().flatten().filter(|c| c.core.closed().is_none())
     }
 
-    /// Fills `ready`: first with what is there, then by waiting.
-    fn gather_ready(&mut self, handle: &ReactorHandle, wait: Wait<'_>) -> io::Result<()> {
+    /// Fills `ready`: first with what is there, then by waiting. Returns when spinning has last looked
+    /// at the clock, if it has ended the wait.
+    fn gather_ready(
+        &mut self,
+        handle: &Arc<ReactorHandle>,
+        wait: Wait<'_>,
+    ) -> io::Result<Option<Time>> {
         if let Poller::Sim = self.poller {
             self.look_around();
-            return Ok(());
+            return Ok(None);
         }
-        let Wait::Until(interrupt) = wait else {
+        if let Wait::Poll = wait {
             self.look_at_awake();
-            return self.poller.wait(Some(Duration::ZERO), &mut self.ready);
-        };
+            self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+            return Ok(None);
+        }
         if self.look_at_awake() {
             self.idle.end(true, Duration::ZERO);
             self.unasked = (self.unasked + 1) % POLL_EVERY;
             if self.unasked == 0 {
                 self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
             }
-            return Ok(());
+            return Ok(None);
         }
         let began = handle.common.clock.now();
-        let interrupted = || interrupt.load(Ordering::SeqCst) || handle.has_work();
         if let Some((until, _permit)) = self.idle.begin(began)
-            && self.spin(handle, until, &interrupted)?
+            && let Some(looked) = self.spin(handle, (began, until), wait)?
         {
             self.idle.end(true, Duration::ZERO);
-            return Ok(());
+            return Ok(Some(looked));
         }
         let until = self.next_timer(handle);
+        if let Wait::Caller(parker) = wait {
+            parker.sleep(handle);
+        }
         handle.sleep(until);
-        if !interrupted() && self.rest() {
+        if !wait.is_over(handle) && self.rest() {
             let now = handle.common.clock.now();
             let timeout = (until != Time::MAX).then(|| until.since(now));
             self.poller.wait(timeout, &mut self.ready)?;
         }
         self.look_at_awake();
         handle.wake_up();
+        if let Wait::Caller(parker) = wait {
+            parker.wake_up();
+        }
         self.idle.end(false, handle.common.clock.now().since(began));
-        Ok(())
+        Ok(None)
     }
 
-    /// Spins until there is input, an interruption, a timer, or `until`. Returns whether the wait
-    /// is over.
+    /// Spins from `began` until there is input, an interruption, a timer, or `until`. Returns when it
+    /// has last looked at the clock, if the wait is over.
     fn spin(
         &mut self,
         handle: &ReactorHandle,
-        until: Time,
-        interrupted: &impl Fn() -> bool,
-    ) -> io::Result<bool> {
+        (began, until): (Time, Time),
+        wait: Wait<'_>,
+    ) -> io::Result<Option<Time>> {
         let timer = self.next_timer(handle);
         let mut round = 0u32;
-        let mut looked = handle.common.clock.now();
+        let mut looked = began;
         loop {
             if self.receive_hot(handle) || self.watch_awake() {
-                return Ok(true);
+                return Ok(Some(looked));
             }
             let asks = self.hot.is_empty() && self.is_all_quiet();
             if asks || round.is_multiple_of(POLL_EVERY) {
                 self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
                 if !self.ready.is_empty() {
-                    return Ok(true);
+                    return Ok(Some(looked));
                 }
             }
-            if interrupted() {
-                return Ok(true);
+            if wait.is_over(handle) {
+                return Ok(Some(looked));
             }
             round = round.wrapping_add(1);
             if round.is_multiple_of(YIELD_EVERY) {
@@ -246,10 +290,10 @@ impl Reactor {
                 let park = self.idle.yielded(looked, now) | self.idle.gave_way(before, now);
                 looked = now;
                 if now >= timer {
-                    return Ok(true);
+                    return Ok(Some(looked));
                 }
                 if park || now >= until {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
             std::hint::spin_loop();
@@ -340,8 +384,11 @@ impl Reactor {
     /// Goes on with what may go on after input on a connection.
     fn after_input(&mut self, handle: &Arc<ReactorHandle>, index: usize, now: Time) {
         let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
-        conversation.retry(&handle.common, now);
+        conversation.retry(&handle.common);
         conversation.settle(now);
+        if conversation.take_flush_due() {
+            self.due.push(index);
+        }
         if conversation.needs_housekeeping() {
             self.housekeep_soon(now);
         }

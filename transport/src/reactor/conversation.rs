@@ -47,6 +47,8 @@ pub(crate) struct Conversation {
     /// The lane that handlers reply through.
     lane: Option<Producer>,
     deferred: Deferred,
+    /// The turn has to flush it: a handler has run, or there is credit to give.
+    flush_due: bool,
     attempt: Option<Arc<Attempt>>,
     /// Something waits for the peer to read.
     stalled: Option<Stalled>,
@@ -139,6 +141,7 @@ impl Conversation {
             inbound: Inbound::new(),
             lane: None,
             deferred: Deferred::default(),
+            flush_due: false,
             attempt,
             stalled: None,
             ungranted: None,
@@ -256,7 +259,7 @@ impl Conversation {
         turn: &mut Turn<'_>,
         run: impl FnOnce(&mut Inbound, &mut Delivery<'_>) -> Result<(), CloseReason>,
     ) -> Result<(), CloseReason> {
-        let core = Arc::clone(&self.core);
+        let Self { core, inbound, .. } = self;
         let (mut hello, mut replied, mut grant_due) = (None, false, false);
         let mut delivery = Delivery {
             session: &core.session,
@@ -269,15 +272,13 @@ impl Conversation {
             replied: &mut replied,
             grant_due: &mut grant_due,
         };
-        let result = run(&mut self.inbound, &mut delivery);
-        if let Some(hello) = hello {
-            self.handle_hello(&hello, turn.common)?;
-        }
+        let result = run(inbound, &mut delivery);
         if replied || !turn.frames.is_empty() {
             core.heard.store(true, Ordering::Relaxed);
         }
-        if grant_due {
-            core.schedule();
+        self.flush_due |= grant_due;
+        if let Some(hello) = hello {
+            self.handle_hello(&hello, turn.common)?;
         }
         result
     }
@@ -316,7 +317,7 @@ impl Conversation {
             return Ok(());
         }
         let taken = if self.deferred.is_empty() {
-            self.run_handler(turn.frames, Source::Buffer(buffer), turn.common, turn.now)?
+            self.run_handler(turn.frames, Source::Buffer(buffer), turn.common)?
         } else {
             0
         };
@@ -330,7 +331,7 @@ impl Conversation {
         for Landed { frame, block } in turn.landed.drain(..) {
             let frames = std::slice::from_ref(&frame);
             let taken = if self.deferred.is_empty() {
-                self.run_handler(frames, Source::Buffer(&block), turn.common, turn.now)?
+                self.run_handler(frames, Source::Buffer(&block), turn.common)?
             } else {
                 0
             };
@@ -342,25 +343,30 @@ impl Conversation {
     }
 
     /// Goes on with what had to wait: requests for room for their replies, large bodies for memory.
-    pub(super) fn retry(&mut self, common: &Common, now: Time) {
-        self.retry_deferred(common, now);
+    pub(super) fn retry(&mut self, common: &Common) {
+        self.retry_deferred(common);
         if self.inbound.is_landing()
             && self.core.closed().is_none()
             && self.inbound.retry_landings(&self.core.session, &common.memory, &self.core.link)
         {
-            self.core.schedule();
+            self.flush_due = true;
         }
     }
 
+    /// Whether the turn has to flush it, asked once.
+    pub(super) fn take_flush_due(&mut self) -> bool {
+        std::mem::take(&mut self.flush_due)
+    }
+
     /// Lets the handler have what had to wait, as far as replies have room now.
-    fn retry_deferred(&mut self, common: &Common, now: Time) {
+    fn retry_deferred(&mut self, common: &Common) {
         if self.deferred.is_empty() || self.core.closed().is_some() {
             return;
         }
         let mut deferred = std::mem::take(&mut self.deferred);
         let mut frames = Vec::new();
         while let Some(source) = deferred.front(&mut frames) {
-            match self.run_handler(&frames, source, common, now) {
+            match self.run_handler(&frames, source, common) {
                 Ok(taken) => {
                     deferred.drop_front(&frames[..taken]);
                     if taken < frames.len() {
@@ -387,7 +393,9 @@ impl Conversation {
             || !self.deferred.is_empty()
             || self.unfinished.is_some()
             || inbound.is_landing();
-        self.core.busy.store(busy, Ordering::SeqCst);
+        if self.core.busy.load(Ordering::Relaxed) != busy {
+            self.core.busy.store(busy, Ordering::SeqCst);
+        }
     }
 
     /// Since when it has kept memory that others wait for: an unfinished frame or large body, requests
@@ -410,12 +418,10 @@ impl Conversation {
         frames: &[FrameRef],
         source: Source<'_>,
         common: &Common,
-        now: Time,
     ) -> Result<usize, CloseReason> {
-        let core = Arc::clone(&self.core);
-        let held = Held { core: &core, source, retained: Default::default() };
-        let lane = &mut self.lane;
-        let mut batch = Batch { held: &held, frames, taken: 0, lane, now, failed: None };
+        let Self { core, lane, .. } = self;
+        let held = Held { core, source, retained: Default::default() };
+        let mut batch = Batch { held: &held, frames, taken: 0, lane, failed: None };
         common.handler.handle(&mut batch);
         let (taken, failed) = (batch.taken, batch.failed.take());
         let mut released = [0; 3];
@@ -424,13 +430,12 @@ impl Conversation {
         }
         for class in Class::ALL {
             let index = class as usize;
-            core.session
-                .receive_credit
-                .release(class, released[index] - held.retained[index].get());
+            let bytes = released[index] - held.retained[index].get();
+            if bytes > 0 {
+                core.session.receive_credit.release(class, bytes);
+            }
         }
-        if taken > 0 {
-            core.schedule();
-        }
+        self.flush_due |= taken > 0;
         failed.map_or(Ok(taken), Err)
     }
 

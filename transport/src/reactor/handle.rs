@@ -115,6 +115,9 @@ pub(crate) struct ReactorHandle {
     pub(crate) callers: AtomicUsize,
     /// How often a caller has taken the role.
     pub(crate) drives: AtomicU64,
+    /// Somebody who is not in `block_on` has found a driver in those who are, and may still need one
+    /// when they have gone.
+    pub(crate) relied_on: AtomicBool,
     /// The endpoint's own thread holds the role.
     pub(crate) own_drives: AtomicBool,
     /// The endpoint's own thread is to let go of the role, or to stop.
@@ -150,6 +153,7 @@ impl ReactorHandle {
             offered: AtomicBool::new(false),
             callers: AtomicUsize::new(0),
             drives: AtomicU64::new(0),
+            relied_on: AtomicBool::new(false),
             own_drives: AtomicBool::new(false),
             own_interrupt: AtomicBool::new(false),
             own_wanted: AtomicBool::new(false),
@@ -173,11 +177,13 @@ impl ReactorHandle {
     }
 
     pub(super) fn begin_turn(&self) {
-        self.in_turn.store(true, Ordering::SeqCst);
+        // Whoever sees it late flushes by itself.
+        self.in_turn.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn end_turn(&self) {
-        self.in_turn.store(false, Ordering::SeqCst);
+        self.in_turn.store(false, Ordering::Relaxed);
+        // Whoever has still seen the turn has left its connection by then.
         fence(Ordering::SeqCst);
     }
 
@@ -207,7 +213,8 @@ impl ReactorHandle {
     }
 
     pub(super) fn next_command(&self) -> Option<Command> {
-        self.commands.pop()
+        // A look costs less than an attempt.
+        if self.commands.is_empty() { None } else { self.commands.pop() }
     }
 
     /// Whether something has been left for the driver.
@@ -245,6 +252,13 @@ impl ReactorHandle {
     /// callers that have gone since.
     #[inline]
     pub(crate) fn ensure_driver(&self) {
+        if self.callers.load(Ordering::SeqCst) > 0 {
+            if self.relied_on.load(Ordering::SeqCst) {
+                return;
+            }
+            self.relied_on.store(true, Ordering::SeqCst);
+        }
+        // The last of them may have gone without having seen that.
         if self.callers.load(Ordering::SeqCst) == 0 && !self.own_drives.load(Ordering::SeqCst) {
             self.own_wanted.store(true, Ordering::SeqCst);
             if let Some(thread) = self.own_thread.get() {

@@ -318,8 +318,11 @@ impl Reactor {
         if let Some(Some(conversation)) = self.conversations.get_mut(place)
             && Arc::ptr_eq(&conversation.core, core)
         {
-            conversation.retry(&handle.common, now);
+            conversation.retry(&handle.common);
             conversation.settle(now);
+            if conversation.take_flush_due() {
+                self.due.push(place);
+            }
         }
         self.housekeep_soon(now);
     }
@@ -401,8 +404,11 @@ impl Reactor {
                 self.housekeep_soon(now);
                 continue;
             }
-            conversation.retry(&handle.common, now);
+            conversation.retry(&handle.common);
             conversation.settle(now);
+            if conversation.take_flush_due() {
+                self.due.push(place);
+            }
             if conversation.housekeep(&handle.common, now) {
                 self.remove(place);
             } else {

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use weft_transport::{Batch, Endpoint, Handler, IncomingKind, PollPolicy};
 
-use super::{Clients, deadline};
+use super::{Clients, DEADLINE, deadline};
 use crate::links::Links;
 use crate::phases::{Phase, Phases};
 use crate::shape::{Lane, Shape};
@@ -46,7 +46,7 @@ pub(crate) fn measure(
             let (endpoint, connection) = clients.connection(lane.connection);
             let asked = endpoint.clock().now();
             let reply = endpoint
-                .block_on(connection.call(&message[..], deadline(endpoint)))
+                .block_on(connection.call(&message[..], asked + DEADLINE))
                 .context("a call failed")?;
             if phase == Phase::Measure {
                 let nanos = endpoint.clock().now().since(asked).as_nanos();
