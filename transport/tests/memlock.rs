@@ -33,8 +33,9 @@ fn limit(bytes: u64) {
 #[test]
 fn no_more_is_registered_than_the_process_may_lock() {
     limit(256 * KIB);
-    let (client, server) = (endpoint(NodeId::client(1)), endpoint(NodeId(1)));
-    let (first, other) = (connect(&client, &server), connect(&client, &endpoint(NodeId(2))));
+    let client = endpoint(NodeId::client(1));
+    let servers = [endpoint(NodeId(1)), endpoint(NodeId(2))];
+    let [first, other] = servers.each_ref().map(|server| connect(&client, server));
     let buffer = |len: u64| Buffer::allocate(client.memory(), len as usize).unwrap();
 
     // Two fit; the third says what it lacks, and comes back as it was.
