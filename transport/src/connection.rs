@@ -7,6 +7,7 @@ mod posts;
 mod sending;
 mod wait;
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::time::Time;
 
 use large::RoomWait;
 use outstanding::Outstanding;
-use wait::{CreditWait, Reserved, SlotWait};
+use wait::{CreditWait, Reserved, SlotWait, WaitFailed};
 
 pub use self::posts::Receiving;
 pub use self::sending::Sending;
@@ -65,7 +66,7 @@ impl Connection {
 
     /// Whether it has not ended, as far as this side knows.
     pub fn is_open(&self) -> bool {
-        self.core.closed().is_none()
+        self.core.ended().is_none()
     }
 
     /// Calls the peer's handler and waits for its one reply. Of a reply in parts, the first.
@@ -107,10 +108,11 @@ impl Connection {
             // In a box, or every call would carry its state.
             return Box::pin(self.begin_large(body, deadline)).await;
         }
-        let core = &self.core;
-        if !core.session.send_credit.try_reserve(Class::Request, frame_len(len)) {
-            CreditWait::new(core, len, deadline).await.map_err(CallError::from)?;
-        }
+        let core = if self.core.session.send_credit.try_reserve(Class::Request, frame_len(len)) {
+            Cow::Borrowed(&self.core)
+        } else {
+            Cow::Owned(self.reserve(len, deadline).await?)
+        };
         let key = match core.session.calls.begin(None) {
             Ok(key) => key,
             Err(Refused::Closed(reason)) => {
@@ -118,13 +120,14 @@ impl Connection {
             }
             Err(Refused::Full) => {
                 // The call may be given up here as well as refused.
-                let reserved = Reserved::new(core, len);
-                let key = SlotWait { core, deadline }.await?;
+                let reserved = Reserved::new(&core, len);
+                let key = SlotWait { core: &core, deadline }.await?;
                 reserved.used();
                 key
             }
         };
         let call = Outstanding::new(core, key);
+        let core = call.core();
         core.reactor.note_deadline(deadline);
         let mut body = Some(body);
         let written = poll_fn(|context| {
@@ -136,6 +139,18 @@ impl Connection {
         call.unless_closed(sent)
     }
 
+    /// Waits for window for a request. It may be that of another connection to the same node, which has
+    /// taken the place of this one.
+    async fn reserve(&self, len: usize, deadline: Time) -> Result<Arc<Core>, CallError> {
+        let mut core = Arc::clone(&self.core);
+        loop {
+            match CreditWait::new(&core, len, deadline).await {
+                Ok(()) => return Ok(core),
+                Err(failed) => core = successor(&core, failed)?,
+            }
+        }
+    }
+
     /// As [`begin`](Self::begin), with a request that is too long for one frame.
     #[cold]
     async fn begin_large(
@@ -143,20 +158,26 @@ impl Connection {
         body: impl Body,
         deadline: Time,
     ) -> Result<Outstanding<'_>, CallError> {
-        let core = &self.core;
-        let (len, limit) = (body.len(), core.session.departures.body_max());
+        let (len, limit) = (body.len(), self.core.session.departures.body_max());
         if len > limit {
             return Err(CallError::TooLarge { len, limit });
         }
-        let room = RoomWait::new(core, len, deadline).await.map_err(CallError::from)?;
+        let mut core = Arc::clone(&self.core);
+        let room = loop {
+            let failed = match RoomWait::new(&core, len, deadline).await {
+                Ok(room) => break room,
+                Err(failed) => failed,
+            };
+            core = successor(&core, failed)?;
+        };
         let key = match core.session.calls.begin(None) {
             Ok(key) => key,
             Err(Refused::Closed(reason)) => {
                 return Err(CallError::Disconnected { applied: Applied::No, reason });
             }
-            Err(Refused::Full) => SlotWait { core, deadline }.await?,
+            Err(Refused::Full) => SlotWait { core: &core, deadline }.await?,
         };
-        let call = Outstanding::new(core, key);
+        let call = Outstanding::new(Cow::Owned(Arc::clone(&core)), key);
         core.reactor.note_deadline(deadline);
         poll_fn(|context| {
             drop(core.session.calls.open(key, deadline, context.waker()));
@@ -204,6 +225,18 @@ impl Connection {
     pub fn close(&self) {
         local::announce_all();
         self.core.close(CloseReason::Closed);
+    }
+}
+
+/// The connection that has taken the place of `core`, which has failed a call before it began.
+fn successor(core: &Arc<Core>, failed: WaitFailed) -> Result<Arc<Core>, CallError> {
+    match failed {
+        WaitFailed::Closed(CloseReason::Duplicate) => {
+            let used = core.reactor.common.registry.connection(core.peer().node);
+            let used = used.filter(|used| !Arc::ptr_eq(&used.core, core));
+            used.map(|used| used.core).ok_or_else(|| failed.into())
+        }
+        _ => Err(failed.into()),
     }
 }
 

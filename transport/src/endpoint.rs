@@ -24,10 +24,10 @@ use crate::link::{
     VerbsError, VerbsOptions, VerbsPort,
 };
 use crate::local;
+use crate::manager::{Accepted, Asked, Attempted, Backoff, ConnectionManager, Registry, TooEarly};
 use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
-use crate::registry::{Accepted, Attempted, Registry};
 use crate::secret::Secret;
 use crate::session::receives::Messages;
 use crate::time::{Clock, Time};
@@ -63,6 +63,12 @@ pub struct EndpointConfig {
     pub connections_max: usize,
     /// How long connecting may take, the greeting included.
     pub connect_timeout: Duration,
+    /// How often an address of the connection manager's list is tried where no node has been found.
+    pub discovery_interval: Duration,
+    /// For how long an address that could not be connected to is left alone.
+    pub backoff: Backoff,
+    /// What these pauses are drawn from: the same seed draws the same ones.
+    pub seed: u64,
     /// A peer that has taken nothing for this long, of what waits for it, is disconnected.
     pub stall_timeout: Duration,
 }
@@ -84,6 +90,10 @@ impl EndpointConfig {
             windows: Windows::default(),
             connections_max: 10_000,
             connect_timeout: Duration::from_secs(5),
+            discovery_interval: Duration::from_secs(1),
+            backoff: Backoff::default(),
+            // Nodes that start at one moment draw different pauses.
+            seed: node.0 ^ incarnation.0.rotate_left(32),
             stall_timeout: Duration::from_secs(30),
         }
     }
@@ -96,6 +106,10 @@ impl EndpointConfig {
         if [reply, replication, request].iter().any(|w| !(WINDOW_MIN..=WINDOW_MAX).contains(w)) {
             return Err(EndpointError::Config("a window is out of bounds"));
         }
+        if self.discovery_interval.is_zero() {
+            return Err(EndpointError::Config("its discovery interval is zero"));
+        }
+        self.backoff.check().map_err(EndpointError::Config)?;
         Ok(())
     }
 }
@@ -196,7 +210,7 @@ impl Endpoint {
             memory: config.memory,
             clock: config.clock,
             handler,
-            registry: Registry::default(),
+            registry: Registry::new(config.backoff, config.discovery_interval, config.seed),
             stall_timeout: config.stall_timeout,
             connect_timeout: config.connect_timeout,
             connections_max: config.connections_max,
@@ -229,6 +243,7 @@ impl Endpoint {
         let refused = |source| EndpointError::Listen { address, source };
         let listener = listener.map_err(refused)?;
         let bound = listener.address().map_err(refused)?;
+        self.inner.common.registry.listens_at(bound);
         let shared = (self.inner.common.sim.is_none()
             && self.inner.common.links != LinkPolicy::Tcp)
             .then(|| ShmListener::bind(bound, Namespace::Endpoints).map(Listener::Shm));
@@ -244,7 +259,9 @@ impl Endpoint {
     }
 
     /// The connection to `address`: the one that is open, or a new one. Many callers make one
-    /// attempt and all wait for it.
+    /// attempt and all wait for it. Where an attempt has just failed, all wait for the next, which is made
+    /// after a pause (see [`EndpointConfig::backoff`]); if their deadline is before that, they get the
+    /// error of the last one at once.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -253,17 +270,13 @@ impl Endpoint {
         address: SocketAddr,
         deadline: Time,
     ) -> Result<Connection, ConnectError> {
-        let common = &self.inner.common;
-        let (attempt, fresh) = common.registry.attempt(address);
-        if fresh {
-            let next = common.next_reactor.fetch_add(1, Ordering::Relaxed);
-            let reactor = &self.inner.reactors[next % self.inner.reactors.len()];
-            if reactor.stopping.load(Ordering::SeqCst) {
-                attempt.finish(Err(ConnectError::ShutDown { address }));
-            } else {
-                reactor.submit(Command::Connect(address, Arc::clone(&attempt)));
+        let attempt = loop {
+            match self.inner.common.connect(address, Asked::ByCaller) {
+                Ok(attempt) => break attempt,
+                Err(TooEarly { until, failure }) if until >= deadline => return Err(failure),
+                Err(TooEarly { until, .. }) => self.sleep_until(until).await,
             }
-        }
+        };
         let outcome = futures_util::future::select(Attempted(&attempt), self.sleep_until(deadline));
         match outcome.await {
             futures_util::future::Either::Left((outcome, _)) => outcome,
@@ -293,6 +306,15 @@ impl Endpoint {
             futures_util::future::Either::Left((connection, _)) => Ok(connection),
             futures_util::future::Either::Right(((), _)) => Err(AcceptError::DeadlineExceeded),
         }
+    }
+
+    /// What finds nodes and keeps the connections to them.
+    pub fn manager(&self) -> ConnectionManager {
+        ConnectionManager::new(self.clone())
+    }
+
+    pub(crate) fn common(&self) -> &Arc<Common> {
+        &self.inner.common
     }
 
     /// Runs `future` on this thread until it is done. While it waits, the thread drives the links
@@ -411,6 +433,7 @@ impl Inner {
                 state.clear();
             }
         }
+        self.common.registry.end_events();
     }
 }
 

@@ -177,6 +177,12 @@ pub enum ConnectError {
         /// Where to.
         address: SocketAddr,
     },
+    /// No address of the list has been found to be this node.
+    #[error("cannot connect to {node}: no address of the list leads to it")]
+    UnknownNode {
+        /// Which.
+        node: NodeId,
+    },
     /// This endpoint has been shut down.
     #[error("cannot connect to {address}: this endpoint is shut down")]
     ShutDown {

@@ -299,6 +299,7 @@ impl Incoming<'_> {
             }
         };
         retained_bytes.fetch_add(kept, Ordering::Relaxed);
+        core.retained.fetch_add(1, Ordering::SeqCst);
         let retained = &self.held.retained[self.class as usize];
         retained.set(retained.get() + self.cost);
         Ok(Retained { bytes, core: Arc::clone(core), class: self.class, cost: self.cost, kept })
@@ -322,5 +323,6 @@ impl Drop for Retained {
         if self.core.session.receive_credit.release(self.class, self.cost) {
             self.core.send_soon();
         }
+        self.core.retained.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //! - [`Endpoint`], [`Connection`]: what users hold. [`Handler`], [`Batch`]: what a server implements.
+//! - [`ConnectionManager`]: which nodes there are, and the connections to them.
 //! - `session`: the protocol of one connection, without I/O and without a clock: `inbound` (frames
 //!   in), `outbound` (lanes to batches), `credit` (windows), `call` (who waits for which reply).
 //! - `reactor`: who polls, receives, dispatches and flushes; `idle`: how it waits.
@@ -30,11 +31,11 @@ mod idle;
 mod lane;
 mod link;
 mod local;
+mod manager;
 mod memory;
 mod poller;
 mod reactor;
 mod registration;
-mod registry;
 mod reply;
 mod secret;
 mod session;
@@ -63,6 +64,7 @@ pub use link::SharedMapping;
 pub use link::{
     LinkKind, LinkPolicy, SimConfig, SimNetwork, UnknownLinkPolicy, VerbsError, VerbsOptions,
 };
+pub use manager::{AddressState, Backoff, ConnectionManager, ListedAddress, NodeEvent, NodeEvents};
 pub use memory::{
     Account, Appender, Block, Charge, Memory, MemoryConfig, MemoryError, PAGE_BYTES, Purpose,
     Shared,

@@ -65,8 +65,17 @@ pub const CALLS_MAX: usize = 1 << 16;
 /// beside those of nodes that are connected.
 pub(crate) const NODES_KEPT: u64 = 4096;
 
+/// How many addresses a connection manager tries by itself at once; what is asked for comes on top.
+pub(crate) const ATTEMPTS_MAX: usize = 64;
+
+/// How many events of nodes wait for one who does not take them; one more drops the oldest.
+pub(crate) const EVENTS_MAX: usize = 1024;
+
 /// How long a peer may take from connecting to a complete hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a peer may take to end a connection that this side leaves; then it is closed.
+pub const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes received at once into a reactor's buffer.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;

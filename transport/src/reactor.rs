@@ -169,7 +169,7 @@ impl Reactor {
         for index in 0..self.ready.len() {
             self.handle_ready(handle, self.ready[index], now);
         }
-        self.run_timers(handle, now);
+        active |= self.run_timers(handle, now);
         active |= !self.wakers.is_empty();
         self.wake(handle);
         handle.end_turn();
@@ -445,8 +445,10 @@ impl Reactor {
         }
     }
 
-    /// Ends what has run out of time.
-    fn run_timers(&mut self, handle: &Arc<ReactorHandle>, now: Time) {
+    /// Ends what has run out of time, and begins what was to wait for it. Returns whether it has left
+    /// something to do.
+    fn run_timers(&mut self, handle: &Arc<ReactorHandle>, now: Time) -> bool {
+        let mut began = false;
         if handle.take_due(now, &mut self.wakers) {
             for conversation in self.conversations.iter().flatten() {
                 let calls = &conversation.core.session.calls;
@@ -454,10 +456,12 @@ impl Reactor {
                     handle.note_deadline(next);
                 }
             }
+            began = self.try_due(handle, now);
         }
         if self.housekeeping_at.is_some_and(|at| now >= at) {
             self.housekeep(handle, now);
         }
+        began
     }
 
     /// Wakes those whose replies have come. A caller that drives lets the others commit their next

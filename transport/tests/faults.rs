@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use weft_transport::frame::{Class, HEADER_BYTES, Header, Kind, frame_len};
 use weft_transport::handshake::Hello;
-use weft_transport::limits::{CONNECTION_BYTES, HANDSHAKE_TIMEOUT, MESSAGE_MAX, WINDOW_MIN};
+use weft_transport::limits::{
+    CONNECTION_BYTES, HANDSHAKE_TIMEOUT, LEAVE_TIMEOUT, MESSAGE_MAX, WINDOW_MIN,
+};
 use weft_transport::{
     Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
     Memory, MemoryConfig, NodeId, PollPolicy, Purpose, Secret, Windows,
@@ -135,6 +137,15 @@ impl Peer {
         let answer = std::iter::from_fn(|| self.read_frame());
         let answer = answer.into_iter().find(|(header, _)| header.kind == Kind::Reply);
         assert_eq!(answer.expect("an answer").1, b"still there?");
+    }
+
+    /// The node leaves with a goodbye of this code, and answers what it is asked before the peer goes.
+    fn echoes_behind_goodbye(&mut self, code: u64) {
+        let (header, _) = self.read_frame().expect("a goodbye");
+        assert_eq!((header.kind, header.id), (Kind::Goodbye, code));
+        self.echoes();
+        self.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(self.read_frame().is_none(), "it goes when the peer does");
     }
 
     fn read_frame(&mut self) -> Option<(Header, Vec<u8>)> {
@@ -284,8 +295,21 @@ fn the_connection_that_was_idle_for_longest_makes_room() {
     node.hand.advance_to(node.hand.now() + Duration::from_secs(1));
     peers[0].echoes();
     node.assert_serves();
-    assert_eq!(peers[1].goodbye(), 12);
+    // What was on its way when it was told is answered.
+    peers[1].echoes_behind_goodbye(12);
     peers[0].echoes();
+}
+
+#[test]
+fn who_does_not_go_when_room_is_needed_is_closed() {
+    let node = Node::start(|config| config.connections_max = 1);
+    let mut peer = Peer::greeted(&node);
+    peer.echoes();
+    let began = node.hand.now() + Duration::from_secs(1);
+    node.hand.advance_to(began);
+    node.assert_serves();
+    assert_eq!(node.while_time_passes(|| peer.goodbye()), 12);
+    assert!(node.hand.now().since(began) >= LEAVE_TIMEOUT);
 }
 
 #[test]
@@ -369,7 +393,7 @@ fn who_was_used_a_moment_ago_is_not_idle() {
     peer.echoes();
     node.hand.advance_to(node.hand.now() + Duration::from_secs(1));
     node.assert_serves();
-    assert_eq!(peer.goodbye(), 12);
+    peer.echoes_behind_goodbye(12);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::error::{CallError, CloseReason};
 use crate::frame::{Class, Kind, frame_len};
 use crate::handshake::{Windows, encode_goodbye};
 use crate::lane::Producer;
-use crate::limits::{BATCH_BYTES, GATHER_MIN, OVERLAP_BYTES};
+use crate::limits::{BATCH_BYTES, GATHER_MIN, LEAVE_TIMEOUT, OVERLAP_BYTES};
 use crate::link::{Link, LinkKind, Transfer};
 use crate::local::{self, OwnLane};
 use crate::memory::{Charge, Memory, MemoryError, Shared};
@@ -48,6 +48,11 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     peer: OnceLock<Peer>,
     closed: OnceLock<CloseReason>,
+    leaving: OnceLock<Box<Leave>>,
+    /// It counts among the endpoint's connections.
+    pub(crate) counts: AtomicBool,
+    /// Bodies that came on it and that handlers have kept.
+    pub(crate) retained: AtomicUsize,
     /// Somebody has promised to flush.
     scheduled: AtomicBool,
     /// The link is full; the reactor flushes when it has room.
@@ -58,7 +63,9 @@ pub(crate) struct Core {
     pub(crate) heard: AtomicBool,
     /// Another connection to the same node is used in its place; it ends when it is idle.
     pub(crate) retired: AtomicBool,
-    /// When something last came or went, in nanoseconds: the order of least recent use.
+    /// The peer has left it for another connection that is not known here yet.
+    pub(crate) told_early: AtomicBool,
+    /// When something last came, in nanoseconds: the order of least recent use.
     pub(crate) used_at: AtomicU64,
     /// Whether something is under way that only its reactor sees.
     pub(crate) busy: AtomicBool,
@@ -74,6 +81,17 @@ pub(super) enum Committed {
     Alone,
     /// Enough waits to be sent at once, or a `long` batch of it.
     Batch { long: bool },
+}
+
+/// That no calls and messages begin on a connection any more, on this side or on that of the peer who has
+/// said so. What is under way ends first.
+#[derive(Debug)]
+pub(crate) struct Leave {
+    pub(crate) reason: CloseReason,
+    /// The peer leaves; this side ends the connection when nothing is under way.
+    pub(crate) is_peer: bool,
+    /// When it ends whatever is under way.
+    pub(crate) by: Time,
 }
 
 /// Why a frame was not written.
@@ -116,11 +134,15 @@ impl Core {
             clock: reactor.common.clock.clone(),
             peer: OnceLock::new(),
             closed: OnceLock::new(),
+            leaving: OnceLock::new(),
+            counts: AtomicBool::new(true),
+            retained: AtomicUsize::new(0),
             scheduled: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             flushed_at: AtomicU64::new(0),
             heard: AtomicBool::new(true),
             retired: AtomicBool::new(false),
+            told_early: AtomicBool::new(false),
             used_at: AtomicU64::new(reactor.common.clock.now().nanos()),
             busy: AtomicBool::new(true),
             _charges: charges,
@@ -143,17 +165,39 @@ impl Core {
         self.blocked.load(Ordering::SeqCst)
     }
 
-    /// Whether nothing is under way on it, so that it can be closed to make room.
+    pub(crate) fn leaving(&self) -> Option<&Leave> {
+        self.leaving.get().map(|leaving| &**leaving)
+    }
+
+    /// Why nothing begins on it any more, if so: it has been closed, or left.
+    pub(crate) fn ended(&self) -> Option<&CloseReason> {
+        self.closed().or_else(|| self.leaving().map(|leaving| &leaving.reason))
+    }
+
+    /// When something last came, credit included.
+    pub(crate) fn last_used(&self) -> Time {
+        Time::from_nanos(self.used_at.load(Ordering::Relaxed))
+    }
+
+    /// Whether nothing is under way on it, so that it can be closed to make room: no call, no body that a
+    /// handler keeps or a receive waits for, and no window that has been reserved and not used.
     pub(crate) fn is_idle(&self) -> bool {
+        self.is_settled()
+            && self.retained.load(Ordering::SeqCst) == 0
+            && !self.session.sends.is_waiting()
+            && !self.session.receives.is_posted()
+            && self.session.receives.waiting() == 0
+    }
+
+    /// Whether this side has nothing under way that the peer has yet to take or to answer.
+    pub(crate) fn is_settled(&self) -> bool {
         self.closed().is_none()
             && !self.busy.load(Ordering::SeqCst)
+            && self.session.send_credit.reserved() == self.session.lanes.taken_bytes()
             && self.session.calls.pending() == 0
             && !self.is_blocked()
             && !self.session.is_waiting()
             && self.session.departures.is_idle()
-            && !self.session.sends.is_waiting()
-            && !self.session.receives.is_posted()
-            && self.session.receives.waiting() == 0
     }
 
     /// The peer has said hello: from here on, frames may be sent to it.
@@ -393,17 +437,61 @@ impl Core {
         self.flush(false);
     }
 
+    /// Leaves the connection, unless something is under way on it: nothing begins on it any more, and the
+    /// peer, who is told, ends it when what it has under way has ended. Returns whether it is left.
+    pub(crate) fn try_leave(self: &Arc<Self>, reason: CloseReason) -> bool {
+        if self.leaving().is_some() {
+            return false;
+        }
+        let credit = &self.session.send_credit;
+        credit.shut();
+        let frame = encode_goodbye(&reason);
+        let by = self.clock.now() + LEAVE_TIMEOUT;
+        let leaving = Box::new(Leave { reason, is_peer: false, by });
+        if !self.is_idle() || self.leaving.set(leaving).is_err() {
+            if self.leaving().is_none() {
+                credit.reopen();
+            }
+            return false;
+        }
+        let mut wakers = Vec::new();
+        credit.take_waiters(&mut wakers);
+        self.session.departures.take_waiters(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+        self.greet(frame);
+        self.reactor.submit(Command::Left(Arc::clone(self)));
+        true
+    }
+
+    /// The peer leaves: what this side has under way ends before the connection does.
+    pub(crate) fn peer_leaves(self: &Arc<Self>, reason: CloseReason, wakers: &mut Vec<Waker>) {
+        self.session.send_credit.shut();
+        let leaving = Box::new(Leave { reason, is_peer: true, by: Time::MAX });
+        if let Err(leaving) = self.leaving.set(leaving) {
+            // Both leave, so neither has anything under way.
+            return self.close(leaving.reason);
+        }
+        self.session.send_credit.take_waiters(wakers);
+        self.session.departures.take_waiters(wakers);
+        self.reactor.submit(Command::Left(Arc::clone(self)));
+    }
+
     /// Ends the connection: calls fail, waiters wake, and the peer is told why unless it is what
     /// told us.
     pub(crate) fn close(self: &Arc<Self>, reason: CloseReason) {
+        let reason = match self.leaving() {
+            Some(leaving) if reason == CloseReason::PeerGone => leaving.reason.clone(),
+            _ => reason,
+        };
         if self.closed.set(reason).is_err() {
             return;
         }
         let reason = self.closed.get().expect("it was set above");
-        let tell = !matches!(
-            reason,
-            CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
-        );
+        let tell = self.leaving().is_none()
+            && !matches!(
+                reason,
+                CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
+            );
         let mut discarded = Vec::new();
         if let (true, Some(mut outbound)) = (tell, self.session.outbound.try_lock()) {
             // What is still to be told about large bodies, and their chunks, would come behind it.

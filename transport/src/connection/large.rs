@@ -39,7 +39,7 @@ impl<'a> Room<'a> {
             }
             credit.cancel(Class::Request, ANNOUNCEMENT_COST);
         }
-        if let Some(reason) = core.closed() {
+        if let Some(reason) = core.ended() {
             return Poll::Ready(Err(reason.clone()));
         }
         core.reactor.ensure_driver();

@@ -1,5 +1,6 @@
 //! A call that has been sent, and is over with its first reply.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -11,17 +12,26 @@ use super::{Core, Replies};
 
 /// A call whose request is sent, while its caller is there. Dropping it gives up the call.
 pub(super) struct Outstanding<'a> {
-    core: &'a Arc<Core>,
+    /// Another connection's, if that has taken the place of the one that was called on.
+    core: Cow<'a, Arc<Core>>,
     key: CallKey,
     /// Its waker is known, and has not been called when it was polled first.
     fresh: bool,
     /// The last reply has been taken.
     is_over: bool,
+    /// Its replies are somebody else's.
+    is_taken: bool,
 }
 
 impl<'a> Outstanding<'a> {
-    pub(super) fn new(core: &'a Arc<Core>, key: CallKey) -> Self {
-        Self { core, key, fresh: true, is_over: false }
+    pub(super) fn new(core: Cow<'a, Arc<Core>>, key: CallKey) -> Self {
+        Self { core, key, fresh: true, is_over: false, is_taken: false }
+    }
+
+    /// The connection that it is sent over.
+    #[inline]
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     /// The same, unless the connection closed while the call began, which may have missed this one.
@@ -47,16 +57,17 @@ impl<'a> Outstanding<'a> {
     }
 
     /// All of its replies.
-    pub(super) fn into_replies(self) -> Replies {
-        let replies = Replies { core: Arc::clone(self.core), key: self.key, is_over: self.is_over };
-        std::mem::forget(self);
-        replies
+    pub(super) fn into_replies(mut self) -> Replies {
+        self.is_taken = true;
+        Replies { core: Arc::clone(&self.core), key: self.key, is_over: self.is_over }
     }
 }
 
 impl Drop for Outstanding<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.core.leave(self.key, self.is_over);
+        if !self.is_taken {
+            self.core.leave(self.key, self.is_over);
+        }
     }
 }

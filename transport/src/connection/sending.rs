@@ -47,7 +47,7 @@ impl<'a, B: Body> Sending<'a, B> {
         let core = self.core;
         let credit = &core.session.send_credit;
         if !credit.reserve_or_wait(Class::Request, frame_len(len), context.waker()) {
-            if let Some(reason) = core.closed() {
+            if let Some(reason) = core.ended() {
                 return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
             }
             core.reactor.ensure_driver();
@@ -71,7 +71,7 @@ impl<'a, B: Body> Sending<'a, B> {
         if len > limit {
             return Poll::Ready(Err(SendError::TooLarge { len, limit }));
         }
-        if let Some(reason) = core.closed() {
+        if let Some(reason) = core.ended() {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
         }
         let room = match std::task::ready!(Room::poll(core, len, context)) {
@@ -94,7 +94,7 @@ impl<B: Body> Future for Sending<'_, B> {
         if len > MESSAGE_MAX {
             return self.poll_large(len, context);
         }
-        if let Some(reason) = core.closed() {
+        if let Some(reason) = core.ended() {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
         }
         let Self { body, tail, .. } = &mut *self;

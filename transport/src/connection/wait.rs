@@ -49,7 +49,7 @@ impl Future for CreditWait<'_> {
         if core.session.send_credit.reserve_or_wait(Class::Request, cost, context.waker()) {
             return Poll::Ready(Ok(()));
         }
-        if let Some(reason) = core.closed() {
+        if let Some(reason) = core.ended() {
             return Poll::Ready(Err(WaitFailed::Closed(reason.clone())));
         }
         let deadline = self.deadline;

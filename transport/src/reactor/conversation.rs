@@ -13,8 +13,8 @@ use crate::handler::{Batch, Held, Source};
 use crate::handshake::Hello;
 use crate::lane::Producer;
 use crate::link::Transfer;
+use crate::manager::{Admission, Attempt};
 use crate::memory::{Block, Shared};
-use crate::registry::{Admission, Attempt};
 use crate::session::inbound::{Delivery, FrameRef, Inbound};
 use crate::session::landings::Landed;
 use crate::time::Time;
@@ -260,7 +260,7 @@ impl Conversation {
         run: impl FnOnce(&mut Inbound, &mut Delivery<'_>) -> Result<(), CloseReason>,
     ) -> Result<(), CloseReason> {
         let Self { core, inbound, .. } = self;
-        let (mut hello, mut replied, mut grant_due) = (None, false, false);
+        let (mut hello, mut left, mut replied, mut grant_due) = (None, None, false, false);
         let mut delivery = Delivery {
             session: &core.session,
             link: &core.link,
@@ -269,6 +269,7 @@ impl Conversation {
             frames: turn.frames,
             landed: turn.landed,
             hello: &mut hello,
+            left: &mut left,
             replied: &mut replied,
             grant_due: &mut grant_due,
         };
@@ -278,37 +279,54 @@ impl Conversation {
         }
         self.flush_due |= grant_due;
         if let Some(hello) = hello {
-            self.handle_hello(&hello, turn.common)?;
+            self.handle_hello(&hello, turn.common, turn.wakers)?;
+        }
+        match left {
+            Some(CloseReason::Duplicate) => turn.common.registry.replace(&self.core, turn.wakers),
+            Some(reason) => self.core.peer_leaves(reason, turn.wakers),
+            None => {}
         }
         result
     }
 
     /// The peer has said who it is.
-    fn handle_hello(&mut self, hello: &Hello, common: &Common) -> Result<(), CloseReason> {
+    fn handle_hello(
+        &mut self,
+        hello: &Hello,
+        common: &Common,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<(), CloseReason> {
         if !common.trusts(hello) {
             return Err(CloseReason::Secret);
         }
         let core = &self.core;
         let (node, incarnation) = (hello.node, hello.incarnation);
         let peer = Peer { node, incarnation, address: core.address };
-        let admission = common.registry.admit(common.node, core, &peer)?;
+        let open = || {
+            if !core.initiated {
+                core.session.lanes.greet(common.hello().encode());
+            }
+            core.open(peer, &hello.windows, hello.features);
+        };
+        let admission = common.registry.admit(common.node, core, &peer, open, wakers)?;
         if !core.initiated {
-            core.greet(common.hello().encode());
+            core.flush(false);
         }
-        core.open(peer, &hello.windows, hello.features);
         self.phase = Phase::Open;
         let used = match admission {
             Admission::Used => Arc::clone(core),
             Admission::Replaced(existing) => existing,
         };
         let replaced = !Arc::ptr_eq(&used, core);
-        if !core.initiated && !replaced {
+        if replaced {
+            core.retired.store(true, Ordering::SeqCst);
+        } else if !core.initiated {
             common.accepted.add(core);
         }
         if let Some(attempt) = self.attempt.take() {
-            attempt.finish(Ok(Connection { core: used }));
+            common.finish_attempt(core.address, &attempt, Ok(Connection { core: used }));
         }
-        if replaced { Err(CloseReason::Duplicate) } else { Ok(()) }
+        Ok(())
     }
 
     /// Hands requests and messages to the handler, unless earlier ones are still waiting.
@@ -396,6 +414,20 @@ impl Conversation {
         if self.core.busy.load(Ordering::Relaxed) != busy {
             self.core.busy.store(busy, Ordering::SeqCst);
         }
+        self.leave_if_done(now);
+    }
+
+    /// Ends a connection that is not to be used any more, when nothing is under way on it.
+    fn leave_if_done(&self, now: Time) {
+        match self.core.leaving() {
+            Some(leaving) if now >= leaving.by || leaving.is_peer && self.core.is_settled() => {
+                self.core.close(leaving.reason.clone());
+            }
+            None if self.core.retired.load(Ordering::SeqCst) && self.phase == Phase::Open => {
+                self.core.try_leave(CloseReason::Duplicate);
+            }
+            _ => {}
+        }
     }
 
     /// Since when it has kept memory that others wait for: an unfinished frame or large body, requests
@@ -449,6 +481,7 @@ impl Conversation {
             || self.inbound.is_landing()
             || !self.core.session.departures.is_idle()
             || self.core.retired.load(Ordering::SeqCst)
+            || self.core.leaving().is_some()
     }
 
     /// Closes what has run out of time. Returns whether the conversation is over and done.
@@ -481,9 +514,6 @@ impl Conversation {
         {
             self.reminded_at = now;
             self.core.schedule();
-        }
-        if self.core.retired.load(Ordering::SeqCst) && self.core.is_idle() {
-            self.core.close(CloseReason::Duplicate);
         }
         false
     }
@@ -533,7 +563,9 @@ impl Conversation {
 
     fn end_attempt(&mut self, error: impl FnOnce(SocketAddr) -> ConnectError) {
         if let Some(attempt) = self.attempt.take() {
-            attempt.finish(Err(error(self.core.address)));
+            let address = self.core.address;
+            let common = &self.core.reactor.common;
+            common.finish_attempt(address, &attempt, Err(error(address)));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::thread::Thread;
 use std::time::Duration;
@@ -12,15 +12,16 @@ use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::connection::Core;
+use crate::connection::{Connection, Core};
 use crate::driver::Parker;
+use crate::error::ConnectError;
 use crate::handler::Handler;
 use crate::handshake::{Hello, LARGE, Windows};
 use crate::identity::{Incarnation, NodeId};
 use crate::link::{Link, LinkPolicy, Listener, SimPort};
+use crate::manager::{Accepted, Asked, Attempt, Registry, TooEarly};
 use crate::memory::Memory;
 use crate::poller::Kick;
-use crate::registry::{Accepted, Attempt, Registry};
 use crate::secret::Secret;
 use crate::session::receives::Messages;
 use crate::time::{Clock, Time};
@@ -52,7 +53,7 @@ pub(crate) struct Common {
     /// Where simulated links come from; nothing for real ones.
     pub(crate) sim: Option<SimPort>,
     /// All reactors, to spread what is accepted over.
-    pub(crate) reactors: OnceLock<Vec<std::sync::Weak<ReactorHandle>>>,
+    pub(crate) reactors: OnceLock<Vec<Weak<ReactorHandle>>>,
     pub(crate) next_reactor: AtomicUsize,
 }
 
@@ -65,6 +66,54 @@ impl Common {
             features: LARGE,
             windows: self.windows,
             secret: self.secret,
+        }
+    }
+
+    /// The attempt to connect to `address`: the one that is under way or has succeeded, or a new one.
+    ///
+    /// # Errors
+    /// See [`TooEarly`].
+    pub(crate) fn connect(
+        &self,
+        address: SocketAddr,
+        asked: Asked,
+    ) -> Result<Arc<Attempt>, TooEarly> {
+        let now = self.clock.now();
+        let (attempt, fresh) = self.registry.attempt(address, asked, now)?;
+        if fresh {
+            let reactors = self.reactors.get().map_or(&[][..], Vec::as_slice);
+            let next = self.next_reactor.fetch_add(1, Ordering::Relaxed) % reactors.len().max(1);
+            match reactors.get(next).and_then(Weak::upgrade) {
+                Some(reactor) if !reactor.stopping.load(Ordering::SeqCst) => {
+                    reactor.submit(Command::Connect(address, Arc::clone(&attempt)));
+                }
+                _ => {
+                    self.finish_attempt(address, &attempt, Err(ConnectError::ShutDown { address }));
+                }
+            }
+        }
+        Ok(attempt)
+    }
+
+    /// Ends an attempt, for all who wait for it.
+    pub(crate) fn finish_attempt(
+        &self,
+        address: SocketAddr,
+        attempt: &Attempt,
+        outcome: Result<Connection, ConnectError>,
+    ) {
+        self.registry.finish(address, attempt, outcome, self.clock.now());
+        self.see_to_schedule();
+    }
+
+    /// Sees to it that the first reactor begins what is due when it is. Whoever changes the schedule
+    /// does this.
+    pub(crate) fn see_to_schedule(&self) {
+        let next = self.registry.next_due();
+        let first = self.reactors.get().and_then(|reactors| reactors.first()?.upgrade());
+        if let (true, Some(first)) = (next != Time::MAX, first) {
+            first.note_deadline(next);
+            first.ensure_driver();
         }
     }
 
@@ -91,6 +140,8 @@ pub(crate) enum Command {
     Connect(SocketAddr, Arc<Attempt>),
     /// Begin or cease to wait for room on a link.
     WatchWritable(Arc<Core>, bool),
+    /// The connection has been left: nothing begins on it any more.
+    Left(Arc<Core>),
     /// The connection has been closed.
     Closed(Arc<Core>),
     /// Look after connections before long.

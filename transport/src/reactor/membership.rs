@@ -15,9 +15,9 @@ use crate::limits::{
     CONNECTION_BYTES, FREE_SHARE, HAND_OVER_TIMEOUT, HANDSHAKE_TIMEOUT, LINK_SHARE,
 };
 use crate::link::{Link, LinkKind, LinkPolicy, Listener, TcpLink, Transfer};
+use crate::manager::{Asked, Attempt};
 use crate::memory::Purpose;
 use crate::poller::Token;
-use crate::registry::Attempt;
 use crate::time::Time;
 
 use super::conversation::{Conversation, Phase};
@@ -26,6 +26,9 @@ use super::{HOUSEKEEPING, LISTENERS, Reactor};
 
 /// Who has been without traffic for less than this is in use, and not ended to make room for others.
 const IDLE_MIN: Duration = Duration::from_secs(1);
+
+/// How many idle connections are tried to be left for one that comes.
+const EVICT_TRIES: usize = 3;
 
 /// How long a closed connection is read to its end, so that the peer gets the goodbye instead of
 /// a reset.
@@ -57,6 +60,7 @@ impl Reactor {
                 }
                 Command::Housekeep => self.housekeep_soon(handle.common.clock.now()),
                 Command::Retry(core) => self.retry(handle, &core),
+                Command::Left(core) => self.let_go(handle, &core),
                 Command::Closed(core) => self.leave(handle, &core),
                 Command::ShutDown => self.shut_down(handle),
             }
@@ -174,6 +178,24 @@ impl Reactor {
         Ok(Charges { _session: session, _shared: shared })
     }
 
+    /// Begins what the connection manager's schedule has due, and returns whether something was. Only the
+    /// first reactor does, so that nothing is begun twice.
+    pub(super) fn try_due(&mut self, handle: &ReactorHandle, now: Time) -> bool {
+        let common = &handle.common;
+        let first = common.reactors.get().and_then(|reactors| reactors.first());
+        let is_first = first.is_some_and(|first| std::ptr::eq(first.as_ptr(), handle));
+        if !is_first || handle.stopping.load(Ordering::SeqCst) {
+            return false;
+        }
+        let due = common.registry.due(now);
+        for address in &due {
+            // The schedule is never too early.
+            let _ = common.connect(*address, Asked::BySchedule);
+        }
+        common.see_to_schedule();
+        !due.is_empty()
+    }
+
     fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
         let by = handle.common.clock.now() + handle.common.connect_timeout;
         self.connect_over(handle, handle.common.links.first(), address, attempt, by);
@@ -225,7 +247,7 @@ impl Reactor {
                 self.insert(handle, link, phase, Some(attempt));
             }
             Err(error) => {
-                attempt.finish(Err(error));
+                handle.common.finish_attempt(address, &attempt, Err(error));
                 handle.common.registry.forget_attempt(address);
             }
         }
@@ -324,15 +346,23 @@ impl Reactor {
                 self.due.push(place);
             }
         }
+    }
+
+    /// Nothing begins on a connection any more: another one may take its place.
+    fn let_go(&mut self, handle: &ReactorHandle, core: &Arc<Core>) {
+        let now = handle.common.clock.now();
+        if core.counts.swap(false, Ordering::SeqCst) {
+            handle.common.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+        handle.common.registry.forget(core, now, &mut self.wakers);
+        handle.common.see_to_schedule();
         self.housekeep_soon(now);
     }
 
     /// A connection has been closed: nobody finds it any more, and it is read to its end.
     fn leave(&mut self, handle: &Arc<ReactorHandle>, core: &Arc<Core>) {
         let now = handle.common.clock.now();
-        if handle.members.lock().remove(&core.id).is_some() {
-            handle.common.connections.fetch_sub(1, Ordering::Relaxed);
-        }
+        handle.members.lock().remove(&core.id);
         let place = core.place.load(Ordering::Relaxed);
         if let Some(Some(conversation)) = self.conversations.get_mut(place)
             && Arc::ptr_eq(&conversation.core, core)
@@ -340,7 +370,7 @@ impl Reactor {
             conversation.begin_draining(now + DRAIN);
         }
         // Its attempt has ended by now.
-        handle.common.registry.forget(core);
+        self.let_go(handle, core);
         handle.common.accepted.forget(core);
         if let (Some(reason), peer) = (core.closed(), core.address) {
             tracing::debug!(%peer, %reason, "connection closed");
@@ -448,22 +478,23 @@ fn is_listened_on(address: SocketAddr) -> bool {
     attempt.err().is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused)
 }
 
-/// Ends the connection that has been idle for longest, whichever reactor drives it. Returns whether
+/// Leaves the connection that has been idle for longest, whichever reactor drives it. Returns whether
 /// there was one.
 fn evict_idle(handle: &ReactorHandle) -> bool {
     let now = handle.common.clock.now();
-    let used_at = |core: &Arc<Core>| core.used_at.load(Ordering::Relaxed);
     let is_idle = |core: &&Arc<Core>| {
-        core.is_idle() && now.since(Time::from_nanos(used_at(core))) >= IDLE_MIN
+        core.ended().is_none() && core.is_idle() && now.since(core.last_used()) >= IDLE_MIN
     };
     let reactors = handle.common.reactors.get().map_or(&[][..], Vec::as_slice);
-    let oldest = reactors.iter().filter_map(std::sync::Weak::upgrade).filter_map(|reactor| {
-        let members = reactor.members.lock();
-        members.values().filter(is_idle).min_by_key(|core| used_at(core)).cloned()
-    });
-    let Some(oldest) = oldest.min_by_key(used_at) else { return false };
-    oldest.close(CloseReason::Evicted);
-    true
+    let oldest = || {
+        let oldest = reactors.iter().filter_map(std::sync::Weak::upgrade).filter_map(|reactor| {
+            let members = reactor.members.lock();
+            members.values().filter(is_idle).min_by_key(|core| core.last_used()).cloned()
+        });
+        oldest.min_by_key(|core| core.last_used())
+    };
+    // One that somebody begins to use at this moment is not left; then there may be another.
+    std::iter::from_fn(oldest).take(EVICT_TRIES).any(|core| core.try_leave(CloseReason::Evicted))
 }
 
 #[cfg(test)]

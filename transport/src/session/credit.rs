@@ -28,6 +28,8 @@ struct SendWindow {
     reserved: AtomicU64,
     /// End of what may be reserved.
     granted: AtomicU64,
+    /// Nothing is reserved any more.
+    shut: AtomicBool,
     /// Whether `waiters` is worth locking.
     waiting: AtomicBool,
     waiters: Mutex<Vec<Waker>>,
@@ -36,6 +38,33 @@ struct SendWindow {
 impl SendCredit {
     pub(crate) fn new() -> Self {
         Self { windows: Default::default() }
+    }
+
+    /// From now on nothing can be reserved but for replies. What was reserved before this returns can be
+    /// seen by [`reserved`](Self::reserved).
+    pub(crate) fn shut(&self) {
+        self.set_shut(true);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The opposite; those who wait try again.
+    pub(crate) fn reopen(&self) {
+        self.set_shut(false);
+        fence(Ordering::SeqCst);
+        let mut wakers = Vec::new();
+        self.take_waiters(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn set_shut(&self, shut: bool) {
+        for class in [Class::Replication, Class::Request] {
+            self.window(class).shut.store(shut, Ordering::SeqCst);
+        }
+    }
+
+    /// Bytes of all windows that have ever been reserved and not given back.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.windows.iter().map(|window| window.reserved.load(Ordering::SeqCst)).sum()
     }
 
     fn window(&self, class: Class) -> &SendWindow {
@@ -55,9 +84,14 @@ impl SendCredit {
             match window.reserved.compare_exchange_weak(
                 reserved,
                 end,
-                Ordering::Relaxed,
+                // Either this is seen by who shuts the window, or that is seen here.
+                Ordering::SeqCst,
                 Ordering::Relaxed,
             ) {
+                Ok(_) if window.shut.load(Ordering::SeqCst) => {
+                    window.reserved.fetch_sub(bytes as u64, Ordering::SeqCst);
+                    return false;
+                }
                 Ok(_) => return true,
                 Err(now) => reserved = now,
             }

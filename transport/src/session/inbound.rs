@@ -99,6 +99,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) landed: &'a mut Vec<Landed>,
     /// The peer's hello, when it comes.
     pub(crate) hello: &'a mut Option<Hello>,
+    /// The peer leaves: it will send replies and nothing else.
+    pub(crate) left: &'a mut Option<CloseReason>,
     /// Replies were delivered, so the connection is no one-way stream.
     pub(crate) replied: &'a mut bool,
     /// A window has let enough go that a grant is due, or there is something to tell about a transfer.
@@ -386,7 +388,12 @@ impl Inbound {
                 self.greeted = true;
                 *to.hello = Some(hello);
             }
-            Kind::Goodbye => return Err(decode_goodbye(header, &buffer[body])),
+            Kind::Goodbye => match decode_goodbye(header, &buffer[body]) {
+                reason @ (CloseReason::Duplicate | CloseReason::Evicted) if self.greeted => {
+                    *to.left = Some(reason);
+                }
+                reason => return Err(reason),
+            },
             Kind::Announce
             | Kind::Grant
             | Kind::Chunk

@@ -164,6 +164,7 @@ impl Side {
             frames: &mut frames,
             landed: &mut landed,
             hello: &mut hello,
+            left: &mut None,
             replied: &mut replied,
             grant_due: &mut grant_due,
         };

@@ -64,6 +64,7 @@ fn feed(bytes: &[u8], chunks: &[usize]) -> Result<Vec<Vec<u8>>, CloseReason> {
             wakers: &mut wakers,
             frames: &mut frames,
             landed: &mut Vec::new(),
+            left: &mut None,
             hello: &mut hello,
             replied: &mut replied,
             grant_due: &mut grant_due,

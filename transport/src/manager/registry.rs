@@ -1,0 +1,453 @@
+//! Which nodes this endpoint knows and is connected to (DESIGN T11).
+//!
+//! Many threads that ask for one address make one attempt and all wait for it; no other address
+//! waits with them. Two nodes that connect to each other at the same moment keep the connection
+//! that the node with the lower id began. A hello from an older life of a node is refused.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use dashmap::{DashMap, Entry};
+use parking_lot::Mutex;
+
+use super::Backoff;
+use super::event::{Listeners, NodeEvent, NodeEvents};
+use super::schedule::{ListedAddress, Schedule};
+use crate::connection::{Connection, Core, Peer};
+use crate::error::{CloseReason, ConnectError};
+use crate::identity::{Incarnation, NodeId};
+use crate::limits::NODES_KEPT;
+use crate::time::Time;
+
+/// The attempts and the nodes of one endpoint.
+///
+/// Of locks that are held together, a node's comes before the schedule's and the listeners'.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    attempts: DashMap<SocketAddr, Arc<Attempt>>,
+    nodes: DashMap<NodeId, Known>,
+    /// How many hellos of nodes there have been.
+    hellos: AtomicU64,
+    schedule: Mutex<Schedule>,
+    listeners: Listeners,
+}
+
+#[derive(Debug)]
+struct Known {
+    incarnation: Incarnation,
+    connection: Option<Arc<Core>>,
+    /// Which of all hellos was its last.
+    hello: u64,
+}
+
+/// One attempt to connect, with all who wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Attempt {
+    state: Mutex<AttemptState>,
+}
+
+#[derive(Debug, Default)]
+struct AttemptState {
+    outcome: Option<Result<Connection, ConnectError>>,
+    waiting: Vec<Waker>,
+}
+
+/// Who asks for an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Somebody who wants the connection, and waits for the end of the pause after a failure.
+    ByCaller,
+    /// The schedule, which has waited.
+    BySchedule,
+}
+
+/// That an attempt has failed a moment ago, and is not made again yet.
+#[derive(Debug)]
+pub(crate) struct TooEarly {
+    /// When it may be made.
+    pub(crate) until: Time,
+    /// What the last one failed with.
+    pub(crate) failure: ConnectError,
+}
+
+/// What becomes of a connection whose peer has said hello.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// It is used.
+    Used,
+    /// Another connection to the same node is used in its place; this one is closed.
+    Replaced(Arc<Core>),
+}
+
+impl Registry {
+    pub(crate) fn new(backoff: Backoff, discovery_interval: Duration, seed: u64) -> Self {
+        Self {
+            attempts: DashMap::new(),
+            nodes: DashMap::new(),
+            hellos: AtomicU64::new(0),
+            schedule: Mutex::new(Schedule::new(backoff, discovery_interval, seed)),
+            listeners: Listeners::default(),
+        }
+    }
+
+    pub(super) fn add(&self, address: SocketAddr, now: Time) -> bool {
+        self.schedule.lock().add(address, now)
+    }
+
+    pub(super) fn remove(&self, address: SocketAddr) -> bool {
+        self.schedule.lock().remove(address)
+    }
+
+    pub(super) fn listed(&self) -> Vec<ListedAddress> {
+        self.schedule.lock().list()
+    }
+
+    pub(super) fn address_of(&self, node: NodeId) -> Option<SocketAddr> {
+        self.schedule.lock().address_of(node)
+    }
+
+    pub(super) fn events(&self) -> NodeEvents {
+        self.listeners.join()
+    }
+
+    /// Nothing more will happen.
+    pub(crate) fn end_events(&self) {
+        self.listeners.end();
+    }
+
+    /// The connection that is used with a node.
+    pub(crate) fn connection(&self, node: NodeId) -> Option<Connection> {
+        let core = self.nodes.get(&node)?.connection.clone()?;
+        core.ended().is_none().then_some(Connection { core })
+    }
+
+    pub(super) fn connected(&self) -> Vec<Peer> {
+        let nodes = self.nodes.iter().filter_map(|known| known.connection.clone());
+        let open = nodes.filter(|core| core.ended().is_none());
+        let mut peers: Vec<_> = open.map(|core| *core.peer()).collect();
+        peers.sort_by_key(|peer| peer.node);
+        peers
+    }
+
+    /// This endpoint itself listens at `address`: it is not tried.
+    pub(crate) fn listens_at(&self, address: SocketAddr) {
+        self.schedule.lock().listens_at(address);
+    }
+
+    /// When addresses are due to be tried by themselves.
+    pub(crate) fn next_due(&self) -> Time {
+        self.schedule.lock().next_at()
+    }
+
+    /// The addresses that are due.
+    pub(crate) fn due(&self, now: Time) -> Vec<SocketAddr> {
+        self.schedule.lock().due(now)
+    }
+
+    /// The attempt for `address`, and whether the caller has to begin it. One that would come too early
+    /// after a failure is not made: see [`TooEarly`].
+    pub(crate) fn attempt(
+        &self,
+        address: SocketAddr,
+        asked: Asked,
+        now: Time,
+    ) -> Result<(Arc<Attempt>, bool), TooEarly> {
+        let node = self.schedule.lock().node_at(address);
+        if let Some(connection) = node.and_then(|node| self.connection(node)) {
+            self.succeed(address, &connection, now);
+            return Ok((Arc::new(Attempt::ended(connection)), false));
+        }
+        let entry = match self.attempts.entry(address) {
+            Entry::Occupied(entry) if entry.get().is_useful() => {
+                let attempt = Arc::clone(entry.get());
+                drop(entry);
+                // It may have begun before the address came on the list.
+                match attempt.connection() {
+                    Some(connection) => self.succeed(address, &connection, now),
+                    None => self.schedule.lock().begin(address),
+                }
+                return Ok((attempt, false));
+            }
+            entry => entry,
+        };
+        let mut schedule = self.schedule.lock();
+        if asked == Asked::ByCaller
+            && let Some((until, failure)) = schedule.pause(address, now)
+        {
+            return Err(TooEarly { until, failure });
+        }
+        schedule.begin(address);
+        Ok((Arc::clone(&entry.insert(Arc::default())), true))
+    }
+
+    /// Ends an attempt at `address`, for all who wait for it.
+    pub(crate) fn finish(
+        &self,
+        address: SocketAddr,
+        attempt: &Attempt,
+        outcome: Result<Connection, ConnectError>,
+        now: Time,
+    ) {
+        // First, so that who is woken finds the pause.
+        match &outcome {
+            Ok(connection) => self.succeed(address, connection, now),
+            Err(failure) => self.schedule.lock().fail(address, failure, now),
+        }
+        attempt.finish(outcome);
+    }
+
+    /// `address` has led to a connection.
+    fn succeed(&self, address: SocketAddr, connection: &Connection, now: Time) {
+        let peer = connection.peer();
+        self.schedule.lock().succeed(address, peer);
+        if !connection.is_open() {
+            // It may have been forgotten before the schedule knew of it.
+            self.schedule.lock().lost(peer.node, true, now);
+        }
+    }
+
+    /// Decides on a connection whose peer has said hello; `open` opens it, before anybody can find it.
+    /// Those who wait for events are to be woken when it has been decided.
+    ///
+    /// # Errors
+    /// Why the connection is refused.
+    pub(crate) fn admit(
+        &self,
+        own: NodeId,
+        core: &Arc<Core>,
+        peer: &Peer,
+        open: impl FnOnce(),
+        wakers: &mut Vec<Waker>,
+    ) -> Result<Admission, CloseReason> {
+        if peer.node == own {
+            return Err(CloseReason::Violation("a peer with our own id"));
+        }
+        if peer.node.is_client() {
+            // Clients listen nowhere, so that nobody can have connected to one.
+            if core.initiated {
+                return Err(CloseReason::Violation("a client's id where a node listens"));
+            }
+            open();
+            return Ok(Admission::Used);
+        }
+        let hello = self.hellos.fetch_add(1, Ordering::Relaxed);
+        self.forget_nodes(hello);
+        let mut is_new = false;
+        let mut known = self.nodes.entry(peer.node).or_insert_with(|| {
+            is_new = true;
+            Known { incarnation: peer.incarnation, connection: None, hello }
+        });
+        if peer.incarnation < known.incarnation {
+            return Err(CloseReason::StaleIncarnation {
+                node: peer.node,
+                stale: peer.incarnation,
+                current: known.incarnation,
+            });
+        }
+        open();
+        let restarted = peer.incarnation > known.incarnation;
+        let stale = std::mem::replace(&mut known.incarnation, peer.incarnation);
+        known.hello = hello;
+        let mut tell = |event| self.listeners.tell(&event, wakers);
+        let mut existing = known.connection.take();
+        if let Some(ended) = existing.take_if(|existing| existing.ended().is_some()) {
+            let reason = ended.ended().expect("it has ended").clone();
+            tell(NodeEvent::Lost { peer: *ended.peer(), reason });
+        }
+        let outdated = existing.take_if(|_| restarted);
+        let current = peer.incarnation;
+        let outdated_reason = CloseReason::StaleIncarnation { node: peer.node, stale, current };
+        if let Some(outdated) = &outdated {
+            let reason = outdated_reason.clone();
+            tell(NodeEvent::Lost { peer: *outdated.peer(), reason });
+        }
+        if is_new || restarted {
+            tell(NodeEvent::Found(*peer));
+        }
+        let Some(existing) = existing else {
+            tell(NodeEvent::Connected(*peer));
+            known.connection = Some(Arc::clone(core));
+            self.schedule.lock().connected(peer);
+            drop(known);
+            if let Some(outdated) = outdated {
+                outdated.close(outdated_reason);
+            }
+            return Ok(Admission::Used);
+        };
+        let ours_wins = own < peer.node;
+        let keep_existing = match (existing.initiated, core.initiated) {
+            (true, true) => true,
+            (false, false) => false,
+            (existing_is_ours, _) => existing_is_ours == ours_wins,
+        };
+        if keep_existing {
+            known.connection = Some(Arc::clone(&existing));
+            // The one that began a connection ends it.
+            return Ok(if core.initiated {
+                Admission::Replaced(existing)
+            } else {
+                Admission::Used
+            });
+        }
+        known.connection = Some(Arc::clone(core));
+        drop(known);
+        if existing.initiated {
+            existing.retired.store(true, Ordering::SeqCst);
+        }
+        if existing.told_early.load(Ordering::SeqCst) {
+            existing.peer_leaves(CloseReason::Duplicate, wakers);
+        }
+        Ok(Admission::Used)
+    }
+
+    /// The peer leaves `core` for another connection, unless that has yet to say hello here: until then
+    /// this one is used, which the peer still serves.
+    pub(crate) fn replace(&self, core: &Arc<Core>, wakers: &mut Vec<Waker>) {
+        {
+            let known = self.nodes.get(&core.peer().node);
+            let used = known.as_ref().and_then(|known| known.connection.as_ref());
+            if used.is_some_and(|used| Arc::ptr_eq(used, core)) {
+                core.told_early.store(true, Ordering::SeqCst);
+                return;
+            }
+        }
+        core.peer_leaves(CloseReason::Duplicate, wakers);
+    }
+
+    /// Forgets a connection that has ended.
+    pub(crate) fn forget(&self, core: &Arc<Core>, now: Time, wakers: &mut Vec<Waker>) {
+        if let (Some(peer), Some(reason)) = (core.peer_if_greeted(), core.ended())
+            && let Some(mut known) = self.nodes.get_mut(&peer.node)
+            && known.connection.take_if(|known| Arc::ptr_eq(known, core)).is_some()
+        {
+            self.listeners.tell(&NodeEvent::Lost { peer: *peer, reason: reason.clone() }, wakers);
+            // Who was let go on purpose is not come back to.
+            let is_missed = !matches!(reason, CloseReason::Closed | CloseReason::Evicted);
+            self.schedule.lock().lost(peer.node, is_missed, now);
+        }
+        if core.initiated {
+            self.forget_attempt(core.address);
+        }
+    }
+
+    /// Forgets the attempt for `address`, if it has ended and led to nothing.
+    pub(crate) fn forget_attempt(&self, address: SocketAddr) {
+        self.attempts.remove_if(&address, |_, attempt| !attempt.is_useful());
+    }
+
+    /// Whoever says hello can name any node. Incarnations of nodes that are neither connected nor on the
+    /// list are kept for the last [`NODES_KEPT`] hellos at least, and no more than twice as many.
+    fn forget_nodes(&self, hello: u64) {
+        if hello.is_multiple_of(NODES_KEPT) && hello > 0 {
+            let since = hello - NODES_KEPT;
+            let listed = self.schedule.lock().nodes();
+            self.nodes.retain(|node, known| {
+                known.connection.is_some() || known.hello >= since || listed.contains(node)
+            });
+        }
+    }
+}
+
+impl Attempt {
+    /// One that has led to `connection` already.
+    fn ended(connection: Connection) -> Self {
+        let state = AttemptState { outcome: Some(Ok(connection)), waiting: Vec::new() };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Whether it is under way, or led to a connection that can be used.
+    fn is_useful(&self) -> bool {
+        match &self.state.lock().outcome {
+            None => true,
+            Some(Ok(connection)) => {
+                connection.is_open() && !connection.core.retired.load(Ordering::SeqCst)
+            }
+            Some(Err(_)) => false,
+        }
+    }
+
+    /// What it led to, if it has.
+    fn connection(&self) -> Option<Connection> {
+        self.state.lock().outcome.clone()?.ok()
+    }
+
+    /// Ends the attempt, for all who wait for it.
+    fn finish(&self, outcome: Result<Connection, ConnectError>) {
+        let waiting = {
+            let mut state = self.state.lock();
+            state.outcome.get_or_insert(outcome);
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Waits for an attempt to end.
+pub(crate) struct Attempted<'a>(pub(crate) &'a Attempt);
+
+impl Future for Attempted<'_> {
+    type Output = Result<Connection, ConnectError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.0.state.lock();
+        match &state.outcome {
+            Some(outcome) => Poll::Ready(outcome.clone()),
+            None => {
+                if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                    state.waiting.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry() -> Registry {
+        Registry::new(Backoff::default(), Duration::from_secs(1), 0)
+    }
+
+    #[test]
+    fn nodes_that_said_hello_once_are_forgotten_and_those_that_come_back_are_not() {
+        let registry = registry();
+        let hello = |node: u64| {
+            let hello = registry.hellos.fetch_add(1, Ordering::Relaxed);
+            registry.forget_nodes(hello);
+            let known = Known { incarnation: Incarnation(1), connection: None, hello };
+            registry.nodes.insert(NodeId(node), known);
+        };
+        for number in 0..NODES_KEPT * 10 {
+            hello(1);
+            hello(number + 2);
+            assert!(registry.nodes.len() as u64 <= NODES_KEPT * 2);
+            assert!(registry.nodes.contains_key(&NodeId(1)));
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_failed_is_forgotten() {
+        let registry = registry();
+        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        let ask = |now| registry.attempt(address, Asked::ByCaller, now);
+        let (attempt, fresh) = ask(Time::ZERO).unwrap();
+        assert!(fresh && !ask(Time::ZERO).unwrap().1);
+        registry.forget_attempt(address);
+        assert_eq!(registry.attempts.len(), 1, "it is under way");
+        let error = ConnectError::ShutDown { address };
+        registry.finish(address, &attempt, Err(error), Time::ZERO);
+        registry.forget_attempt(address);
+        assert_eq!(registry.attempts.len(), 0);
+        assert!(
+            ask(Time::ZERO + Backoff::default().max).unwrap().1,
+            "after the pause there is another"
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! The connection manager: nodes that come, go, restart, hang, and meet. In simulation, but for
+//! `sockets`.
+
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of it")]
+#![expect(clippy::disallowed_methods, reason = "listeners that do what no endpoint does")]
+
+#[path = "manager/sockets.rs"]
+mod sockets;
+#[path = "manager/ties.rs"]
+mod ties;
+#[path = "manager/world.rs"]
+mod world;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::{Either, join, join_all, select};
+use weft_transport::limits::HANDSHAKE_TIMEOUT;
+use weft_transport::{
+    AddressState, Applied, CallError, CloseReason, ConnectError, Endpoint, Incarnation, NodeId,
+    Time,
+};
+
+use world::{BACKOFF, INTERVAL, MS, SECOND, World, address, told};
+
+/// When attempts of `node` at the only address of its list failed, while `duration` passes.
+fn failures(world: &World, node: &Endpoint, duration: Duration) -> Vec<Time> {
+    let manager = node.manager();
+    let count = || manager.listed()[0].failures;
+    let (end, mut known, mut times) = (world.now() + duration, count(), Vec::new());
+    while world.now() < end {
+        // No attempt is over sooner than it is refused, which takes no time here.
+        world.pass(MS);
+        if count() != known {
+            times.extend((known..count()).map(|_| world.now()));
+            known = count();
+        }
+    }
+    times
+}
+
+fn gaps(times: &[Time]) -> Vec<Duration> {
+    times.windows(2).map(|pair| pair[1].since(pair[0])).collect()
+}
+
+#[test]
+fn nodes_of_a_list_that_grows_and_shrinks_are_found_as_they_come() {
+    let world = World::new(1);
+    let seeker = world.endpoint(9, 1, |_| {});
+    let (manager, mut events) = (seeker.manager(), seeker.manager().events());
+    let _first = world.node(1, 1);
+    assert!(manager.add(address(1)) && manager.add(address(2)));
+    world.pass(100 * MS);
+    assert_eq!(told(&mut events), ["found 1.1", "connected 1.1"]);
+    let listed = manager.listed();
+    assert_eq!((listed[0].found.unwrap().0, listed[0].state), (NodeId(1), AddressState::Connected));
+    assert_eq!((listed[1].found, listed[1].state), (None, AddressState::Apart));
+    assert!(matches!(listed[1].failure, Some(ConnectError::Refused { .. })));
+
+    let _second = world.node(2, 1);
+    world.pass(INTERVAL);
+    assert_eq!(told(&mut events), ["found 2.1", "connected 2.1"]);
+    let _third = world.node(3, 1);
+    assert!(manager.add(address(3)));
+    world.pass(100 * MS);
+    assert_eq!(told(&mut events), ["found 3.1", "connected 3.1"]);
+    let nodes: Vec<_> = manager.connected().iter().map(|peer| peer.node.0).collect();
+    assert_eq!(nodes, [1, 2, 3]);
+
+    manager.add(address(4));
+    world.pass(100 * MS);
+    assert!(manager.remove(address(4)));
+    let _fourth = world.node(4, 1);
+    world.pass(10 * INTERVAL);
+    assert_eq!((told(&mut events), manager.connection(NodeId(4)).is_none()), (vec![], true));
+    assert_eq!(seeker.stats().connections, 3);
+}
+
+#[test]
+fn where_nobody_is_found_is_tried_at_the_interval_and_no_more_often() {
+    let world = World::new(1);
+    let seeker = world.endpoint(9, 1, |_| {});
+    seeker.manager().add(address(1));
+    let times = failures(&world, &seeker, 20 * INTERVAL);
+    assert_eq!(times.len(), 21, "the first at once");
+    assert!(gaps(&times).iter().all(|gap| (INTERVAL - MS..=INTERVAL + MS).contains(gap)));
+}
+
+#[test]
+fn a_lost_node_is_tried_after_pauses_that_grow_and_are_drawn_from_the_seed() {
+    let run = |seed| {
+        let world = World::new(1);
+        let node = world.node(1, 1);
+        let seeker = world.endpoint(9, 1, |config| config.seed = seed);
+        seeker.manager().add(address(1));
+        world.pass(100 * MS);
+        assert!(seeker.manager().connection(NodeId(1)).is_some());
+        world.stop(node);
+        let times = failures(&world, &seeker, 30 * SECOND);
+        // All of it again: success begins anew.
+        let node = world.node(1, 2);
+        world.pass(2 * SECOND);
+        assert_eq!(seeker.manager().listed()[0].failures, 0);
+        world.stop(node);
+        (times, failures(&world, &seeker, 30 * SECOND))
+    };
+    let (first, second) = run(7);
+    for times in [&first, &second] {
+        for (index, gap) in gaps(times).into_iter().enumerate() {
+            let bound = (BACKOFF.first * (1 << index.min(10))).min(BACKOFF.max);
+            assert!(gap <= bound + 2 * MS, "{index}: {gap:?}");
+        }
+        // Half of the longest pause on average, once there.
+        assert!((30..150).contains(&times.len()), "{} attempts in 30 s", times.len());
+    }
+    assert_ne!(gaps(&first), gaps(&second));
+    assert_eq!(run(7), (first.clone(), second));
+    assert_ne!(run(8).0, first);
+}
+
+#[test]
+fn many_that_lose_a_node_do_not_come_back_at_one_moment() {
+    let world = World::new(1);
+    let node = world.node(1, 1);
+    let seekers: Vec<_> = (10..60).map(|id| world.endpoint(id, 1, |_| {})).collect();
+    seekers.iter().for_each(|seeker| assert!(seeker.manager().add(address(1))));
+    world.pass(100 * MS);
+    assert_eq!(node.stats().connections, 50);
+    world.stop(node);
+    world.pass(5 * SECOND);
+    let end = world.now() + BACKOFF.max;
+    let all =
+        || -> u32 { seekers.iter().map(|seeker| seeker.manager().listed()[0].failures).sum() };
+    let (mut busiest, mut known) = (0, all());
+    while world.now() < end {
+        world.pass(10 * MS);
+        busiest = busiest.max(all() - known);
+        known = all();
+    }
+    // Fifty that came together would be fifty in one step; spread, there is one or two.
+    assert!(busiest <= 10, "{busiest} attempts in 10 ms");
+    let _node = world.node(1, 2);
+    world.pass(2 * BACKOFF.max);
+    assert!(seekers.iter().all(|seeker| seeker.manager().connection(NodeId(1)).is_some()));
+}
+
+#[test]
+fn however_many_ask_for_a_dead_address_there_is_no_storm() {
+    let world = World::new(1);
+    let seeker = world.endpoint(9, 1, |_| {});
+    // On the list only so that attempts can be counted.
+    seeker.manager().add(address(1));
+    let began = world.now();
+    world.run(async {
+        while world.now().since(began) < 20 * SECOND {
+            let asked = (0..50).map(|_| seeker.connect(address(1), world.deadline()));
+            for outcome in join_all(asked).await {
+                assert!(matches!(outcome, Err(ConnectError::Refused { .. })));
+            }
+            seeker.sleep_until(world.now() + MS).await;
+        }
+    });
+    let attempts = seeker.manager().listed()[0].failures;
+    // One as each pause ends and one an interval, whoever waits.
+    assert!((20..150).contains(&attempts), "{attempts} attempts");
+}
+
+#[test]
+fn a_node_that_hangs_before_its_hello_delays_nobody_and_is_found_when_it_goes_on() {
+    let world = World::new(1);
+    let (silent, _other) = (world.node(1, 1), world.node(2, 1));
+    world.hang(&silent, true);
+    let seeker = world.endpoint(9, 1, |_| {});
+    let (manager, mut events) = (seeker.manager(), seeker.manager().events());
+    manager.add(address(1));
+    world.pass(100 * MS);
+    assert_eq!(manager.listed()[0].state, AddressState::Connecting);
+    let began = world.now();
+    world.run(seeker.connect(address(2), world.deadline())).unwrap();
+    assert!(world.now().since(began) < 10 * MS);
+    assert_eq!(told(&mut events), ["found 2.1", "connected 2.1"]);
+    world.pass(HANDSHAKE_TIMEOUT);
+    let failure = manager.listed()[0].failure.clone();
+    let reason = CloseReason::HandshakeTimeout;
+    assert_eq!(failure, Some(ConnectError::Closed { address: address(1), reason }));
+    world.hang(&silent, false);
+    world.pass(INTERVAL + HANDSHAKE_TIMEOUT);
+    assert_eq!(told(&mut events), ["found 1.1", "connected 1.1"]);
+}
+
+#[test]
+fn a_node_that_restarts_is_found_again_and_calls_to_its_old_life_fail() {
+    let world = World::new(1);
+    let old = world.node(1, 1);
+    let seeker = world.endpoint(9, 1, |_| {});
+    let (manager, mut events) = (seeker.manager(), seeker.manager().events());
+    manager.add(address(1));
+    world.pass(100 * MS);
+    assert_eq!(told(&mut events), ["found 1.1", "connected 1.1"]);
+    let connection = manager.connection(NodeId(1)).unwrap();
+    // Nobody tells that it is gone: the machine was cut off, and its address is taken anew.
+    let call = std::pin::pin!(connection.call(b"wait", world.deadline()));
+    let hello_of_the_new = async {
+        seeker.sleep_until(world.now() + 10 * MS).await;
+        world.hang(&old, true);
+        let new = world.endpoint(1, 2, |_| {});
+        new.connect(address(9), world.deadline()).await.unwrap();
+        new
+    };
+    seeker.listen(address(9)).unwrap();
+    let (outcome, _new) = world.run(join(call, hello_of_the_new));
+    let (stale, current) = (Incarnation(1), Incarnation(2));
+    let reason = CloseReason::StaleIncarnation { node: NodeId(1), stale, current };
+    let applied = Applied::Maybe;
+    assert_eq!(outcome.err(), Some(CallError::Disconnected { applied, reason: reason.clone() }));
+    let lost = format!("lost 1.1: {reason}");
+    assert_eq!(told(&mut events), [&lost[..], "found 1.2", "connected 1.2"]);
+    assert_eq!(manager.listed()[0].found, Some((NodeId(1), current)));
+
+    // The old life comes back to itself, and is refused.
+    world.hang(&old, false);
+    let error = world.run(old.connect(address(9), world.deadline())).unwrap_err();
+    let ConnectError::Closed { reason: CloseReason::Goodbye(goodbye), .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(goodbye.code, 9);
+    // So it is where it listens.
+    let (_, error) = (
+        manager.remove(address(1)),
+        world.run(seeker.connect(address(1), world.deadline())).unwrap_err(),
+    );
+    assert_eq!(error, ConnectError::Closed { address: address(1), reason });
+    assert_eq!(told(&mut events), Vec::<String>::new());
+}
+
+#[test]
+fn a_node_that_stops_and_starts_again_is_come_back_to_without_being_asked_for() {
+    let world = World::new(1);
+    let seeker = world.endpoint(9, 1, |_| {});
+    let mut events = seeker.manager().events();
+    seeker.manager().add(address(1));
+    for life in 1..=5 {
+        let node = world.node(1, life);
+        world.pass(INTERVAL + BACKOFF.max);
+        assert_eq!(told(&mut events), [format!("found 1.{life}"), format!("connected 1.{life}")]);
+        let connection = seeker.manager().connection(NodeId(1)).unwrap();
+        assert_eq!(&*world.run(connection.call(b"x", world.deadline())).unwrap(), b"x");
+        world.stop(node);
+        world.pass(3 * SECOND);
+        assert_eq!(told(&mut events), [format!("lost 1.{life}: the peer is shutting down")]);
+    }
+}
+
+#[test]
+fn a_connection_that_the_network_loses_comes_back() {
+    let world = World::new(1);
+    let _node = world.node(1, 1);
+    let seeker = world.endpoint(9, 1, |_| {});
+    let mut events = seeker.manager().events();
+    seeker.manager().add(address(1));
+    world.pass(100 * MS);
+    for _ in 0..20 {
+        assert!(world.network.lose_one());
+        world.pass(SECOND);
+        assert!(seeker.manager().connection(NodeId(1)).is_some());
+    }
+    let told = told(&mut events);
+    assert_eq!(told[..2], ["found 1.1", "connected 1.1"]);
+    for pair in told[2..].chunks(2) {
+        assert!(pair[0].starts_with("lost 1.1: ") && pair[1] == "connected 1.1", "{pair:?}");
+    }
+    assert_eq!(told.len(), 2 + 20 * 2);
+}
+
+#[test]
+fn idle_connections_go_by_least_recent_use_and_none_that_is_in_use() {
+    let world = World::new(1);
+    let nodes: Vec<_> = (1..=6).map(|id| world.node(id, 1)).collect();
+    let seeker = world.endpoint(9, 1, |config| config.connections_max = 3);
+    let manager = seeker.manager();
+    let connect = |id| {
+        world.pass(2 * SECOND);
+        world.run(seeker.connect(address(id), world.deadline()))
+    };
+    let connected =
+        || -> BTreeSet<u64> { manager.connected().iter().map(|peer| peer.node.0).collect() };
+    let first = connect(1).unwrap();
+    connect(2).unwrap();
+    connect(3).unwrap();
+    world.pass(2 * SECOND);
+    world.run(first.call(b"x", world.deadline())).unwrap();
+    connect(4).unwrap();
+    assert_eq!(connected(), BTreeSet::from([1, 3, 4]), "2 was used least recently");
+    world.pass(2 * SECOND);
+    // A call that is not answered is in flight, however long ago it was sent.
+    let call = std::pin::pin!(first.call(b"wait", Time::MAX));
+    let others = std::pin::pin!(async {
+        for id in [5, 6, 2] {
+            seeker.sleep_until(world.now() + 2 * SECOND).await;
+            seeker.connect(address(id), world.deadline()).await.unwrap();
+        }
+    });
+    let Either::Right(((), _call)) = world.run(select(call, others)) else {
+        panic!("nobody answers the call")
+    };
+    assert!(first.is_open());
+    assert_eq!(connected(), BTreeSet::from([1, 2, 6]));
+    world.pass(2 * SECOND);
+    let open: u64 = nodes.iter().map(|node| node.stats().connections).sum();
+    assert_eq!((open, seeker.stats().connections), (3, 3));
+}
