@@ -19,7 +19,7 @@ use crate::blocking::BlockingClient;
 use crate::config::ClientConfig;
 use crate::core::Core;
 use crate::error::{ClientError, NodeName};
-use crate::limits::MEMORY_MIN_BYTES;
+use crate::limits::{BACKOFF, MEMORY_MIN_BYTES};
 use crate::map_keeper::MapKeeper;
 use crate::multi::{Multi, run};
 use crate::object::{Deleted, Existence, Lookup};
@@ -103,7 +103,8 @@ impl Client {
     }
 
     /// A client on an endpoint that exists already: one that serves as well, or a simulated one. Of
-    /// the configuration only the addresses and the timeout count.
+    /// the configuration only the addresses and the timeout count. How soon a node that comes back is
+    /// noticed is up to the endpoint's back-off; [`BACKOFF`](crate::BACKOFF) is that of a client's own.
     ///
     /// # Errors
     /// See [`connect`](Self::connect).
@@ -324,6 +325,7 @@ fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
     settings.links = config.link;
     settings.verbs = config.verbs.clone();
     settings.reactors = config.reactors;
+    settings.backoff = BACKOFF;
     Endpoint::start(settings, Arc::new(NoHandler))
         .map_err(|error| ClientError::Endpoint(Arc::new(error)))
 }

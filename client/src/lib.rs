@@ -33,6 +33,7 @@ pub use blocking::{BlockingClient, BlockingMulti};
 pub use client::{Client, NodeStats};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
+pub use limits::BACKOFF;
 pub use multi::{Multi, MultiOutcome};
 pub use object::{Deleted, Existence, Lookup, Object};
 pub use retry::Effect;

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use weft_transport::Backoff;
 use weft_transport::limits::WINDOW_MIN;
 
 /// The first pause before an operation is tried again.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// The longest pause before an operation is tried again: a node that comes back is noticed within
-/// this time.
+/// The longest pause before an operation is tried again, and before a node is connected to again: one
+/// that comes back is noticed within twice this time.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// The pauses between attempts to connect to one node, however many operations wait for it: for an
+/// endpoint that a client shares, as those of its own have it.
+pub const BACKOFF: Backoff = Backoff { first: PAUSE_MIN, max: PAUSE_MAX };
 
 /// How long one node may take to hand out its map before the next one is asked as well.
 pub(crate) const MAP_PATIENCE: Duration = Duration::from_millis(250);

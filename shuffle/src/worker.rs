@@ -118,7 +118,7 @@ impl Listening {
         }
         let mut peers: Vec<Option<Connection>> = vec![None; config.workers];
         // Of two connections between two nodes, the one stays that the lower id began. So the lower
-        // one begins, and the higher one waits for that; its own attempt then ends in that connection.
+        // one begins, and the higher one waits for that and uses it too.
         let (lower, higher) = (0..config.id.0, config.id.0 + 1..config.workers);
         for index in higher.chain(lower) {
             let (worker, address) = (WorkerId(index), addresses[index]);
@@ -173,10 +173,13 @@ fn meet(
 ) -> Result<Connection, JobError> {
     let deadline = endpoint.clock().now() + MEET_TIMEOUT;
     endpoint.block_on(async {
-        let connection = endpoint
-            .connect(address, deadline)
-            .await
-            .map_err(|reason| JobError::Unreachable { worker, reason })?;
+        let connection = match endpoint.manager().connection(worker.node()) {
+            Some(connection) => connection,
+            None => endpoint
+                .connect(address, deadline)
+                .await
+                .map_err(|reason| JobError::Unreachable { worker, reason })?,
+        };
         let hello = Header { kind: Kind::Hello, stage: 0, sequence: 0 };
         let greeting = [&hello.encode()[..], &program.greeting()].concat();
         let answer = connection

@@ -115,7 +115,8 @@ impl Nodes {
     ) -> Result<Connector, BuildError> {
         let memory = Memory::new(MemoryConfig { limit_bytes: CLIENT_MEMORY_BYTES })?;
         let node = NodeId::client(u64::from(number));
-        let config = EndpointConfig::new(node, INCARNATION, memory);
+        let mut config = EndpointConfig::new(node, INCARNATION, memory);
+        config.backoff = weft_client::BACKOFF;
         let (_, endpoint) = world.add(config, Arc::new(NoHandler))?;
         let addresses = self.map.nodes().iter().map(|node| node.address.clone());
         let mut config = ClientConfig::new(addresses);

@@ -128,6 +128,7 @@ impl World {
         let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
         let mut config = EndpointConfig::new(id, Incarnation(1), memory);
         config.clock = self.clock.clone();
+        config.backoff = weft_client::BACKOFF;
         let endpoint = Endpoint::simulated(config, handler, &self.network).unwrap();
         self.endpoints.borrow_mut().push(endpoint.clone());
         endpoint
