@@ -104,7 +104,7 @@ impl Client {
 
     /// A client on an endpoint that exists already: one that serves as well, or a simulated one. Of
     /// the configuration only the addresses and the timeout count. How soon a node that comes back is
-    /// noticed is up to the endpoint's back-off; [`BACKOFF`](crate::BACKOFF) is that of a client's own.
+    /// noticed is up to the endpoint's back-off; [`BACKOFF`] is that of a client's own.
     ///
     /// # Errors
     /// See [`connect`](Self::connect).

@@ -24,6 +24,7 @@ fuzz_target!(|stream: &[u8]| {
             Kind::Announce => announcement(body),
             Kind::Credit | Kind::Message | Kind::Request | Kind::Reply => {}
             Kind::Grant | Kind::Chunk | Kind::Refuse | Kind::Cancel => {}
+            Kind::Source | Kind::Taken | Kind::Withdraw => {}
         }
         let Some(next) = rest.get(header.frame_len()..) else { return };
         rest = next;
