@@ -1,4 +1,4 @@
-//! A call that has been sent, and is over with its first reply.
+//! A call that has been sent, from its request to its first reply, or to who takes all of them.
 
 use std::borrow::Cow;
 use std::sync::Arc;

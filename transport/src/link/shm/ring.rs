@@ -10,7 +10,9 @@
 //! it has moved its position, takes the flag down and rings. So a bell costs a system call only
 //! when somebody sleeps (the armed flag of UCX), and none is ever missed: of the two, flag and
 //! position, one side writes the first and reads the second, the other the other way round, each
-//! with a full fence in between.
+//! with a full fence in between. A writer does so after every write. A reader does it once in an
+//! eighth of a ring: a writer sleeps only while the ring is full, so that the reader has more than
+//! that before it, and rings before there is nothing left.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
