@@ -10,15 +10,14 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use crate::local;
 use crate::reactor::{ReactorHandle, Wait};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{self, Mutex};
 
 /// After this long without a caller, the endpoint's own thread drives again.
 const CALLERS_GONE: Duration = Duration::from_millis(5);
@@ -60,7 +59,7 @@ impl Wake for Parker {
     }
 }
 
-thread_local! {
+sync::thread_local! {
     /// What this thread waits with, while it does not.
     static OWN: Cell<Option<Own>> = const { Cell::new(None) };
 }
@@ -74,7 +73,7 @@ struct Own {
 impl Own {
     /// This thread's; a new one inside a future that itself blocks.
     fn take() -> Self {
-        OWN.take().unwrap_or_else(|| {
+        OWN.with(Cell::take).unwrap_or_else(|| {
             let parker = Arc::new(Parker {
                 thread: thread::current(),
                 notified: AtomicBool::new(false),
@@ -127,7 +126,7 @@ pub(crate) fn block_on<F: Future>(reactor: &Arc<ReactorHandle>, future: F) -> F:
         }
     };
     drop(caller);
-    OWN.set(Some(own));
+    OWN.with(|kept| kept.set(Some(own)));
     output
 }
 

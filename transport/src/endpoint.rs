@@ -3,13 +3,9 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use crate::connection::Connection;
 use crate::driver;
@@ -30,6 +26,9 @@ use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
 use crate::secret::Secret;
 use crate::session::receives::Messages;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::thread::{self, JoinHandle};
 use crate::time::{Clock, Time};
 
 /// How an endpoint behaves. The defaults of [`new`](Self::new) suit a client.

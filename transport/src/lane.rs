@@ -13,12 +13,11 @@ mod ring;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::limits::RING_MIN;
 use crate::memory::{Memory, MemoryError, Shared};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ring::Ring;
 
@@ -273,3 +272,6 @@ impl Consumer {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, feature = "loom"))]
+mod models;

@@ -33,6 +33,8 @@ mod link;
 mod local;
 mod manager;
 mod memory;
+#[cfg(all(test, any(feature = "loom", feature = "shuttle")))]
+mod models;
 mod poller;
 mod reactor;
 mod registration;
@@ -41,6 +43,7 @@ mod secret;
 mod session;
 #[cfg(feature = "streams")]
 mod stream;
+mod sync;
 mod ticket;
 mod time;
 

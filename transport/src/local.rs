@@ -13,6 +13,7 @@ use crate::frame::Class;
 use crate::lane::Producer;
 use crate::memory::MemoryError;
 use crate::reactor::ReactorHandle;
+use crate::sync;
 
 /// Window that is reserved ahead, in bytes, while there is at least [`AHEAD_SHARE`] times as much.
 const AHEAD: usize = 4 << 10;
@@ -54,8 +55,12 @@ impl Drop for Local {
     }
 }
 
-thread_local! {
+sync::thread_local! {
     static LOCAL: RefCell<Local> = RefCell::default();
+}
+
+fn with_local<R>(run: impl FnOnce(&mut Local) -> R) -> R {
+    LOCAL.with(|local| run(&mut local.borrow_mut()))
 }
 
 /// Runs `write` with this thread's lane of `core`, which is opened if there is none.
@@ -64,7 +69,7 @@ pub(crate) fn with_lane<R>(
     core: &Arc<Core>,
     write: impl FnOnce(&mut OwnLane) -> Result<R, Unwritten>,
 ) -> Result<R, Unwritten> {
-    LOCAL.with_borrow_mut(|local| {
+    with_local(|local| {
         let found = local.lanes.iter().position(|lane| lane.connection == core.id);
         let index = match found {
             Some(index) => index,
@@ -81,7 +86,7 @@ pub(crate) fn with_lane<R>(
 
 /// Why memory was refused for the last frame that could not be written.
 pub(crate) fn take_refusal(core: &Core) -> MemoryError {
-    let taken = LOCAL.with_borrow_mut(|local| {
+    let taken = with_local(|local| {
         let own = local.lanes.iter_mut().find(|lane| lane.connection == core.id);
         own.map_or_else(|| local.refused.take(), |lane| lane.refused.take())
     });
@@ -161,7 +166,7 @@ impl OwnLane {
 /// Has what is to be sent on `core` sent at the end of the scope that this thread is in. Returns whether it
 /// is in one.
 pub(crate) fn promise(core: &Arc<Core>) -> bool {
-    LOCAL.with_borrow_mut(|local| {
+    with_local(|local| {
         let is_promised = local.depth > 0;
         if is_promised && !local.dirty.iter().any(|dirty| Arc::ptr_eq(dirty, core)) {
             local.dirty.push(Arc::clone(core));
@@ -191,10 +196,10 @@ pub(crate) fn deferred<R>(reactor: &Arc<ReactorHandle>, work: impl FnOnce() -> R
     struct Scope<'a>(&'a Arc<ReactorHandle>);
     impl Drop for Scope<'_> {
         fn drop(&mut self) {
-            LOCAL.with_borrow_mut(|local| local.depth -= 1);
+            with_local(|local| local.depth -= 1);
             // Of an inner scope too: what runs in it may wait for the replies. One at a time, since
             // whoever is woken may be in need of this thread's lanes.
-            while let Some((core, ahead)) = LOCAL.with_borrow_mut(Local::settle_one) {
+            while let Some((core, ahead)) = with_local(Local::settle_one) {
                 if ahead > 0 {
                     core.session.send_credit.cancel(Class::Request, ahead);
                 }
@@ -205,7 +210,7 @@ pub(crate) fn deferred<R>(reactor: &Arc<ReactorHandle>, work: impl FnOnce() -> R
             }
         }
     }
-    LOCAL.with_borrow_mut(|local| local.depth += 1);
+    with_local(|local| local.depth += 1);
     let _scope = Scope(reactor);
     work()
 }

@@ -10,6 +10,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::link::{Link, Listener, VerbsPort};
+use crate::sync;
 
 /// A link's name towards the poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +174,9 @@ impl Epoll {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
         });
+        if timeout.is_none_or(|timeout| timeout.tv_sec > 0 || timeout.tv_nsec > 0) {
+            sync::before_sleep(self.epoll.as_fd());
+        }
         let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
         let events: &[epoll::Event] =
             match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {

@@ -27,11 +27,10 @@ mod wired;
 
 use std::task::Waker;
 
-use parking_lot::Mutex;
-
 use crate::frame::{Class, Header};
 use crate::handshake::{LARGE, Windows};
 use crate::limits::SEND_AHEAD_MAX;
+use crate::sync::Mutex;
 
 use call::{CallTable, Sent};
 use credit::{ReceiveCredit, SendCredit};

@@ -1,4 +1,4 @@
-//! The front door of the workspace: `cargo xtask setup | lint | test | demo | bench | sim | softroce`.
+//! The front door of the workspace: `cargo xtask setup | lint | test | models | demo | bench | sim | softroce`.
 //!
 //! Whatever a developer or CI does to the tree is one of these commands, so that a failure in CI is
 //! reproduced by typing what CI typed. The program needs nothing on the machine but the toolchain
@@ -16,6 +16,7 @@ mod bench;
 mod command;
 mod demo;
 mod lint;
+mod models;
 mod playground;
 mod redis;
 mod setup;
@@ -47,8 +48,10 @@ enum Task {
     Setup,
     /// Check format, clippy, documentation, dependencies, spelling and the rules of the house.
     Lint,
-    /// Everything that CI runs: set-up, lint, build, documentation tests, verbs, tests.
+    /// Everything that CI runs: set-up, lint, build, documentation tests, models, verbs, tests.
     Test,
+    /// Run the transport's rings and roles in many orders of their threads, by loom and shuttle.
+    Models,
     /// Start a small cluster, use it, load it beside redis, rank a graph, and show the figures.
     Demo,
     /// Run a suite of benchmarks against its peers, in one run, as ratios.
@@ -76,6 +79,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Setup => setup::run(&workspace),
         Task::Lint => lint::run(&workspace),
         Task::Test => test::run(&workspace),
+        Task::Models => models::run(),
         Task::Demo => demo::run(&workspace),
         Task::Bench(options) => bench::run(&workspace, options),
         Task::Sim(options) => sim::run(options),

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::stages::Stages;
 use crate::workspace::Workspace;
-use crate::{command, lint, setup, softroce};
+use crate::{command, lint, models, setup, softroce};
 
 /// Sets up, lints, builds and tests; stops at the first stage that fails.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -15,6 +15,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     stages.run("lint", || lint::run(workspace))?;
     stages.run("build", build)?;
     stages.run("doc tests", documentation_tests)?;
+    stages.run("models", models::run)?;
     let skipped = stages.run("softroce", || softroce::run_where_it_can_be(workspace))?;
     println!("\n{}", stages.table());
     if let Some(why) = skipped {

@@ -2,12 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 use std::time::Duration;
-
-use parking_lot::MutexGuard;
 
 use crate::body::Body;
 use crate::error::{CallError, CloseReason};
@@ -24,6 +21,8 @@ use crate::session::Session;
 use crate::session::call::{CallKey, Sent};
 use crate::session::outbound::{Outbound, Progress, Traffic};
 use crate::session::record::write_record;
+use crate::sync::MutexGuard;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::time::{Clock, Time};
 
 use super::Peer;

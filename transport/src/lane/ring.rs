@@ -10,12 +10,13 @@
 
 #![expect(unsafe_code, reason = "producer and consumer hold disjoint parts of one block")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
 use crate::memory::{Block, Memory, MemoryError, Purpose};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{OnceLock, Watch};
 
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -28,6 +29,7 @@ pub(crate) struct Ring {
     /// The position at which the lap that ends last ends early.
     wrap: AtomicU64,
     next: OnceLock<Arc<Ring>>,
+    watch: Watch,
     /// Keeps `bytes` alive.
     _block: Block,
 }
@@ -52,6 +54,7 @@ impl Ring {
             released: CachePadded::new(AtomicU64::new(0)),
             wrap: AtomicU64::new(u64::MAX),
             next: OnceLock::new(),
+            watch: Watch::new(capacity),
             _block: block,
         })
     }
@@ -86,6 +89,7 @@ impl Ring {
     pub(super) fn reserved_bytes(&self, position: u64, len: usize) -> &mut [u8] {
         let offset = (position % self.capacity as u64) as usize;
         assert!(offset + len <= self.capacity, "a record lies within a lap");
+        self.watch.write(offset, len);
         // SAFETY: in bounds as asserted; the range is beyond `committed` and within a capacity of
         // `released`, which is the producer's alone, and the producer is a single `&mut Producer`
         // that gives the slice up before it commits.
@@ -131,6 +135,7 @@ impl Ring {
     pub(super) fn committed_bytes(&self, position: u64, len: usize) -> &[u8] {
         let offset = (position % self.capacity as u64) as usize;
         assert!(offset + len <= self.capacity, "a run lies within a lap");
+        self.watch.read(offset, len);
         // SAFETY: in bounds as asserted; the range lies before `committed`, which was read with
         // acquire, and is not yet released, so the producer does not write to it.
         unsafe { std::slice::from_raw_parts(self.bytes.add(offset), len) }

@@ -11,6 +11,7 @@
 //! memory is made by the side that connects, so that, as with TCP, it can write before anybody has
 //! accepted.
 
+#[cfg_attr(all(test, feature = "loom"), path = "shm/modelled_mapping.rs")]
 mod mapping;
 mod ring;
 #[cfg(feature = "streams")]
@@ -20,7 +21,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
@@ -31,6 +32,7 @@ use rustix::net::{
 
 use super::Transfer;
 use crate::memory::PAGE_BYTES;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 pub use mapping::Mapping;
 use ring::{CAPACITY, CONTROL_WORDS, Place, Reader, Writer};

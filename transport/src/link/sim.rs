@@ -12,11 +12,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::Transfer;
+use crate::sync::Mutex;
 use crate::time::{ManualClock, Time};
 
 /// Bytes that one direction of a connection holds before a send would block.

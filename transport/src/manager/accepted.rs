@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
-
 use crate::connection::{Connection, Core};
+use crate::sync::Mutex;
 
 /// Connections that peers have begun, until somebody asks for them.
 #[derive(Debug)]

@@ -9,11 +9,10 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use parking_lot::Mutex;
-
 use crate::connection::Peer;
 use crate::error::CloseReason;
 use crate::limits::EVENTS_MAX;
+use crate::sync::Mutex;
 
 /// What has become of a node. Of one node, events come in the order in which things happened: found,
 /// then connected and lost in turn, then found again when it has a new life.

@@ -8,12 +8,10 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use dashmap::{DashMap, Entry};
-use parking_lot::Mutex;
 
 use super::Backoff;
 use super::event::{Listeners, NodeEvent, NodeEvents};
@@ -22,6 +20,8 @@ use crate::connection::{Connection, Core, Peer};
 use crate::error::{CloseReason, ConnectError};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::NODES_KEPT;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::Time;
 
 /// The attempts and the nodes of one endpoint.

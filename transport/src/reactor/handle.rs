@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
-use std::thread::Thread;
 use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 
 use crate::connection::{Connection, Core};
 use crate::driver::Parker;
@@ -24,6 +21,9 @@ use crate::memory::Memory;
 use crate::poller::Kick;
 use crate::secret::Secret;
 use crate::session::receives::Messages;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::thread::Thread;
 use crate::time::{Clock, Time};
 
 use super::Reactor;

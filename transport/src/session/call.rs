@@ -7,14 +7,13 @@
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
-
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Applied, CallError, CloseReason};
 use crate::limits::CALLS_MAX;
 use crate::reply::Reply;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::time::Time;
 
 /// Slots in the first chunk and in the second; each chunk after that has as many as all before it.

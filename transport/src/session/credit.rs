@@ -6,15 +6,15 @@
 //! its handler has let go of, in a credit frame when a quarter of the window is due, or along with
 //! whatever else is going out when a sixteenth is.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 
 use crate::frame::Class;
 use crate::handshake::Windows;
 use crate::limits::SEND_AHEAD_MAX;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// What we may send: one of these a connection.
 #[derive(Debug)]

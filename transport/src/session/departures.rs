@@ -11,15 +11,14 @@ mod queue;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
-
-use parking_lot::Mutex;
 
 use crate::error::CloseReason;
 use crate::frame::Kind;
 use crate::limits::{BATCH_BYTES, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
 use crate::link::Transfer;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::call::CallKey;
 use super::outbound::Queued;

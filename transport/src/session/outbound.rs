@@ -8,16 +8,16 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, RwLock};
 
 use crate::frame::{Class, Header, Kind};
 use crate::lane::{Consumer, Lane, Piece, Producer, lane};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
 use crate::memory::{Memory, MemoryError, Shared};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 use super::Session;
 use super::call::Sent;

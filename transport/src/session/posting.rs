@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use parking_lot::Mutex;
-
 use crate::memory::{Block, Charge, Memory, MemoryError, Purpose};
 use crate::registration::Registration;
+use crate::sync::Mutex;
 
 /// A posted buffer, from both sides.
 #[derive(Debug)]

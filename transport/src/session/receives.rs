@@ -11,10 +11,9 @@ mod waiting;
 
 use std::task::Waker;
 
-use parking_lot::Mutex;
-
 use crate::frame::Header;
 use crate::memory::{Memory, MemoryError};
+use crate::sync::Mutex;
 
 use super::posting::{Claim, Undone};
 

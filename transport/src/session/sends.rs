@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
-use parking_lot::Mutex;
-
 use crate::frame::{Class, Kind, frame_len};
 use crate::limits::{BATCH_BYTES, MESSAGE_MAX};
 use crate::memory::{Block, Shared};
+use crate::sync::Mutex;
 
 use super::credit::SendCredit;
 use super::departures::{ANNOUNCEMENT_COST, Departure, Departures};

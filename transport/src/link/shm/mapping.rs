@@ -5,10 +5,13 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::AtomicU8;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+
+/// Eight bytes of it.
+pub(super) use std::sync::atomic::AtomicU64 as Word;
 
 /// The file can be neither cut short (access would end in SIGBUS) nor made longer, and that
 /// cannot be undone.
@@ -76,7 +79,7 @@ impl Mapping {
 
     /// The memory as words of eight bytes.
     #[inline]
-    pub fn words(&self) -> &[AtomicU64] {
+    pub fn words(&self) -> &[Word] {
         // SAFETY: the mapping is as long, page-aligned, and lives as long as `self`; atomics may be
         // written to by anybody at any time, and every value of their bytes is valid.
         unsafe { std::slice::from_raw_parts(self.base.cast().as_ptr(), self.len / 8) }

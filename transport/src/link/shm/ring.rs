@@ -16,14 +16,18 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::mapping::Mapping;
+use crate::sync::atomic::{Ordering, fence};
+
+use super::mapping::{Mapping, Word};
+
+/// In a model, a ring is full after four words.
+const IS_MODEL: bool = cfg!(all(test, feature = "loom"));
 
 /// Bytes of a ring: what both sides' caches hold, and enough for 50 us at full speed. A stream of
 /// large messages runs at two thirds of its speed through half of it, and at an eighth through a
 /// quarter.
-pub(super) const CAPACITY: usize = 256 << 10;
+pub(super) const CAPACITY: usize = if IS_MODEL { 32 } else { 256 << 10 };
 
 /// Words that a ring's control block takes: each of its four values that change has two cache lines
 /// for itself, since processors fetch lines in pairs.
@@ -33,11 +37,11 @@ const LINE_WORDS: usize = 16;
 
 /// What is copied between two looks of the other side, in bytes: it works on the first part while
 /// the next is copied.
-const STEP: usize = 16 << 10;
+const STEP: usize = if IS_MODEL { 16 } else { 16 << 10 };
 
 /// After reading so much, in bytes, the reader looks whether the writer waits: no more than a
 /// capacity.
-pub(super) const LOOK: usize = CAPACITY / 8;
+pub(super) const LOOK: usize = if IS_MODEL { 16 } else { CAPACITY / 8 };
 
 /// Where in the mapping a ring lies.
 #[derive(Debug, Clone, Copy)]
@@ -65,31 +69,31 @@ fn impossible() -> io::Error {
 impl Shared {
     /// End of what has been written.
     #[inline]
-    fn written(&self) -> &AtomicU64 {
+    fn written(&self) -> &Word {
         &self.mapping.words()[self.place.control]
     }
 
     /// Not zero: nothing more will be written. Beside the position, which is looked at anyway.
     #[inline]
-    fn finished(&self) -> &AtomicU64 {
+    fn finished(&self) -> &Word {
         &self.mapping.words()[self.place.control + 1]
     }
 
     /// End of what has been read.
     #[inline]
-    fn read(&self) -> &AtomicU64 {
+    fn read(&self) -> &Word {
         &self.mapping.words()[self.place.control + LINE_WORDS]
     }
 
     /// The reader sleeps until it is told of bytes.
     #[inline]
-    fn reader_sleeps(&self) -> &AtomicU64 {
+    fn reader_sleeps(&self) -> &Word {
         &self.mapping.words()[self.place.control + 2 * LINE_WORDS]
     }
 
     /// The writer waits until it is told of room.
     #[inline]
-    fn writer_waits(&self) -> &AtomicU64 {
+    fn writer_waits(&self) -> &Word {
         &self.mapping.words()[self.place.control + 3 * LINE_WORDS]
     }
 
@@ -142,15 +146,15 @@ fn lap_left(position: u64) -> usize {
 pub(super) struct Writer {
     shared: Shared,
     /// Our own position; what is in shared memory is only ever written from it.
-    written: AtomicU64,
+    written: Word,
     /// The last position of the reader's that was found good.
-    read: AtomicU64,
+    read: Word,
 }
 
 impl Writer {
     pub(super) fn new(mapping: Arc<Mapping>, place: Place) -> Self {
         let shared = Shared { mapping, place };
-        Self { shared, written: AtomicU64::new(0), read: AtomicU64::new(0) }
+        Self { shared, written: Word::new(0), read: Word::new(0) }
     }
 
     /// Bytes that there is room for.
@@ -258,15 +262,15 @@ impl Writer {
 pub(super) struct Reader {
     shared: Shared,
     /// Our own position; what is in shared memory is only ever written from it.
-    read: AtomicU64,
+    read: Word,
     /// Where it was when it was last looked whether the writer waits.
-    looked: AtomicU64,
+    looked: Word,
 }
 
 impl Reader {
     pub(super) fn new(mapping: Arc<Mapping>, place: Place) -> Self {
         let shared = Shared { mapping, place };
-        Self { shared, read: AtomicU64::new(0), looked: AtomicU64::new(0) }
+        Self { shared, read: Word::new(0), looked: Word::new(0) }
     }
 
     /// Reads what is there, as far as it fits, and says whether the writer has to be woken.
@@ -354,3 +358,6 @@ impl Reader {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, feature = "loom"))]
+mod models;
