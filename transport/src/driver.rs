@@ -240,7 +240,9 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
         let mut state = reactor.state.lock();
         reactor.own_drives.store(true, Ordering::SeqCst);
         reactor.own_interrupt.store(false, Ordering::SeqCst);
+        // A caller that has interrupted may be gone by now; as long as that stands, a turn asks no poller.
         while reactor.callers.load(Ordering::SeqCst) == 0
+            && !reactor.own_interrupt.load(Ordering::SeqCst)
             && !reactor.stopping.load(Ordering::SeqCst)
         {
             state.turn(reactor, Wait::Own);
