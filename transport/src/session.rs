@@ -102,6 +102,11 @@ impl Session {
         }
     }
 
+    /// Whether it is certain that no byte of the request at `sent` has left or ever will.
+    pub(crate) fn has_stayed(&self, sent: Sent) -> bool {
+        self.lanes.has_ended() && !self.has_left(sent)
+    }
+
     /// Lets go of the window of frames with these headers. Returns whether a grant is due.
     pub(crate) fn release_all(&self, headers: &[Header]) -> bool {
         let release =

@@ -499,6 +499,8 @@ impl Core {
             self.session.lanes.greet(encode_goodbye(reason));
             let _ = outbound.transmit(&self.session, &self.link);
         }
+        // Before anybody is told that a request has not left.
+        self.session.lanes.end();
         self.link.finish();
         drop(discarded);
         self.session.sends.abandon();

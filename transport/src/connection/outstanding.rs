@@ -38,7 +38,7 @@ impl<'a> Outstanding<'a> {
     #[inline]
     pub(super) fn unless_closed(self, sent: Sent) -> Result<Self, CallError> {
         let Some(reason) = self.core.closed() else { return Ok(self) };
-        let applied = if self.core.session.has_left(sent) { Applied::Maybe } else { Applied::No };
+        let applied = if self.core.session.has_stayed(sent) { Applied::No } else { Applied::Maybe };
         Err(CallError::Disconnected { applied, reason: reason.clone() })
     }
 

@@ -12,6 +12,7 @@ use shuttle::{Config, MaxSteps, Runner};
 
 use crate::Connection;
 use crate::endpoint::{Endpoint, EndpointConfig};
+use crate::error::{Applied, CallError, CloseReason};
 use crate::handler::{Batch, Handler, IncomingKind, NoHandler};
 use crate::identity::{Incarnation, NodeId};
 use crate::idle::PollPolicy;
@@ -194,5 +195,35 @@ fn a_driver_that_sleeps_hears_who_wakes_it() {
         assert_eq!(pair.client.block_on(word.wait()), 7);
         telling.join().unwrap();
         pair.end();
+    });
+}
+
+/// A request that was surely not applied never comes to be.
+#[test]
+fn a_request_that_is_said_not_to_be_applied_never_comes() {
+    check(6000, || {
+        let pair = Pair::new();
+        let callers: Vec<_> = (0..2u8)
+            .map(|caller| {
+                let (client, connection) = (pair.client.clone(), pair.connection.clone());
+                thread::spawn(move || {
+                    client.block_on(connection.call(&[caller][..], Time::MAX)).map(drop)
+                })
+            })
+            .collect();
+        let closing = {
+            let core = Arc::clone(&pair.connection.core);
+            thread::spawn(move || core.close(CloseReason::Closed))
+        };
+        closing.join().unwrap();
+        let ends: Vec<_> = callers.into_iter().map(|caller| caller.join().unwrap()).collect();
+        let listening = Arc::clone(&pair.listening);
+        pair.end();
+        for (caller, end) in ends.into_iter().enumerate() {
+            let came = listening.came.lock().contains(&vec![caller as u8]);
+            if let Err(CallError::Disconnected { applied: Applied::No, .. }) = end {
+                assert!(!came, "request {caller} came, and its caller may send it again");
+            }
+        }
     });
 }

@@ -16,7 +16,7 @@ use crate::lane::{Consumer, Lane, Piece, Producer, lane};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
 use crate::memory::{Memory, MemoryError, Shared};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, RwLock};
 
 use super::Session;
@@ -49,6 +49,8 @@ pub(crate) struct Lanes {
     greets: AtomicBool,
     /// Bytes that have been taken for sending: the peer cannot have received more.
     taken_bytes: AtomicU64,
+    /// Nothing more is sent: what has not been taken by now never leaves.
+    ended: AtomicBool,
 }
 
 impl Lanes {
@@ -95,6 +97,28 @@ impl Lanes {
     /// Bytes that have been taken for sending.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes.load(Ordering::SeqCst)
+    }
+
+    /// Has nothing more sent. What [has not left](Self::has_left) when this returns never does: a sender
+    /// takes requests before it looks whether it may send them, and either of the two, what it has taken
+    /// and that it may not, is seen by the other side.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether nothing more is sent. Whoever asks for themselves sees what has been taken until then.
+    pub(crate) fn has_ended(&self) -> bool {
+        let ended = self.ended.load(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        ended
+    }
+
+    /// Whether a sender that has taken something may not send it.
+    #[inline]
+    fn may_not_send(&self) -> bool {
+        // Behind the count of what has been taken, which is a full fence.
+        self.ended.load(Ordering::SeqCst)
     }
 
     /// Lets go of bodies that nobody will send.
@@ -195,6 +219,9 @@ impl Outbound {
                 if self.batch.is_empty() {
                     return Ok(Progress::Done);
                 }
+            }
+            if session.lanes.may_not_send() {
+                return Ok(Progress::Done);
             }
             match self.write(link) {
                 Ok(()) => {}
