@@ -55,6 +55,9 @@ const PORTS: u16 = 28_000;
 /// What a connection's rings take of either side's memory, in bytes.
 pub(crate) const SHM_BYTES: u64 = MAPPING_BYTES as u64;
 
+/// In the names of those that connect.
+const FROM: &str = "from/";
+
 /// Who listens under a name: endpoints and streams say different things, and do not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Namespace {
@@ -71,15 +74,23 @@ impl Namespace {
         }
     }
 
-    /// The name of the local socket that belongs to a TCP address.
+    /// The name of the local socket that stands beside a listener at a TCP address.
     fn name(self, address: SocketAddr) -> Result<SocketAddrUnix, Errno> {
         let prefix = self.prefix();
         SocketAddrUnix::new_abstract_name(format!("{prefix}{address}").as_bytes())
     }
 
+    /// The name of a local socket that connects as if from a TCP address. No listener has such a name: it
+    /// could not listen at an address that somebody has drawn.
+    fn name_from(self, address: SocketAddr) -> Result<SocketAddrUnix, Errno> {
+        let prefix = self.prefix();
+        SocketAddrUnix::new_abstract_name(format!("{prefix}{FROM}{address}").as_bytes())
+    }
+
     /// The TCP address that a local socket is named after.
     fn address_of(self, name: &[u8]) -> Option<SocketAddr> {
-        std::str::from_utf8(name).ok()?.strip_prefix(self.prefix())?.parse().ok()
+        let address = std::str::from_utf8(name).ok()?.strip_prefix(self.prefix())?;
+        address.strip_prefix(FROM).unwrap_or(address).parse().ok()
     }
 }
 
@@ -138,7 +149,7 @@ impl ShmLink {
         let bound = (0..PORTS).find_map(|_| {
             let next = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
             let port = PORT_FIRST + (next % u32::from(PORTS)) as u16;
-            let named = names.name(SocketAddr::new(ip, port));
+            let named = names.name_from(SocketAddr::new(ip, port));
             let named = named.and_then(|name| rustix::net::bind(&socket, &name));
             (named != Err(Errno::ADDRINUSE)).then_some(named)
         });

@@ -31,6 +31,16 @@ fn receive(link: &ShmLink) -> io::Result<Vec<u8>> {
 }
 
 #[test]
+fn who_connects_takes_no_name_that_a_listener_could_have() {
+    let (_port, at) = address(Ipv4Addr::LOCALHOST);
+    let listener = ShmListener::bind(at, Namespace::Endpoints).unwrap();
+    let connecting = ShmLink::connect(at, Namespace::Endpoints).unwrap();
+    let (_accepted, from) = listener.accept().unwrap();
+    ShmListener::bind(from, Namespace::Endpoints).unwrap();
+    drop(connecting);
+}
+
+#[test]
 fn bytes_go_both_ways() {
     let (one, other) = pair();
     assert_eq!(one.send(&[IoSlice::new(b"there"), IoSlice::new(b"!")]).unwrap(), 6);
