@@ -7,6 +7,7 @@
 //! Where the link lets the receiver read this side's memory, a body is offered as it is announced. It
 //! stays where it is, even if it is given up, until the receiver says that it reads nothing more.
 
+mod departure;
 mod queue;
 
 use std::collections::VecDeque;
@@ -26,7 +27,8 @@ use super::sends::Leaving;
 
 use queue::Queue;
 
-pub(crate) use queue::{ANNOUNCEMENT_COST, Control, Departure};
+pub(crate) use departure::Departure;
+pub(crate) use queue::{ANNOUNCEMENT_COST, Control};
 
 /// All large bodies that wait for one connection.
 #[derive(Debug, Default)]

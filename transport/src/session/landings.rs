@@ -5,7 +5,9 @@
 //! nothing before there is one. What never fits, and a reply that nobody waits for, is refused. Until the
 //! peer has said that it sends nothing more of a refused transfer, what it had been granted may still
 //! come, and is dropped. What the peer has offered is read from its memory instead of being granted, if
-//! the link can: the same in turn and in bounds. What lands in a posted buffer always comes in chunks.
+//! the link can ([`fetching`]): the same in turn and in bounds. What lands in a posted buffer always comes in chunks.
+
+mod fetching;
 
 use std::task::Waker;
 
@@ -13,7 +15,7 @@ use crate::error::{CallError, CloseReason};
 use crate::frame::{Announcement, Class, Header, Kind};
 use crate::limits::{
     CHUNK_BYTES, FETCHES_MAX, FREE_SHARE, GRANTED_MAX, LANDING_MAX, LARGE_MAX, LARGE_SHARE,
-    MESSAGE_MAX, TAKEN_TOLD_EVERY, TRANSFERS_MAX,
+    MESSAGE_MAX, TRANSFERS_MAX,
 };
 use crate::link::{Fetch, Source, Transfer};
 use crate::memory::{Block, Memory, Purpose, Shared};
@@ -25,8 +27,7 @@ use super::departures::{ANNOUNCEMENT_COST, Control};
 use super::inbound::{Delivery, FrameRef};
 use super::posting::Claim;
 
-/// Pieces that an offered body may lie in.
-const PIECES_MAX: usize = 2;
+use fetching::Until;
 
 /// The transfers of the peer that have not ended.
 #[derive(Debug, Default)]
@@ -83,17 +84,6 @@ enum Stage {
     Refused,
 }
 
-/// When reading ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
-    /// When all has been read.
-    Whole,
-    /// When what has been begun has come: nobody waits for it any more.
-    Refused,
-    /// Likewise: the peer wants its memory back.
-    Withdrawn,
-}
-
 /// A large message or request that has come whole.
 #[derive(Debug)]
 pub(crate) struct Landed {
@@ -102,17 +92,6 @@ pub(crate) struct Landed {
 }
 
 impl Landings {
-    /// The peer says where a piece of transfer `number`, which it announces next, can be read.
-    pub(super) fn offer(&mut self, number: u64, body: &[u8]) -> Result<(), CloseReason> {
-        let source = Source::decode(body).filter(|source| source.len > 0);
-        let source = source.ok_or(CloseReason::Violation("a source of nothing"))?;
-        if number != self.numbers + 1 || self.sources.len() == PIECES_MAX {
-            return Err(CloseReason::Violation("a source of no transfer, or one too many"));
-        }
-        self.sources.push(source);
-        Ok(())
-    }
-
     /// The peer announces a transfer, which has been charged to its window.
     pub(super) fn announce(
         &mut self,
@@ -254,81 +233,6 @@ impl Landings {
         let matched = to.session.receives.forget(number, claim, to.memory);
         *to.grant_due |= to.session.release_all(&matched.taken);
         to.wakers.extend(matched.wakers);
-    }
-
-    /// The peer wants the memory of transfer `number` back, which ends when it has been told that nothing
-    /// more is read there.
-    pub(super) fn withdraw(
-        &mut self,
-        number: u64,
-        to: &mut Delivery<'_>,
-    ) -> Result<(), CloseReason> {
-        let Some(at) = self.open.iter().position(|landing| landing.number == number) else {
-            // It has been told already.
-            let is_known = (1..=self.numbers).contains(&number);
-            return is_known.then_some(()).ok_or(CloseReason::Violation("a withdrawal of nothing"));
-        };
-        let landing = &mut self.open[at];
-        if landing.sources.is_empty() {
-            return Err(CloseReason::Violation("a withdrawal of what was not offered"));
-        }
-        if let Stage::Fetching(_, until) = &mut landing.stage
-            && landing.fetches > 0
-        {
-            *until = Until::Withdrawn;
-            return Ok(());
-        }
-        self.end_withdrawn(at, to);
-        Ok(())
-    }
-
-    fn end_withdrawn(&mut self, at: usize, to: &mut Delivery<'_>) {
-        let Landing { number, len, .. } = self.open[at];
-        self.drop_landing(at, to);
-        let position = len as u64;
-        to.session.departures.tell(Control::Taken { number, position });
-        *to.grant_due = true;
-    }
-
-    /// Takes in the parts of bodies that have been read by now.
-    pub(super) fn handle_fetched(&mut self, to: &mut Delivery<'_>) {
-        let mut at = 0;
-        while let Some(landing) = self.open.get_mut(at) {
-            let Stage::Fetching(fetch, until) = &mut landing.stage else {
-                at += 1;
-                continue;
-            };
-            let (parts, bytes) = fetch.take_arrived();
-            landing.received += bytes;
-            landing.fetches -= parts;
-            self.granted_bytes -= bytes;
-            self.fetches -= parts;
-            self.chunks += parts as u64;
-            if *until == Until::Whole
-                && landing.kind == Kind::Reply
-                && !to.session.calls.is_waiting(CallKey(landing.id))
-            {
-                *until = Until::Refused;
-            }
-            let (until, number) = (*until, landing.number);
-            if until == Until::Whole && landing.received == landing.len {
-                self.finish(at, to);
-            } else if until == Until::Withdrawn && landing.fetches == 0 {
-                self.end_withdrawn(at, to);
-            } else if until == Until::Refused && landing.fetches == 0 {
-                landing.stage = Stage::Refused;
-                to.session.departures.tell(Control::Refuse { number });
-                *to.grant_due = true;
-            } else {
-                if landing.received - landing.told >= TAKEN_TOLD_EVERY {
-                    landing.told = landing.received;
-                    let position = landing.received as u64;
-                    to.session.departures.tell(Control::Taken { number, position });
-                    *to.grant_due = true;
-                }
-                at += 1;
-            }
-        }
     }
 
     /// Gives blocks to transfers that wait for memory, as far as there is some, and grants what may be

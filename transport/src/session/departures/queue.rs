@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::error::CloseReason;
-use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
-use crate::limits::{
-    CHUNK_BYTES, COPIED_MAX, MESSAGE_MAX, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES,
-};
+use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len};
+use crate::limits::{CHUNK_BYTES, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
 use crate::link::{Offer, Source, Transfer};
-use crate::memory::Shared;
 use crate::session::outbound::Queued;
 use crate::session::sends::Leaving;
+
+use super::departure::Departure;
 
 /// What waits and what is under way.
 #[derive(Debug, Default)]
@@ -46,23 +45,6 @@ pub(crate) enum Control {
     Taken { number: u64, position: u64 },
     /// Nothing more of it is to be read.
     Withdraw { number: u64 },
-}
-
-/// One body that is to be sent. A part of a reply that follows a large one waits here too, whatever
-/// its length, so that parts stay in order.
-#[derive(Debug)]
-pub(crate) struct Departure {
-    pub(super) kind: Kind,
-    class: Class,
-    /// The id of the call.
-    pub(super) id: u64,
-    more: bool,
-    len: usize,
-    /// The body, in at most two pieces.
-    pieces: [Option<Shared>; 2],
-    /// The posted buffer that it is.
-    leaving: Option<Arc<Leaving>>,
-    ticket: u64,
 }
 
 /// A transfer that the peer knows of.
@@ -351,93 +333,6 @@ fn source_frame(number: u64, source: &Source) -> Queued {
 
 /// What an announcement costs of its class's window.
 pub(crate) const ANNOUNCEMENT_COST: usize = frame_len(Announcement::BYTES);
-
-impl Departure {
-    pub(crate) fn new(
-        (kind, class, id, more): (Kind, Class, u64, bool),
-        head: Option<Shared>,
-        tail: Option<Shared>,
-    ) -> Self {
-        let pieces = [head, tail];
-        let len = pieces.iter().flatten().map(|piece| piece.len()).sum();
-        Self { kind, class, id, more, len, pieces, leaving: None, ticket: 0 }
-    }
-
-    /// What is sent from a posted buffer.
-    pub(crate) fn posted(
-        header: (Kind, Class, u64, bool),
-        body: Shared,
-        leaving: Arc<Leaving>,
-    ) -> Self {
-        Self { leaving: Some(leaving), ..Self::new(header, None, Some(body)) }
-    }
-
-    /// Bytes of the body.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes that the transport holds for it: those of a posted buffer are its owner's.
-    pub(super) fn queued_bytes(&self) -> usize {
-        if self.leaving.is_some() { 0 } else { self.len }
-    }
-
-    /// The posted buffer that it is; the departure is of no use any more then.
-    pub(super) fn into_leaving(self) -> Option<Arc<Leaving>> {
-        self.leaving
-    }
-
-    /// Lets go of the body.
-    fn let_go(&mut self) -> Option<Arc<Leaving>> {
-        self.pieces = [None, None];
-        self.leaving.take()
-    }
-
-    pub(super) fn ticket(&self) -> u64 {
-        self.ticket
-    }
-
-    pub(super) fn is_reply(&self) -> bool {
-        self.kind == Kind::Reply
-    }
-
-    /// Whether a part of it lay elsewhere before, and is sent from there.
-    pub(super) fn has_tail(&self) -> bool {
-        self.pieces[1].is_some() && !self.is_copied()
-    }
-
-    /// Whether it is copied out of a posted buffer.
-    fn is_copied(&self) -> bool {
-        self.leaving.is_some() && self.len <= COPIED_MAX
-    }
-
-    fn is_large(&self) -> bool {
-        self.len > MESSAGE_MAX
-    }
-
-    /// Puts the bytes at `range`, and what pads them, at the end of `batch`.
-    fn put(&self, range: std::ops::Range<usize>, batch: &mut VecDeque<Queued>) {
-        let mut begin = 0;
-        for piece in self.pieces.iter().flatten() {
-            let end = begin + piece.len();
-            let (from, to) = (range.start.clamp(begin, end), range.end.clamp(begin, end));
-            if from < to {
-                let bytes = piece.slice(from - begin..to - begin);
-                batch.push_back(Queued::Body { bytes, leaving: self.leaving.clone() });
-            }
-            begin = end;
-        }
-        if range.end == self.len
-            && let Some(leaving) = &self.leaving
-        {
-            leaving.note_gathered();
-        }
-        let padding = padded(range.len()) - range.len();
-        if padding > 0 {
-            batch.push_back(Queued::frame(&[0; 8][..padding]));
-        }
-    }
-}
 
 impl Control {
     fn into_frame(self) -> Queued {

@@ -1,0 +1,114 @@
+//! One body that is to be sent.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::frame::{Class, Kind, padded};
+use crate::limits::{COPIED_MAX, MESSAGE_MAX};
+use crate::memory::Shared;
+use crate::session::outbound::Queued;
+use crate::session::sends::Leaving;
+
+/// One body that is to be sent. A part of a reply that follows a large one waits here too, whatever
+/// its length, so that parts stay in order.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(super) kind: Kind,
+    pub(super) class: Class,
+    /// The id of the call.
+    pub(super) id: u64,
+    pub(super) more: bool,
+    pub(super) len: usize,
+    /// The body, in at most two pieces.
+    pub(super) pieces: [Option<Shared>; 2],
+    /// The posted buffer that it is.
+    pub(super) leaving: Option<Arc<Leaving>>,
+    pub(super) ticket: u64,
+}
+
+impl Departure {
+    pub(crate) fn new(
+        (kind, class, id, more): (Kind, Class, u64, bool),
+        head: Option<Shared>,
+        tail: Option<Shared>,
+    ) -> Self {
+        let pieces = [head, tail];
+        let len = pieces.iter().flatten().map(|piece| piece.len()).sum();
+        Self { kind, class, id, more, len, pieces, leaving: None, ticket: 0 }
+    }
+
+    /// What is sent from a posted buffer.
+    pub(crate) fn posted(
+        header: (Kind, Class, u64, bool),
+        body: Shared,
+        leaving: Arc<Leaving>,
+    ) -> Self {
+        Self { leaving: Some(leaving), ..Self::new(header, None, Some(body)) }
+    }
+
+    /// Bytes of the body.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes that the transport holds for it: those of a posted buffer are its owner's.
+    pub(super) fn queued_bytes(&self) -> usize {
+        if self.leaving.is_some() { 0 } else { self.len }
+    }
+
+    /// The posted buffer that it is; the departure is of no use any more then.
+    pub(super) fn into_leaving(self) -> Option<Arc<Leaving>> {
+        self.leaving
+    }
+
+    /// Lets go of the body.
+    pub(super) fn let_go(&mut self) -> Option<Arc<Leaving>> {
+        self.pieces = [None, None];
+        self.leaving.take()
+    }
+
+    pub(super) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    pub(super) fn is_reply(&self) -> bool {
+        self.kind == Kind::Reply
+    }
+
+    /// Whether a part of it lay elsewhere before, and is sent from there.
+    pub(super) fn has_tail(&self) -> bool {
+        self.pieces[1].is_some() && !self.is_copied()
+    }
+
+    /// Whether it is copied out of a posted buffer.
+    pub(super) fn is_copied(&self) -> bool {
+        self.leaving.is_some() && self.len <= COPIED_MAX
+    }
+
+    pub(super) fn is_large(&self) -> bool {
+        self.len > MESSAGE_MAX
+    }
+
+    /// Puts the bytes at `range`, and what pads them, at the end of `batch`.
+    pub(super) fn put(&self, range: std::ops::Range<usize>, batch: &mut VecDeque<Queued>) {
+        let mut begin = 0;
+        for piece in self.pieces.iter().flatten() {
+            let end = begin + piece.len();
+            let (from, to) = (range.start.clamp(begin, end), range.end.clamp(begin, end));
+            if from < to {
+                let bytes = piece.slice(from - begin..to - begin);
+                batch.push_back(Queued::Body { bytes, leaving: self.leaving.clone() });
+            }
+            begin = end;
+        }
+        if range.end == self.len
+            && let Some(leaving) = &self.leaving
+        {
+            leaving.note_gathered();
+        }
+        let padding = padded(range.len()) - range.len();
+        if padding > 0 {
+            batch.push_back(Queued::frame(&[0; 8][..padding]));
+        }
+    }
+}
