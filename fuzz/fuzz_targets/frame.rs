@@ -6,6 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weft_transport::StopReason;
 use weft_transport::frame::{Announcement, HEADER_BYTES, Header, Kind, frame_len};
 use weft_transport::handshake::{Hello, decode_goodbye};
 use weft_transport::limits::MESSAGE_MAX;
@@ -23,7 +24,9 @@ fuzz_target!(|stream: &[u8]| {
             Kind::Goodbye => drop(decode_goodbye(&header, body).to_string()),
             Kind::Announce => announcement(body),
             Kind::Credit | Kind::Message | Kind::Request | Kind::Reply => {}
-            Kind::Grant | Kind::Chunk | Kind::Refuse | Kind::Cancel => {}
+            Kind::OpenMessage | Kind::OpenRequest | Kind::OpenReply => {}
+            Kind::Refuse | Kind::Cancel => reason(body),
+            Kind::Grant | Kind::Chunk | Kind::End => {}
             Kind::Source | Kind::Taken | Kind::Withdraw => {}
         }
         let Some(next) = rest.get(header.frame_len()..) else { return };
@@ -35,6 +38,19 @@ fuzz_target!(|stream: &[u8]| {
 fn announcement(body: &[u8]) {
     if let Some(announcement) = Announcement::decode(body) {
         assert_eq!(announcement.encode(), *body);
+    }
+}
+
+/// A reason that was accepted is read again from what we would write of it, but for a text that is too long then.
+fn reason(body: &[u8]) {
+    let Some(reason) = StopReason::decode(body) else { return };
+    let again = StopReason::decode(&reason.encode()).expect("a reason that was written");
+    match (again, reason) {
+        (StopReason::Program { code, text }, StopReason::Program { code: first, text: all }) => {
+            assert_eq!(code, first);
+            assert!(all.starts_with(&text));
+        }
+        (again, reason) => assert_eq!(again, reason),
     }
 }
 

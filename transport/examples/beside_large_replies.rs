@@ -1,5 +1,6 @@
 //! What large replies do to small calls over the same connection: the round trip of 1 KiB calls of one
-//! thread, without anything else and while another thread takes ten replies of 10 MB a second.
+//! thread, without anything else, while another thread takes ten replies of 10 MB a second, and while it reads
+//! as many bytes of one streamed body, 10 MB as fast as they come every tenth of a second.
 //!
 //! ```text
 //! cargo run --release --example beside_large_replies -- [tcp|shm] [ROUNDS] [SECONDS]
@@ -30,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Replies with the request, or to an empty one with many bytes that lie there anyway.
+/// Replies with the request, or to an empty one with many bytes that lie there anyway, or to one of a byte
+/// with a body of them that has no end.
 struct Server {
     large: Shared,
 }
@@ -39,10 +41,17 @@ impl Handler for Server {
     fn handle(&self, batch: &mut Batch<'_>) {
         while let Some(incoming) = batch.next() {
             let IncomingKind::Call(call) = incoming.kind else { continue };
-            if incoming.body.is_empty() {
-                batch.reply_shared(call, incoming.body, self.large.clone());
-            } else {
-                batch.reply(call, incoming.body);
+            match incoming.body.len() {
+                0 => batch.reply_shared(call, incoming.body, self.large.clone()),
+                1 => {
+                    let Ok(mut writer) = batch.reply_body(call, incoming.body) else { continue };
+                    let large = self.large.clone();
+                    // Until the reader has had enough.
+                    std::thread::spawn(move || {
+                        while writer.write_shared_blocking(large.clone()).is_ok() {}
+                    });
+                }
+                _ => batch.reply(call, incoming.body),
             }
         }
     }
@@ -63,28 +72,34 @@ fn main() -> Result<(), Failure> {
     let deadline = endpoint.clock().now() + PATIENCE;
     let connection = endpoint.block_on(endpoint.connect(address, deadline))?;
     small_calls(&endpoint, &connection, time)?;
-    let mut all = [Vec::new(), Vec::new()];
+    let mut all = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..rounds {
         let alone = small_calls(&endpoint, &connection, time)?;
-        let (beside, taken) = beside_large(&endpoint, &connection, time)?;
-        let per_second = taken as f64 / time.as_secs_f64();
+        let (large, replies) = beside(&endpoint, &connection, time, take_large)?;
+        let (streamed, parts) = beside(&endpoint, &connection, time, read_body)?;
+        let [replies, parts] = [replies, parts].map(|taken| taken as f64 / time.as_secs_f64());
         println!(
-            "alone {alone:.1?} us, beside {beside:.1?} us, {per_second:.1} large replies a second"
+            "alone {alone:.1?} us, beside {replies:.1} large replies a second {large:.1?} us, beside a body of \
+             {parts:.1} x 10 MB a second {streamed:.1?} us"
         );
         all[0].push(alone);
-        all[1].push(beside);
+        all[1].push(large);
+        all[2].push(streamed);
     }
-    let [alone, beside] = all.map(|figures| {
+    let [alone, large, streamed] = all.map(|figures| {
         [0, 1, 2].map(|quantile| {
             let mut sorted: Vec<f64> = figures.iter().map(|figures| figures[quantile]).collect();
             sorted.sort_by(f64::total_cmp);
             sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
         })
     });
-    let ratio = beside[2] / alone[2];
+    let ratios = [large, streamed].map(|figures| figures[2] / alone[2]);
     println!(
-        "{} p50, p99, p99.9: alone {alone:.1?} us, beside {beside:.1?} us; p99.9 x {ratio:.2}",
-        connection.link()
+        "{} p50, p99, p99.9: alone {alone:.1?} us, beside large replies {large:.1?} us, p99.9 x {:.2}; beside a \
+         body {streamed:.1?} us, p99.9 x {:.2}",
+        connection.link(),
+        ratios[0],
+        ratios[1]
     );
     endpoint.shutdown();
     server.kill()?;
@@ -92,20 +107,23 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The quantiles of small calls while another thread takes large replies, and how many those were.
-fn beside_large(
+/// What another thread does meanwhile: takes 10 MB whenever it is called, until it is dropped.
+type Take<'a> = Box<dyn FnMut() -> Result<(), Failure> + 'a>;
+
+/// The quantiles of small calls while another thread takes 10 MB at a time, and how often it did.
+fn beside(
     endpoint: &Endpoint,
     connection: &Connection,
     time: Duration,
+    begin: for<'a> fn(&'a Endpoint, &'a Connection) -> Result<Take<'a>, Failure>,
 ) -> Result<([f64; 3], u64), Failure> {
     let (over, taken) = (AtomicBool::new(false), AtomicU64::new(0));
     let large = || -> Result<(), Failure> {
+        let mut take = begin(endpoint, connection)?;
         let mut next = endpoint.clock().now();
         while !over.load(Ordering::SeqCst) {
             next = next + EVERY;
-            let deadline = endpoint.clock().now() + PATIENCE;
-            let reply = endpoint.block_on(connection.call(&b""[..], deadline))?;
-            assert_eq!(reply.len(), LARGE);
+            take()?;
             taken.fetch_add(1, Ordering::SeqCst);
             endpoint.block_on(endpoint.sleep_until(next));
         }
@@ -115,9 +133,31 @@ fn beside_large(
         let large = scope.spawn(large);
         let small = small_calls(endpoint, connection, time);
         over.store(true, Ordering::SeqCst);
-        large.join().map_err(|_| "the thread of large replies panicked")??;
+        large.join().map_err(|_| "the thread beside small calls panicked")??;
         Ok((small?, taken.load(Ordering::SeqCst)))
     })
+}
+
+fn take_large<'a>(endpoint: &'a Endpoint, connection: &'a Connection) -> Result<Take<'a>, Failure> {
+    Ok(Box::new(move || {
+        let deadline = endpoint.clock().now() + PATIENCE;
+        let reply = endpoint.block_on(connection.call(&b""[..], deadline))?;
+        assert_eq!(reply.len(), LARGE);
+        Ok(())
+    }))
+}
+
+fn read_body<'a>(endpoint: &'a Endpoint, connection: &'a Connection) -> Result<Take<'a>, Failure> {
+    let deadline = endpoint.clock().now() + PATIENCE;
+    let reply = endpoint.block_on(connection.call(b"s", deadline))?;
+    let mut body = reply.take_body().ok_or("no body")?;
+    Ok(Box::new(move || {
+        let end = body.taken() + LARGE as u64;
+        while body.taken() < end {
+            body.next_blocking()?.ok_or("the body has ended")?;
+        }
+        Ok(())
+    }))
 }
 
 /// The p50, p99 and p99.9 of calls of 1 KiB, one after the other, in microseconds.

@@ -1,8 +1,14 @@
 //! One connection, as its users hold it: calls, messages, replies.
 
+mod body_reader;
+#[cfg(feature = "streams")]
+mod body_tokio;
+mod body_writer;
 mod core;
 mod large;
+mod opening;
 mod outstanding;
+mod patience;
 mod posts;
 mod sending;
 mod wait;
@@ -29,11 +35,15 @@ use large::RoomWait;
 use outstanding::Outstanding;
 use wait::{CreditWait, Reserved, SlotWait, WaitFailed};
 
+pub use self::body_reader::BodyReader;
+pub use self::body_writer::BodyWriter;
 pub use self::posts::Receiving;
 pub use self::sending::Sending;
 
+pub(crate) use self::body_reader::Untaken;
 pub(crate) use self::core::{Charges, Core, Unwritten};
 pub(crate) use self::large::write_head;
+pub(crate) use self::opening::check_head;
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! What can go wrong on the way, as enums that a caller can branch on.
 
+mod body;
+
 use std::io;
 use std::net::SocketAddr;
 
@@ -7,6 +9,8 @@ use crate::frame::FrameError;
 use crate::identity::{Incarnation, NodeId};
 use crate::link::VerbsError;
 use crate::memory::MemoryError;
+
+pub use body::{BodyError, StopReason};
 
 /// Whether a call that failed may have had its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 //! `docs/wire-format.md` draws it. Every frame begins at a multiple of eight bytes, so that a body
 //! can be read in place, whatever it holds.
 
-use crate::limits::{CHUNK_BYTES, GREETING_MAX, MESSAGE_MAX};
+use crate::error::StopReason;
+use crate::limits::{BODY_HEAD_MAX, CHUNK_BYTES, GREETING_MAX, MESSAGE_MAX};
 use crate::link::Source;
 
 /// Bytes of a frame's header.
@@ -54,6 +55,14 @@ pub enum Kind {
     Taken = 13,
     /// The sender wants back the memory of a transfer that the receiver may be reading.
     Withdraw = 14,
+    /// A message with which a streamed body begins.
+    OpenMessage = 15,
+    /// A request with which a streamed body begins.
+    OpenRequest = 16,
+    /// A reply, or the last part of one, with which a streamed body begins.
+    OpenReply = 17,
+    /// The end of a streamed body, all of which has been sent.
+    End = 18,
 }
 
 impl Kind {
@@ -73,6 +82,10 @@ impl Kind {
             12 => Self::Source,
             13 => Self::Taken,
             14 => Self::Withdraw,
+            15 => Self::OpenMessage,
+            16 => Self::OpenRequest,
+            17 => Self::OpenReply,
+            18 => Self::End,
             _ => return None,
         })
     }
@@ -81,12 +94,35 @@ impl Kind {
     const fn body_max(self) -> usize {
         match self {
             Self::Hello | Self::Goodbye => GREETING_MAX,
-            Self::Credit | Self::Refuse | Self::Cancel | Self::Withdraw => 0,
+            Self::Credit | Self::Withdraw => 0,
+            // Of a transfer they are empty; which it is of is not in the header.
+            Self::Refuse | Self::Cancel => StopReason::BYTES_MAX,
             Self::Announce => Announcement::BYTES,
             Self::Source => Source::BYTES,
-            Self::Grant | Self::Taken => 8,
+            Self::Grant | Self::Taken | Self::End => 8,
             Self::Chunk => CHUNK_BYTES,
             Self::Message | Self::Request | Self::Reply => MESSAGE_MAX,
+            Self::OpenMessage | Self::OpenRequest | Self::OpenReply => BODY_HEAD_MAX,
+        }
+    }
+
+    /// What a frame of this kind is apart from the body that begins with it, if one does.
+    pub(crate) const fn opened(self) -> Option<Self> {
+        match self {
+            Self::OpenMessage => Some(Self::Message),
+            Self::OpenRequest => Some(Self::Request),
+            Self::OpenReply => Some(Self::Reply),
+            _ => None,
+        }
+    }
+
+    /// The kind of a frame of this kind with which a body begins.
+    pub(crate) const fn opening(self) -> Self {
+        match self {
+            Self::Message => Self::OpenMessage,
+            Self::Request => Self::OpenRequest,
+            Self::Reply => Self::OpenReply,
+            other => other,
         }
     }
 }
@@ -125,7 +161,7 @@ pub struct Header {
     /// For replies: more parts of the same reply follow.
     pub more: bool,
     /// Of a request or reply, announced or whole, the caller's id of the call; of a credit, the
-    /// position granted; of what belongs to a transfer, its number.
+    /// position granted; of what belongs to a transfer or a streamed body, its number.
     pub id: u64,
 }
 

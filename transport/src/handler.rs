@@ -1,5 +1,6 @@
 //! What a server implements: one call for all that arrived together on a connection.
 
+mod bodies;
 mod messages;
 mod pool;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::body::Body;
-use crate::connection::{Core, Peer, write_head};
+use crate::connection::{Core, Peer, Untaken, write_head};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::Producer;
@@ -93,6 +94,8 @@ pub(crate) struct Held<'a> {
     pub(crate) source: Source<'a>,
     /// Credit that retained bodies hold back, a class.
     pub(crate) retained: [Cell<u64>; 3],
+    /// What is streamed behind the one frame that it has then.
+    pub(crate) body: Option<&'a Untaken>,
 }
 
 /// Where received bytes lie.

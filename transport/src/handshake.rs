@@ -28,6 +28,9 @@ const SHOWS_SECRET: u64 = 1;
 /// The feature bit of those who announce bodies that are too long for a frame, and take such ones.
 pub const LARGE: u64 = 2;
 
+/// The feature bit of those who send and take streamed bodies; they have [`LARGE`] too.
+pub const BODIES: u64 = 4;
+
 /// Bytes of window granted at the start, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {

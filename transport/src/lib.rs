@@ -9,6 +9,7 @@
 //! - `link`: the closed enum of what carries bytes (TCP, shared memory, verbs, a simulated network); `poller`: readiness of links.
 //! - `stream` (with the feature `streams`): a link by itself, as a byte stream for tokio's programs.
 //! - [`Buffer`], [`Ticket`]: buffers that users register and post; `registration`: what that is bounded by.
+//! - [`BodyWriter`], [`BodyReader`]: bodies of any length, sent and received as they go.
 //! - [`Memory`]: the registered memory that everything is sent from and received into.
 //!
 //! The crate knows no operation, no key and no table.
@@ -49,11 +50,11 @@ mod time;
 
 pub use body::Body;
 pub use buffer::{Buffer, RegisterFailed, RegisterFailure, RegisteredBuffer};
-pub use connection::{Connection, Peer, Receiving, Replies, Sending};
+pub use connection::{BodyReader, BodyWriter, Connection, Peer, Receiving, Replies, Sending};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointStats, Sleep};
 pub use error::{
-    AcceptError, Applied, CallError, CloseReason, ConnectError, EndpointError, Goodbye, PostError,
-    SendError,
+    AcceptError, Applied, BodyError, CallError, CloseReason, ConnectError, EndpointError, Goodbye,
+    PostError, SendError, StopReason,
 };
 pub use handler::{
     Batch, CallId, Handler, HandlerPool, Incoming, IncomingKind, MessageHandler, NoHandler,
@@ -75,6 +76,7 @@ pub use memory::{
 pub use registration::{RegisterError, RegistrationStats, registration_stats};
 pub use reply::Reply;
 pub use secret::Secret;
+pub use session::inflow::BodyPiece;
 pub use session::receives::Messages;
 #[cfg(feature = "streams")]
 pub use stream::{

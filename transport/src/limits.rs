@@ -44,6 +44,39 @@ pub(crate) const LARGE_SHARE: u64 = 4;
 /// Replies are counted apart.
 pub(crate) const LARGE_QUEUED_MAX: usize = 16 << 20;
 
+/// The longest message, request or reply that a streamed body begins with, in bytes: it goes in one piece,
+/// and nothing waits longer for it than for a chunk.
+pub const BODY_HEAD_MAX: usize = 32 << 10;
+
+/// How much of a streamed body may be granted, received or lent to its reader and not given back yet, in bytes.
+/// There is memory for all of that before it is granted. As much waits at its sender.
+pub const BODY_AHEAD_MAX: usize = GRANTED_MAX;
+
+/// The same in blocks of one chunk each.
+pub(crate) const BODY_BLOCKS: usize = BODY_AHEAD_MAX / CHUNK_BYTES;
+
+/// How many streamed bodies of one direction may have begun and not ended. A sender keeps the others to
+/// itself; one more ends the connection.
+pub const BODIES_MAX: usize = 16;
+
+/// How many of these are not replies: requests never keep replies from beginning.
+pub(crate) const BODIES_MAX_WITHOUT_REPLIES: usize = BODIES_MAX / 2;
+
+/// What a reply with a streamed body counts for among the large replies that wait, in bytes: no more than
+/// 1,024 of them.
+pub(crate) const BODY_QUEUED_COST: usize = LARGE_QUEUED_MAX / 1024;
+
+/// Pieces of a streamed body that wait to be sent: short ones do not cost more for their number than for
+/// their bytes.
+pub(crate) const BODY_PIECES_MAX: usize = 256;
+
+/// What is lent to a streamed body up to this length is copied instead, in bytes: it costs less than to gather
+/// it, and to hold on to the memory that it is a part of.
+pub(crate) const BODY_COPIED_MAX: usize = 4 << 10;
+
+/// After so many receives without a part of a streamed body none is expected to be next.
+pub(crate) const BODY_EXPECTED_FOR: u32 = 4;
+
 /// The longest body of a hello or goodbye, in bytes: whoever has not yet said who they are gets
 /// no more than this.
 pub const GREETING_MAX: usize = 256;
@@ -146,3 +179,5 @@ const _: () = assert!(MESSAGE_MAX < LARGE_MAX);
 const _: () = assert!(frame_len(CHUNK_BYTES) <= RECEIVE_BYTES);
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(8) && GRANTED_MAX.is_multiple_of(CHUNK_BYTES));
 const _: () = assert!(GATHER_MIN <= MESSAGE_MAX);
+const _: () = assert!(BODY_HEAD_MAX <= CHUNK_BYTES && BODY_AHEAD_MAX.is_multiple_of(CHUNK_BYTES));
+const _: () = assert!(BODY_COPIED_MAX <= CHUNK_BYTES && BODY_COPIED_MAX * 32 >= CHUNK_BYTES);

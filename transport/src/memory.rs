@@ -13,6 +13,7 @@
 //! | [`Block`] | its one owner | its owner |
 //! | [`Shared`] | nobody | every holder |
 //! | [`Appender`] | its owner, behind the committed prefix | its owner, and holders of shared parts of the prefix |
+//! | `Filling` | its owner, behind what is filled | holders of shared parts of what is filled |
 //!
 //! One limit counts all of it, and through [`Memory::charge`] also the heap memory that belongs to
 //! it (an index). Heap of sessions that have ended counts on until it is used again or the allocator has
@@ -24,6 +25,7 @@ mod appender;
 mod block;
 mod error;
 mod extents;
+mod filling;
 mod heap;
 mod pool;
 mod region;
@@ -35,6 +37,7 @@ pub use self::account::{Account, Charge, Purpose};
 pub use self::appender::Appender;
 pub use self::block::Block;
 pub use self::error::MemoryError;
+pub(crate) use self::filling::Filling;
 pub use self::shared::Shared;
 
 use self::block::Extent;

@@ -11,6 +11,7 @@ mod conversation;
 mod deferred;
 mod handle;
 mod membership;
+mod overdue;
 
 use std::io;
 use std::sync::Arc;

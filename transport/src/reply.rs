@@ -1,7 +1,9 @@
 //! A reply as the caller gets it.
 
 use std::ops::{Deref, Range};
+use std::sync::Arc;
 
+use crate::connection::{BodyReader, Untaken};
 use crate::memory::Shared;
 
 /// Replies up to this length are copied into the call's slot: cheaper than counting references.
@@ -20,12 +22,39 @@ pub struct Reply {
 
 #[derive(Clone)]
 enum Bytes {
-    Inline { start: u8, end: u8, bytes: [u8; INLINE_MAX] },
-    Heap { bytes: std::sync::Arc<[u8]>, start: usize, end: usize },
+    Inline {
+        start: u8,
+        end: u8,
+        bytes: [u8; INLINE_MAX],
+    },
+    Heap {
+        bytes: Arc<[u8]>,
+        start: usize,
+        end: usize,
+    },
     Received(Shared),
+    /// With a body behind it, until that is taken.
+    Opened {
+        head: Shared,
+        body: Arc<Untaken>,
+    },
 }
 
 impl Reply {
+    /// What a reply with a streamed body began with.
+    pub(crate) fn opened(head: Shared, body: BodyReader) -> Self {
+        Self { bytes: Bytes::Opened { head, body: Arc::new(Untaken::new(body)) } }
+    }
+
+    /// What reads the body that is streamed behind the reply, if there is one; clones of the reply have it
+    /// together. A body that is not taken is given up when the last of them is dropped.
+    pub fn take_body(&self) -> Option<BodyReader> {
+        match &self.bytes {
+            Bytes::Opened { body, .. } => body.take(),
+            _ => None,
+        }
+    }
+
     /// A reply that lies at `range` of a receive buffer. Large ones keep `buffer`.
     pub(crate) fn received(buffer: &Shared, range: Range<usize>) -> Self {
         if range.len() > COPY_MAX {
@@ -44,7 +73,8 @@ impl Reply {
         Self { bytes: Bytes::Heap { bytes: body.into(), start: 0, end: body.len() } }
     }
 
-    /// The part of the reply at `range`, without copying it.
+    /// The part of the reply at `range`, without copying it. A streamed body that has not been taken is given
+    /// up.
     ///
     /// # Panics
     /// If `range` does not lie within the reply.
@@ -61,6 +91,7 @@ impl Reply {
                 Bytes::Heap { bytes, start: start + range.start, end: start + range.end }
             }
             Bytes::Received(shared) => Bytes::Received(shared.slice(range)),
+            Bytes::Opened { head, .. } => Bytes::Received(head.slice(range)),
         };
         Self { bytes }
     }
@@ -75,6 +106,7 @@ impl Deref for Reply {
             Bytes::Inline { start, end, bytes } => &bytes[usize::from(*start)..usize::from(*end)],
             Bytes::Heap { bytes, start, end } => &bytes[*start..*end],
             Bytes::Received(shared) => shared,
+            Bytes::Opened { head, .. } => head,
         }
     }
 }
@@ -85,6 +117,7 @@ impl std::fmt::Debug for Bytes {
             Self::Inline { .. } => "inline",
             Self::Heap { .. } => "heap",
             Self::Received(_) => "received",
+            Self::Opened { .. } => "with a body",
         })
     }
 }

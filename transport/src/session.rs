@@ -6,6 +6,7 @@
 //!   grants their windows, and messages and requests come out, where they lie.
 //! - [`outbound`]: what callers have committed comes out, in gathered writes (`transmit`).
 //! - [`departures`] and [`landings`]: bodies that are too long for one frame, out and in.
+//! - [`outflow`] and [`inflow`]: where these meet those who write and read streamed bodies.
 //! - [`receives`] and [`sends`]: posted buffers that messages go into and come from.
 //! - [`Session`]: the lanes that callers write to, the windows in both directions, the calls that
 //!   wait for replies.
@@ -16,8 +17,10 @@ pub(crate) mod call;
 pub(crate) mod credit;
 pub(crate) mod departures;
 pub(crate) mod inbound;
+pub(crate) mod inflow;
 pub(crate) mod landings;
 pub(crate) mod outbound;
+pub(crate) mod outflow;
 pub(crate) mod posting;
 pub(crate) mod receives;
 pub(crate) mod record;
@@ -28,7 +31,7 @@ mod wired;
 use std::task::Waker;
 
 use crate::frame::{Class, Header};
-use crate::handshake::{LARGE, Windows};
+use crate::handshake::Windows;
 use crate::limits::SEND_AHEAD_MAX;
 use crate::sync::Mutex;
 
@@ -77,9 +80,7 @@ impl Session {
 
     /// The peer has said hello, granted `windows` and has these `features`: frames may be sent.
     pub(crate) fn open(&self, windows: &Windows, features: u64) {
-        if features & LARGE != 0 {
-            self.departures.agree();
-        }
+        self.departures.agree(features);
         self.outbound.lock().open = true;
         for class in Class::ALL {
             let window = u64::from(windows.of(class));

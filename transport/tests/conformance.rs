@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the cases are functions that tests call")]
 
+#[path = "conformance/bodies.rs"]
+mod bodies;
 #[path = "conformance/buffers.rs"]
 mod buffers;
 #[path = "conformance/large.rs"]
@@ -22,6 +24,7 @@ use weft_transport::{
     Applied, CallError, CloseReason, ConnectError, LinkPolicy, Purpose, SendError, Time,
 };
 
+use bodies::*;
 use buffers::*;
 use large::*;
 use shortage::*;
@@ -90,6 +93,21 @@ on_every_link!(
     a_buffer_is_registered_again_with_another_connection,
     buffers_are_not_posted_where_messages_are_handled,
     tickets_can_be_waited_for_by_blocking,
+    bodies_of_every_length_arrive_with_what_they_began_with,
+    a_long_body_takes_no_more_memory_than_a_short_one,
+    what_is_flushed_arrives_before_more_is_written,
+    a_slow_reader_holds_back_its_own_sender_alone,
+    pieces_that_are_held_hold_the_sender_back,
+    many_bodies_at_once_arrive_whole,
+    small_calls_go_on_beside_a_streamed_body,
+    a_reader_that_gives_up_says_why,
+    a_body_that_nobody_takes_is_refused,
+    a_writer_that_gives_up_says_why_behind_what_it_sent,
+    a_side_that_does_not_go_on_is_given_up_by_the_other,
+    the_end_of_a_connection_ends_its_bodies,
+    a_body_that_never_began_was_not_applied,
+    a_head_that_is_too_long_is_refused_at_once,
+    however_it_is_written_and_read_it_is_one_sequence,
 );
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -5,13 +5,15 @@
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of it")]
 #![expect(clippy::disallowed_methods, reason = "a pace for the clock and for a slow peer")]
 
+#[path = "faults/bodies.rs"]
+mod bodies;
 #[path = "faults/large.rs"]
 mod large;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weft_transport::frame::{Class, HEADER_BYTES, Header, Kind, frame_len};
@@ -20,8 +22,8 @@ use weft_transport::limits::{
     CONNECTION_BYTES, HANDSHAKE_TIMEOUT, LEAVE_TIMEOUT, MESSAGE_MAX, WINDOW_MIN,
 };
 use weft_transport::{
-    Batch, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
-    Memory, MemoryConfig, NodeId, PollPolicy, Purpose, Secret, Windows,
+    Batch, BodyReader, BodyWriter, Clock, Endpoint, EndpointConfig, Handler, Incarnation,
+    IncomingKind, ManualClock, Memory, MemoryConfig, NodeId, PollPolicy, Purpose, Secret, Windows,
 };
 
 /// Long enough for any answer on a busy machine; only a test that fails waits for it.
@@ -29,14 +31,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Replies with the request's body.
-struct Echo;
+/// Replies with the request's body. Keeps what is streamed behind, and what writes behind its reply.
+#[derive(Default)]
+struct Echo {
+    kept: Mutex<Vec<(BodyReader, Option<BodyWriter>)>>,
+}
 
 impl Handler for Echo {
     fn handle(&self, batch: &mut Batch<'_>) {
         assert_ne!(batch.peer().node, NodeId(1), "nobody has the node's own id");
         while let Some(incoming) = batch.next() {
-            if let IncomingKind::Call(call) = incoming.kind {
+            let call = match incoming.kind {
+                IncomingKind::Call(call) => Some(call),
+                IncomingKind::Message => None,
+            };
+            if let Some(body) = incoming.take_body() {
+                let reply = call.map(|call| batch.reply_body(call, incoming.body).unwrap());
+                self.kept.lock().unwrap().push((body, reply));
+            } else if let Some(call) = call {
                 batch.reply(call, incoming.body);
             }
         }
@@ -45,7 +57,8 @@ impl Handler for Echo {
 
 /// An endpoint that listens, and the hand of its clock.
 struct Node {
-    _endpoint: Endpoint,
+    endpoint: Endpoint,
+    handler: Arc<Echo>,
     memory: Memory,
     address: SocketAddr,
     hand: ManualClock,
@@ -64,9 +77,10 @@ impl Node {
         config.poll = PollPolicy::Park;
         config.stall_timeout = STALL_TIMEOUT;
         change(&mut config);
-        let endpoint = Endpoint::start(config, Arc::new(Echo)).unwrap();
+        let handler = Arc::new(Echo::default());
+        let endpoint = Endpoint::start(config, Arc::clone(&handler) as _).unwrap();
         let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
-        Self { _endpoint: endpoint, memory, address, hand }
+        Self { endpoint, handler, memory, address, hand }
     }
 
     /// Runs `wait` while the clock goes on, a quarter of a second at a time.

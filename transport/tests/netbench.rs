@@ -60,6 +60,8 @@ fn every_benchmark_prints_the_members_that_scripts_rely_on() {
     check("rate --size 64", "messages_per_second", &[]);
     check("bandwidth", "bytes_per_second", &[]);
     check("rate --link shm", "messages_per_second", &[]);
+    check("bandwidth --body 5000000", "bytes_per_second", &[]);
+    check("bandwidth --body 1000000 --link shm --connections 2", "bytes_per_second", &[]);
     check("bandwidth --link shm --size 1048576", "bytes_per_second", &[]);
     check("latency --link shm --poll busy", "p50_us", &quantiles);
 }

@@ -509,6 +509,7 @@ impl Core {
         self.session.calls.close(reason, |sent| self.session.has_left(sent), &mut wakers);
         self.session.send_credit.take_waiters(&mut wakers);
         self.session.departures.take_waiters(&mut wakers);
+        self.session.departures.take_writers(&mut wakers);
         wakers.into_iter().for_each(Waker::wake);
         self.reactor.submit(Command::Closed(Arc::clone(self)));
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::extents::Run;
-use super::{Appender, Memory, PAGE_BYTES, Purpose, Shared};
+use super::{Appender, Filling, Memory, PAGE_BYTES, Purpose, Shared};
 use crate::registration::Registrations;
 
 /// A run of pages that was handed out, given back when the last holder drops it, or a vector that
@@ -181,6 +181,11 @@ impl Block {
     /// Makes the block immutable, so that it can be held by many. Nothing is copied or allocated.
     pub fn freeze(self) -> Shared {
         Shared::whole(self.extent)
+    }
+
+    /// Makes the block one that is filled from its start while what is filled is read.
+    pub(crate) fn fill_up(self) -> Filling {
+        Filling::new(self.extent)
     }
 
     /// Makes the block a log that grows at its end while its beginning is read.

@@ -6,21 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use crate::connection::{Connection, Core, Peer};
+use crate::connection::{BodyReader, Connection, Core, Peer, Untaken};
 use crate::error::{CloseReason, ConnectError};
-use crate::frame::Class;
+use crate::frame::{Class, Kind};
 use crate::handler::{Batch, Held, Source};
 use crate::handshake::Hello;
 use crate::lane::Producer;
 use crate::link::Transfer;
 use crate::manager::{Admission, Attempt};
 use crate::memory::{Block, Shared};
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::session::call::CallKey;
 use crate::session::inbound::{Delivery, FrameRef, Inbound};
 use crate::session::landings::Landed;
 use crate::time::Time;
 
 use super::deferred::Deferred;
 use super::handle::Common;
+use super::overdue::{Stalled, Unfinished};
 
 /// How often within the time after which a peer is taken to have stalled it is told that a large message
 /// still waits for a receive to be posted: a peer that is as patient as this side hears of it in time.
@@ -60,49 +64,12 @@ pub(crate) struct Conversation {
     landing: Option<Unfinished>,
     /// A large body has memory of this side: the oldest, by its number.
     landing_first: Option<Unfinished>,
+    /// Streamed bodies have memory of this side: counted by what of it has been filled.
+    streamed: Option<Unfinished>,
     /// Messages wait for somebody to post a receive.
     unasked: Option<Unfinished>,
     /// When the peer was last told that a large message waits for that.
     reminded_at: Time,
-}
-
-/// What waits for a peer to read.
-#[derive(Debug, Clone, Copy)]
-struct Stalled {
-    /// Since when something has waited without a break.
-    began: Time,
-    /// Since when the peer has taken nothing of it.
-    since: Time,
-    /// How much it had taken then.
-    taken: u64,
-}
-
-impl Stalled {
-    /// What has come of `before` when `taken` of what waits has been taken.
-    fn follow(before: Option<Self>, taken: u64, now: Time) -> Self {
-        match before {
-            Some(stalled) if stalled.taken == taken => stalled,
-            Some(stalled) => Self { since: now, taken, ..stalled },
-            None => Self { began: now, since: now, taken },
-        }
-    }
-}
-
-/// A frame, or a large body, that has begun and not ended.
-#[derive(Debug, Clone, Copy)]
-struct Unfinished {
-    /// When its beginning came.
-    since: Time,
-    /// Which of the peer's it is.
-    number: u64,
-}
-
-impl Unfinished {
-    /// What has come of `before` when the one with this number is unfinished.
-    fn follow(before: Option<Self>, number: Option<u64>, now: Time) -> Option<Self> {
-        let number = number?;
-        before.filter(|same| same.number == number).or(Some(Self { since: now, number }))
-    }
 }
 
 /// How far a conversation has come.
@@ -148,6 +115,7 @@ impl Conversation {
             unfinished: None,
             landing: None,
             landing_first: None,
+            streamed: None,
             unasked: None,
             reminded_at: Time::ZERO,
         }
@@ -335,7 +303,7 @@ impl Conversation {
             return Ok(());
         }
         let taken = if self.deferred.is_empty() {
-            self.run_handler(turn.frames, Source::Buffer(buffer), turn.common)?
+            self.run_handler(turn.frames, (Source::Buffer(buffer), None), turn.common)?
         } else {
             0
         };
@@ -344,17 +312,30 @@ impl Conversation {
         kept.map_err(|_| CloseReason::Memory)
     }
 
-    /// Hands large requests and messages to the handler, unless earlier ones are still waiting.
+    /// Hands large requests and messages, and those with streamed bodies, to the handler, unless earlier ones
+    /// are still waiting, and replies with bodies to their calls.
     fn dispatch_landed(&mut self, turn: &mut Turn<'_>) -> Result<(), CloseReason> {
-        for Landed { frame, block } in turn.landed.drain(..) {
+        for Landed { frame, block, flow } in turn.landed.drain(..) {
+            let body = flow.map(|flow| BodyReader::new(&self.core, flow));
+            let body = match body {
+                Some(body) if frame.kind == Kind::Reply => {
+                    let Session { calls, receive_credit, .. } = &self.core.session;
+                    let reply = Reply::opened(block.narrow(frame.body.clone()), body);
+                    turn.wakers.extend(calls.deliver(CallKey(frame.id), reply, false));
+                    self.flush_due |= receive_credit.release(frame.class, frame.cost());
+                    continue;
+                }
+                body => body.map(Untaken::new),
+            };
             let frames = std::slice::from_ref(&frame);
             let taken = if self.deferred.is_empty() {
-                self.run_handler(frames, Source::Buffer(&block), turn.common)?
+                let source = (Source::Buffer(&block), body.as_ref());
+                self.run_handler(frames, source, turn.common)?
             } else {
                 0
             };
             if taken == 0 {
-                self.deferred.push_whole(frame, block);
+                self.deferred.push_whole(frame, block, body);
             }
         }
         Ok(())
@@ -384,7 +365,7 @@ impl Conversation {
         let mut deferred = std::mem::take(&mut self.deferred);
         let mut frames = Vec::new();
         while let Some(source) = deferred.front(&mut frames) {
-            match self.run_handler(&frames, source, common) {
+            match self.run_handler(&frames, (source, deferred.front_body()), common) {
                 Ok(taken) => {
                     deferred.drop_front(&frames[..taken]);
                     if taken < frames.len() {
@@ -404,6 +385,7 @@ impl Conversation {
         self.unfinished = Unfinished::follow(self.unfinished, inbound.unfinished(), now);
         self.landing = Unfinished::follow(self.landing, inbound.landing_progress(), now);
         self.landing_first = Unfinished::follow(self.landing_first, inbound.oldest_landing(), now);
+        self.streamed = Unfinished::follow(self.streamed, inbound.streamed(), now);
         let receives = &self.core.session.receives;
         let unasked = (receives.waiting() > 0).then_some(0);
         self.unasked = Unfinished::follow(self.unasked, unasked, now);
@@ -420,7 +402,11 @@ impl Conversation {
     /// Ends a connection that is not to be used any more, when nothing is under way on it.
     fn leave_if_done(&self, now: Time) {
         match self.core.leaving() {
-            Some(leaving) if now >= leaving.by || leaving.is_peer && self.core.is_settled() => {
+            // Who streams a body sees to it how long that takes.
+            Some(leaving)
+                if now >= leaving.by && !self.streams()
+                    || leaving.is_peer && self.core.is_settled() =>
+            {
                 self.core.close(leaving.reason.clone());
             }
             None if self.core.retired.load(Ordering::SeqCst) && self.phase == Phase::Open => {
@@ -430,14 +416,20 @@ impl Conversation {
         }
     }
 
-    /// Since when it has kept memory that others wait for: an unfinished frame or large body, requests
-    /// that were set aside, messages that nobody receives, replies that are not read. Only of connections that others have begun.
+    /// Whether a streamed body is under way, which the peer may have begun when this side left.
+    fn streams(&self) -> bool {
+        self.inbound.streams() || self.core.session.departures.has_bodies()
+    }
+
+    /// Since when it has kept memory that others wait for: an unfinished frame or large body, a streamed one that
+    /// does not go on, requests that were set aside, messages that nobody receives, replies that are not read. Only of connections that others have begun.
     pub(super) fn keeps_memory_since(&self) -> Option<Time> {
         if self.core.initiated || self.core.closed().is_some() {
             return None;
         }
         let stalled = [self.stalled, self.ungranted].into_iter().flatten();
-        let unfinished = [self.unfinished, self.landing_first, self.unasked].into_iter().flatten();
+        let unfinished = [self.unfinished, self.landing_first, self.streamed, self.unasked];
+        let unfinished = unfinished.into_iter().flatten();
         stalled
             .map(|stalled| stalled.began)
             .chain(unfinished.map(|unfinished| unfinished.since))
@@ -448,11 +440,11 @@ impl Conversation {
     fn run_handler(
         &mut self,
         frames: &[FrameRef],
-        source: Source<'_>,
+        (source, body): (Source<'_>, Option<&Untaken>),
         common: &Common,
     ) -> Result<usize, CloseReason> {
         let Self { core, lane, .. } = self;
-        let held = Held { core, source, retained: Default::default() };
+        let held = Held { core, source, retained: Default::default(), body };
         let mut batch = Batch { held: &held, frames, taken: 0, lane, failed: None };
         common.handler.handle(&mut batch);
         let (taken, failed) = (batch.taken, batch.failed.take());
@@ -552,6 +544,7 @@ impl Conversation {
         self.deferred = Deferred::default();
         self.inbound = Inbound::new();
         (self.unfinished, self.landing, self.landing_first) = (None, None, None);
+        self.streamed = None;
         self.unasked = None;
         if let Some(lane) = self.lane.take() {
             self.core.session.lanes.retire(lane);

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::connection::Untaken;
 use crate::frame::{HEADER_BYTES, Header, padded};
 use crate::handler::Source;
 use crate::limits::DEFER_BYTES;
@@ -24,7 +25,7 @@ pub(super) struct Deferred {
 #[derive(Debug)]
 enum Chunk {
     Copied(Copied),
-    Whole(FrameRef, Shared),
+    Whole(FrameRef, Shared, Option<Untaken>),
 }
 
 /// A block of copies.
@@ -65,9 +66,18 @@ impl Deferred {
         Ok(())
     }
 
-    /// Adds a large request or message, which has `block` to itself, to the end.
-    pub(super) fn push_whole(&mut self, frame: FrameRef, block: Shared) {
-        self.chunks.push_back(Chunk::Whole(frame, block));
+    /// Adds a request or message that is large, or has a streamed body behind it, to the end. It has `block`
+    /// to itself.
+    pub(super) fn push_whole(&mut self, frame: FrameRef, block: Shared, body: Option<Untaken>) {
+        self.chunks.push_back(Chunk::Whole(frame, block, body));
+    }
+
+    /// What is streamed behind the frames that waited longest, if that is something.
+    pub(super) fn front_body(&self) -> Option<&Untaken> {
+        match self.chunks.front()? {
+            Chunk::Whole(_, _, body) => body.as_ref(),
+            Chunk::Copied(_) => None,
+        }
     }
 
     /// The frames that waited longest: as many as one run of the handler gets, found in the bytes
@@ -75,7 +85,7 @@ impl Deferred {
     pub(super) fn front(&self, frames: &mut Vec<FrameRef>) -> Option<Source<'_>> {
         frames.clear();
         let chunk = match self.chunks.front()? {
-            Chunk::Whole(frame, block) => {
+            Chunk::Whole(frame, block, _) => {
                 frames.push(frame.clone());
                 return Some(Source::Buffer(block));
             }

@@ -13,7 +13,7 @@ use crate::connection::{Connection, Core};
 use crate::driver::Parker;
 use crate::error::ConnectError;
 use crate::handler::Handler;
-use crate::handshake::{Hello, LARGE, Windows};
+use crate::handshake::{BODIES, Hello, LARGE, Windows};
 use crate::identity::{Incarnation, NodeId};
 use crate::link::{Link, LinkPolicy, Listener, SimPort};
 use crate::manager::{Accepted, Asked, Attempt, Registry, TooEarly};
@@ -63,7 +63,7 @@ impl Common {
         Hello {
             node: self.node,
             incarnation: self.incarnation,
-            features: LARGE,
+            features: LARGE | BODIES,
             windows: self.windows,
             secret: self.secret,
         }

@@ -4,9 +4,12 @@
 //! takes its announcement, and then a chunk of one transfer a batch, in turn and as far as each is
 //! granted, behind whatever small frames there are: these wait for one chunk at most. Every transfer
 //! that was announced ends with its last chunk or with a cancel, so both sides know how many there are.
+//! A body that is streamed begins with a head that is sent whole; from then on it takes its turn among them,
+//! as its writer goes on with it ([`outflow`](super::outflow)).
 //! Where the link lets the receiver read this side's memory, a body is offered as it is announced. It
 //! stays where it is, even if it is given up, until the receiver says that it reads nothing more.
 
+mod bodies;
 mod departure;
 mod queue;
 
@@ -16,7 +19,8 @@ use std::task::Waker;
 
 use crate::error::CloseReason;
 use crate::frame::Kind;
-use crate::limits::{BATCH_BYTES, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
+use crate::handshake::{BODIES, LARGE};
+use crate::limits::{BATCH_BYTES, BODY_QUEUED_COST, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
 use crate::link::Transfer;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +29,8 @@ use super::call::CallKey;
 use super::outbound::Queued;
 use super::sends::Leaving;
 
-use queue::Queue;
+use bodies::Ended;
+use queue::{Granted, Queue};
 
 pub(crate) use departure::Departure;
 pub(crate) use queue::{ANNOUNCEMENT_COST, Control};
@@ -35,11 +40,15 @@ pub(crate) use queue::{ANNOUNCEMENT_COST, Control};
 pub(crate) struct Departures {
     /// Both sides can do this.
     agreed: AtomicBool,
+    /// Both sides can stream bodies too.
+    streams: AtomicBool,
     /// There may be something to gather.
     ready: AtomicBool,
     /// Transfers that have not been gathered to their end: requests and messages, replies.
     unfinished: [AtomicUsize; 2],
-    /// Bytes of these, and of what is about to be pushed.
+    /// Streamed bodies that have begun and not ended.
+    bodies: AtomicUsize,
+    /// Bytes of the unfinished, and of what is about to be pushed; reply bodies count until they have ended.
     queued_bytes: [AtomicUsize; 2],
     /// Chunks and grants so far: whether anything goes on.
     progress: AtomicU64,
@@ -47,9 +56,16 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Both sides announce large bodies and take them.
-    pub(crate) fn agree(&self) {
-        self.agreed.store(true, Ordering::Release);
+    /// Both sides announce large bodies and take them, if the peer's `features` say so, and stream bodies.
+    pub(crate) fn agree(&self, features: u64) {
+        let large = features & LARGE != 0;
+        self.agreed.store(large, Ordering::Release);
+        self.streams.store(large && features & BODIES != 0, Ordering::Release);
+    }
+
+    /// Whether both sides stream bodies.
+    pub(crate) fn streams(&self) -> bool {
+        self.streams.load(Ordering::Acquire)
     }
 
     /// Whether both sides announce large bodies and take them.
@@ -70,7 +86,15 @@ impl Departures {
 
     /// Whether no transfer waits or is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.has_any(false) && !self.has_any(true)
+        // A body is counted as begun before it is no longer counted as unfinished.
+        let unfinished = &self.unfinished;
+        unfinished.iter().all(|unfinished| unfinished.load(Ordering::SeqCst) == 0)
+            && !self.has_bodies()
+    }
+
+    /// Whether a streamed body has begun and not ended.
+    pub(crate) fn has_bodies(&self) -> bool {
+        self.bodies.load(Ordering::SeqCst) > 0
     }
 
     /// Whether there is an unfinished transfer: a reply, or something else.
@@ -118,7 +142,7 @@ impl Departures {
     pub(crate) fn push(&self, departure: Departure) -> u64 {
         let mut queue = self.queue.lock();
         if departure.is_reply() {
-            self.queued_bytes[1].fetch_add(departure.len(), Ordering::Relaxed);
+            self.queued_bytes[1].fetch_add(departure.queued_bytes(), Ordering::Relaxed);
         }
         self.unfinished[usize::from(departure.is_reply())].fetch_add(1, Ordering::Relaxed);
         let (ticket, refused) = queue.push(departure);
@@ -160,25 +184,35 @@ impl Departures {
     /// # Errors
     /// When that cannot be.
     pub(crate) fn granted(&self, number: u64, position: u64) -> Result<bool, CloseReason> {
-        let is_under_way = self.queue.lock().grant(number, position)?;
-        if is_under_way {
+        let mut queue = self.queue.lock();
+        let granted = queue.grant(number, position)?;
+        if granted == Granted::Transfer {
             self.progress.fetch_add(1, Ordering::Relaxed);
+        }
+        if granted != Granted::Nothing {
             self.ready.store(true, Ordering::SeqCst);
         }
-        Ok(is_under_way)
+        Ok(granted != Granted::Nothing)
     }
 
-    /// The peer takes nothing more of transfer `number`. Returns the call whose request that was.
+    /// The peer takes nothing more of transfer or body `number`, the latter for a reason. Returns the call whose
+    /// request the transfer was.
     ///
     /// # Errors
     /// When that cannot be.
     pub(crate) fn refused(
         &self,
         number: u64,
+        reason: &[u8],
         wakers: &mut Vec<Waker>,
     ) -> Result<Option<CallKey>, CloseReason> {
         let mut queue = self.queue.lock();
-        let Some(departure) = queue.refuse(number)? else { return Ok(None) };
+        if let Some(ended) = queue.refuse_body(number, reason)? {
+            self.ready.store(true, Ordering::SeqCst);
+            wakers.extend(self.body_ended(ended));
+            return Ok(None);
+        }
+        let Some(departure) = queue.refuse(number, reason)? else { return Ok(None) };
         self.ready.store(true, Ordering::SeqCst);
         wakers.append(&mut self.ended(&mut queue, &departure));
         Ok((departure.kind == Kind::Request).then_some(CallKey(departure.id)))
@@ -221,12 +255,15 @@ impl Departures {
         let mut queue = self.queue.lock();
         queue.take_controls(batch);
         if let Some(at) = queue.next_chunk() {
-            self.progress.fetch_add(1, Ordering::Relaxed);
-            if let Some((departure, was_offered)) = queue.take_chunk(at, batch) {
+            let taken = queue.take_chunk(at, batch);
+            self.progress.fetch_add(u64::from(taken.is_transfer), Ordering::Relaxed);
+            if let Some((departure, was_offered)) = taken.transfer {
                 gathered.tails += u64::from(departure.has_tail() && !was_offered);
                 waiters = self.ended(&mut queue, &departure);
                 gathered.left.extend(departure.into_leaving());
             }
+            waiters.extend(taken.waker);
+            waiters.extend(taken.body.and_then(|ended| self.body_ended(ended)));
         }
         while gathered.charged_bytes < BATCH_BYTES
             && let Some(at) = queue.next_waiting()
@@ -234,6 +271,11 @@ impl Departures {
             let taken = queue.take_waiting(at, batch, link);
             gathered.charged_bytes += taken.charged_bytes;
             gathered.tails += taken.tails;
+            waiters.extend(taken.waker);
+            if let Some(opened) = taken.opened {
+                self.bodies.fetch_add(1, Ordering::SeqCst);
+                self.unfinished[usize::from(opened.is_reply())].fetch_sub(1, Ordering::SeqCst);
+            }
             if let Some(departure) = taken.whole {
                 waiters.append(&mut self.ended(&mut queue, &departure));
                 gathered.left.extend(departure.into_leaving());
@@ -246,17 +288,31 @@ impl Departures {
         gathered
     }
 
-    /// If all that is here waits for the peer, how much has been done so far.
+    /// There is something to send of a body that has begun, or something to tell about it.
+    pub(crate) fn note_written(&self) {
+        // What is being gathered has been looked for before or after this.
+        let queue = self.queue.lock();
+        self.ready.store(true, Ordering::SeqCst);
+        drop(queue);
+    }
+
+    /// If there are transfers and all that is here waits for the peer, how much has been done of them so far.
+    /// Who streams a body sees to it how long that waits.
     pub(crate) fn waits_since(&self) -> Option<u64> {
-        if self.is_idle() || self.is_ready() {
+        if !self.has_any(false) && !self.has_any(true) || self.is_ready() {
             return None;
         }
         Some(self.progress.load(Ordering::Relaxed))
     }
 
-    /// Everybody who waits for room, for when nothing is sent any more.
+    /// Everybody who waits for room, for when nothing begins any more.
     pub(crate) fn take_waiters(&self, wakers: &mut Vec<Waker>) {
         wakers.append(&mut self.queue.lock().waiters);
+    }
+
+    /// Everybody who writes a body and waits, for when nothing is sent any more.
+    pub(crate) fn take_writers(&self, wakers: &mut Vec<Waker>) {
+        self.queue.lock().take_writers(wakers);
     }
 
     /// Lets go of bodies that nobody will send. What they were is kept: they have not left. Returns the
@@ -274,6 +330,15 @@ impl Departures {
         self.unfinished[group].fetch_sub(1, Ordering::Relaxed);
         self.queued_bytes[group].fetch_sub(departure.queued_bytes(), Ordering::Relaxed);
         std::mem::take(&mut queue.waiters)
+    }
+
+    /// A body is no longer here. Returns who writes it.
+    fn body_ended(&self, ended: Ended) -> Option<Waker> {
+        if ended.is_reply {
+            self.queued_bytes[1].fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);
+        }
+        self.bodies.fetch_sub(1, Ordering::SeqCst);
+        ended.waker
     }
 }
 

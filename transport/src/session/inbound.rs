@@ -19,7 +19,7 @@ use super::landings::{Landed, Landings};
 use super::posting::Claim;
 use crate::error::{CallError, CloseReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
-use crate::handshake::{Hello, LARGE, Windows, decode_goodbye};
+use crate::handshake::{Hello, Windows, decode_goodbye};
 use crate::limits::{CARRY_MAX, MESSAGE_MAX, PLACED_HEAD_BYTES, PLACED_MIN, RECEIVE_BYTES};
 use crate::link::Transfer;
 use crate::memory::{Block, Memory, Purpose, Shared};
@@ -126,6 +126,16 @@ impl Inbound {
         (!self.carry.is_empty() || self.partial.is_some()).then_some(self.frames)
     }
 
+    /// Whether a streamed body is on its way in.
+    pub(crate) fn streams(&self) -> bool {
+        self.landings.streams()
+    }
+
+    /// If streamed bodies have memory, how much of it has been filled so far.
+    pub(crate) fn streamed(&self) -> Option<u64> {
+        self.landings.streamed()
+    }
+
     /// If the peer is to go on with a large body, how much of such has come.
     pub(crate) fn landing_progress(&self) -> Option<u64> {
         self.landings.progress()
@@ -182,7 +192,7 @@ impl Inbound {
             Partial::Placed { header, filled, place } => {
                 let len = header.len as usize;
                 let bytes = match place {
-                    Place::Landing => self.landings.place(header.id),
+                    Place::Landing => self.landings.place(header),
                     Place::Posted(claim) => Some(&mut claim.bytes()[..len]),
                 };
                 let bytes = bytes.expect("a body that has begun has its place");
@@ -262,6 +272,7 @@ impl Inbound {
         range: Range<usize>,
         to: &mut Delivery<'_>,
     ) -> Result<(), CloseReason> {
+        self.landings.begin_receive();
         let result = self.handle_frames(buffer, range, to);
         *to.grant_due |= self.landings.share_out(to.session, to.memory, to.link);
         result
@@ -312,7 +323,7 @@ impl Inbound {
     ) -> Result<(), CloseReason> {
         let body = &start[HEADER_BYTES..];
         if header.kind == Kind::Chunk
-            && let Some(place) = self.landings.place(header.id)
+            && let Some(place) = self.landings.place(header)
         {
             let filled = copy_start(body, place);
             self.partial = Some(Partial::Placed { header: *header, filled, place: Place::Landing });
@@ -382,9 +393,7 @@ impl Inbound {
                 let hello = Hello::decode(&buffer[body])?;
                 self.windows = hello.windows;
                 // Frames that came along with the hello are handled before the connection is opened.
-                if hello.features & LARGE != 0 {
-                    to.session.departures.agree();
-                }
+                to.session.departures.agree(hello.features);
                 self.greeted = true;
                 *to.hello = Some(hello);
             }
@@ -403,6 +412,9 @@ impl Inbound {
             | Kind::Taken
             | Kind::Withdraw => {
                 self.handle_transfer(header, &buffer[body], to)?;
+            }
+            Kind::OpenMessage | Kind::OpenRequest | Kind::OpenReply | Kind::End => {
+                self.handle_body(header, &buffer[body], to)?;
             }
         }
         Ok(())
@@ -427,12 +439,12 @@ impl Inbound {
                 self.landings.announce(header, announcement, to)
             }
             Kind::Chunk => {
-                if let Some(place) = self.landings.place(header.id) {
+                if let Some(place) = self.landings.place(header) {
                     place[..body.len()].copy_from_slice(body);
                 }
                 self.landings.handle_chunk(header, to)
             }
-            Kind::Cancel => self.landings.cancel(header.id, to),
+            Kind::Cancel => self.landings.cancel(header.id, body, to),
             Kind::Source => self.landings.offer(header.id, body),
             Kind::Withdraw => self.landings.withdraw(header.id, to),
             Kind::Taken => {
@@ -449,13 +461,32 @@ impl Inbound {
                 Ok(())
             }
             _ => {
-                if let Some(call) = departures.refused(header.id, to.wakers)? {
+                if let Some(call) = departures.refused(header.id, body, to.wakers)? {
                     to.session.calls.fail(call, CallError::PeerMemory, to.wakers);
                 }
                 *to.grant_due = true;
                 Ok(())
             }
         }
+    }
+
+    /// Handles the beginning or the end of a streamed body.
+    #[cold]
+    fn handle_body(
+        &mut self,
+        header: &Header,
+        bytes: &[u8],
+        to: &mut Delivery<'_>,
+    ) -> Result<(), CloseReason> {
+        if !to.session.departures.streams() {
+            return Err(CloseReason::Violation("a streamed body, which was not agreed on"));
+        }
+        let Some(kind) = header.kind.opened() else {
+            return self.landings.end(header.id, bytes, to);
+        };
+        self.charge(header, kind, &to.session.receive_credit)?;
+        *to.replied = true;
+        self.landings.open(header, kind, bytes, to)
     }
 
     /// Charges a frame to its window.

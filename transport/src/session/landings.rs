@@ -5,13 +5,16 @@
 //! nothing before there is one. What never fits, and a reply that nobody waits for, is refused. Until the
 //! peer has said that it sends nothing more of a refused transfer, what it had been granted may still
 //! come, and is dropped. What the peer has offered is read from its memory instead of being granted, if
-//! the link can ([`fetching`]): the same in turn and in bounds. What lands in a posted buffer always comes in chunks.
+//! the link can ([`fetching`]): the same in turn and in bounds. Bodies that are streamed have memory for what
+//! they may send ahead, and no more ([`bodies`]). What lands in a posted buffer always comes in chunks.
 
+mod bodies;
 mod fetching;
 
+use std::sync::Arc;
 use std::task::Waker;
 
-use crate::error::{CallError, CloseReason};
+use crate::error::{CallError, CloseReason, StopReason};
 use crate::frame::{Announcement, Class, Header, Kind};
 use crate::limits::{
     CHUNK_BYTES, FETCHES_MAX, FREE_SHARE, GRANTED_MAX, LANDING_MAX, LARGE_MAX, LARGE_SHARE,
@@ -25,8 +28,10 @@ use super::Session;
 use super::call::CallKey;
 use super::departures::{ANNOUNCEMENT_COST, Control};
 use super::inbound::{Delivery, FrameRef};
+use super::inflow::{End, Inflow};
 use super::posting::Claim;
 
+use bodies::Bodies;
 use fetching::Until;
 
 /// The transfers of the peer that have not ended.
@@ -34,9 +39,11 @@ use fetching::Until;
 pub(crate) struct Landings {
     /// In the order in which they were announced.
     open: Vec<Landing>,
+    /// Those that are streamed.
+    bodies: Bodies,
     /// Where the body lies that is announced next.
     sources: Vec<Source>,
-    /// How many have been announced.
+    /// How many have been announced, or have begun to be streamed.
     numbers: u64,
     /// Bytes that are granted and have not come.
     granted_bytes: usize,
@@ -84,11 +91,13 @@ enum Stage {
     Refused,
 }
 
-/// A large message or request that has come whole.
+/// A large message or request that has come whole, or what a streamed body begins with, a reply too.
 #[derive(Debug)]
 pub(crate) struct Landed {
     pub(crate) frame: FrameRef,
     pub(crate) block: Shared,
+    /// The body that is streamed behind it.
+    pub(crate) flow: Option<Arc<Inflow>>,
 }
 
 impl Landings {
@@ -155,6 +164,9 @@ impl Landings {
 
     /// Whether a chunk may come that has this header.
     pub(super) fn admit(&self, header: &Header) -> Result<(), CloseReason> {
+        if let Some(at) = self.bodies.find(header.id) {
+            return self.bodies.admit(at, header);
+        }
         let at = self.find(header.id)?;
         let landing = &self.open[at];
         if let Stage::Fetching(..) = landing.stage {
@@ -170,8 +182,12 @@ impl Landings {
         Ok(())
     }
 
-    /// Where the next chunk of transfer `number` goes; nothing if it is dropped.
-    pub(super) fn place(&mut self, number: u64) -> Option<&mut [u8]> {
+    /// Where the chunk with this header goes, which was admitted; nothing if it is dropped.
+    pub(super) fn place(&mut self, header: &Header) -> Option<&mut [u8]> {
+        let number = header.id;
+        if let Some(at) = self.bodies.find(number) {
+            return self.bodies.place(at, header.len as usize);
+        }
         let landing = self.open.iter_mut().find(|landing| landing.number == number)?;
         let bytes = match &mut landing.stage {
             Stage::Landing(block) => &mut block[..],
@@ -190,6 +206,10 @@ impl Landings {
         header: &Header,
         to: &mut Delivery<'_>,
     ) -> Result<(), CloseReason> {
+        if let Some(at) = self.bodies.find(header.id) {
+            self.bodies.handle_chunk(at, header.len as usize, to.wakers);
+            return Ok(());
+        }
         let at = self.find(header.id)?;
         let landing = &mut self.open[at];
         landing.received += header.len as usize;
@@ -211,8 +231,22 @@ impl Landings {
         Ok(())
     }
 
-    /// The peer sends nothing more of transfer `number`.
-    pub(super) fn cancel(&mut self, number: u64, to: &mut Delivery<'_>) -> Result<(), CloseReason> {
+    /// The peer sends nothing more of transfer `number`, or of a body, which is for a reason then.
+    pub(super) fn cancel(
+        &mut self,
+        number: u64,
+        reason: &[u8],
+        to: &mut Delivery<'_>,
+    ) -> Result<(), CloseReason> {
+        if let Some(at) = self.bodies.find(number) {
+            let reason = StopReason::decode(reason)
+                .ok_or(CloseReason::Violation("a cancel for a reason that is none"))?;
+            self.bodies.end(at, End::Aborted(reason), to);
+            return Ok(());
+        }
+        if !reason.is_empty() {
+            return Err(CloseReason::Violation("a cancel of no streamed body, for a reason"));
+        }
         let at = self.find(number)?;
         if let Stage::Fetching(..) = self.open[at].stage {
             return Err(CloseReason::Violation("a cancel of what is being read"));
@@ -243,8 +277,9 @@ impl Landings {
         memory: &Memory,
         link: &dyn Transfer,
     ) -> bool {
+        let told = self.bodies.share_out(session, memory);
         if self.open.is_empty() {
-            return false;
+            return told;
         }
         self.begin(memory, link, true);
         self.begin(memory, link, false);
@@ -267,7 +302,7 @@ impl Landings {
             self.granted_bytes += bytes;
             self.turn = at + 1;
         }
-        let mut told = false;
+        let mut told = told;
         let untold = |landing: &&mut Landing| match landing.stage {
             Stage::Fetching(..) => false,
             _ => landing.granted > landing.told,
@@ -286,9 +321,18 @@ impl Landings {
         (self.granted_bytes > 0).then_some(self.chunks)
     }
 
+    /// Begins to look for what one receive brings.
+    pub(super) fn begin_receive(&mut self) {
+        self.bodies.begin_receive();
+    }
+
     /// Whether a chunk that has its place is likely to be what comes next.
     pub(super) fn expects(&self) -> bool {
-        self.open.iter().any(|landing| landing.is_taken() && landing.received < landing.granted)
+        self.bodies.expects()
+            || self
+                .open
+                .iter()
+                .any(|landing| landing.is_taken() && landing.received < landing.granted)
     }
 
     /// Repeats to the peer how far it may go with what waits for a receive to be posted, so that it knows
@@ -317,7 +361,17 @@ impl Landings {
 
     /// Whether no transfer is under way.
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.bodies.is_empty()
+    }
+
+    /// Whether a streamed body is under way.
+    pub(super) fn streams(&self) -> bool {
+        !self.bodies.is_empty()
+    }
+
+    /// If streamed bodies have memory, how much of it has been filled so far.
+    pub(super) fn streamed(&self) -> Option<u64> {
+        self.bodies.filled()
     }
 
     /// Lets replies, or others, have blocks in the order in which they came. Others leave a part of the
@@ -398,7 +452,8 @@ impl Landings {
             to.wakers.extend(woken);
             released(to);
         } else {
-            to.landed.push(Landed { frame: FrameRef { kind, class, id, body: 0..len }, block });
+            let frame = FrameRef { kind, class, id, body: 0..len };
+            to.landed.push(Landed { frame, block, flow: None });
         }
     }
 

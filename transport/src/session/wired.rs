@@ -5,16 +5,18 @@ mod remote;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
 
 use super::Session;
 use super::departures::{ANNOUNCEMENT_COST, Departure};
 use super::inbound::{Delivery, Inbound};
+use super::inflow::Inflow;
 use super::landings::Landed;
 use super::outbound::Outbound;
 use super::receives::Messages;
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
-use crate::handshake::{Hello, LARGE, Windows};
+use crate::handshake::{BODIES, Hello, LARGE, Windows};
 use crate::identity::{Incarnation, NodeId};
 use crate::link::{Fetch, Offer, Source, Transfer};
 use crate::memory::{Block, Memory, MemoryConfig, Purpose, Shared};
@@ -87,6 +89,8 @@ pub(super) struct Side {
     pub(super) memory: Memory,
     /// Large requests, by their ids.
     pub(super) came: BTreeMap<u64, Vec<u8>>,
+    /// Bodies that are streamed behind requests, by the ids of these.
+    pub(super) flows: BTreeMap<u64, Arc<Inflow>>,
 }
 
 impl Side {
@@ -102,15 +106,15 @@ impl Side {
     ) -> Self {
         let windows = Windows::default();
         let session = Session::new(&windows, messages);
-        session.open(&windows, LARGE);
+        session.open(&windows, LARGE | BODIES);
         let outbound = std::mem::take(&mut *session.outbound.lock());
         let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
         let inbound = Inbound::new();
         let wire = Wire { remote: remote.cloned(), ..Wire::default() };
-        let came = BTreeMap::new();
-        let mut side = Self { session, outbound, inbound, wire, memory, came };
+        let (came, flows) = (BTreeMap::new(), BTreeMap::new());
+        let mut side = Self { session, outbound, inbound, wire, memory, came, flows };
         let (node, incarnation) = (NodeId(1), Incarnation(1));
-        let hello = Hello { node, incarnation, features: LARGE, windows, secret: None };
+        let hello = Hello { node, incarnation, features: LARGE | BODIES, windows, secret: None };
         side.receive(&hello.encode());
         side
     }
@@ -184,8 +188,14 @@ impl Side {
             self.inbound.handle_bytes(&block.freeze(), 0..end, &mut to)?;
         }
         assert!(frames.is_empty(), "all of it is large");
-        for Landed { frame, block } in landed {
-            assert!(self.came.insert(frame.id, block[frame.body.clone()].to_vec()).is_none());
+        for Landed { frame, block, flow } in landed {
+            match flow {
+                Some(flow) => assert!(self.flows.insert(frame.id, flow).is_none()),
+                None => {
+                    let body = block[frame.body.clone()].to_vec();
+                    assert!(self.came.insert(frame.id, body).is_none());
+                }
+            }
             self.session.receive_credit.release(frame.class, frame.cost());
         }
         Ok(())

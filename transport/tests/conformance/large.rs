@@ -15,7 +15,7 @@ use super::SECOND;
 use super::world::{Echo, Keeper, Silent, World};
 
 /// Bytes that differ with `seed`, and from their neighbours far and near.
-fn pattern(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
@@ -27,19 +27,19 @@ fn pattern(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Memory with the bytes of `pattern` in it.
-fn shared(memory: &Memory, bytes: &[u8]) -> Shared {
+pub(crate) fn shared(memory: &Memory, bytes: &[u8]) -> Shared {
     let mut block = memory.allocate(bytes.len(), Purpose::Log).unwrap();
     block.mark_touched(bytes.len());
     block[..bytes.len()].copy_from_slice(bytes);
     block.freeze().slice(0..bytes.len())
 }
 
-async fn pause(endpoint: &Endpoint, time: Duration) {
+pub(crate) async fn pause(endpoint: &Endpoint, time: Duration) {
     endpoint.sleep_until(endpoint.clock().now() + time).await;
 }
 
 /// Waits until `is_so`.
-async fn until(world: &World, endpoint: &Endpoint, is_so: impl Fn() -> bool) {
+pub(crate) async fn until(world: &World, endpoint: &Endpoint, is_so: impl Fn() -> bool) {
     let deadline = world.deadline();
     while !is_so() {
         assert!(world.now() < deadline, "it never becomes so");
@@ -48,12 +48,12 @@ async fn until(world: &World, endpoint: &Endpoint, is_so: impl Fn() -> bool) {
 }
 
 /// What an endpoint holds for bodies, in bytes.
-fn held(endpoint: &Endpoint) -> u64 {
+pub(crate) fn held(endpoint: &Endpoint) -> u64 {
     let account = endpoint.memory().account();
     account.allocated_for(Purpose::Send) + account.allocated_for(Purpose::Receive)
 }
 
-async fn echoes(connection: &Connection, body: &[u8], deadline: Time) {
+pub(crate) async fn echoes(connection: &Connection, body: &[u8], deadline: Time) {
     let reply = connection.call(body, deadline).await.unwrap();
     assert!(*reply == *body, "{} bytes came back changed", body.len());
 }

@@ -29,7 +29,7 @@ pub(crate) struct World {
 
 enum Kind {
     Real(LinkPolicy),
-    Sim { network: SimNetwork, hand: ManualClock },
+    Sim { network: SimNetwork, hand: ManualClock, seed: u64 },
 }
 
 /// An endpoint that listens.
@@ -69,7 +69,7 @@ impl World {
             partial: 0.3,
         };
         let network = SimNetwork::new(config, hand.clone());
-        Self { kind: Kind::Sim { network, hand }, clock, endpoints: RefCell::default() }
+        Self { kind: Kind::Sim { network, hand, seed }, clock, endpoints: RefCell::default() }
     }
 
     /// What its connections run over.
@@ -180,6 +180,14 @@ impl World {
         endpoint
     }
 
+    /// What differs between worlds of one kind.
+    pub(crate) fn seed(&self) -> u64 {
+        match self.kind {
+            Kind::Real(_) => 0,
+            Kind::Sim { seed, .. } => seed,
+        }
+    }
+
     /// Whether time is virtual here.
     pub(crate) fn is_simulated(&self) -> bool {
         matches!(self.kind, Kind::Sim { .. })
@@ -201,7 +209,7 @@ impl World {
 
     /// Runs `future` until it is done.
     pub(crate) fn run<F: Future>(&self, future: F) -> F::Output {
-        let Kind::Sim { network, hand } = &self.kind else {
+        let Kind::Sim { network, hand, .. } = &self.kind else {
             let first = self.endpoints.borrow().last().cloned();
             return first.expect("a world with endpoints").block_on(future);
         };

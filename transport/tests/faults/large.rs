@@ -9,7 +9,7 @@ use super::{Node, Peer, STALL_TIMEOUT, hello, hello_with};
 
 const LEN: usize = 3 << 20;
 
-fn frame(kind: Kind, class: Class, id: u64, body: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: Kind, class: Class, id: u64, body: &[u8]) -> Vec<u8> {
     let header = Header { len: body.len() as u32, kind, class, more: false, id };
     let mut bytes = header.encode().to_vec();
     bytes.extend_from_slice(body);
@@ -17,24 +17,24 @@ fn frame(kind: Kind, class: Class, id: u64, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn announcement(kind: Kind, total: u64) -> Vec<u8> {
+pub(crate) fn announcement(kind: Kind, total: u64) -> Vec<u8> {
     let class = if kind == Kind::Reply { Class::Reply } else { Class::Request };
     frame(Kind::Announce, class, 1, &Announcement { total, kind }.encode())
 }
 
-fn request() -> Vec<u8> {
+pub(crate) fn request() -> Vec<u8> {
     announcement(Kind::Request, LEN as u64)
 }
 
-fn chunk(number: u64, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn chunk(number: u64, bytes: &[u8]) -> Vec<u8> {
     frame(Kind::Chunk, Class::Request, number, bytes)
 }
 
-fn grant(number: u64, position: u64) -> Vec<u8> {
+pub(crate) fn grant(number: u64, position: u64) -> Vec<u8> {
     frame(Kind::Grant, Class::Reply, number, &position.to_le_bytes())
 }
 
-fn end(kind: Kind, number: u64) -> Vec<u8> {
+pub(crate) fn end(kind: Kind, number: u64) -> Vec<u8> {
     frame(kind, Class::Reply, number, b"")
 }
 
@@ -46,7 +46,7 @@ impl Peer {
     }
 
     /// The next frame of this kind.
-    fn read_kind(&mut self, kind: Kind) -> (Header, Vec<u8>) {
+    pub(crate) fn read_kind(&mut self, kind: Kind) -> (Header, Vec<u8>) {
         let mut frames = std::iter::from_fn(|| self.read_frame());
         frames.find(|(header, _)| header.kind == kind).expect("a frame of this kind")
     }
@@ -70,7 +70,7 @@ impl Peer {
 }
 
 /// Waits until the node holds nothing for large bodies.
-fn assert_lets_go(node: &Node) {
+pub(crate) fn assert_lets_go(node: &Node) {
     let held = || {
         let account = node.memory.account();
         account.allocated_for(Purpose::Receive) + account.allocated_for(Purpose::Send)
@@ -156,7 +156,8 @@ fn what_cannot_be_ends_the_connection() {
         (6, frame(Kind::Grant, Class::Reply, 1, b"")),
         (6, end(Kind::Refuse, 1)),
         (5, frame(Kind::Chunk, Class::Request, 1, &[1; CHUNK_BYTES + 1])),
-        (5, frame(Kind::Cancel, Class::Request, 1, &[1])),
+        (5, frame(Kind::Cancel, Class::Request, 1, &[1; 257])),
+        (6, [request(), frame(Kind::Cancel, Class::Request, 1, &[1; 8])].concat()),
     ] {
         let mut peer = Peer::large(&node);
         peer.write_in_vain(&what);

@@ -35,8 +35,9 @@ enum Command {
     /// One-way messages a second, counted and sequence-checked by the receiver; raw: the same
     /// messages in 64 KiB writes
     Rate(Options),
-    /// Bytes a second in large one-way messages; raw: a stream of 64 KiB writes, and of writes of one segment
-    Bandwidth(Options),
+    /// Bytes a second in large one-way messages, or in streamed bodies; raw: a stream of 64 KiB writes, and of
+    /// writes of one segment
+    Bandwidth(BandwidthOptions),
     /// Streams for tokio's programs, over each link, beside plain sockets: round trips and gathered
     /// one-way messages
     Streams(StreamsOptions),
@@ -97,6 +98,33 @@ struct Options {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(clap::Args)]
+struct BandwidthOptions {
+    #[command(flatten)]
+    options: Options,
+    /// Send streamed bodies of so many bytes, one after the other, in writes of --size
+    #[arg(long, value_name = "BYTES", value_parser = whole)]
+    body: Option<usize>,
+}
+
+impl BandwidthOptions {
+    fn into_plan(self) -> Result<Plan, String> {
+        let mut plan = self.options.into_plan(Benchmark::Bandwidth)?;
+        if let Some(body) = self.body {
+            within("--body", body, 1, bounds::BODY_MAX)?;
+            if plan.shape.handlers > 1 {
+                let handlers = plan.shape.handlers;
+                return Err(format!(
+                    "--handlers is {handlers}, but each body is read by a thread of its own: leave it out, or \
+                     measure messages"
+                ));
+            }
+            plan.shape.body = Some(body as u64);
+        }
+        Ok(plan)
+    }
 }
 
 #[derive(clap::Args)]
@@ -186,9 +214,7 @@ impl Args {
         let task = match self.command {
             Command::Latency(options) => options.into_plan(Benchmark::Latency).map(Task::Measure),
             Command::Rate(options) => options.into_plan(Benchmark::Rate).map(Task::Measure),
-            Command::Bandwidth(options) => {
-                options.into_plan(Benchmark::Bandwidth).map(Task::Measure)
-            }
+            Command::Bandwidth(options) => options.into_plan().map(Task::Measure),
             Command::Streams(options) => options.into_plan().map(Task::Streams),
             Command::Buffers(options) => options.into_plan().map(Task::Buffers),
             Command::Bidirectional(options) => options.into_plan().map(Task::Mesh),
@@ -252,6 +278,7 @@ impl Options {
             handlers: self.handlers,
             poll: self.poll,
             links: self.links.into_links(),
+            body: None,
         };
         if benchmark != Benchmark::Latency {
             bounds::producers(size, shape.lanes())?;
@@ -278,7 +305,7 @@ mod tests {
         match args.command {
             Command::Latency(options) => options.into_plan(Benchmark::Latency),
             Command::Rate(options) => options.into_plan(Benchmark::Rate),
-            Command::Bandwidth(options) => options.into_plan(Benchmark::Bandwidth),
+            Command::Bandwidth(options) => options.into_plan(),
             _ => Err("has a plan of another kind".to_owned()),
         }
     }
@@ -313,6 +340,12 @@ mod tests {
             ),
             ("netbench latency --size 1KiB", "give a whole number"),
             ("netbench latency --seconds 1s", "give a number of seconds, such as 0.5"),
+            ("netbench bandwidth --body 0", "--body is 0, but must be from 1 to"),
+            (
+                "netbench bandwidth --body 1 --handlers 2",
+                "each body is read by a thread of its own",
+            ),
+            ("netbench latency --body 1", "unexpected argument '--body'"),
             ("netbench latency --link carrier-pigeon", "[possible values: tcp, shm, verbs]"),
         ] {
             let message = plan(line).err().unwrap_or_else(|| panic!("{line} was accepted"));

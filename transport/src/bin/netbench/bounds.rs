@@ -10,6 +10,8 @@ pub(crate) const LANES_MAX: usize = 256;
 /// Threads of a receiver's pool.
 pub(crate) const HANDLERS_MAX: usize = 16;
 pub(crate) const SIZE_MAX: usize = weft_transport::limits::MESSAGE_MAX;
+/// Bytes of a streamed body: longer than anybody measures.
+pub(crate) const BODY_MAX: usize = 1 << 50;
 const SECONDS_MAX: f64 = 3600.0;
 const RUNS_MAX: usize = 1000;
 

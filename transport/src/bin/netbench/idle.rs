@@ -116,6 +116,7 @@ impl IdlePlan {
                 handlers: 1,
                 poll,
                 links: self.links.clone(),
+                body: None,
             },
             warm_up: self.warm_up,
             window: self.window,

@@ -187,12 +187,16 @@ fn raw_flow(
 }
 
 fn weft_flow(plan: &Plan) -> anyhow::Result<Flow> {
-    let server = ServerProcess::start(plan, Service::WeftMessages)?;
     let shape = &plan.shape;
+    let service = if shape.body.is_some() { Service::WeftBodies } else { Service::WeftMessages };
+    let server = ServerProcess::start(plan, service)?;
     let clients = Clients::connect(server.address()?, shape)?;
     flow(plan, server, shape.senders, |thread, phases| {
         let targets = weft::messages::targets(&clients, &shape.lanes_of(thread));
-        weft::messages::send(&targets, shape.size, phases)
+        match shape.body {
+            Some(bytes) => weft::bodies::send(&targets, shape.size, bytes, phases),
+            None => weft::messages::send(&targets, shape.size, phases),
+        }
     })
 }
 

@@ -122,6 +122,7 @@ fn setting(plan: &Plan) -> Map<String, Value> {
         "benchmark": plan.benchmark.name(),
         "link": plan.shape.links.kind.name(),
         "size": plan.shape.size,
+        "body": plan.shape.body,
         "connections": plan.shape.connections,
         "senders": plan.shape.senders,
         "handlers": plan.shape.handlers,
@@ -138,11 +139,13 @@ fn setting(plan: &Plan) -> Map<String, Value> {
 
 fn heading(plan: &Plan) -> String {
     let shape = &plan.shape;
+    let bodies = shape.body.map(|bytes| format!(" of streamed bodies of {bytes} B"));
     format!(
-        "{} over {}: {} B, connections {}, senders {}, handlers {}, poll {}; {}; median of {} runs of {} s",
+        "{} over {}: {} B{}, connections {}, senders {}, handlers {}, poll {}; {}; median of {} runs of {} s",
         plan.benchmark.name(),
         plan.shape.links.kind.name(),
         shape.size,
+        bodies.unwrap_or_default(),
         shape.connections,
         shape.senders,
         shape.handlers,

@@ -57,6 +57,8 @@ pub(crate) enum Service {
     WeftCalls,
     /// The transport: counts messages and checks their order.
     WeftMessages,
+    /// The transport: counts what streamed bodies bring.
+    WeftBodies,
 }
 
 pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
@@ -92,6 +94,10 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
         Service::CopyingSink => buffers_sink(order, Level::Copying, &clock, &tally)?,
         Service::PostedSink => buffers_sink(order, Level::Posted, &clock, &tally)?,
         Service::AnewSink => buffers_sink(order, Level::Anew, &clock, &tally)?,
+        Service::WeftBodies => {
+            let (clock, tally) = (clock.clone(), Arc::clone(&tally));
+            with_endpoint(weft::bodies::serve(&order.links, order.poll, clock, tally)?)
+        }
         Service::WeftCalls => with_endpoint(weft::calls::serve(&order.links, order.poll)?),
         Service::WeftMessages => {
             let handler = weft::messages::handler(Arc::clone(&tally), order.handlers)?;

@@ -14,6 +14,8 @@ pub(crate) struct Shape {
     pub(crate) handlers: usize,
     pub(crate) poll: PollPolicy,
     pub(crate) links: Links,
+    /// Bytes of the streamed bodies that are sent in place of messages, if they are.
+    pub(crate) body: Option<u64>,
 }
 
 /// One thread's use of one connection.
@@ -59,6 +61,7 @@ mod tests {
                 handlers: 1,
                 poll: PollPolicy::Park,
                 links: Links { kind: LinkKind::Tcp, verbs: VerbsOptions::default() },
+                body: None,
             };
             let lanes: Vec<Vec<Lane>> = (0..senders).map(|thread| shape.lanes_of(thread)).collect();
             assert!(lanes.iter().all(|lanes| !lanes.is_empty()), "{connections} {senders}");

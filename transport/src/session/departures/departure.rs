@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::frame::{Class, Kind, padded};
-use crate::limits::{COPIED_MAX, MESSAGE_MAX};
+use crate::limits::{BODY_QUEUED_COST, COPIED_MAX, MESSAGE_MAX};
 use crate::memory::Shared;
 use crate::session::outbound::Queued;
+use crate::session::outflow::Outflow;
 use crate::session::sends::Leaving;
 
 /// One body that is to be sent. A part of a reply that follows a large one waits here too, whatever
@@ -21,6 +22,8 @@ pub(crate) struct Departure {
     pub(super) len: usize,
     /// The body, in at most two pieces.
     pub(super) pieces: [Option<Shared>; 2],
+    /// What follows it, if it is the head of a streamed body.
+    pub(super) flow: Option<Arc<Outflow>>,
     /// The posted buffer that it is.
     pub(super) leaving: Option<Arc<Leaving>>,
     pub(super) ticket: u64,
@@ -34,7 +37,17 @@ impl Departure {
     ) -> Self {
         let pieces = [head, tail];
         let len = pieces.iter().flatten().map(|piece| piece.len()).sum();
-        Self { kind, class, id, more, len, pieces, leaving: None, ticket: 0 }
+        Self { kind, class, id, more, len, pieces, flow: None, leaving: None, ticket: 0 }
+    }
+
+    /// The head of a streamed body.
+    pub(crate) fn opening(
+        (kind, class, id): (Kind, Class, u64),
+        head: Option<Shared>,
+        flow: &Arc<Outflow>,
+    ) -> Self {
+        let flow = Some(Arc::clone(flow));
+        Self { flow, ..Self::new((kind, class, id, false), head, None) }
     }
 
     /// What is sent from a posted buffer.
@@ -46,14 +59,14 @@ impl Departure {
         Self { leaving: Some(leaving), ..Self::new(header, None, Some(body)) }
     }
 
-    /// Bytes of the body.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes that the transport holds for it: those of a posted buffer are its owner's.
+    /// Bytes that it counts for among those that wait: those of a posted buffer are its owner's, and no room
+    /// is made for the head of a request or message, which the window bounds.
     pub(super) fn queued_bytes(&self) -> usize {
-        if self.leaving.is_some() { 0 } else { self.len }
+        match (&self.flow, &self.leaving) {
+            (Some(_), _) if self.is_reply() => BODY_QUEUED_COST,
+            (Some(_), _) | (_, Some(_)) => 0,
+            (None, None) => self.len,
+        }
     }
 
     /// The posted buffer that it is; the departure is of no use any more then.
@@ -63,12 +76,20 @@ impl Departure {
 
     /// Lets go of the body.
     pub(super) fn let_go(&mut self) -> Option<Arc<Leaving>> {
+        if let Some(flow) = &self.flow {
+            flow.close();
+        }
         self.pieces = [None, None];
         self.leaving.take()
     }
 
     pub(super) fn ticket(&self) -> u64 {
         self.ticket
+    }
+
+    /// Whether a streamed body begins with it.
+    pub(super) fn opens(&self) -> bool {
+        self.flow.is_some()
     }
 
     pub(super) fn is_reply(&self) -> bool {

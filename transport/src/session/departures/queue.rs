@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::error::CloseReason;
+use crate::error::{CloseReason, StopReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len};
 use crate::limits::{CHUNK_BYTES, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
 use crate::link::{Offer, Source, Transfer};
 use crate::session::outbound::Queued;
 use crate::session::sends::Leaving;
 
+use super::bodies::{Bodies, Ended};
 use super::departure::Departure;
 
 /// What waits and what is under way.
@@ -22,7 +23,9 @@ pub(super) struct Queue {
     waiting: VecDeque<Departure>,
     /// Announced, and not wholly gathered.
     announced: Vec<Announced>,
-    /// Whose chunk is next.
+    /// Streamed bodies that have begun.
+    bodies: Bodies,
+    /// Whose chunk is next: among what is announced, and the bodies behind it.
     turn: usize,
     /// How many have been announced.
     numbers: u64,
@@ -33,14 +36,18 @@ pub(super) struct Queue {
 }
 
 /// What the receiver of a transfer tells its sender, or the other way round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Control {
     /// Bytes up to `position` may be sent.
     Grant { number: u64, position: u64 },
     /// Nothing more of it is taken.
     Refuse { number: u64 },
+    /// Nothing more of a streamed body is taken.
+    RefuseBody { number: u64, reason: StopReason },
     /// Nothing more of it is sent.
     Cancel { number: u64 },
+    /// Nothing more of a streamed body is sent: the receiver has refused it.
+    CancelBody { number: u64 },
     /// Bytes up to `position` have been read, if not sent.
     Taken { number: u64, position: u64 },
     /// Nothing more of it is to be read.
@@ -70,6 +77,32 @@ pub(super) struct Taken {
     pub(super) tails: u64,
     /// What it was, if nothing more of it is to be sent.
     pub(super) whole: Option<Departure>,
+    /// What it was, if a body has begun with it.
+    pub(super) opened: Option<Departure>,
+    /// Who writes that body, and has waited for it.
+    pub(super) waker: Option<Waker>,
+}
+
+/// What has been taken in turn: a chunk, or the end of a body.
+#[derive(Debug, Default)]
+pub(super) struct TakenChunk {
+    /// Whether it was of a transfer.
+    pub(super) is_transfer: bool,
+    /// What the transfer was and whether it had been offered, if it has ended.
+    pub(super) transfer: Option<(Departure, bool)>,
+    /// The body, if it has ended.
+    pub(super) body: Option<Ended>,
+    /// Who writes it, and has waited for room.
+    pub(super) waker: Option<Waker>,
+}
+
+/// What has been granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Granted {
+    /// It has ended.
+    Nothing,
+    Transfer,
+    Body,
 }
 
 impl Queue {
@@ -97,7 +130,10 @@ impl Queue {
     /// Takes out the request of call `id`, if there is one and the peer is not reading it; also returns
     /// what it still held of its window.
     pub(super) fn cancel_request(&mut self, id: u64) -> Option<(Option<Departure>, usize)> {
-        let is_it = |departure: &Departure| departure.kind == Kind::Request && departure.id == id;
+        // What a body begins with goes once it has been given here, as a small request does.
+        let is_it = |departure: &Departure| {
+            departure.kind == Kind::Request && departure.id == id && !departure.opens()
+        };
         if let Some(at) = self.waiting.iter().position(is_it) {
             return Some((self.waiting.remove(at), ANNOUNCEMENT_COST));
         }
@@ -113,20 +149,48 @@ impl Queue {
         Some((None, 0))
     }
 
-    /// Transfer `number` may go on to `position`. Returns whether it is still under way.
-    pub(super) fn grant(&mut self, number: u64, position: u64) -> Result<bool, CloseReason> {
-        let Some(at) = self.find(number)? else { return Ok(false) };
+    /// Transfer or body `number` may go on to `position`. Returns whether it is still under way, and a transfer.
+    pub(super) fn grant(&mut self, number: u64, position: u64) -> Result<Granted, CloseReason> {
+        if let Some(at) = self.bodies.find(number) {
+            self.bodies.grant(at, position);
+            return Ok(Granted::Body);
+        }
+        let Some(at) = self.find(number)? else { return Ok(Granted::Nothing) };
         let announced = &mut self.announced[at];
         if position > announced.departure.len as u64 {
             return Err(CloseReason::Violation("a grant beyond the end of a transfer"));
         }
         announced.granted = announced.granted.max(position as usize);
-        Ok(true)
+        Ok(Granted::Transfer)
+    }
+
+    /// The peer takes nothing more of body `number`, for the reason that `reason` is. Returns what it was, if
+    /// it is one that is under way.
+    pub(super) fn refuse_body(
+        &mut self,
+        number: u64,
+        reason: &[u8],
+    ) -> Result<Option<Ended>, CloseReason> {
+        let Some(at) = self.bodies.find(number) else { return Ok(None) };
+        let reason = StopReason::decode(reason)
+            .ok_or(CloseReason::Violation("a refusal for a reason that is none"))?;
+        let place = self.announced.len() + at;
+        self.turn -= usize::from(self.turn > place);
+        let ended = self.bodies.refuse(at, reason);
+        self.tell(Control::CancelBody { number });
+        Ok(Some(ended))
     }
 
     /// The peer takes nothing more of transfer `number`, which is taken out if it is still under way.
-    pub(super) fn refuse(&mut self, number: u64) -> Result<Option<Departure>, CloseReason> {
+    pub(super) fn refuse(
+        &mut self,
+        number: u64,
+        reason: &[u8],
+    ) -> Result<Option<Departure>, CloseReason> {
         let Some(at) = self.find(number)? else { return Ok(None) };
+        if !reason.is_empty() {
+            return Err(CloseReason::Violation("a refusal of no streamed body, for a reason"));
+        }
         if self.announced[at].departure.kind == Kind::Message {
             return Err(CloseReason::Violation("a refusal of a message"));
         }
@@ -141,7 +205,12 @@ impl Queue {
         number: u64,
         position: u64,
     ) -> Result<Option<Departure>, CloseReason> {
-        let Some(at) = self.find(number)? else { return Ok(None) };
+        let Some(at) = self.find(number)? else {
+            return match self.bodies.find(number) {
+                Some(_) => Err(CloseReason::Violation("a streamed body was not offered")),
+                None => Ok(None),
+            };
+        };
         let announced = &self.announced[at];
         let len = announced.departure.len as u64;
         if !announced.was_offered || position > len {
@@ -154,20 +223,22 @@ impl Queue {
     pub(super) fn tell(&mut self, control: Control) {
         if let Control::Grant { number, .. }
         | Control::Refuse { number }
-        | Control::Taken { number, .. } = control
+        | Control::RefuseBody { number, .. }
+        | Control::Taken { number, .. } = &control
         {
-            self.forget(number);
+            self.forget(*number);
         }
         self.controls.push_back(control);
     }
 
-    /// Nothing is to be told any more about the peer's transfer `number`.
+    /// Nothing is to be told any more about the peer's transfer or body `number`.
     pub(super) fn forget(&mut self, number: u64) {
-        self.controls.retain(|control| match *control {
+        self.controls.retain(|control| match control {
             Control::Grant { number: other, .. }
             | Control::Refuse { number: other }
-            | Control::Taken { number: other, .. } => other != number,
-            Control::Cancel { .. } | Control::Withdraw { .. } => true,
+            | Control::RefuseBody { number: other, .. }
+            | Control::Taken { number: other, .. } => *other != number,
+            Control::Cancel { .. } | Control::CancelBody { .. } | Control::Withdraw { .. } => true,
         });
     }
 
@@ -176,41 +247,52 @@ impl Queue {
         if self.closed {
             return self.controls.clear();
         }
-        batch.extend(self.controls.drain(..).map(Control::into_frame));
+        for control in self.controls.drain(..) {
+            control.put(batch);
+        }
     }
 
-    /// Whose chunk is next, if any may be sent.
+    /// Whose chunk is next, if any may be sent: a transfer's or a body's.
     pub(super) fn next_chunk(&self) -> Option<usize> {
-        let count = self.announced.len();
+        if self.closed {
+            return None;
+        }
+        let count = self.announced.len() + self.bodies.len();
         let in_turn = (0..count).map(|step| (self.turn + step) % count);
         in_turn.into_iter().find(|at| {
-            let Announced { sent, granted, departure, withdrawn, .. } = &self.announced[*at];
+            let Some(announced) = self.announced.get(*at) else {
+                return self.bodies.is_ready(*at - self.announced.len());
+            };
+            let Announced { sent, granted, departure, withdrawn, .. } = announced;
             let end = departure.len.min(sent + CHUNK_BYTES);
-            !self.closed && !withdrawn && end <= *granted
+            !withdrawn && end <= *granted
         })
     }
 
-    /// Moves the next chunk of the transfer at `at` to `batch`. If that ends it, returns what it was, and
-    /// whether it had been offered.
-    pub(super) fn take_chunk(
-        &mut self,
-        at: usize,
-        batch: &mut VecDeque<Queued>,
-    ) -> Option<(Departure, bool)> {
-        let Announced { number, departure, sent, .. } = &mut self.announced[at];
+    /// Moves the next chunk of what is at `at` to `batch`, or the end of a body. Returns what has ended with
+    /// that.
+    pub(super) fn take_chunk(&mut self, at: usize, batch: &mut VecDeque<Queued>) -> TakenChunk {
+        let mut taken = TakenChunk::default();
+        self.turn = at + 1;
+        let Some(announced) = self.announced.get_mut(at) else {
+            (taken.waker, taken.body) = self.bodies.take(at - self.announced.len(), batch);
+            self.turn -= usize::from(taken.body.is_some());
+            return taken;
+        };
+        let Announced { number, departure, sent, .. } = announced;
         let end = departure.len.min(*sent + CHUNK_BYTES);
         let (kind, class) = (Kind::Chunk, departure.class);
         let len = (end - *sent) as u32;
         batch.push_back(Queued::header(Header { len, kind, class, more: false, id: *number }));
         departure.put(*sent..end, batch);
         *sent = end;
-        self.turn = at + 1;
-        (end == departure.len).then(|| {
+        taken.is_transfer = true;
+        if end == departure.len {
             self.turn = at;
             let ended = self.announced.remove(at);
-            let was_offered = ended.was_offered;
-            (ended.departure, was_offered)
-        })
+            taken.transfer = Some((ended.departure, ended.was_offered));
+        }
+        taken
     }
 
     /// What may be announced next, or sent whole.
@@ -220,13 +302,23 @@ impl Queue {
         }
         let announced = || self.announced.iter().map(|announced| &announced.departure);
         let others = announced().filter(|departure| !departure.is_reply()).count();
-        let first = self.waiting.iter().position(|departure| !departure.is_reply());
+        // A body that has to wait keeps nothing else from going.
+        let first = [false, true].map(|opens| {
+            let is_it = |departure: &Departure| !departure.is_reply() && departure.opens() == opens;
+            self.waiting.iter().position(is_it)
+        });
+        let bodies = [false, true].map(|is_reply| self.bodies.has_room(is_reply));
         (0..self.waiting.len()).find(|at| {
             let departure = &self.waiting[*at];
-            if !departure.is_reply() {
+            let (is_reply, opens) = (departure.is_reply(), departure.opens());
+            if opens && !bodies[usize::from(is_reply)] {
+                return false;
+            }
+            if !is_reply {
                 let has_room =
                     others < TRANSFERS_MAX_WITHOUT_REPLIES && self.announced.len() < TRANSFERS_MAX;
-                return first == Some(*at) && (has_room || !departure.is_large());
+                return first[usize::from(opens)] == Some(*at)
+                    && (has_room || !departure.is_large());
             }
             let mut earlier = announced().chain(self.waiting.range(..at));
             let is_next = !earlier.any(|other| other.is_reply() && other.id == departure.id);
@@ -244,18 +336,29 @@ impl Queue {
     ) -> Taken {
         let departure = self.waiting.remove(at).expect("it was just found");
         let Departure { kind, class, id, more, len, .. } = departure;
+        if departure.opens() {
+            let kind = kind.opening();
+            batch.push_back(Queued::header(Header { len: len as u32, kind, class, more, id }));
+            departure.put(0..len, batch);
+            self.numbers += 1;
+            let waker = self.bodies.begin(self.numbers, &departure);
+            let charged_bytes = frame_len(len);
+            return Taken { charged_bytes, waker, opened: Some(departure), ..Taken::default() };
+        }
         if let (Some(leaving), true) = (&departure.leaving, departure.is_copied()) {
             let header = Header { len: len as u32, kind, class, more, id };
             Queued::copy(batch, header, departure.pieces[1].as_deref().unwrap_or_default());
             leaving.note_gathered();
             leaving.note_sent(len);
-            return Taken { charged_bytes: frame_len(len), tails: 0, whole: Some(departure) };
+            let charged_bytes = frame_len(len);
+            return Taken { charged_bytes, whole: Some(departure), ..Taken::default() };
         }
         if !departure.is_large() {
             batch.push_back(Queued::header(Header { len: len as u32, kind, class, more, id }));
             departure.put(0..len, batch);
             let tails = u64::from(departure.has_tail());
-            return Taken { charged_bytes: frame_len(len), tails, whole: Some(departure) };
+            let charged_bytes = frame_len(len);
+            return Taken { charged_bytes, tails, whole: Some(departure), ..Taken::default() };
         }
         let header =
             Header { len: Announcement::BYTES as u32, kind: Kind::Announce, class, more, id };
@@ -283,7 +386,7 @@ impl Queue {
             offers,
             withdrawn: false,
         });
-        Taken { charged_bytes: ANNOUNCEMENT_COST, tails, whole: None }
+        Taken { charged_bytes: ANNOUNCEMENT_COST, tails, ..Taken::default() }
     }
 
     /// Lets go of all bodies: nothing is sent any more. What they were is kept. Returns the posted
@@ -294,11 +397,19 @@ impl Queue {
         for announced in &mut self.announced {
             announced.offers.clear();
         }
+        self.bodies.close();
         let announced = self.announced.iter_mut().map(|announced| &mut announced.departure);
         announced.chain(&mut self.waiting).filter_map(Departure::let_go).collect()
     }
 
-    /// Where transfer `number` is, unless it has ended.
+    /// The writers of bodies that wait.
+    pub(super) fn take_writers(&self, wakers: &mut Vec<Waker>) {
+        self.bodies.take_wakers(wakers);
+        let waiting = self.waiting.iter().filter_map(|departure| departure.flow.as_ref());
+        wakers.extend(waiting.filter_map(|flow| flow.take_waker()));
+    }
+
+    /// Where transfer `number` is, unless it has ended or is a body.
     fn find(&self, number: u64) -> Result<Option<usize>, CloseReason> {
         if number == 0 || number > self.numbers {
             return Err(CloseReason::Violation("a transfer that was never announced"));
@@ -335,26 +446,30 @@ fn source_frame(number: u64, source: &Source) -> Queued {
 pub(crate) const ANNOUNCEMENT_COST: usize = frame_len(Announcement::BYTES);
 
 impl Control {
-    fn into_frame(self) -> Queued {
-        let (kind, number, len) = match self {
-            Self::Grant { number, .. } => (Kind::Grant, number, size_of::<u64>()),
-            Self::Refuse { number } => (Kind::Refuse, number, 0),
-            Self::Cancel { number } => (Kind::Cancel, number, 0),
-            Self::Taken { number, .. } => (Kind::Taken, number, size_of::<u64>()),
-            Self::Withdraw { number } => (Kind::Withdraw, number, 0),
-        };
+    fn put(self, batch: &mut VecDeque<Queued>) {
         let class = Class::Reply;
+        let (kind, number, len) = match &self {
+            Self::Grant { number, .. } => (Kind::Grant, *number, size_of::<u64>()),
+            Self::Refuse { number } => (Kind::Refuse, *number, 0),
+            Self::Cancel { number } | Self::CancelBody { number } => (Kind::Cancel, *number, 0),
+            Self::Taken { number, .. } => (Kind::Taken, *number, size_of::<u64>()),
+            Self::Withdraw { number } => (Kind::Withdraw, *number, 0),
+            Self::RefuseBody { number, reason } => {
+                let (kind, reason) = (Kind::Refuse, reason.encode());
+                let len = reason.len() as u32;
+                let header = Header { len, kind, class, more: false, id: *number };
+                return Queued::copy(batch, header, &reason);
+            }
+        };
         let header = Header { len: len as u32, kind, class, more: false, id: number }.encode();
-        match self {
+        batch.push_back(match self {
             Self::Grant { position, .. } | Self::Taken { position, .. } => {
                 let mut frame = [0; HEADER_BYTES + size_of::<u64>()];
                 frame[..HEADER_BYTES].copy_from_slice(&header);
                 frame[HEADER_BYTES..].copy_from_slice(&position.to_le_bytes());
                 Queued::frame(&frame)
             }
-            Self::Refuse { .. } | Self::Cancel { .. } | Self::Withdraw { .. } => {
-                Queued::frame(&header)
-            }
-        }
+            _ => Queued::frame(&header),
+        });
     }
 }

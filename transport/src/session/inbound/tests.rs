@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame::{FrameError, frame_len};
+use crate::handshake::{BODIES, LARGE};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::{MESSAGE_MAX, SEND_AHEAD_MAX};
 use crate::memory::MemoryConfig;
@@ -11,7 +12,8 @@ use crate::session::receives::Messages;
 
 fn hello() -> Vec<u8> {
     let (node, incarnation) = (NodeId(1), Incarnation(1));
-    Hello { node, incarnation, features: 0, windows: Windows::default(), secret: None }.encode()
+    let features = LARGE | BODIES;
+    Hello { node, incarnation, features, windows: Windows::default(), secret: None }.encode()
 }
 
 fn frame(kind: Kind, class: Class, body: &[u8]) -> Vec<u8> {
@@ -111,7 +113,7 @@ proptest! {
     fn garbage_never_panics(
         greet: bool,
         garbage in proptest::collection::vec(any::<u8>(), 0..2000),
-        kind in 0u8..13,
+        kind in 0u8..20,
         chunk in 1usize..100,
     ) {
         let mut bytes = if greet { hello() } else { Vec::new() };

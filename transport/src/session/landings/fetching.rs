@@ -47,6 +47,9 @@ impl Landings {
         number: u64,
         to: &mut Delivery<'_>,
     ) -> Result<(), CloseReason> {
+        if self.bodies.find(number).is_some() {
+            return Err(CloseReason::Violation("a withdrawal of a streamed body"));
+        }
         let Some(at) = self.open.iter().position(|landing| landing.number == number) else {
             // It has been told already.
             let is_known = (1..=self.numbers).contains(&number);

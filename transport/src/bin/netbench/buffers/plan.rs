@@ -82,7 +82,7 @@ impl BuffersPlan {
         let (poll, links) = (self.poll, self.links.clone());
         Plan {
             benchmark: Benchmark::Bandwidth,
-            shape: Shape { size, connections: 1, senders: 1, handlers: 1, poll, links },
+            shape: Shape { size, connections: 1, senders: 1, handlers: 1, poll, links, body: None },
             warm_up: self.warm_up,
             window: self.window,
             runs: 1,

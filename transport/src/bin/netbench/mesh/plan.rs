@@ -139,6 +139,7 @@ impl Common {
                 handlers: self.handlers,
                 poll: self.poll,
                 links: self.links.into_links(),
+                body: None,
             },
             warm_up: bounds::warm_up(self.warm_up)?,
             window: bounds::window(self.seconds)?,

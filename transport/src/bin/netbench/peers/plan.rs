@@ -86,6 +86,7 @@ impl PeersPlan {
                 handlers: 1,
                 poll: self.poll,
                 links: self.links.clone(),
+                body: None,
             },
             warm_up: self.window / 4,
             window: self.window,

@@ -147,6 +147,7 @@ impl SizesPlan {
                 handlers: self.handlers,
                 poll: self.poll,
                 links: self.links.clone(),
+                body: None,
             },
             warm_up: self.warm_up,
             window: self.window,

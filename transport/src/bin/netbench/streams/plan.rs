@@ -93,7 +93,15 @@ impl StreamsPlan {
         let links = Links { kind: link, verbs: VerbsOptions::default() };
         Plan {
             benchmark: Benchmark::Bandwidth,
-            shape: Shape { size, connections, senders: 1, handlers: 1, poll: self.poll, links },
+            shape: Shape {
+                size,
+                connections,
+                senders: 1,
+                handlers: 1,
+                poll: self.poll,
+                links,
+                body: None,
+            },
             warm_up: self.window.mul_f64(WARM_UP_SHARE),
             window: self.window,
             runs: 1,
