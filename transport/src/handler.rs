@@ -46,6 +46,14 @@ impl Handler for NoHandler {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallId(u64);
 
+#[cfg(test)]
+impl CallId {
+    /// As it stands on the wire.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// Whether something incoming wants a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IncomingKind {

@@ -47,6 +47,8 @@ mod stream;
 mod sync;
 mod ticket;
 mod time;
+#[cfg(test)]
+mod trials;
 
 pub use body::Body;
 pub use buffer::{Buffer, RegisterFailed, RegisterFailure, RegisteredBuffer};

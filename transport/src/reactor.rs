@@ -394,7 +394,7 @@ impl Reactor {
             self.housekeep_soon(now);
         }
         if handle.common.memory.is_short(FREE_SHARE) {
-            self.housekeeping_at = Some(now);
+            self.housekeeping_at = Some(self.housekeeping_at.map_or(now, |at| at.min(now)));
         }
     }
 

@@ -83,7 +83,8 @@ impl Node {
         Self { endpoint, handler, memory, address, hand }
     }
 
-    /// Runs `wait` while the clock goes on, a quarter of a second at a time.
+    /// Runs `wait` while the clock goes on, a twentieth of a second at a time: if a busy machine lets the node
+    /// wait for long, it takes itself for stopped.
     fn while_time_passes<R>(&self, wait: impl FnOnce() -> R) -> R {
         /// Over when the wait ends, however it does.
         struct Ended<'a>(&'a AtomicBool);
@@ -97,7 +98,7 @@ impl Node {
             let _ended = Ended(&over);
             scope.spawn(|| {
                 while !over.load(Ordering::SeqCst) {
-                    self.hand.advance_to(self.hand.now() + Duration::from_millis(250));
+                    self.hand.advance_to(self.hand.now() + Duration::from_millis(50));
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });

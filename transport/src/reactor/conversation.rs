@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::connection::{BodyReader, Connection, Core, Peer, Untaken};
 use crate::error::{CloseReason, ConnectError};
@@ -474,6 +475,21 @@ impl Conversation {
             || !self.core.session.departures.is_idle()
             || self.core.retired.load(Ordering::SeqCst)
             || self.core.leaving().is_some()
+    }
+
+    /// For so long, nobody could see what the peer did: its time begins later by as much.
+    pub(super) fn forgive(&mut self, time: Duration) {
+        for stalled in [&mut self.stalled, &mut self.ungranted].into_iter().flatten() {
+            stalled.began = stalled.began + time;
+            stalled.since = stalled.since + time;
+        }
+        let Self { unfinished, landing, landing_first, unasked, .. } = self;
+        for begun in [unfinished, landing, landing_first, unasked].into_iter().flatten() {
+            begun.since = begun.since + time;
+        }
+        if let Phase::Connecting { by, .. } | Phase::Greeting { by } = &mut self.phase {
+            *by = *by + time;
+        }
     }
 
     /// Closes what has run out of time. Returns whether the conversation is over and done.

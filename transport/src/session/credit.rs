@@ -143,6 +143,13 @@ impl SendCredit {
         }
     }
 
+    /// The ends of what has been reserved and of what has been granted.
+    #[cfg(test)]
+    pub(crate) fn ledger(&self, class: Class) -> (u64, u64) {
+        let window = self.window(class);
+        (window.reserved.load(Ordering::SeqCst), window.granted.load(Ordering::SeqCst))
+    }
+
     /// Everybody who waits for window, for when there will be none.
     pub(crate) fn take_waiters(&self, wakers: &mut Vec<Waker>) {
         for window in &self.windows {
@@ -189,6 +196,12 @@ impl ReceiveCredit {
         let window = &self.windows[class as usize];
         let released = window.released.fetch_add(bytes, Ordering::AcqRel) + bytes;
         window.due(released) >= window.step
+    }
+
+    /// The ends of what has been let go of and of what has been announced.
+    #[cfg(test)]
+    pub(crate) fn ledger(&self, class: Class) -> (u64, u64) {
+        (self.windows[class as usize].released.load(Ordering::SeqCst), self.announced(class))
     }
 
     /// The position that the peer has been granted.

@@ -1,0 +1,150 @@
+//! Clocks that jump, as when a machine is stopped for hours and goes on: what has run out of time ends, at
+//! once and in order, and nobody is blamed for what they could not do meanwhile.
+
+use std::time::Duration;
+
+use super::*;
+use crate::error::{Applied, CallError};
+use crate::handler::{Batch, IncomingKind};
+use crate::limits::MESSAGE_MAX;
+use crate::sync::Mutex;
+
+const HOURS: Duration = Duration::from_secs(5 * 3600);
+
+/// Answers with the request's body, but for empty ones, which it never does.
+struct Echo;
+
+impl Handler for Echo {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            if let IncomingKind::Call(call) = incoming.kind
+                && !incoming.body.is_empty()
+            {
+                batch.reply(call, incoming.body);
+            }
+        }
+    }
+}
+
+/// Two nodes and the connection from the first to the second.
+fn pair(seed: u64) -> (World, Connection, SocketAddr) {
+    let mut world = World::new(seed);
+    world.node(1, Arc::new(Echo), 64 << 20, |_| {});
+    let address = world.node(2, Arc::new(Echo), 64 << 20, |_| {});
+    let connection = world.connect(0, address);
+    (world, connection, address)
+}
+
+/// What a call came to, when it has ended.
+type Ended = Arc<Mutex<Option<Result<usize, CallError>>>>;
+
+impl World {
+    fn call(&mut self, connection: &Connection, len: usize, deadline: Time) -> Ended {
+        let (connection, ended) = (connection.clone(), Ended::default());
+        let end = Arc::clone(&ended);
+        self.tasks.push(Box::pin(async move {
+            let reply = connection.call(&vec![6; len][..], deadline).await;
+            *end.lock() = Some(reply.map(|reply| reply.len()));
+        }));
+        ended
+    }
+
+    /// Goes on until `ended`, or for `time`.
+    fn go_on(&mut self, time: Duration, ended: impl Fn() -> bool) {
+        let end = self.after(time);
+        while !ended() && self.clock.now() < end {
+            if !self.step() {
+                assert!(self.advance(), "something is under way");
+            }
+        }
+    }
+
+    fn jump(&self, by: Duration) {
+        self.hand.advance_to(self.after(by));
+    }
+}
+
+/// Wherever in the middle of bodies and frames the clock jumps, what is under way arrives.
+#[test]
+fn a_jump_in_the_middle_of_a_body_ends_no_connection() {
+    for steps in 0..60 {
+        let (mut world, connection, _) = pair(steps);
+        let lens = [MESSAGE_MAX, 3 * MESSAGE_MAX, 100, MESSAGE_MAX - 5];
+        let calls = lens.map(|len| world.call(&connection, len, Time::MAX));
+        for _ in 0..steps {
+            if !world.step() {
+                world.advance();
+            }
+        }
+        world.jump(HOURS);
+        let all = || calls.iter().all(|call| call.lock().is_some());
+        world.go_on(Duration::from_secs(60), all);
+        for (call, len) in calls.iter().zip(lens) {
+            assert_eq!(*call.lock(), Some(Ok(len)), "after {steps} steps");
+        }
+    }
+}
+
+/// What is over ends at the next step, in spite of what is not; and what begins then has its time.
+#[test]
+fn deadlines_that_a_jump_passes_come_at_once_and_others_do_not() {
+    let (mut world, connection, _) = pair(3);
+    let now = world.clock.now();
+    let soon = world.call(&connection, 0, now + Duration::from_secs(1));
+    let late = world.call(&connection, 0, now + HOURS * 2);
+    world.go_on(Duration::from_millis(10), || false);
+    world.jump(HOURS);
+    world.step();
+    world.step();
+    let over = Err(CallError::DeadlineExceeded { applied: Applied::Maybe });
+    assert_eq!(*soon.lock(), Some(over.clone()));
+    assert_eq!(*late.lock(), None);
+    let began = world.clock.now();
+    let next = world.call(&connection, 0, began + Duration::from_secs(1));
+    world.go_on(Duration::from_secs(5), || next.lock().is_some());
+    assert_eq!(*next.lock(), Some(over));
+    assert!(world.clock.now().since(began) >= Duration::from_secs(1));
+    let answered = world.call(&connection, 9, world.after(Duration::from_secs(1)));
+    world.go_on(Duration::from_secs(5), || answered.lock().is_some());
+    assert_eq!(*answered.lock(), Some(Ok(9)));
+}
+
+/// A pause after a failure is over, and the next one is as long as it is drawn.
+#[test]
+fn an_address_that_failed_is_tried_once_after_a_jump_and_then_at_its_pace() {
+    let mut world = World::new(5);
+    world.node(1, Arc::new(Echo), 64 << 20, |_| {});
+    let endpoint = world.endpoints[0].clone();
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+    endpoint.manager().add(nobody);
+    let failures = || endpoint.manager().listed()[0].failures;
+    world.go_on(Duration::from_secs(60), || failures() == 2);
+    world.jump(HOURS);
+    // At the same moment, however often it is asked.
+    for _ in 0..100 {
+        world.step();
+    }
+    assert_eq!(failures(), 3);
+    let began = world.clock.now();
+    world.go_on(Duration::from_secs(60), || failures() == 4);
+    assert!(world.clock.now().since(began) >= Duration::from_millis(900), "it has an interval");
+}
+
+/// A peer that does nothing is found out all the same, in the time that this takes without a jump.
+#[test]
+fn a_peer_that_stalls_is_ended_though_the_clock_has_jumped() {
+    let (mut world, connection, _) = pair(8);
+    let call = world.call(&connection, 3 * MESSAGE_MAX, Time::MAX);
+    for _ in 0..10 {
+        world.step();
+    }
+    // The other node is stopped for good.
+    let _stopped = world.endpoints.pop();
+    world.go_on(Duration::from_secs(1), || false);
+    world.jump(HOURS);
+    let began = world.clock.now();
+    world.go_on(Duration::from_secs(100), || call.lock().is_some());
+    let waited = world.clock.now().since(began);
+    assert!(matches!(*call.lock(), Some(Err(CallError::Disconnected { .. }))));
+    assert!((Duration::from_secs(25)..Duration::from_secs(40)).contains(&waited), "{waited:?}");
+}

@@ -1,0 +1,299 @@
+//! The ledger of windows: whatever two nodes send, keep, give up and lack, no byte of a window is ever
+//! overdrawn, and none is lost.
+//!
+//! A sender's end counts what it has reserved and what it has been granted; the receiver's what it
+//! has let go of and what it has announced. All are positions, so at any time
+//! `released <= reserved <= granted <= announced`: what is reserved and not released is in flight or
+//! held. When nothing is any more, the two are equal, to the byte.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::frame::Class;
+use crate::handler::{Batch, IncomingKind, Retained};
+use crate::handshake::Windows;
+use crate::limits::{MESSAGE_MAX, WINDOW_MIN};
+use crate::reply::Reply;
+use crate::sync::Mutex;
+
+/// Bytes of a body that say what is to be done with it: whether it is kept, or how it is answered.
+const HEAD: usize = 5;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A message from one of the two nodes to the other.
+    Send { from: usize, len: usize, kept: bool },
+    /// A call, given up by its deadline if that is near.
+    Call { from: usize, len: usize, reply: usize, parts: u8, patience_us: u64 },
+    /// Something under way is dropped by who waits for it.
+    GiveUp { which: usize },
+    /// Messages that were kept, or replies, are let go of.
+    LetGo { at: usize, count: usize },
+    /// A node has no memory from here on, or has again.
+    Shortage { at: usize, begins: bool },
+    /// Things go on for some steps.
+    GoOn { steps: usize },
+    /// The network loses the connection.
+    Lose,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let small = 1usize..4000;
+    let len = prop_oneof![
+        6 => small,
+        2 => 30_000usize..200_000,
+        1 => MESSAGE_MAX - 2000..=MESSAGE_MAX - HEAD,
+        1 => MESSAGE_MAX..3 * MESSAGE_MAX,
+    ];
+    let len = len.boxed();
+    let send = (0..2usize, len.clone(), any::<bool>()).prop_map(|(from, len, kept)| Step::Send {
+        from,
+        len,
+        kept,
+    });
+    let patience = prop_oneof![1 => 0u64..3000, 3 => Just(60_000_000)];
+    let call = (0..2usize, len.clone(), len, 1u8..4, patience).prop_map(
+        |(from, len, reply, parts, patience_us)| Step::Call {
+            from,
+            len,
+            reply,
+            parts,
+            patience_us,
+        },
+    );
+    prop_oneof![
+        8 => send,
+        8 => call,
+        3 => any::<usize>().prop_map(|which| Step::GiveUp { which }),
+        4 => (0..2usize, 1usize..8).prop_map(|(at, count)| Step::LetGo { at, count }),
+        1 => (0..2usize, any::<bool>()).prop_map(|(at, begins)| Step::Shortage { at, begins }),
+        12 => (1usize..12).prop_map(|steps| Step::GoOn { steps }),
+        1 => Just(Step::Lose),
+    ]
+}
+
+/// Keeps messages that say so, and answers calls as they ask.
+#[derive(Default)]
+struct Answering {
+    kept: Mutex<Vec<Retained>>,
+}
+
+impl Handler for Answering {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            let what = incoming.body[0];
+            let len = u32::from_le_bytes(incoming.body[1..HEAD].try_into().unwrap()) as usize;
+            match incoming.kind {
+                IncomingKind::Message if what == 1 => {
+                    // Without memory it is let go of.
+                    self.kept.lock().extend(incoming.retain());
+                }
+                IncomingKind::Message => {}
+                IncomingKind::Call(call) => {
+                    let small = len.min(1000);
+                    (1..what).for_each(|_| batch.reply_part(call, &vec![3; small][..]));
+                    let room = batch.reply_room();
+                    let len = if len > MESSAGE_MAX { len } else { len.min(room) };
+                    batch.reply(call, &vec![4; len][..]);
+                }
+            }
+        }
+    }
+}
+
+fn body(what: u8, answer: usize, len: usize) -> Vec<u8> {
+    let mut body = vec![7; len + HEAD];
+    body[0] = what;
+    body[1..HEAD].copy_from_slice(&(answer as u32).to_le_bytes());
+    body
+}
+
+/// Two nodes, their connection, and what they hold.
+struct Trial {
+    world: World,
+    address: SocketAddr,
+    nodes: [Arc<Answering>; 2],
+    replies: [Arc<Mutex<Vec<Reply>>>; 2],
+    /// From the first to the second, and the other way round.
+    ends: Option<[Connection; 2]>,
+    taken: [Vec<Block>; 2],
+}
+
+impl Trial {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new(seed);
+        let nodes: [Arc<Answering>; 2] = Default::default();
+        let tight = |config: &mut EndpointConfig| {
+            config.windows =
+                Windows { reply: WINDOW_MIN, replication: WINDOW_MIN, request: WINDOW_MIN };
+        };
+        world.node(1, Arc::clone(&nodes[0]) as _, 24 << 20, tight);
+        let address = world.node(2, Arc::clone(&nodes[1]) as _, 24 << 20, tight);
+        let (replies, taken) = Default::default();
+        let mut trial = Self { world, address, nodes, replies, ends: None, taken };
+        trial.connect();
+        trial
+    }
+
+    /// Connects, if they are not.
+    fn connect(&mut self) {
+        if self.ends.as_ref().is_some_and(|ends| ends.iter().all(Connection::is_open)) {
+            return;
+        }
+        self.ends = None;
+        self.taken = Default::default();
+        self.ends = Some(loop {
+            let connection = self.world.connect(0, self.address);
+            // It may be one that the other side has ended, which is not known here yet.
+            let other = loop {
+                match self.world.other_end(&connection.core, 1) {
+                    Some(other) if connection.is_open() => break Some(other),
+                    None if connection.is_open() => {}
+                    _ => break None,
+                }
+                if !self.world.step() {
+                    assert!(self.world.advance(), "either side gets to know");
+                }
+            };
+            if let Some(other) = other {
+                break [connection, Connection { core: other }];
+            }
+        });
+        self.audit();
+    }
+
+    fn do_step(&mut self, step: Step) {
+        match step {
+            Step::Send { from, len, kept } => {
+                let connection = self.end(from);
+                let body = body(u8::from(kept), 0, len);
+                self.world.tasks.push(Box::pin(async move {
+                    // It may find no memory, or lose its connection.
+                    let _ = connection.send(&body[..]).await;
+                }));
+            }
+            Step::Call { from, len, reply, parts, patience_us } => {
+                let (connection, replies) = (self.end(from), Arc::clone(&self.replies[from]));
+                let body = body(parts, reply, len);
+                let deadline = self.world.after(Duration::from_micros(patience_us));
+                self.world.tasks.push(Box::pin(async move {
+                    let Ok(mut came) = connection.call_streamed(&body[..], deadline).await else {
+                        return;
+                    };
+                    while let Some(Ok(reply)) = came.next().await {
+                        replies.lock().push(reply);
+                    }
+                }));
+            }
+            Step::GiveUp { which } => {
+                if !self.world.tasks.is_empty() {
+                    let which = which % self.world.tasks.len();
+                    drop(self.world.tasks.swap_remove(which));
+                }
+            }
+            Step::LetGo { at, count } => {
+                let kept = self.nodes[at].kept.lock().drain(..).take(count).collect::<Vec<_>>();
+                let replies = self.replies[at].lock().drain(..).take(count).collect::<Vec<_>>();
+                drop((kept, replies));
+            }
+            Step::Shortage { at, begins: true } => {
+                let more = self.world.take_memory(at);
+                self.taken[at].extend(more);
+            }
+            Step::Shortage { at, begins: false } => self.taken[at].clear(),
+            Step::GoOn { steps } => {
+                for _ in 0..steps {
+                    if !self.world.step() {
+                        self.world.advance();
+                    }
+                    self.audit();
+                }
+            }
+            Step::Lose => {
+                self.world.network.lose_one();
+            }
+        }
+        self.audit();
+    }
+
+    fn end(&mut self, from: usize) -> Connection {
+        self.connect();
+        self.ends.as_ref().expect("they are connected")[from].clone()
+    }
+
+    /// Both directions of the connection that is open, each with its sender's and its receiver's end.
+    fn directions(&self) -> Vec<[&Core; 2]> {
+        let ends = self.ends.as_ref().filter(|ends| ends.iter().all(Connection::is_open));
+        ends.map_or_else(Vec::new, |[one, other]| {
+            vec![[&*one.core, &*other.core], [&*other.core, &*one.core]]
+        })
+    }
+
+    /// Nothing is overdrawn.
+    fn audit(&self) {
+        for [sender, receiver] in self.directions() {
+            for class in Class::ALL {
+                let (reserved, granted) = sender.session.send_credit.ledger(class);
+                let (released, announced) = receiver.session.receive_credit.ledger(class);
+                assert!(
+                    released <= reserved && reserved <= granted && granted <= announced,
+                    "{class:?}: {released} released, {reserved} reserved, {granted} granted, \
+                     {announced} announced"
+                );
+            }
+        }
+        if let Some(ends) = &self.ends {
+            for reason in ends.iter().filter_map(|end| end.core.closed()) {
+                assert_ne!(*reason, crate::CloseReason::WindowExceeded);
+            }
+        }
+    }
+
+    /// Lets all that is under way end, and lets go of all that is held.
+    fn finish(mut self) {
+        self.taken = Default::default();
+        let end = self.world.after(Duration::from_secs(120));
+        loop {
+            for at in 0..2 {
+                self.nodes[at].kept.lock().clear();
+                self.replies[at].lock().clear();
+            }
+            self.audit();
+            if self.world.step() {
+                continue;
+            }
+            if self.world.clock.now() >= end || !self.world.advance() {
+                break;
+            }
+        }
+        assert!(self.world.tasks.is_empty(), "{} wait for ever", self.world.tasks.len());
+        for [sender, receiver] in self.directions() {
+            for class in Class::ALL {
+                let (reserved, granted) = sender.session.send_credit.ledger(class);
+                let (released, _) = receiver.session.receive_credit.ledger(class);
+                assert_eq!(reserved, released, "{class:?}: all that was sent is let go of");
+                let room = granted - reserved;
+                assert!(room > u64::from(WINDOW_MIN) / 4 * 3, "{class:?}: room for {room}");
+            }
+        }
+        for endpoint in &self.world.endpoints {
+            assert_eq!(endpoint.stats().retained_bytes, 0);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn windows_are_neither_overdrawn_nor_lost(
+        seed: u64,
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let mut trial = Trial::new(seed);
+        steps.into_iter().for_each(|step| trial.do_step(step));
+        trial.finish();
+    }
+}
