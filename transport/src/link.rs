@@ -36,6 +36,8 @@ pub(crate) use fetch::{Fetch, Offer, Source};
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
+#[cfg(feature = "streams")]
+pub(crate) use verbs::{INVITATION_BYTES, RingDevice, RingLink};
 pub(crate) use verbs::{VerbsDomain, VerbsLink, VerbsPort, VerbsRegistration};
 
 /// What every link does. All of it is non-blocking: `WouldBlock` means to wait for the poller.

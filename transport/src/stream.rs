@@ -1,5 +1,5 @@
 //! A link by itself, as a byte stream for tokio's programs: what is a `TcpStream` to them runs over
-//! shared memory where the peer is on this host, with not a line of theirs changed.
+//! shared memory where the peer is on this host, or over an RDMA device, with not a line of theirs changed.
 //!
 //! A stream is no connection of an [`Endpoint`](crate::Endpoint): no frames, no hello, no windows. Over
 //! TCP its bytes are the program's own, so that either side may be any TCP program. The idea is
@@ -9,12 +9,15 @@
 #[doc = include_str!("../../docs/streams.md")]
 struct Page;
 
+mod alarm;
 mod carrier;
 mod halves;
 mod listener;
 mod pause;
 mod readiness;
+mod remote_memory;
 mod shared_memory;
+mod sleepers;
 mod sockets;
 
 use std::io::{self, IoSlice};
@@ -27,7 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
 use crate::idle::PollPolicy;
-use crate::link::{LinkKind, LinkPolicy};
+use crate::link::{LinkKind, LinkPolicy, VerbsOptions};
 
 pub use halves::{WeftReadHalf, WeftWriteHalf};
 pub use listener::WeftListener;
@@ -36,13 +39,15 @@ use carrier::Carrier;
 use halves::{Receiving, Sending};
 
 /// What streams run over and how they wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamConfig {
-    /// Which links may be used.
+    /// Which links may be used. Verbs only where they are asked for alone.
     pub links: LinkPolicy,
     /// What a task does that waits for a stream. A waiting task spins by being scheduled again and
     /// again, so that all other tasks of its executor run meanwhile.
     pub poll: PollPolicy,
+    /// Which RDMA device and address streams over verbs use.
+    pub verbs: VerbsOptions,
 }
 
 /// What has gone through one stream, seen from this side.
@@ -73,15 +78,17 @@ pub struct WeftStream {
 
 impl WeftStream {
     /// Connects to `address`; where it names several, to the first that answers. The listener may be
-    /// a [`WeftListener`], or any TCP server unless `config` insists on shared memory.
+    /// a [`WeftListener`], or any TCP server unless `config` insists on shared memory or verbs.
     ///
     /// # Errors
     /// Those of the last address tried. `ConnectionRefused` where nobody listens, or, under
-    /// [`LinkPolicy::Shm`], nobody who shares memory.
+    /// [`LinkPolicy::Shm`], nobody who shares memory, and under [`LinkPolicy::Verbs`], nobody who answers by
+    /// verbs; there too `TimedOut` if they say nothing for five seconds, and `Unsupported` without an RDMA
+    /// device, with a [`VerbsError`](crate::VerbsError) that says what is missing.
     pub async fn connect(address: impl ToSocketAddrs, config: StreamConfig) -> io::Result<Self> {
         let mut last = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
         for address in tokio::net::lookup_host(address).await? {
-            match Carrier::connect(address, config.links).await {
+            match Carrier::connect(address, &config).await {
                 Ok(carrier) => return Ok(Self::new(carrier, config.poll)),
                 Err(error) => last = error,
             }

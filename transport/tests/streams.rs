@@ -8,10 +8,12 @@
 
 #[path = "streams/hostile.rs"]
 mod hostile;
+#[path = "streams/over_verbs.rs"]
+mod over_verbs;
 
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -23,12 +25,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ANYWHERE: &str = "127.0.0.1:0";
 
 fn config(links: LinkPolicy, poll: PollPolicy) -> StreamConfig {
-    StreamConfig { links, poll }
+    StreamConfig { links, poll, ..StreamConfig::default() }
+}
+
+/// Whether this machine can carry streams over `links`: verbs need a device.
+#[expect(clippy::print_stderr, reason = "says that a test was skipped")]
+async fn can_carry(links: LinkPolicy) -> bool {
+    match WeftListener::bind(ANYWHERE, config(links, PollPolicy::Park)).await {
+        Ok(_) => true,
+        Err(error) if links == LinkPolicy::Verbs && error.kind() == ErrorKind::Unsupported => {
+            eprintln!("skipped: {error}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Both ends of a stream: whoever connected, and whoever accepted.
 async fn pair(config: StreamConfig) -> (WeftStream, WeftStream) {
-    let listener = WeftListener::bind(ANYWHERE, config).await.unwrap();
+    let listener = WeftListener::bind(ANYWHERE, config.clone()).await.unwrap();
     let connected = WeftStream::connect(listener.local_addr().unwrap(), config).await.unwrap();
     let (accepted, from) = listener.accept().await.unwrap();
     assert_eq!(from, connected.local_addr().unwrap());
@@ -55,7 +70,7 @@ async fn addresses_are_those_of_the_other_side(config: StreamConfig, link: LinkK
 }
 
 async fn a_listener_at_every_address_is_one_of_them_to_each(config: StreamConfig) {
-    let listener = WeftListener::bind("0.0.0.0:0", config).await.unwrap();
+    let listener = WeftListener::bind("0.0.0.0:0", config.clone()).await.unwrap();
     let address = SocketAddr::from(([127, 0, 0, 9], listener.local_addr().unwrap().port()));
     let _connected = WeftStream::connect(address, config).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
@@ -63,7 +78,7 @@ async fn a_listener_at_every_address_is_one_of_them_to_each(config: StreamConfig
 }
 
 async fn one_side_can_write_before_the_other_accepts(config: StreamConfig) {
-    let listener = WeftListener::bind(ANYWHERE, config).await.unwrap();
+    let listener = WeftListener::bind(ANYWHERE, config.clone()).await.unwrap();
     let mut connected = WeftStream::connect(listener.local_addr().unwrap(), config).await.unwrap();
     connected.write_all(b"early").await.unwrap();
     drop(connected);
@@ -217,7 +232,7 @@ async fn both_directions_at_once_arrive_whole(config: StreamConfig) {
 
 /// One task waits for ever and another has always something to do; a third gets its turns.
 async fn other_tasks_run_beside_a_waiting_and_a_streaming_one(config: StreamConfig) {
-    let (_silent, mut waiting) = pair(config).await;
+    let (_silent, mut waiting) = pair(config.clone()).await;
     let waits = tokio::spawn(async move { waiting.read(&mut [0; 1]).await });
     let (mut one, mut other) = pair(config).await;
     let writes = tokio::spawn(async move { while one.write_all(&[5; 4000]).await.is_ok() {} });
@@ -238,8 +253,11 @@ macro_rules! on_links {
 
             #[tokio::test]
             async fn addresses() {
+                if !can_carry($links).await {
+                    return;
+                }
                 let config = config($links, PollPolicy::Park);
-                in_time(addresses_are_those_of_the_other_side(config, $kind)).await;
+                in_time(addresses_are_those_of_the_other_side(config.clone(), $kind)).await;
                 in_time(a_listener_at_every_address_is_one_of_them_to_each(config)).await;
             }
 
@@ -262,6 +280,9 @@ macro_rules! on_links {
 
             #[tokio::test]
             async fn on_one_thread() {
+                if !can_carry($links).await {
+                    return;
+                }
                 for poll in [PollPolicy::Park, PollPolicy::Adaptive, PollPolicy::Busy] {
                     in_time($test(config($links, poll))).await;
                 }
@@ -269,6 +290,9 @@ macro_rules! on_links {
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_two_threads() {
+                if !can_carry($links).await {
+                    return;
+                }
                 for poll in [PollPolicy::Park, PollPolicy::Adaptive, PollPolicy::Busy] {
                     in_time($test(config($links, poll))).await;
                 }
@@ -277,7 +301,11 @@ macro_rules! on_links {
     };
 }
 
-on_links!((tcp, LinkPolicy::Tcp, LinkKind::Tcp), (shm, LinkPolicy::Shm, LinkKind::Shm));
+on_links!(
+    (tcp, LinkPolicy::Tcp, LinkKind::Tcp),
+    (shm, LinkPolicy::Shm, LinkKind::Shm),
+    (verbs, LinkPolicy::Verbs, LinkKind::Verbs)
+);
 
 #[tokio::test]
 async fn between_spinning_sides_shared_memory_makes_no_system_call() {
@@ -381,22 +409,28 @@ async fn victim() {
     std::future::pending::<()>().await;
 }
 
+/// A stream whose other side is a process of its own, which has said that it lives, and that process.
+async fn stream_to_victim(links: LinkPolicy, poll: PollPolicy) -> (WeftStream, Child) {
+    let listener = WeftListener::bind(ANYWHERE, config(links, poll)).await.unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim", "--ignored"])
+        .env(VICTIM_ADDRESS, listener.local_addr().unwrap().to_string())
+        .env(VICTIM_LINK, links.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut said = [0; 5];
+    stream.read_exact(&mut said).await.unwrap();
+    (stream, child)
+}
+
 #[tokio::test]
 async fn a_killed_process_is_the_end_of_its_streams() {
     for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
         for poll in [PollPolicy::Park, PollPolicy::Adaptive, PollPolicy::Busy] {
             in_time(async move {
-                let listener = WeftListener::bind(ANYWHERE, config(links, poll)).await.unwrap();
-                let mut child = Command::new(std::env::current_exe().unwrap())
-                    .args(["--exact", "victim", "--ignored"])
-                    .env(VICTIM_ADDRESS, listener.local_addr().unwrap().to_string())
-                    .env(VICTIM_LINK, links.to_string())
-                    .stdout(Stdio::null())
-                    .spawn()
-                    .unwrap();
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut said = [0; 5];
-                stream.read_exact(&mut said).await.unwrap();
+                let (mut stream, mut child) = stream_to_victim(links, poll).await;
                 child.kill().unwrap();
                 child.wait().unwrap();
                 assert_eq!(read_all(&mut stream).await, b"", "the end, as the kernel says for TCP");

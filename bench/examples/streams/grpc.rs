@@ -19,7 +19,7 @@ use weft_transport::{LinkKind, StreamConfig, WeftListener, WeftStream};
 
 /// Serves, calls, and returns what the calls went over.
 pub(crate) async fn check(config: StreamConfig) -> anyhow::Result<LinkKind> {
-    let listener = WeftListener::bind("127.0.0.1:0", config).await?;
+    let listener = WeftListener::bind("127.0.0.1:0", config.clone()).await?;
     let address = listener.local_addr()?;
     let (reporter, service) = tonic_health::server::health_reporter();
     reporter.set_service_status("weft", ServingStatus::Serving).await;
@@ -40,7 +40,7 @@ pub(crate) async fn check(config: StreamConfig) -> anyhow::Result<LinkKind> {
     let (linked, mut links) = mpsc::unbounded_channel();
     let channel = Endpoint::from_shared(format!("http://{address}"))?
         .connect_with_connector(tower::service_fn(move |_| {
-            let linked = linked.clone();
+            let (linked, config) = (linked.clone(), config.clone());
             async move {
                 let stream = WeftStream::connect(address, config).await?;
                 // Nobody listens any more if it connects a second time.

@@ -15,7 +15,7 @@ const LENGTHS: [usize; 5] = [0, 1, 1000, 65_536, 8 << 20];
 
 /// Serves, asks, and returns what the requests went over.
 pub(crate) async fn check(config: StreamConfig) -> anyhow::Result<LinkKind> {
-    let listener = WeftListener::bind("127.0.0.1:0", config).await?;
+    let listener = WeftListener::bind("127.0.0.1:0", config.clone()).await?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn(async move {
         let (stream, _) = listener.accept().await?;

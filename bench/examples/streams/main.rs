@@ -2,7 +2,7 @@
 //! hyper, and the `redis` crate against a redis-server behind a relay. Not a line of theirs is
 //! changed; what is ours is where a connection comes from and where it is accepted.
 //!
-//! `cargo run --release -p weft-bench --example streams`
+//! `cargo run --release -p weft-bench --example streams`, and with `--features weft-transport/verbs` over an RDMA device too.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,18 +17,23 @@ mod redis_server;
 
 use std::time::Instant;
 
-use weft_transport::{LinkPolicy, PollPolicy, StreamConfig};
+use weft_transport::{LinkPolicy, PollPolicy, StreamConfig, WeftListener};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let redis = redis_server::RedisServer::start()?;
-    for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
-        let config = StreamConfig { links, poll: PollPolicy::Adaptive };
+    for links in [LinkPolicy::Tcp, LinkPolicy::Shm, LinkPolicy::Verbs] {
+        let poll = PollPolicy::Adaptive;
+        let config = StreamConfig { links, poll, ..StreamConfig::default() };
+        if let Err(error) = WeftListener::bind("127.0.0.1:0", config.clone()).await {
+            println!("nothing goes over {links}: {error}");
+            continue;
+        }
         let began = Instant::now();
-        let link = grpc::check(config).await?;
+        let link = grpc::check(config.clone()).await?;
         println!("tonic over {link}: calls, a stream and an error, {:?}", began.elapsed());
         let began = Instant::now();
-        let link = http::check(config).await?;
+        let link = http::check(config.clone()).await?;
         println!("hyper over {link}: requests, small and large, {:?}", began.elapsed());
         let began = Instant::now();
         let link = redis_relay::check(config, redis.address()).await?;

@@ -11,7 +11,7 @@ use weft_transport::{LinkKind, StreamConfig, WeftListener, WeftStream};
 
 /// Relays, asks, and returns what the requests went over.
 pub(crate) async fn check(config: StreamConfig, redis: SocketAddr) -> anyhow::Result<LinkKind> {
-    let listener = WeftListener::bind("127.0.0.1:0", config).await?;
+    let listener = WeftListener::bind("127.0.0.1:0", config.clone()).await?;
     let address = listener.local_addr()?;
     let relaying = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await?;

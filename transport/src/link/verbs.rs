@@ -11,6 +11,8 @@ mod end;
 mod ffi;
 mod port;
 mod reading;
+#[cfg(feature = "streams")]
+mod ring;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -29,6 +31,8 @@ use ffi::Domain;
 
 pub(crate) use ffi::VerbsRegistration;
 pub(crate) use port::VerbsPort;
+#[cfg(feature = "streams")]
+pub(crate) use ring::{INVITATION_BYTES, RingDevice, RingLink};
 
 /// One end of a connection over verbs, or of one over TCP that might have become one.
 #[derive(Debug)]

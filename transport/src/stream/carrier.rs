@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::ReadBuf;
 
+use super::StreamConfig;
+use super::remote_memory::RemoteMemory;
 use super::shared_memory::SharedMemory;
 use super::sockets::Sockets;
 use crate::link::{LinkKind, LinkPolicy};
@@ -20,28 +22,23 @@ pub(super) struct Addresses {
 /// Bytes moved, and whether a peer that sleeps was rung for.
 pub(super) type Moved = (usize, bool);
 
-/// Streams over verbs are still to come.
-pub(super) fn no_verbs() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Unsupported,
-        "streams do not go by verbs: choose auto, tcp or shm",
-    )
-}
-
 /// What a stream runs over. A task that is told `Pending` by one of the `poll_sleep` methods will be
 /// woken; one that is told so by the others has to see to that itself.
 #[derive(Debug)]
 pub(super) enum Carrier {
     Tcp(Sockets),
     Shm(SharedMemory),
+    Verbs(RemoteMemory),
 }
 
 impl Carrier {
-    pub(super) async fn connect(address: SocketAddr, links: LinkPolicy) -> io::Result<Self> {
-        match links {
+    pub(super) async fn connect(address: SocketAddr, config: &StreamConfig) -> io::Result<Self> {
+        match config.links {
             LinkPolicy::Tcp => {}
             LinkPolicy::Shm => return SharedMemory::connect(address).map(Self::Shm),
-            LinkPolicy::Verbs => return Err(no_verbs()),
+            LinkPolicy::Verbs => {
+                return RemoteMemory::connect(address, &config.verbs).await.map(Self::Verbs);
+            }
             LinkPolicy::Auto => {
                 if let Ok(memory) = SharedMemory::connect(address) {
                     return Ok(Self::Shm(memory));
@@ -55,6 +52,7 @@ impl Carrier {
         match self {
             Self::Tcp(_) => LinkKind::Tcp,
             Self::Shm(_) => LinkKind::Shm,
+            Self::Verbs(_) => LinkKind::Verbs,
         }
     }
 
@@ -62,6 +60,7 @@ impl Carrier {
         match self {
             Self::Tcp(sockets) => sockets.addresses(),
             Self::Shm(memory) => memory.addresses(),
+            Self::Verbs(memory) => memory.addresses(),
         }
     }
 
@@ -72,6 +71,7 @@ impl Carrier {
             // The executor counts them by itself.
             Self::Tcp(_) => Poll::Ready(()),
             Self::Shm(memory) => memory.poll_turn(cx),
+            Self::Verbs(memory) => memory.poll_turn(cx),
         }
     }
 
@@ -85,6 +85,7 @@ impl Carrier {
         match self {
             Self::Tcp(sockets) => sockets.poll_receive(cx, into),
             Self::Shm(memory) => memory.poll_receive(into),
+            Self::Verbs(memory) => memory.poll_receive(into),
         }
     }
 
@@ -98,6 +99,7 @@ impl Carrier {
         match self {
             Self::Tcp(sockets) => sockets.poll_send(cx, pieces),
             Self::Shm(memory) => memory.poll_send(pieces),
+            Self::Verbs(memory) => memory.poll_send(pieces),
         }
     }
 
@@ -114,6 +116,7 @@ impl Carrier {
                 Poll::Pending
             }
             Self::Shm(memory) => memory.poll_sleep_for_input(cx, sleeps),
+            Self::Verbs(memory) => memory.poll_sleep_for_input(cx, sleeps),
         }
     }
 
@@ -129,13 +132,15 @@ impl Carrier {
                 Poll::Pending
             }
             Self::Shm(memory) => memory.poll_sleep_for_room(cx, sleeps),
+            Self::Verbs(memory) => memory.poll_sleep_for_room(cx, sleeps),
         }
     }
 
     /// A reader that may have gone to sleep looks by itself again.
     pub(super) fn reader_wakes(&self) {
         match self {
-            Self::Tcp(_) => {}
+            // The device is asked to tell once, and does not have to be told otherwise.
+            Self::Tcp(_) | Self::Verbs(_) => {}
             Self::Shm(memory) => memory.reader_wakes(),
         }
     }
@@ -145,6 +150,7 @@ impl Carrier {
         match self {
             Self::Tcp(_) => {}
             Self::Shm(memory) => memory.writer_wakes(),
+            Self::Verbs(memory) => memory.writer_wakes(),
         }
     }
 
@@ -156,6 +162,10 @@ impl Carrier {
                 false
             }
             Self::Shm(memory) => memory.finish(),
+            Self::Verbs(memory) => {
+                memory.finish();
+                false
+            }
         }
     }
 }

@@ -12,15 +12,15 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, Waker, ready};
 
-use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, ReadBuf};
 
 use super::carrier::{Addresses, Moved};
 use super::readiness::watch;
+use super::sleepers::Sleepers;
 use crate::link::{Namespace, ShmLink, Transfer as _};
 
 #[derive(Debug)]
@@ -32,24 +32,6 @@ pub(super) struct SharedMemory {
     wake_both: Waker,
     /// Held to take the memory that the peer passes: one bell among others would be taken for it.
     opening: Mutex<()>,
-}
-
-/// The tasks that wait for the socket.
-#[derive(Debug, Default)]
-struct Sleepers {
-    reader: AtomicWaker,
-    writer: AtomicWaker,
-}
-
-impl Wake for Sleepers {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.reader.wake();
-        self.writer.wake();
-    }
 }
 
 impl SharedMemory {
@@ -147,7 +129,7 @@ impl SharedMemory {
         }
         match self.link.try_io(Interest::READABLE, ShmLink::finish_connect) {
             Ok(()) => {
-                self.sleepers.wake_by_ref();
+                self.wake_both.wake_by_ref();
                 Poll::Ready(Ok(()))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,

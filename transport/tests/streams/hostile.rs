@@ -21,7 +21,7 @@ fn intruder(listener: SocketAddr) -> UnixStream {
 #[tokio::test]
 async fn a_peer_that_passes_no_memory_harms_only_its_own_stream() {
     let config = config(LinkPolicy::Shm, PollPolicy::Park);
-    let listener = WeftListener::bind(ANYWHERE, config).await.unwrap();
+    let listener = WeftListener::bind(ANYWHERE, config.clone()).await.unwrap();
     let address = listener.local_addr().unwrap();
 
     let silent = intruder(address);

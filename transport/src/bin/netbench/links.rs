@@ -23,6 +23,12 @@ pub(crate) struct LinkArgs {
     /// Link that the transport runs over
     #[arg(long, value_enum, default_value_t = LinkKind::Tcp)]
     link: LinkKind,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+#[derive(clap::Args, Clone)]
+pub(crate) struct DeviceArgs {
     /// RDMA device that verbs use [default: the first with an active port]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
@@ -33,8 +39,14 @@ pub(crate) struct LinkArgs {
 
 impl LinkArgs {
     pub(crate) fn into_links(self) -> Links {
-        let Self { link, device, gid_index } = self;
-        Links { kind: link, verbs: VerbsOptions { device, gid_index } }
+        Links { kind: self.link, verbs: self.device.into_options() }
+    }
+}
+
+impl DeviceArgs {
+    pub(crate) fn into_options(self) -> VerbsOptions {
+        let Self { device, gid_index } = self;
+        VerbsOptions { device, gid_index }
     }
 }
 

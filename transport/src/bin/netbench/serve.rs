@@ -82,11 +82,11 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
             socket(raw::stream::serve_bytes_busy(order.lanes, clock.clone(), Arc::clone(&tally))?)
         }
         Service::StreamsEcho => {
-            socket(streams::weft::serve_echo(order.links.kind, order.poll, order.size)?)
+            socket(streams::weft::serve_echo(&order.links, order.poll, order.size)?)
         }
         Service::StreamsSink => {
             let tally = Arc::clone(&tally);
-            socket(streams::weft::serve_sink(order.links.kind, order.poll, clock.clone(), tally)?)
+            socket(streams::weft::serve_sink(&order.links, order.poll, clock.clone(), tally)?)
         }
         Service::CopyingEcho => buffers_echo(order, Level::Copying)?,
         Service::PostedEcho => buffers_echo(order, Level::Posted)?,

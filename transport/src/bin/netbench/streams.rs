@@ -26,14 +26,13 @@ enum Method {
     Streams(LinkKind),
 }
 
-const METHODS: [Method; 4] = [
-    Method::Plain(Wait::Blocking),
-    Method::Plain(Wait::Busy),
-    Method::Streams(LinkKind::Tcp),
-    Method::Streams(LinkKind::Shm),
-];
-
 impl Method {
+    /// Plain sockets, and streams over each of `links`.
+    fn all(links: &[LinkKind]) -> Vec<Self> {
+        let plain = [Wait::Blocking, Wait::Busy].map(Method::Plain);
+        plain.into_iter().chain(links.iter().copied().map(Method::Streams)).collect()
+    }
+
     fn name(self) -> &'static str {
         match self {
             Method::Plain(Wait::Blocking) => "tcp blocking",
@@ -60,17 +59,18 @@ type Series = Vec<f64>;
 pub(crate) fn measure(plan: &StreamsPlan) -> anyhow::Result<String> {
     affinity::pin(plan.placement.client())?;
     let mut lines = Vec::new();
+    let methods = Method::all(&plan.links);
     for case in plan.cases() {
-        let mut series = vec![Series::new(); METHODS.len()];
+        let mut series = vec![Series::new(); methods.len()];
         // The methods take turns, so that what the machine does meanwhile hits all of them.
         for _ in 0..plan.runs {
-            for (method, series) in METHODS.iter().zip(&mut series) {
+            for (method, series) in methods.iter().zip(&mut series) {
                 series.push(run(plan, case, *method)?);
             }
         }
         lines.push((case, series));
     }
-    let report = Report::new(plan, &lines);
+    let report = Report::new(plan, &methods, &lines);
     Ok(if plan.json { report.json() } else { report.text() })
 }
 

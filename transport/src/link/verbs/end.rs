@@ -138,7 +138,9 @@ impl End {
         let Shares { queues, tell_of_sends, all_reads, place, grant } = shares;
         let (port, gid_index, reads) = options;
         let (sends, inline) = (SENDS_MAX, INLINE_BYTES);
-        let options = PairOptions { port, gid_index, sends, reads, inline };
+        let (pieces, receives, is_written) = (1, 0, false);
+        let options =
+            PairOptions { port, gid_index, sends, reads, inline, pieces, receives, is_written };
         let out = Out {
             free: buffers,
             credits: Credits::new(RESERVE),

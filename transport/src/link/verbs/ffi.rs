@@ -9,6 +9,7 @@
 mod device;
 mod memory;
 mod pair;
+mod posting;
 mod queues;
 
 use std::ffi::c_int;
@@ -18,9 +19,14 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::OFlags;
 
 pub(super) use device::{AsyncEvent, Context, Domain, GidKind, PortState};
+#[cfg(feature = "streams")]
+pub(super) use memory::Landing;
 pub(crate) use memory::VerbsRegistration;
 pub(super) use memory::{Access, Buffer, Exposed, reclaim, register};
-pub(super) use pair::{PairOptions, QueuePair, Read, Send};
+pub(super) use pair::{PairOptions, QueuePair};
+#[cfg(feature = "streams")]
+pub(super) use posting::Write;
+pub(super) use posting::{Read, Send};
 pub(super) use queues::{Completed, Completion, QueueSizes, Queues, Receive, Sent};
 
 /// The error that a call of libibverbs has returned: a positive number of the system, or -1 with

@@ -233,7 +233,8 @@ impl VerbsPort {
                 }
                 (Completed::Received { receive, .. }, _) => unused.push(receive),
                 (Completed::Sent(sent), Some(end)) if failed.is_none() => end.sent(&sent),
-                (Completed::Sent(_), _) => {}
+                // Such come to pairs with receives of their own, which these have not.
+                (Completed::Written { .. }, _) | (Completed::Sent(_), _) => {}
             }
             let Some(end) = end else { return };
             let place = end.place.load(Ordering::SeqCst);

@@ -1,5 +1,6 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
 
 use super::*;
 use crate::link::{ShmListener, TcpListener};

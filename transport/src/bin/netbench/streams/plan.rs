@@ -8,7 +8,7 @@ use super::Case;
 use crate::affinity::{Placement, PlacementArgs};
 use crate::args::{Benchmark, Plan};
 use crate::bounds::{self, all_within};
-use crate::links::{LinkKind, Links};
+use crate::links::{DeviceArgs, LinkKind, Links};
 use crate::shape::Shape;
 
 /// How much of the measured time is run before it.
@@ -28,6 +28,17 @@ pub(crate) struct StreamsOptions {
     /// One-way messages that one write gathers; 0 is round trips
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0,64,16,4")]
     flush: Vec<usize>,
+    /// Links that streams run over
+    #[arg(
+        long = "link",
+        value_enum,
+        value_name = "LINK,…",
+        value_delimiter = ',',
+        default_value = "tcp,shm"
+    )]
+    links: Vec<LinkKind>,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// How an idle stream waits: busy, adaptive or park
     #[arg(long, value_name = "POLICY", default_value = "adaptive")]
     poll: PollPolicy,
@@ -49,6 +60,8 @@ pub(crate) struct StreamsPlan {
     sizes: Vec<usize>,
     connections: Vec<usize>,
     flush: Vec<usize>,
+    pub(super) links: Vec<LinkKind>,
+    verbs: VerbsOptions,
     pub(super) poll: PollPolicy,
     pub(super) window: Duration,
     pub(super) runs: usize,
@@ -65,6 +78,8 @@ impl StreamsOptions {
             sizes: self.sizes,
             connections: self.connections,
             flush: self.flush,
+            links: self.links,
+            verbs: self.device.into_options(),
             poll: self.poll,
             window: bounds::window(self.seconds)?,
             runs: bounds::runs(self.runs)?,
@@ -90,7 +105,7 @@ impl StreamsPlan {
 
     /// One method's part of one run.
     pub(super) fn one_run(&self, size: usize, connections: usize, link: LinkKind) -> Plan {
-        let links = Links { kind: link, verbs: VerbsOptions::default() };
+        let links = Links { kind: link, verbs: self.verbs.clone() };
         Plan {
             benchmark: Benchmark::Bandwidth,
             shape: Shape {

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::plan::StreamsPlan;
-use super::{Case, METHODS, Series};
+use super::{Case, Method, Series};
 
 pub(super) struct Report<'a> {
     plan: &'a StreamsPlan,
+    methods: &'a [Method],
     lines: &'a [(Case, Vec<Series>)],
 }
 
@@ -31,8 +32,12 @@ impl Spread {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(plan: &'a StreamsPlan, lines: &'a [(Case, Vec<Series>)]) -> Self {
-        Self { plan, lines }
+    pub(super) fn new(
+        plan: &'a StreamsPlan,
+        methods: &'a [Method],
+        lines: &'a [(Case, Vec<Series>)],
+    ) -> Self {
+        Self { plan, methods, lines }
     }
 
     pub(super) fn text(&self) -> String {
@@ -52,7 +57,7 @@ impl<'a> Report<'a> {
                     Some(flush) => write!(text, "\n\n{flush} messages a write, M messages/s\n"),
                 };
                 let _ = write!(text, "{:>8}{:>6}", "bytes", "conns");
-                for method in METHODS {
+                for method in self.methods {
                     let _ = write!(text, "{:>18}", method.name());
                 }
             }
@@ -70,7 +75,7 @@ impl<'a> Report<'a> {
     /// The object that scripts rely on; docs/netbench.md lists its members.
     pub(super) fn json(&self) -> String {
         let cases: Vec<Value> =
-            self.lines.iter().map(|(case, series)| object(case, series)).collect();
+            self.lines.iter().map(|(case, series)| object(case, self.methods, series)).collect();
         json!({
             "benchmark": "streams",
             "poll": self.plan.poll.to_string(),
@@ -84,9 +89,9 @@ impl<'a> Report<'a> {
     }
 }
 
-fn object(case: &Case, series: &[Series]) -> Value {
+fn object(case: &Case, methods: &[Method], series: &[Series]) -> Value {
     let figure = if case.flush.is_some() { "messages_per_second" } else { "p50_us" };
-    let methods: Map<String, Value> = METHODS
+    let methods: Map<String, Value> = methods
         .iter()
         .zip(series)
         .map(|(method, series)| {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::{Builder, Runtime};
 use weft_transport::{Clock, PollPolicy, StreamConfig, WeftListener, WeftStream};
 
-use crate::links::LinkKind;
+use crate::links::Links;
 use crate::phases::{Phase, Phases};
 use crate::quantiles;
 use crate::raw::WRITE_BYTES;
@@ -19,11 +19,11 @@ use crate::shape::Shape;
 use crate::tally::Tally;
 
 pub(crate) fn serve_echo(
-    link: LinkKind,
+    links: &Links,
     poll: PollPolicy,
     size: usize,
 ) -> anyhow::Result<SocketAddr> {
-    serve_each(link, poll, move |mut stream| async move {
+    serve_each(links, poll, move |mut stream| async move {
         let mut message = vec![0_u8; size];
         loop {
             stream.read_exact(&mut message).await?;
@@ -33,12 +33,12 @@ pub(crate) fn serve_echo(
 }
 
 pub(crate) fn serve_sink(
-    link: LinkKind,
+    links: &Links,
     poll: PollPolicy,
     clock: Clock,
     tally: Arc<Tally>,
 ) -> anyhow::Result<SocketAddr> {
-    serve_each(link, poll, move |mut stream| {
+    serve_each(links, poll, move |mut stream| {
         let (clock, tally) = (clock.clone(), Arc::clone(&tally));
         async move {
             let mut buffer = vec![0_u8; WRITE_BYTES];
@@ -55,7 +55,7 @@ pub(crate) fn serve_sink(
 
 /// Serves each stream by a task. A stream that fails is the client's to report.
 fn serve_each<F>(
-    link: LinkKind,
+    links: &Links,
     poll: PollPolicy,
     serve: impl Fn(WeftStream) -> F + Send + 'static,
 ) -> anyhow::Result<SocketAddr>
@@ -63,7 +63,7 @@ where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
     let runtime = runtime()?;
-    let config = StreamConfig { links: link.policy(), poll };
+    let config = config(links, poll);
     let listener = runtime
         .block_on(WeftListener::bind((Ipv4Addr::LOCALHOST, 0), config))
         .context("failed to listen")?;
@@ -128,6 +128,10 @@ pub(super) fn flow(
     Ok(Histogram::new(3)?)
 }
 
+fn config(links: &Links, poll: PollPolicy) -> StreamConfig {
+    StreamConfig { links: links.kind.policy(), poll, verbs: links.verbs.clone() }
+}
+
 /// Connects, runs a task on each stream, and returns what they return.
 fn on_each<F, T>(
     address: SocketAddr,
@@ -139,11 +143,11 @@ where
     F: Future<Output = anyhow::Result<T>> + Send + 'static,
     T: Send + 'static,
 {
-    let config = StreamConfig { links: shape.links.kind.policy(), poll: shape.poll };
+    let config = config(&shape.links, shape.poll);
     runtime()?.block_on(async {
         let mut tasks = Vec::with_capacity(shape.connections);
         for _ in 0..shape.connections {
-            let stream = WeftStream::connect(address, config).await;
+            let stream = WeftStream::connect(address, config.clone()).await;
             let stream = stream.with_context(|| format!("failed to connect to {address}"))?;
             tasks.push(tokio::spawn(task(stream, Arc::clone(phases))));
         }

@@ -4,6 +4,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
+#[cfg(feature = "streams")]
+use std::sync::atomic::AtomicU64;
 
 use ibverbs_sys as sys;
 
@@ -12,7 +14,7 @@ use super::device::Domain;
 use crate::memory::{Block, Shared};
 
 /// What a device may do with memory. Never more: none of it can be reached from another machine, as
-/// [`Exposed`] can.
+/// what is lent to be read (`Exposed`) and rings of streams (`Landing`) can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::link::verbs) enum Access {
     /// Send from it.
@@ -140,6 +142,70 @@ impl Drop for Slab {
         // post one.
         let undone = check(unsafe { sys::ibv_dereg_mr(self.region.as_ptr()) });
         debug_assert!(undone.is_ok(), "undoing a registration succeeds");
+    }
+}
+
+/// A ring that the peer of a queue pair in this domain may write into, at any time and as often as it likes, as long as
+/// this lives; it can read nothing of it, and nothing else can be reached with its key.
+///
+/// Invariant: `region` is what `ibv_reg_mr` has returned for the bytes of `words`, and is undone by `Drop` alone.
+/// Nothing but atomics ever refers to them.
+#[cfg(feature = "streams")]
+#[derive(Debug)]
+pub(in crate::link::verbs) struct Landing {
+    region: NonNull<sys::ibv_mr>,
+    words: Box<[AtomicU64]>,
+    _domain: Arc<Domain>,
+}
+
+// SAFETY: a registration belongs to the process; what is handed out are atomics.
+#[cfg(feature = "streams")]
+unsafe impl Send for Landing {}
+// SAFETY: as above.
+#[cfg(feature = "streams")]
+unsafe impl Sync for Landing {}
+
+#[cfg(feature = "streams")]
+impl Landing {
+    /// A new one of so many words of eight bytes, all zero.
+    ///
+    /// # Errors
+    /// The system's, such as `OutOfMemory` if the process may not lock so much (`ulimit -l`).
+    pub(in crate::link::verbs) fn new(domain: &Arc<Domain>, words: usize) -> io::Result<Self> {
+        let words: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        // Whoever may be written from elsewhere is written by this side's device too: verbs ask for both.
+        let rights = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE
+            | sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE;
+        let (base, len) = (words.as_ptr().cast_mut().cast(), size_of_val(&*words));
+        // SAFETY: the words are at an address that does not change, and stay until the registration has
+        // been undone. They are atomics, which may be written at any time.
+        let region = unsafe { sys::ibv_reg_mr(domain.as_ptr(), base, len, rights.0.cast_signed()) };
+        let region = NonNull::new(region).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { region, words, _domain: Arc::clone(domain) })
+    }
+
+    /// Where it lies, as the device names it: the address, and the key.
+    pub(in crate::link::verbs) fn place(&self) -> (u64, u32) {
+        // SAFETY: the registration lives as long as `self`.
+        (self.words.as_ptr() as u64, unsafe { self.region.as_ref() }.rkey)
+    }
+
+    /// What has been written into it, as it is now. The device writes bytes in the order of memory.
+    pub(in crate::link::verbs) fn words(&self) -> &[AtomicU64] {
+        &self.words
+    }
+}
+
+#[cfg(feature = "streams")]
+impl Drop for Landing {
+    fn drop(&mut self) {
+        // SAFETY: undone once. A peer that still writes is refused by the device from then on.
+        let undone = check(unsafe { sys::ibv_dereg_mr(self.region.as_ptr()) });
+        if let Err(error) = undone {
+            // Others may still write it: it stays as it is.
+            tracing::error!(%error, "memory that a peer writes could not be taken back");
+            std::mem::forget(std::mem::take(&mut self.words));
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! A reliable connected queue pair: one end of a connection.
 
-use std::collections::VecDeque;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -9,8 +8,8 @@ use ibverbs_sys as sys;
 use parking_lot::Mutex;
 
 use super::check;
-use super::memory::Buffer;
-use super::queues::{Queues, Sent};
+use super::posting::UnderWay;
+use super::queues::Queues;
 use crate::link::verbs_rules::introduction::Address;
 use sys::ibv_qp_attr_mask as mask;
 
@@ -30,9 +29,6 @@ const RNR_TIMER: u8 = 12;
 /// credits.
 const RNR_RETRIES: u8 = 6;
 
-/// Of so many sends that need not be known to be done, one is: what they take of the queue comes back.
-const TELL_EVERY: usize = 8;
-
 /// Routers that a packet may pass.
 const HOPS: u8 = 64;
 
@@ -47,35 +43,12 @@ pub(in crate::link::verbs) struct PairOptions {
     pub(in crate::link::verbs) reads: u8,
     /// Sends up to this length are copied into the request, if the device can.
     pub(in crate::link::verbs) inline: u32,
-}
-
-/// A message to be sent.
-#[derive(Debug)]
-pub(in crate::link::verbs) struct Send {
-    /// With how many of its bytes, or none at all.
-    pub(in crate::link::verbs) buffer: Option<(Buffer, usize)>,
-    pub(in crate::link::verbs) immediate: u32,
-}
-
-/// Bytes to be read from the peer's memory, by RDMA READ.
-#[derive(Debug)]
-pub(in crate::link::verbs) struct Read {
-    /// Where they go: as many as it has.
-    pub(in crate::link::verbs) buffer: Buffer,
-    /// Where they lie, as the peer's device names it.
-    pub(in crate::link::verbs) address: u64,
-    /// The key that the peer has told.
-    pub(in crate::link::verbs) key: u32,
-}
-
-/// What the device has until it is done.
-enum Held {
-    /// Nothing: an empty message, or one that it has copied.
-    Nothing,
-    /// What it sends from.
-    Sent(Buffer),
-    /// What it reads into.
-    Read(Buffer),
+    /// Pieces that one send gathers at most.
+    pub(in crate::link::verbs) pieces: u32,
+    /// Receives of its own that may be posted; none where it takes those that all pairs of the queues share.
+    pub(in crate::link::verbs) receives: u32,
+    /// Whether the peer may write, into memory whose key it has been told.
+    pub(in crate::link::verbs) is_written: bool,
 }
 
 /// One end of a connection.
@@ -84,41 +57,19 @@ enum Held {
 /// the device has yet to send is in `under_way`.
 #[derive(Debug)]
 pub(in crate::link::verbs) struct QueuePair {
-    pair: NonNull<sys::ibv_qp>,
-    inline_max: usize,
+    pub(super) pair: NonNull<sys::ibv_qp>,
+    pub(super) inline_max: usize,
     port: u8,
     gid_index: u8,
     reads: u8,
-    under_way: Mutex<UnderWay>,
-    queues: Arc<Queues>,
+    pub(super) under_way: Mutex<UnderWay>,
+    pub(super) queues: Arc<Queues>,
 }
 
 // SAFETY: libibverbs may be called from any thread, from several at once.
-unsafe impl std::marker::Send for QueuePair {}
+unsafe impl Send for QueuePair {}
 // SAFETY: as above.
 unsafe impl Sync for QueuePair {}
-
-#[derive(Default)]
-struct UnderWay {
-    /// The number of the next send.
-    next: u32,
-    sends: VecDeque<(u32, Held)>,
-    /// The last of them that the device will not tell of.
-    untold: usize,
-    /// What the device copies during the call.
-    inline: Vec<Buffer>,
-    elements: Vec<sys::ibv_sge>,
-    requests: Vec<sys::ibv_send_wr>,
-}
-
-impl std::fmt::Debug for UnderWay {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UnderWay").field("sends", &self.sends.len()).finish_non_exhaustive()
-    }
-}
-
-// SAFETY: the raw pointers in `requests` are used within one call only.
-unsafe impl std::marker::Send for UnderWay {}
 
 impl QueuePair {
     /// A new one, which may receive once it is connected.
@@ -126,15 +77,18 @@ impl QueuePair {
         queues: Arc<Queues>,
         options: PairOptions,
     ) -> io::Result<Self> {
-        let PairOptions { port, gid_index, sends, reads, inline } = options;
+        let PairOptions { port, gid_index, sends, reads, inline, pieces, receives, is_written } =
+            options;
+        let shared = if receives == 0 { queues.receives() } else { ptr::null_mut() };
         let create = |inline: u32| {
             let mut attributes = sys::ibv_qp_init_attr {
                 send_cq: queues.completions(),
                 recv_cq: queues.completions(),
-                srq: queues.receives(),
+                srq: shared,
                 cap: sys::ibv_qp_cap {
                     max_send_wr: sends,
-                    max_send_sge: 1,
+                    max_send_sge: pieces,
+                    max_recv_wr: receives,
                     max_inline_data: inline,
                     ..Default::default()
                 },
@@ -150,14 +104,17 @@ impl QueuePair {
         let under_way = Mutex::default();
         let pair = Self { pair, inline_max, port, gid_index, reads, under_way, queues };
         // Of memory whose key has been told, if any has.
-        let access = match reads {
-            0 => 0,
-            _ => sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ.0,
-        };
+        let mut access = sys::ibv_access_flags(0);
+        if reads > 0 {
+            access |= sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ;
+        }
+        if is_written {
+            access |= sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE;
+        }
         let mut attributes = sys::ibv_qp_attr {
             qp_state: sys::ibv_qp_state::IBV_QPS_INIT,
             port_num: port,
-            qp_access_flags: access,
+            qp_access_flags: access.0,
             ..Default::default()
         };
         let set = mask::IBV_QP_STATE
@@ -234,134 +191,6 @@ impl QueuePair {
             | mask::IBV_QP_SQ_PSN
             | mask::IBV_QP_MAX_QP_RD_ATOMIC;
         self.modify(&mut attributes, set)
-    }
-
-    /// Sends these in order, in one call. Buffers that the device has copied go to `free` at once. That
-    /// the last is done is told of if `tell` is set, or if there are others to come back. After an error
-    /// the pair is of no use any more.
-    pub(in crate::link::verbs) fn post(
-        &self,
-        sends: &mut Vec<Send>,
-        free: &mut Vec<Buffer>,
-        tell: bool,
-    ) -> io::Result<()> {
-        let mut guard = self.under_way.lock();
-        let UnderWay { next: number, sends: under_way, untold, inline, elements, requests } =
-            &mut *guard;
-        let mut tell = tell || *untold + sends.len() >= TELL_EVERY;
-        elements.clear();
-        requests.clear();
-        for send in sends.drain(..) {
-            let (buffer, len) = match send.buffer {
-                Some((buffer, len)) => (Some(buffer), len),
-                None => (None, 0),
-            };
-            elements.push(buffer.as_ref().map(|buffer| buffer.element(len)).unwrap_or_default());
-            let mut request = sys::ibv_send_wr {
-                wr_id: u64::from(*number),
-                num_sge: i32::from(buffer.is_some()),
-                opcode: sys::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM,
-                ..Default::default()
-            };
-            request.__bindgen_anon_1.imm_data = send.immediate.to_be();
-            let is_inline = len <= self.inline_max && buffer.is_some();
-            if is_inline {
-                request.send_flags |= sys::ibv_send_flags::IBV_SEND_INLINE.0;
-            }
-            requests.push(request);
-            let (copied, kept) = if is_inline { (buffer, None) } else { (None, buffer) };
-            tell |= kept.is_some();
-            inline.extend(copied);
-            under_way.push_back((*number, kept.map_or(Held::Nothing, Held::Sent)));
-            *untold += 1;
-            *number = number.wrapping_add(1);
-        }
-        let Some(last) = requests.last_mut() else { return Ok(()) };
-        // One bell wakes the peer for all of them, and one completion says that all are done.
-        last.send_flags |= sys::ibv_send_flags::IBV_SEND_SOLICITED.0;
-        if tell {
-            last.send_flags |= sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
-            *untold = 0;
-        }
-        // Neither grows any more, so that what is pointed at stays where it is.
-        let mut next = ptr::null_mut();
-        for (request, element) in requests.iter_mut().zip(elements.iter_mut()).rev() {
-            request.sg_list = element;
-            request.next = next;
-            next = request;
-        }
-        // SAFETY: the device is open.
-        let operation = unsafe { (*self.queues.domain().context().as_ptr()).ops.post_send };
-        let operation = operation.expect("every device can send");
-        let mut bad = ptr::null_mut();
-        // SAFETY: the requests are chained and point at elements that live to the end of the call;
-        // the elements name memory that is registered, and that nobody touches until the device is
-        // done with it: its owner is `under_way`, or `inline` if it is copied during the call.
-        let posted = check(unsafe { operation(self.pair.as_ptr(), next, &raw mut bad) });
-        free.append(inline);
-        posted
-    }
-
-    /// Reads from the peer's memory. After an error the pair is of no use any more.
-    pub(in crate::link::verbs) fn read(&self, read: Read) -> io::Result<()> {
-        let mut under_way = self.under_way.lock();
-        let mut element = read.buffer.element(read.buffer.len());
-        let mut request = sys::ibv_send_wr {
-            wr_id: u64::from(under_way.next),
-            sg_list: &raw mut element,
-            num_sge: 1,
-            opcode: sys::ibv_wr_opcode::IBV_WR_RDMA_READ,
-            send_flags: sys::ibv_send_flags::IBV_SEND_SIGNALED.0,
-            ..Default::default()
-        };
-        request.wr.rdma.remote_addr = read.address;
-        request.wr.rdma.rkey = read.key;
-        let number = under_way.next;
-        under_way.sends.push_back((number, Held::Read(read.buffer)));
-        under_way.next = number.wrapping_add(1);
-        under_way.untold = 0;
-        // SAFETY: the device is open.
-        let operation = unsafe { (*self.queues.domain().context().as_ptr()).ops.post_send };
-        let operation = operation.expect("every device can send");
-        let mut bad = ptr::null_mut();
-        // SAFETY: the request points at an element that lives to the end of the call, which names memory
-        // that is registered for being written, and that nobody touches until the device is done with it:
-        // its owner is `under_way`.
-        check(unsafe { operation(self.pair.as_ptr(), &raw mut request, &raw mut bad) })
-    }
-
-    /// The device is done with that request and all before it: returns the buffers of sends, and those of
-    /// reads in their order.
-    ///
-    /// # Panics
-    /// If it is another pair's.
-    pub(in crate::link::verbs) fn sent(
-        &self,
-        sent: &Sent,
-        buffers: &mut Vec<Buffer>,
-        read: &mut Vec<Buffer>,
-    ) {
-        assert_eq!(sent.pair, self.number(), "a completion belongs to the pair that it names");
-        let number = sent.number;
-        let mut under_way = self.under_way.lock();
-        let is_done = |of: u32| number.wrapping_sub(of) < u32::MAX / 2;
-        while under_way.sends.front().is_some_and(|(of, _)| is_done(*of)) {
-            match under_way.sends.pop_front().expect("it was just there").1 {
-                Held::Nothing => {}
-                Held::Sent(buffer) => buffers.push(buffer),
-                Held::Read(buffer) => read.push(buffer),
-            }
-        }
-    }
-
-    /// Whether the device will tell of all sends that it is not done with.
-    pub(in crate::link::verbs) fn tells_of_all(&self) -> bool {
-        self.under_way.lock().untold == 0
-    }
-
-    /// How many sends the device is not done with, or not known to be.
-    pub(in crate::link::verbs) fn under_way(&self) -> usize {
-        self.under_way.lock().sends.len()
     }
 }
 

@@ -20,10 +20,14 @@ const POLL_MAX: usize = 32;
 /// Marks what was posted as a receive; what was sent has the number of its pair and its own.
 const RECEIVE: u64 = 1 << 63;
 
+/// Marks a receive without memory, which has no place in the table.
+pub(super) const EMPTY_RECEIVE: u64 = RECEIVE | 1 << 62;
+
 /// How many requests the queues hold.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::link::verbs) struct QueueSizes {
     pub(in crate::link::verbs) completions: u32,
+    /// Those that pairs share; none where each has its own.
     pub(in crate::link::verbs) receives: u32,
 }
 
@@ -34,15 +38,15 @@ pub(in crate::link::verbs) struct Receive {
     pub(in crate::link::verbs) body: Buffer,
 }
 
-/// The completion queue, its channel, and the shared receive queue.
+/// The completion queue, its channel, and the shared receive queue if there is one.
 ///
-/// Invariant: the three are what libibverbs has returned, and are destroyed by `Drop` alone. What
+/// Invariant: these are what libibverbs has returned, and are destroyed by `Drop` alone. What
 /// is posted to the receive queue is in `posted`, at the place that its number says; what a device has lost stays there.
 #[derive(Debug)]
 pub(in crate::link::verbs) struct Queues {
     channel: NonNull<sys::ibv_comp_channel>,
     completions: NonNull<sys::ibv_cq>,
-    receives: NonNull<sys::ibv_srq>,
+    receives: Option<NonNull<sys::ibv_srq>>,
     /// What the device says is read into these, which are not cleared in between.
     entries: Mutex<Box<[sys::ibv_wc]>>,
     posted: Mutex<Posted>,
@@ -78,6 +82,13 @@ pub(in crate::link::verbs) struct Completion {
 pub(in crate::link::verbs) enum Completed {
     /// A message has come, of so many bytes, with these 32 bits.
     Received { receive: Receive, len: usize, immediate: Option<u32> },
+    /// A message has come to a pair with receives of its own, which have no memory: it has written so many bytes to
+    /// where it wanted, as far as it may.
+    #[cfg_attr(
+        not(feature = "streams"),
+        expect(dead_code, reason = "none has receives of its own")
+    )]
+    Written { len: usize, immediate: Option<u32> },
     /// A send, and all of the same pair before it: its buffers can be had back.
     Sent(Sent),
 }
@@ -106,20 +117,15 @@ impl Queues {
             unsafe { sys::ibv_destroy_comp_channel(channel.as_ptr()) };
             return Err(error);
         };
-        let mut attributes = sys::ibv_srq_init_attr {
-            srq_context: ptr::null_mut(),
-            attr: sys::ibv_srq_attr { max_wr: sizes.receives, max_sge: 2, srq_limit: 0 },
-        };
-        // SAFETY: the domain is held, and the attributes are read and written during the call.
-        let receives = unsafe { sys::ibv_create_srq(domain.as_ptr(), &raw mut attributes) };
-        let Some(receives) = NonNull::new(receives) else {
-            let error = io::Error::last_os_error();
-            // SAFETY: nothing uses the queue or the channel.
-            unsafe {
-                sys::ibv_destroy_cq(completions.as_ptr());
-                sys::ibv_destroy_comp_channel(channel.as_ptr());
-            }
-            return Err(error);
+        let receives = match sizes.receives {
+            0 => None,
+            count => Some(shared_receives(&domain, count).inspect_err(|_| {
+                // SAFETY: nothing uses the queue or the channel.
+                unsafe {
+                    sys::ibv_destroy_cq(completions.as_ptr());
+                    sys::ibv_destroy_comp_channel(channel.as_ptr());
+                }
+            })?),
         };
         let entries = Mutex::new(vec![sys::ibv_wc::default(); POLL_MAX].into());
         let posted = Mutex::default();
@@ -136,8 +142,9 @@ impl Queues {
         self.completions.as_ptr()
     }
 
+    /// The receives that pairs share, or null.
     pub(super) fn receives(&self) -> *mut sys::ibv_srq {
-        self.receives.as_ptr()
+        self.receives.map_or(ptr::null_mut(), NonNull::as_ptr)
     }
 
     /// Becomes readable after [`arm`](Self::arm), when something has come.
@@ -156,8 +163,8 @@ impl Queues {
         check(unsafe { operation(self.completions.as_ptr(), c_int::from(!any)) })
     }
 
-    /// Takes in what the channel has told.
-    pub(in crate::link::verbs) fn hear(&self) {
+    /// Takes in what the channel has told once. Returns whether there was anything.
+    pub(in crate::link::verbs) fn hear(&self) -> bool {
         let mut queue: *mut sys::ibv_cq = ptr::null_mut();
         let mut kept: *mut c_void = ptr::null_mut();
         // SAFETY: the channel is open and does not block, and the call writes to the places that it
@@ -168,6 +175,7 @@ impl Queues {
             // SAFETY: acknowledges the one event that was got; the channel has one queue.
             unsafe { sys::ibv_ack_cq_events(self.completions.as_ptr(), 1) };
         }
+        got == 0
     }
 
     /// Hands the requests that the device is done with to `done`. Returns how many there were.
@@ -191,6 +199,10 @@ impl Queues {
                 let failed = entry.error().map(|(status, _)| status);
                 let what = if entry.wr_id() & RECEIVE == 0 {
                     Completed::Sent(Sent { pair: entry.qp_num, number: entry.wr_id() as u32 })
+                } else if entry.wr_id() == EMPTY_RECEIVE {
+                    let is_write = entry.opcode() == sys::ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
+                    let len = if failed.is_none() && is_write { entry.len() } else { 0 };
+                    Completed::Written { len, immediate: entry.imm_data().map(u32::from_be) }
                 } else {
                     let receive = self.take(entry.wr_id());
                     let capacity = receive.head.len() + receive.body.len();
@@ -262,12 +274,24 @@ impl Queues {
         // SAFETY: the device is open.
         let operation = unsafe { (*self.domain.context().as_ptr()).ops.post_srq_recv };
         let operation = operation.expect("a device with shared receive queues posts to them");
+        assert!(self.receives.is_some(), "there is a queue that receives are posted to");
         let mut bad = ptr::null_mut();
         // SAFETY: the requests are chained and point at elements that live to the end of the call;
         // the elements name memory that is registered, and that nobody touches until the device is
         // done with it: its owner is the table.
-        check(unsafe { operation(self.receives.as_ptr(), next, &raw mut bad) })
+        check(unsafe { operation(self.receives(), next, &raw mut bad) })
     }
+}
+
+/// A queue of `count` receives that pairs share.
+fn shared_receives(domain: &Domain, count: u32) -> io::Result<NonNull<sys::ibv_srq>> {
+    let mut attributes = sys::ibv_srq_init_attr {
+        srq_context: ptr::null_mut(),
+        attr: sys::ibv_srq_attr { max_wr: count, max_sge: 2, srq_limit: 0 },
+    };
+    // SAFETY: the domain is held, and the attributes are read and written during the call.
+    let receives = unsafe { sys::ibv_create_srq(domain.as_ptr(), &raw mut attributes) };
+    NonNull::new(receives).ok_or_else(io::Error::last_os_error)
 }
 
 impl Drop for Queues {
@@ -275,7 +299,8 @@ impl Drop for Queues {
         // SAFETY: whatever used the queues held them, and is gone. The receive queue goes first: the
         // memory of what is posted to it goes after this, with the table.
         let gone = unsafe {
-            check(sys::ibv_destroy_srq(self.receives.as_ptr()))
+            let gone = self.receives.map_or(0, |queue| sys::ibv_destroy_srq(queue.as_ptr()));
+            check(gone)
                 .and(check(sys::ibv_destroy_cq(self.completions.as_ptr())))
                 .and(check(sys::ibv_destroy_comp_channel(self.channel.as_ptr())))
         };

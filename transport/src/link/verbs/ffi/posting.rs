@@ -1,0 +1,322 @@
+//! What a queue pair is given to do: sends, reads and writes of the peer's memory, and receives of its own.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ptr;
+
+use ibverbs_sys as sys;
+
+use super::check;
+use super::memory::Buffer;
+use super::pair::QueuePair;
+#[cfg(feature = "streams")]
+use super::queues::EMPTY_RECEIVE;
+use super::queues::Sent;
+
+/// Of so many sends that need not be known to be done, one is: what they take of the queue comes back.
+const TELL_EVERY: usize = 8;
+
+/// A message to be sent.
+#[derive(Debug)]
+pub(in crate::link::verbs) struct Send {
+    /// With how many of its bytes, or none at all.
+    pub(in crate::link::verbs) buffer: Option<(Buffer, usize)>,
+    pub(in crate::link::verbs) immediate: u32,
+}
+
+/// Bytes to be read from the peer's memory, by RDMA READ.
+#[derive(Debug)]
+pub(in crate::link::verbs) struct Read {
+    /// Where they go: as many as it has.
+    pub(in crate::link::verbs) buffer: Buffer,
+    /// Where they lie, as the peer's device names it.
+    pub(in crate::link::verbs) address: u64,
+    /// The key that the peer has told.
+    pub(in crate::link::verbs) key: u32,
+}
+
+/// Bytes to be written into the peer's memory, by RDMA WRITE, and a message that tells the peer of them.
+#[cfg(feature = "streams")]
+#[derive(Debug)]
+pub(in crate::link::verbs) struct Write {
+    /// How many buffers they are gathered from.
+    pub(in crate::link::verbs) pieces: usize,
+    /// Where they go, as the peer's device names it.
+    pub(in crate::link::verbs) address: u64,
+    /// The key that the peer has told.
+    pub(in crate::link::verbs) key: u32,
+    pub(in crate::link::verbs) immediate: u32,
+}
+
+/// What the device has until it is done.
+enum Held {
+    /// Nothing: an empty message, or one that it has copied.
+    Nothing,
+    /// What it sends from, or a part of that.
+    Sent(Buffer),
+    /// What it reads into.
+    Read(Buffer),
+}
+
+/// What a queue pair's device is not done with.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    /// The number of the next request.
+    next: u32,
+    /// In their order, with the number of the request.
+    held: VecDeque<(u32, Held)>,
+    /// The last requests, that the device will not tell of.
+    untold: usize,
+    /// Some of what has been added has memory that is not copied.
+    keeps: bool,
+    /// What the device copies during the call.
+    inline: Vec<Buffer>,
+    elements: Vec<sys::ibv_sge>,
+    requests: Vec<sys::ibv_send_wr>,
+    #[cfg(feature = "streams")]
+    receives: Vec<sys::ibv_recv_wr>,
+}
+
+impl std::fmt::Debug for UnderWay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UnderWay").field("held", &self.held.len()).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the raw pointers in requests are used within one call only.
+unsafe impl std::marker::Send for UnderWay {}
+
+impl UnderWay {
+    /// Adds a request that gathers these pieces.
+    fn add(
+        &mut self,
+        mut request: sys::ibv_send_wr,
+        pieces: impl Iterator<Item = (Buffer, usize)>,
+        inline_max: usize,
+    ) {
+        let (number, first, copied) = (self.next, self.elements.len(), self.inline.len());
+        let mut len = 0;
+        for (buffer, piece_len) in pieces {
+            self.elements.push(buffer.element(piece_len));
+            self.inline.push(buffer);
+            len += piece_len;
+        }
+        let count = self.elements.len() - first;
+        request.wr_id = u64::from(number);
+        request.num_sge = i32::try_from(count).expect("a request has a few pieces");
+        if count > 0 && len > inline_max {
+            let kept = self.inline.drain(copied..);
+            self.held.extend(kept.map(|buffer| (number, Held::Sent(buffer))));
+            self.keeps = true;
+        } else {
+            self.held.push_back((number, Held::Nothing));
+            if count > 0 {
+                request.send_flags |= sys::ibv_send_flags::IBV_SEND_INLINE.0;
+            }
+        }
+        self.requests.push(request);
+        self.untold += 1;
+        self.next = number.wrapping_add(1);
+    }
+
+    /// Chains the requests that have been added, and returns the first. What is pointed at stays where it is until the
+    /// next is added.
+    fn chain(&mut self, tell: bool) -> *mut sys::ibv_send_wr {
+        let Some(last) = self.requests.last_mut() else { return ptr::null_mut() };
+        // One bell wakes the peer for all of them, and one completion says that all are done.
+        last.send_flags |= sys::ibv_send_flags::IBV_SEND_SOLICITED.0;
+        if tell || self.keeps || self.untold >= TELL_EVERY {
+            last.send_flags |= sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
+            self.untold = 0;
+        }
+        let mut rest = &mut self.elements[..];
+        let mut next = ptr::null_mut();
+        for request in self.requests.iter_mut().rev() {
+            let (before, own) = rest.split_at_mut(rest.len() - request.num_sge as usize);
+            request.sg_list = own.as_mut_ptr();
+            request.next = next;
+            (next, rest) = (request, before);
+        }
+        next
+    }
+
+    /// Forgets what has been posted. The buffers that the device has copied go to `free`.
+    fn posted(&mut self, free: &mut Vec<Buffer>) {
+        free.append(&mut self.inline);
+        self.elements.clear();
+        self.requests.clear();
+        self.keeps = false;
+    }
+}
+
+impl QueuePair {
+    /// Sends these in order, in one call. Buffers that the device has copied go to `free` at once. That
+    /// the last is done is told of if `tell` is set, or if there are others to come back. After an error
+    /// the pair is of no use any more.
+    pub(in crate::link::verbs) fn post(
+        &self,
+        sends: &mut Vec<Send>,
+        free: &mut Vec<Buffer>,
+        tell: bool,
+    ) -> io::Result<()> {
+        let mut under_way = self.under_way.lock();
+        for send in sends.drain(..) {
+            let request = request(sys::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, send.immediate);
+            under_way.add(request, send.buffer.into_iter(), self.inline_max);
+        }
+        self.submit(&mut under_way, free, tell)
+    }
+
+    /// Writes what `buffers` have, with how many of their bytes, to where these say, in one call and in order. Buffers that the
+    /// device has copied go to `free` at once; all others come back. After an error the pair is of no use any more.
+    ///
+    /// # Panics
+    /// If the writes have more pieces than there are buffers.
+    #[cfg(feature = "streams")]
+    pub(in crate::link::verbs) fn write(
+        &self,
+        writes: &[Write],
+        buffers: &mut Vec<(Buffer, usize)>,
+        free: &mut Vec<Buffer>,
+    ) -> io::Result<()> {
+        let mut under_way = self.under_way.lock();
+        for write in writes {
+            let opcode = sys::ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
+            let mut request = request(opcode, write.immediate);
+            request.wr.rdma.remote_addr = write.address;
+            request.wr.rdma.rkey = write.key;
+            under_way.add(request, buffers.drain(..write.pieces), self.inline_max);
+        }
+        self.submit(&mut under_way, free, false)
+    }
+
+    fn submit(
+        &self,
+        under_way: &mut UnderWay,
+        free: &mut Vec<Buffer>,
+        tell: bool,
+    ) -> io::Result<()> {
+        let first = under_way.chain(tell);
+        if first.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the requests are chained and point at elements that live to the end of the call;
+        // the elements name memory that is registered, and that nobody touches until the device is
+        // done with it: its owner is `under_way`, which keeps what is copied to the end of the call.
+        let posted = unsafe { self.post_chain(first) };
+        under_way.posted(free);
+        posted
+    }
+
+    /// # Safety
+    /// The requests are chained; what they point at, and the memory that is named there, stay untouched for as long as
+    /// the device needs them.
+    unsafe fn post_chain(&self, first: *mut sys::ibv_send_wr) -> io::Result<()> {
+        // SAFETY: the device is open.
+        let operation = unsafe { (*self.queues.domain().context().as_ptr()).ops.post_send };
+        let operation = operation.expect("every device can send");
+        let mut bad = ptr::null_mut();
+        // SAFETY: the pair lives as long as `self`; the rest is the caller's word.
+        check(unsafe { operation(self.pair.as_ptr(), first, &raw mut bad) })
+    }
+
+    /// Reads from the peer's memory. After an error the pair is of no use any more.
+    pub(in crate::link::verbs) fn read(&self, read: Read) -> io::Result<()> {
+        let mut under_way = self.under_way.lock();
+        let mut element = read.buffer.element(read.buffer.len());
+        let mut request = sys::ibv_send_wr {
+            wr_id: u64::from(under_way.next),
+            sg_list: &raw mut element,
+            num_sge: 1,
+            opcode: sys::ibv_wr_opcode::IBV_WR_RDMA_READ,
+            send_flags: sys::ibv_send_flags::IBV_SEND_SIGNALED.0,
+            ..Default::default()
+        };
+        request.wr.rdma.remote_addr = read.address;
+        request.wr.rdma.rkey = read.key;
+        let number = under_way.next;
+        under_way.held.push_back((number, Held::Read(read.buffer)));
+        under_way.next = number.wrapping_add(1);
+        under_way.untold = 0;
+        // SAFETY: the request points at an element that lives to the end of the call, which names memory
+        // that is registered for being written, and that nobody touches until the device is done with it:
+        // its owner is `under_way`.
+        unsafe { self.post_chain(&raw mut request) }
+    }
+
+    /// Posts so many receives of the pair's own. They have no memory: a message that brings bytes writes them itself, to where
+    /// it may, and one that is sent with bytes ends the connection. After an error the pair is of no use any more.
+    #[cfg(feature = "streams")]
+    pub(in crate::link::verbs) fn post_receives(&self, count: u32) -> io::Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let mut under_way = self.under_way.lock();
+        let requests = &mut under_way.receives;
+        requests.clear();
+        let empty = sys::ibv_recv_wr {
+            wr_id: EMPTY_RECEIVE,
+            next: ptr::null_mut(),
+            sg_list: ptr::null_mut(),
+            num_sge: 0,
+        };
+        requests.resize(count as usize, empty);
+        let mut next = ptr::null_mut();
+        for request in requests.iter_mut().rev() {
+            request.next = next;
+            next = request;
+        }
+        // SAFETY: the device is open.
+        let operation = unsafe { (*self.queues.domain().context().as_ptr()).ops.post_recv };
+        let operation = operation.expect("every device can receive");
+        let mut bad = ptr::null_mut();
+        // SAFETY: the pair lives as long as `self`; the requests are chained, live to the end of the call, and name no
+        // memory.
+        check(unsafe { operation(self.pair.as_ptr(), next, &raw mut bad) })
+    }
+
+    /// The device is done with that request and all before it: returns the buffers of sends, and those of
+    /// reads in their order.
+    ///
+    /// # Panics
+    /// If it is another pair's.
+    pub(in crate::link::verbs) fn sent(
+        &self,
+        sent: &Sent,
+        buffers: &mut Vec<Buffer>,
+        read: &mut Vec<Buffer>,
+    ) {
+        assert_eq!(sent.pair, self.number(), "a completion belongs to the pair that it names");
+        let number = sent.number;
+        let mut under_way = self.under_way.lock();
+        let is_done = |of: u32| number.wrapping_sub(of) < u32::MAX / 2;
+        while under_way.held.front().is_some_and(|(of, _)| is_done(*of)) {
+            match under_way.held.pop_front().expect("it was just there").1 {
+                Held::Nothing => {}
+                Held::Sent(buffer) => buffers.push(buffer),
+                Held::Read(buffer) => read.push(buffer),
+            }
+        }
+    }
+
+    /// Whether the device will tell of all sends that it is not done with.
+    pub(in crate::link::verbs) fn tells_of_all(&self) -> bool {
+        self.under_way.lock().untold == 0
+    }
+
+    /// How many requests the device is not done with, or not known to be.
+    pub(in crate::link::verbs) fn under_way(&self) -> usize {
+        let under_way = self.under_way.lock();
+        under_way
+            .held
+            .front()
+            .map_or(0, |(oldest, _)| under_way.next.wrapping_sub(*oldest) as usize)
+    }
+}
+
+/// A request that carries this immediate.
+fn request(opcode: sys::ibv_wr_opcode::Type, immediate: u32) -> sys::ibv_send_wr {
+    let mut request = sys::ibv_send_wr { opcode, ..Default::default() };
+    request.__bindgen_anon_1.imm_data = immediate.to_be();
+    request
+}
