@@ -92,6 +92,7 @@ const SOFTROCE: &[&str] = &[
     "ibverbs-utils",
     "ibverbs-providers",
     "perftest",
+    "redis-server",
 ];
 
 const UCX: Tool = Tool {

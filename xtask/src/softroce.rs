@@ -1,7 +1,7 @@
 //! Connections over verbs without hardware: an emulated machine with the kernel's own SoftRoCE device.
 //!
-//! Builds what speaks verbs, boots a small machine and runs it there: the conformance suite, a node
-//! and `kv`, and `netbench` beside perftest. An emulated processor makes absolute figures
+//! Builds what speaks verbs, boots a small machine and runs it there: the conformance suite, streams and others'
+//! programs over them, a node and `kv`, and `netbench` beside perftest. An emulated processor makes absolute figures
 //! meaningless; ratios to perftest in the same boot mean something.
 
 use std::path::PathBuf;
@@ -28,15 +28,18 @@ const CRATES: &[&str] = &["weft-transport", "weft-server", "weft-client"];
 const PROGRAMS: &[&str] = &["netbench", "weft-server", "kv"];
 
 /// The tests to take along.
-const TESTS: &[&str] = &["conformance", "verbs"];
+const TESTS: &[&str] = &["conformance", "verbs", "streams", "unchanged_programs"];
+
+/// The program of somebody else's that one of the tests starts.
+const REDIS: &str = "redis-server";
 
 const FOLDER: &str = "xtask/softroce";
 
 /// What the emulated machine is told to run: the device, its address, the host's.
 const INSIDE: &str = "sh inside rxe0 1 10.0.0.1";
 
-/// Bounds the machine's life, in seconds; it needs two minutes.
-const SECONDS_MAX: &str = "400";
+/// Bounds the machine's life, in seconds; it needs three minutes.
+const SECONDS_MAX: &str = "600";
 
 /// How often each figure is taken: once to see that it can be, or often enough for a median.
 const ROUNDS: [u32; 2] = [1, 5];
@@ -85,6 +88,7 @@ fn try_out(workspace: &Workspace, options: &Options) -> Result<()> {
             .with_context(|| format!("failed to copy {}", program.display()))?;
         machine.arg(path);
     }
+    machine.arg(command::find(REDIS).with_context(|| format!("there is no `{REDIS}`"))?);
     let rounds = ROUNDS[usize::from(options.release)];
     command::run(machine.args(["--", &format!("{INSIDE} {rounds}")]))
 }
