@@ -105,6 +105,8 @@ on_every_link!(
     a_writer_that_gives_up_says_why_behind_what_it_sent,
     a_side_that_does_not_go_on_is_given_up_by_the_other,
     the_end_of_a_connection_ends_its_bodies,
+    who_waits_for_a_body_hears_of_the_end,
+    a_body_may_stand_still_for_longer_than_a_peer_may_stall,
     a_body_that_never_began_was_not_applied,
     a_head_that_is_too_long_is_refused_at_once,
     however_it_is_written_and_read_it_is_one_sequence,

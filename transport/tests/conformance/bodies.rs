@@ -301,6 +301,11 @@ pub(crate) fn pieces_that_are_held_hold_the_sender_back(world: &World) {
             let len: usize = held.iter().map(|piece| piece.len()).sum();
             assert_eq!(len, BODY_AHEAD_MAX);
             let mut kept: Vec<Shared> = held.into_iter().map(BodyPiece::into_shared).collect();
+            // The sender hears of it at once, not when somebody happens to look.
+            let began = world.now();
+            kept.extend(body.next().await.unwrap().map(BodyPiece::into_shared));
+            let waited = world.now().since(began);
+            assert!(!world.is_simulated() || waited < SECOND / 100, "{waited:?}");
             while let Some(piece) = body.next().await.unwrap() {
                 kept.push(piece.into_shared());
             }
@@ -561,6 +566,53 @@ pub(crate) fn the_end_of_a_connection_ends_its_bodies(world: &World) {
         assert_eq!(error.applied(), Applied::No);
         let error = pair.connection.call_body(b"", world.deadline()).await.unwrap_err();
         assert_eq!(error.applied(), Applied::No);
+    });
+}
+
+/// Whoever waits when the connection ends is told at once, and not because somebody else in the task is.
+pub(crate) fn who_waits_for_a_body_hears_of_the_end(world: &World) {
+    for writes in [true, false] {
+        let pair = Pair::new(world);
+        world.run(async {
+            let (mut writer, mut body) = pair.open(world).await;
+            let waits = async {
+                if writes {
+                    write_until_it_fails(&mut writer).await
+                } else {
+                    body.next().await.unwrap_err()
+                }
+            };
+            let closes = async {
+                pause(&pair.client, SECOND / 20).await;
+                pair.connection.close();
+            };
+            let began = world.now();
+            let (error, ()) = join(waits, closes).await;
+            assert!(matches!(error, BodyError::Disconnected { .. }), "{error:?}");
+            // Not when there is no more patience.
+            assert!(world.now().since(began) < 10 * SECOND);
+        });
+    }
+}
+
+/// How long a body stands still is up to its two sides: the connection does not end for that.
+pub(crate) fn a_body_may_stand_still_for_longer_than_a_peer_may_stall(world: &World) {
+    let pair = Pair::new(world);
+    let bytes = pattern(1 << 20, 13);
+    world.run(async {
+        let (mut writer, mut body) = pair.open(world).await;
+        writer.set_patience(100 * SECOND);
+        body.set_patience(100 * SECOND);
+        let stands_still = if world.is_simulated() { 70 * SECOND } else { SECOND / 20 };
+        // Neither the one that writes nothing nor the one that reads nothing.
+        pause(&pair.client, stands_still).await;
+        let reads = async {
+            pause(&pair.client, stands_still).await;
+            read(&mut body, &bytes).await
+        };
+        let both = join(write(writer, &bytes), reads).await;
+        assert_eq!(both, (Ok(bytes.len() as u64), Ok(bytes.len() as u64)));
+        assert!(pair.connection.is_open());
     });
 }
 
