@@ -222,6 +222,15 @@ fn streams_are_measured_beside_sockets_that_block_and_that_do_not() {
 }
 
 #[test]
+fn streams_are_measured_over_the_links_that_are_asked_for() {
+    let line = "streams --link shm --sizes 100 --connections 1 --flush 0 --seconds 0.4 --runs 1";
+    let object = printed(line);
+    let methods = list(&object, "cases")[0]["methods"].as_object().expect("methods have names");
+    let names: Vec<&str> = methods.keys().map(String::as_str).collect();
+    assert_eq!(names, ["streams shm", "tcp blocking", "tcp busy"]);
+}
+
+#[test]
 fn both_levels_of_buffers_are_measured_beside_the_raw_link() {
     for link in ["tcp", "shm"] {
         let line = format!("buffers --link {link} --sizes 70000,64 --poll park");
