@@ -6,6 +6,8 @@
 
 #[path = "conformance/bodies.rs"]
 mod bodies;
+#[path = "conformance/body_ends.rs"]
+mod body_ends;
 #[path = "conformance/buffers.rs"]
 mod buffers;
 #[path = "conformance/large.rs"]
@@ -25,6 +27,7 @@ use weft_transport::{
 };
 
 use bodies::*;
+use body_ends::*;
 use buffers::*;
 use large::*;
 use shortage::*;
