@@ -430,9 +430,11 @@ impl Inner {
             if let Some(mut state) = reactor.state.try_lock() {
                 while state.turn(reactor, Wait::Poll) && !reactor.members.lock().is_empty() {}
                 state.clear();
+                drop(state);
+                reactor.abandon();
             }
         }
-        self.common.registry.end_events();
+        self.common.registry.end();
     }
 }
 

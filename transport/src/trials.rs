@@ -4,6 +4,7 @@
 mod clock;
 mod credits;
 mod cycle;
+mod endings;
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -57,7 +57,7 @@ impl Handler for Echo {
 
 /// An endpoint that listens, and the hand of its clock.
 struct Node {
-    endpoint: Endpoint,
+    _endpoint: Endpoint,
     handler: Arc<Echo>,
     memory: Memory,
     address: SocketAddr,
@@ -80,7 +80,7 @@ impl Node {
         let handler = Arc::new(Echo::default());
         let endpoint = Endpoint::start(config, Arc::clone(&handler) as _).unwrap();
         let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
-        Self { endpoint, handler, memory, address, hand }
+        Self { _endpoint: endpoint, handler, memory, address, hand }
     }
 
     /// Runs `wait` while the clock goes on, a twentieth of a second at a time: if a busy machine lets the node

@@ -1,4 +1,4 @@
-//! The front door of the workspace: `cargo xtask setup | lint | test | models | demo | bench | sim | softroce`.
+//! The front door of the workspace: `cargo xtask setup | lint | test | models | asan | demo | bench | sim | softroce`.
 //!
 //! Whatever a developer or CI does to the tree is one of these commands, so that a failure in CI is
 //! reproduced by typing what CI typed. The program needs nothing on the machine but the toolchain
@@ -12,6 +12,7 @@
     reason = "a task runner talks to a terminal, times its stages and reads its environment"
 )]
 
+mod asan;
 mod bench;
 mod command;
 mod demo;
@@ -52,6 +53,8 @@ enum Task {
     Test,
     /// Run the transport's rings and roles in many orders of their threads, by loom and shuttle.
     Models,
+    /// Run the suites of what holds unsafe code or reads peers' bytes under AddressSanitizer.
+    Asan,
     /// Start a small cluster, use it, load it beside redis, rank a graph, and show the figures.
     Demo,
     /// Run a suite of benchmarks against its peers, in one run, as ratios.
@@ -80,6 +83,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Lint => lint::run(&workspace),
         Task::Test => test::run(&workspace),
         Task::Models => models::run(),
+        Task::Asan => asan::run(&workspace),
         Task::Demo => demo::run(&workspace),
         Task::Bench(options) => bench::run(&workspace, options),
         Task::Sim(options) => sim::run(options),

@@ -115,9 +115,13 @@ impl Registry {
         self.listeners.join()
     }
 
-    /// Nothing more will happen.
-    pub(crate) fn end_events(&self) {
+    /// Nothing more will happen. Connections are let go of: they hold their endpoint, and so this.
+    pub(crate) fn end(&self) {
         self.listeners.end();
+        self.attempts.clear();
+        for mut known in self.nodes.iter_mut() {
+            known.connection = None;
+        }
     }
 
     /// The connection that is used with a node.

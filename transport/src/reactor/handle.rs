@@ -268,6 +268,18 @@ impl ReactorHandle {
         if self.commands.is_empty() { None } else { self.commands.pop() }
     }
 
+    /// Lets go of what was left for a driver, when nobody will drive any more: it holds connections, which
+    /// hold this.
+    pub(crate) fn abandon(&self) {
+        while let Some(command) = self.commands.pop() {
+            if let Command::Connect(address, attempt) = command {
+                let shut_down = Err(ConnectError::ShutDown { address });
+                self.common.finish_attempt(address, &attempt, shut_down);
+            }
+        }
+        while self.dirty.pop().is_some() {}
+    }
+
     /// Whether something has been left for the driver.
     pub(super) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || !self.commands.is_empty()

@@ -1,0 +1,29 @@
+//! Runs the suites of what holds unsafe code, or reads what peers write, under AddressSanitizer.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::command;
+use crate::workspace::Workspace;
+
+/// Named, so that only the tests are instrumented and neither build scripts nor macros.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Packages that are tried.
+const PACKAGES: [&str; 3] = ["weft-transport", "weft-object", "weft-protocol"];
+
+/// Builds the suites with instrumentation, in a folder of their own, and runs them.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let mut tests = Command::new("cargo");
+    tests.args(["nextest", "run", "--target", TARGET, "--target-dir"]);
+    tests.arg(workspace.target().join("asan"));
+    for package in PACKAGES {
+        tests.args(["--package", package]);
+    }
+    // The sanitizer comes with every toolchain, but only nightly may name it.
+    tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    // A handler that keeps what came holds its own endpoint, and so do tests that end in the middle.
+    tests.env("ASAN_OPTIONS", "detect_leaks=0");
+    command::run(&mut tests)
+}
