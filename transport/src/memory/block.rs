@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use super::extents::Run;
 use super::{Appender, Filling, Memory, PAGE_BYTES, Purpose, Shared};
@@ -140,11 +140,17 @@ impl Block {
         Block { extent: Arc::new(extent) }
     }
 
-    /// # Panics
-    /// When others hold the extent.
-    pub(super) fn from_unique(mut extent: Arc<Extent>) -> Block {
-        assert!(Arc::get_mut(&mut extent).is_some(), "a block is the only holder of its extent");
-        Block { extent }
+    /// The block of an extent that nobody else holds, or the extent.
+    ///
+    /// Every receive comes by here, so the count is read, which `Arc::get_mut` would lock against weak
+    /// references: there are none to extents.
+    pub(super) fn try_from_unique(extent: Arc<Extent>) -> Result<Block, Arc<Extent>> {
+        if Arc::strong_count(&extent) > 1 {
+            return Err(extent);
+        }
+        // What others did with the bytes came before they let go of them.
+        fence(Ordering::Acquire);
+        Ok(Block { extent })
     }
 
     /// A block of a vector's bytes, outside of the region and counted by nobody.

@@ -90,12 +90,9 @@ impl Shared {
     ///
     /// # Errors
     /// The view itself while anybody else holds a part of the block.
-    pub fn try_reclaim(mut self) -> Result<Block, Shared> {
-        // `get_mut` is the test for the only holder that synchronizes with those who have let go.
-        match Arc::get_mut(&mut self.extent) {
-            Some(_) => Ok(Block::from_unique(self.extent)),
-            None => Err(self),
-        }
+    pub fn try_reclaim(self) -> Result<Block, Shared> {
+        let Shared { extent, pointer, len } = self;
+        Block::try_from_unique(extent).map_err(|extent| Shared { extent, pointer, len })
     }
 }
 

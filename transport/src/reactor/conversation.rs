@@ -310,6 +310,10 @@ impl Conversation {
         };
         let kept = self.deferred.push(&turn.frames[taken..], buffer, &turn.common.memory);
         turn.frames.clear();
+        // The rest of the turn is nothing that replies should wait for.
+        if self.take_flush_due() {
+            self.core.flush(false);
+        }
         kept.map_err(|_| CloseReason::Memory)
     }
 

@@ -233,9 +233,9 @@ impl ReactorHandle {
     }
 
     pub(super) fn end_turn(&self) {
-        self.in_turn.store(false, Ordering::Relaxed);
-        // Whoever has still seen the turn has left its connection by then.
-        fence(Ordering::SeqCst);
+        // A full fence, and a cheaper one than a fence by itself: whoever has still seen the turn has
+        // left its connection by then.
+        self.in_turn.swap(false, Ordering::SeqCst);
     }
 
     /// Leaves a connection to be flushed at the end of the turn, or when the driver wakes.

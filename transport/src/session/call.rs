@@ -48,16 +48,31 @@ impl CallKey {
 #[derive(Debug)]
 pub(crate) struct CallTable {
     chunks: [OnceLock<Chunk>; CHUNKS],
+    /// The generation of the first slot, and whether it is taken: a caller who is alone needs no other,
+    /// and shares no list with anybody. See [`TAKEN`].
+    first: AtomicU64,
+    /// The other slots.
     free: Mutex<Free>,
+    /// How many of the others are taken.
     pending: AtomicUsize,
     /// Replies that found nobody waiting any more.
     pub(crate) late: AtomicU64,
 }
 
+/// In [`CallTable::first`], above the generation: a call has the slot.
+const TAKEN: u64 = 1 << 32;
+
+/// Nobody takes the slot any more.
+const CLOSED: u64 = 1 << 33;
+
+/// Somebody waits until any slot is free.
+const WAITED_FOR: u64 = 1 << 34;
+
 #[derive(Debug, Default)]
 struct Free {
     /// Each with the generation of the call that takes it.
     slots: Vec<CallKey>,
+    /// How many there have ever been, but for the first.
     made: u32,
     closed: Option<CloseReason>,
     waiters: Vec<Waker>,
@@ -113,6 +128,7 @@ impl CallTable {
     pub(crate) fn new() -> Self {
         Self {
             chunks: [const { OnceLock::new() }; CHUNKS],
+            first: AtomicU64::new(0),
             free: Mutex::default(),
             pending: AtomicUsize::new(0),
             late: AtomicU64::new(0),
@@ -122,7 +138,8 @@ impl CallTable {
     /// How many calls wait for replies.
     #[inline]
     pub(crate) fn pending(&self) -> usize {
-        self.pending.load(Ordering::SeqCst)
+        let first = usize::from(self.first.load(Ordering::SeqCst) & TAKEN != 0);
+        self.pending.load(Ordering::SeqCst) + first
     }
 
     /// Takes a slot for a call, which does not count as waiting before it is
@@ -130,37 +147,57 @@ impl CallTable {
     /// is room again.
     #[inline]
     pub(crate) fn begin(&self, waker: Option<&Waker>) -> Result<CallKey, Refused> {
+        if let Some(key) = self.take_first() {
+            return Ok(key);
+        }
         let mut free = self.free.lock();
         if let Some(reason) = &free.closed {
             return Err(Refused::Closed(reason.clone()));
         }
-        let key = match free.slots.pop() {
-            Some(key) => key,
-            None => match self.make_slot(&mut free) {
-                Some(key) => key,
-                None => {
-                    free.waiters.extend(waker.cloned());
-                    return Err(Refused::Full);
-                }
-            },
+        let Some(key) = free.slots.pop().or_else(|| self.make_slot(&mut free)) else {
+            let Some(waker) = waker else { return Err(Refused::Full) };
+            free.waiters.push(waker.clone());
+            // Either this sees that the first slot is free, or who frees it that somebody waits.
+            self.first.fetch_or(WAITED_FOR, Ordering::SeqCst);
+            return self.take_first().ok_or(Refused::Full);
         };
         // Written under the lock only.
         self.pending.store(self.pending.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
         Ok(key)
     }
 
+    /// The first slot, if it is free.
+    #[inline]
+    fn take_first(&self) -> Option<CallKey> {
+        let word = self.first.load(Ordering::Relaxed);
+        if word & (TAKEN | CLOSED) != 0 {
+            return None;
+        }
+        let taken =
+            self.first.compare_exchange(word, word | TAKEN, Ordering::SeqCst, Ordering::Relaxed);
+        taken.is_ok().then(|| {
+            self.make_chunk(0);
+            CallKey::new(0, word as u32)
+        })
+    }
+
     /// A slot that nobody has had, if there is one.
     #[cold]
     fn make_slot(&self, free: &mut Free) -> Option<CallKey> {
-        let index = free.made;
+        let index = free.made + 1;
         if index as usize >= CALLS_MAX {
             return None;
         }
         let (chunk, _) = place(index as usize);
-        let len = if chunk == 0 { FIRST } else { FIRST << (chunk - 1) };
-        self.chunks[chunk].get_or_init(|| (0..len).map(|_| Mutex::default()).collect());
+        self.make_chunk(chunk);
         free.made += 1;
         Some(CallKey::new(index, 0))
+    }
+
+    #[inline]
+    fn make_chunk(&self, chunk: usize) {
+        let len = if chunk == 0 { FIRST } else { FIRST << (chunk - 1) };
+        self.chunks[chunk].get_or_init(|| (0..len).map(|_| Mutex::default()).collect());
     }
 
     /// Has `key` wait for replies until `deadline`, and `waker` woken by the first. Its request is
@@ -202,13 +239,23 @@ impl CallTable {
         slot.reply = None;
         slot.more.clear();
         drop(slot);
+        if key.index() == 0 {
+            return self.free_first(next);
+        }
         let mut free = self.free.lock();
         free.slots.push(next);
         self.pending.store(self.pending.load(Ordering::Relaxed) - 1, Ordering::SeqCst);
-        if !free.waiters.is_empty() {
-            let waiters = std::mem::take(&mut free.waiters);
-            drop(free);
-            waiters.into_iter().for_each(Waker::wake);
+        wake_waiters(free);
+    }
+
+    /// Lets others have the first slot.
+    #[inline]
+    fn free_first(&self, next: CallKey) {
+        let free = |word| (word & CLOSED) | u64::from(next.generation());
+        let freed =
+            self.first.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| Some(free(word)));
+        if freed.is_ok_and(|word| word & WAITED_FOR != 0) {
+            wake_waiters(self.free.lock());
         }
     }
 
@@ -294,6 +341,7 @@ impl CallTable {
         {
             let mut free = self.free.lock();
             free.closed.get_or_insert_with(|| reason.clone());
+            self.first.fetch_or(CLOSED, Ordering::SeqCst);
             wakers.append(&mut free.waiters);
         }
         self.for_each_waiting(|slot| {
@@ -324,6 +372,15 @@ impl CallTable {
     fn find(&self, key: CallKey) -> Option<MutexGuard<'_, Slot>> {
         let slot = self.slot(key.index())?.lock();
         (slot.used && slot.generation == key.generation()).then_some(slot)
+    }
+}
+
+/// Has all who wait for a slot try again.
+fn wake_waiters(mut free: MutexGuard<'_, Free>) {
+    if !free.waiters.is_empty() {
+        let waiters = std::mem::take(&mut free.waiters);
+        drop(free);
+        waiters.into_iter().for_each(Waker::wake);
     }
 }
 
