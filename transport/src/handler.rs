@@ -18,6 +18,7 @@ use crate::limits::{LARGE_MAX, MESSAGE_MAX, OVERLAP_BYTES, RETAINED_SHARE};
 use crate::memory::{Charge, MemoryError, Purpose, Shared};
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
 use crate::session::inbound::FrameRef;
+use crate::session::outbound::Unannounced;
 use crate::session::record::write_record;
 use crate::time::Time;
 
@@ -132,6 +133,8 @@ pub struct Batch<'a> {
     pub(crate) frames: &'a [FrameRef],
     pub(crate) taken: usize,
     pub(crate) lane: &'a mut Option<Producer>,
+    /// The lane, if replies were written to it.
+    pub(crate) unannounced: Unannounced,
     /// A reply could not be given: the connection has to end, or its caller would wait for ever.
     pub(crate) failed: Option<CloseReason>,
 }
@@ -250,9 +253,9 @@ impl<'a> Batch<'a> {
         .and_then(|lane| {
             let header = (Kind::Reply, Class::Reply, call.0, more);
             write_record(lane, &core.memory, header, body, tail)?;
-            core.session.lanes.announce(lane);
+            self.unannounced = Unannounced::of(lane);
             if lane.backlog() >= OVERLAP_BYTES {
-                core.flush(false);
+                core.flush_lanes(self.unannounced);
             }
             Ok(())
         });
@@ -332,7 +335,7 @@ impl Drop for Retained {
     fn drop(&mut self) {
         self.core.reactor.common.retained_bytes.fetch_sub(self.kept, Ordering::Relaxed);
         if self.core.session.receive_credit.release(self.class, self.cost) {
-            self.core.send_soon();
+            self.core.send_soon(Unannounced::NONE);
         }
         self.core.retained.fetch_sub(1, Ordering::SeqCst);
     }

@@ -13,6 +13,7 @@ use crate::frame::Class;
 use crate::lane::Producer;
 use crate::memory::MemoryError;
 use crate::reactor::ReactorHandle;
+use crate::session::outbound::Unannounced;
 use crate::sync;
 
 /// Window that is reserved ahead, in bytes, while there is at least [`AHEAD_SHARE`] times as much.
@@ -108,17 +109,16 @@ impl Local {
         Ok(self.lanes.len() - 1)
     }
 
-    /// Announces what has been committed to one of the connections that the thread has promised to
-    /// send to; returns that, and the window that was reserved and not used.
-    fn settle_one(&mut self) -> Option<(Arc<Core>, usize)> {
+    /// One of the connections that the thread has promised to send to, what has been committed to it,
+    /// and the window that was reserved and not used.
+    fn settle_one(&mut self) -> Option<(Arc<Core>, Unannounced, usize)> {
         let core = self.dirty.pop()?;
         let own = self.lanes.iter_mut().find(|lane| lane.connection == core.id);
-        let ahead = own.map_or(0, |lane| {
+        let (unannounced, ahead) = own.map_or((Unannounced::NONE, 0), |lane| {
             lane.deferred = false;
-            lane.announce(&core);
-            std::mem::take(&mut lane.ahead)
+            (Unannounced::of(&lane.producer), std::mem::take(&mut lane.ahead))
         });
-        Some((core, ahead))
+        Some((core, unannounced, ahead))
     }
 }
 
@@ -155,12 +155,6 @@ impl OwnLane {
         self.refused = Some(error);
         Unwritten::NoMemory
     }
-
-    /// Tells the connection's senders of what has been committed.
-    #[inline]
-    pub(crate) fn announce(&self, core: &Core) {
-        core.session.lanes.announce(&self.producer);
-    }
 }
 
 /// Has what is to be sent on `core` sent at the end of the scope that this thread is in. Returns whether it
@@ -184,7 +178,7 @@ pub(crate) fn announce_all() {
         for core in &local.dirty {
             let own = local.lanes.iter().find(|lane| lane.connection == core.id);
             if let Some(lane) = own {
-                lane.announce(core);
+                core.session.lanes.announce(Unannounced::of(&lane.producer));
             }
         }
     });
@@ -199,13 +193,14 @@ pub(crate) fn deferred<R>(reactor: &Arc<ReactorHandle>, work: impl FnOnce() -> R
             with_local(|local| local.depth -= 1);
             // Of an inner scope too: what runs in it may wait for the replies. One at a time, since
             // whoever is woken may be in need of this thread's lanes.
-            while let Some((core, ahead)) = with_local(Local::settle_one) {
+            while let Some(settled) = with_local(Local::settle_one) {
+                let (core, unannounced, ahead) = settled;
                 if ahead > 0 {
                     core.session.send_credit.cancel(Class::Request, ahead);
                 }
                 match Arc::ptr_eq(&core.reactor, self.0) {
-                    true => core.send_by_caller(),
-                    false => core.send_soon(),
+                    true => core.send_by_caller(unannounced),
+                    false => core.send_soon(unannounced),
                 }
             }
         }

@@ -10,6 +10,7 @@ use crate::driver;
 use crate::error::{Applied, BodyError, CloseReason, StopReason};
 use crate::limits::{BODY_COPIED_MAX, CHUNK_BYTES};
 use crate::memory::{Filling, Purpose, Shared};
+use crate::session::outbound::Unannounced;
 use crate::session::outflow::{Outflow, Over};
 
 use super::patience::Patience;
@@ -306,7 +307,7 @@ impl BodyWriter {
     fn send(&self, is_news: bool) {
         if is_news {
             self.core.session.departures.note_written();
-            self.core.send_soon();
+            self.core.send_soon(Unannounced::NONE);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What the users, senders and reactor of a connection share, and who of them sends.
+//! What the users, senders and reactor of a connection share.
 
-use std::io;
+mod sender;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use crate::body::Body;
 use crate::error::{CallError, CloseReason};
@@ -12,24 +12,21 @@ use crate::frame::{Class, Kind, frame_len};
 use crate::handshake::{Windows, encode_goodbye};
 use crate::lane::Producer;
 use crate::limits::{BATCH_BYTES, GATHER_MIN, LEAVE_TIMEOUT, OVERLAP_BYTES};
-use crate::link::{Link, LinkKind, Transfer};
+use crate::link::{Link, Transfer};
 use crate::local::{self, OwnLane};
 use crate::memory::{Charge, Memory, MemoryError, Shared};
 use crate::reactor::{Command, ReactorHandle};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::session::call::{CallKey, Sent};
-use crate::session::outbound::{Outbound, Progress, Traffic};
+use crate::session::outbound::{Traffic, Unannounced};
 use crate::session::record::write_record;
-use crate::sync::MutexGuard;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Time};
 
 use super::Peer;
 
-/// A send that follows another within this time, with nothing come back in between, is taken for
-/// part of a stream and left to the endpoint's own thread, which gathers.
-const STREAM_GAP: Duration = Duration::from_micros(20);
+pub(super) use self::sender::Committed;
 
 /// What the users, senders and reactor of a connection share.
 #[derive(Debug)]
@@ -69,17 +66,6 @@ pub(crate) struct Core {
     /// Whether something is under way that only its reactor sees.
     pub(crate) busy: AtomicBool,
     _charges: Charges,
-}
-
-/// What is to be done with a frame that has been committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Committed {
-    /// Nothing: the scope that this thread is in sends it at its end.
-    Deferred,
-    /// Nobody has been told to send it.
-    Alone,
-    /// Enough waits to be sent at once, or a `long` batch of it.
-    Batch { long: bool },
 }
 
 /// That no calls and messages begin on a connection any more, on this side or on that of the peer who has
@@ -306,134 +292,13 @@ impl Core {
         // A batch is full when one more record like this one would not go into the same write.
         let is_full = backlog + in_lane as u64 > BATCH_BYTES as u64;
         let is_enough = is_full || kind == Kind::Request && backlog >= OVERLAP_BYTES;
+        let unannounced = Unannounced::of(&lane.producer);
         let committed = match is_enough && self.takes_more() {
-            true => Committed::Batch { long: is_full },
+            true => Committed::Batch { unannounced, long: is_full },
             false if lane.is_deferred() => Committed::Deferred,
-            false => Committed::Alone,
+            false => Committed::Alone(unannounced),
         };
-        if committed != Committed::Deferred {
-            lane.announce(self);
-        }
         Ok((sent, committed))
-    }
-
-    /// Sees to it that what this thread has just committed is sent: by this thread, by whoever is
-    /// in a turn, or by the endpoint's own thread (the three cases of the sender role).
-    #[inline]
-    pub(super) fn committed(self: &Arc<Self>, committed: Committed) {
-        match committed {
-            Committed::Deferred => {}
-            Committed::Alone => self.send_soon(),
-            Committed::Batch { long } => {
-                if !self.flush(false) && long {
-                    // Whoever sends is slower than this thread, or has lost its processor to it,
-                    // and would get it back only when the scheduler takes it away or when the
-                    // whole window is committed, milliseconds later.
-                    std::thread::yield_now();
-                }
-            }
-        }
-    }
-
-    /// As [`committed`](Self::committed), when nobody has been told yet.
-    pub(crate) fn send_soon(self: &Arc<Self>) {
-        self.send_by_caller();
-        self.reactor.ensure_driver();
-    }
-
-    /// As [`send_soon`](Self::send_soon), by a caller who drives the reactor next, or waits for a turn
-    /// to.
-    pub(crate) fn send_by_caller(self: &Arc<Self>) {
-        if self.scheduled.load(Ordering::SeqCst) || self.blocked.load(Ordering::SeqCst) {
-            return;
-        }
-        if self.reactor.is_in_turn() {
-            self.schedule();
-            if self.reactor.is_in_turn() {
-                return;
-            }
-        } else if self.is_streaming() {
-            self.schedule();
-            return self.reactor.interrupt_sleep();
-        }
-        self.flush(false);
-    }
-
-    /// Whether the last send was a moment ago and nothing but credit has come since.
-    fn is_streaming(&self) -> bool {
-        if self.heard.load(Ordering::Relaxed) {
-            return false;
-        }
-        let flushed_at = Time::from_nanos(self.flushed_at.load(Ordering::Relaxed));
-        self.clock.now().since(flushed_at) < STREAM_GAP
-    }
-
-    /// Puts the connection on the list of those that the reactor flushes.
-    pub(crate) fn schedule(self: &Arc<Self>) {
-        if !self.scheduled.swap(true, Ordering::SeqCst) {
-            self.reactor.push_dirty(Arc::clone(self));
-        }
-    }
-
-    /// Takes the sender role, if it is free, and sends all that is committed. `writable` says that
-    /// the poller has found room on the link. Returns false if somebody else has the role.
-    pub(crate) fn flush(self: &Arc<Self>, writable: bool) -> bool {
-        // Before the role is tried for: if somebody else has it, they may have sent what this call
-        // is for and look no further, and a promise that nobody keeps any more would hold up all
-        // who rely on it.
-        if self.scheduled.load(Ordering::Relaxed) {
-            self.scheduled.store(false, Ordering::SeqCst);
-        }
-        if !writable && !self.takes_more() {
-            return true;
-        }
-        loop {
-            // Whoever holds the role looks again after releasing it.
-            let Some(mut outbound) = self.session.outbound.try_lock() else { return false };
-            self.heard.store(false, Ordering::Relaxed);
-            let progress = outbound.transmit(&self.session, &self.link);
-            if !self.end_transmit(outbound, progress) {
-                break;
-            }
-        }
-        self.flushed_at.store(self.clock.now().nanos(), Ordering::Relaxed);
-        true
-    }
-
-    /// Gives up the sender role after a transmission that got as far as `progress`. Returns whether
-    /// there is more to send by now, and room for it.
-    fn end_transmit(
-        self: &Arc<Self>,
-        mut outbound: MutexGuard<'_, Outbound>,
-        progress: io::Result<Progress>,
-    ) -> bool {
-        let is_blocked = matches!(progress, Ok(Progress::Blocked));
-        let was_blocked = self.blocked.swap(is_blocked, Ordering::SeqCst);
-        let left = outbound.take_left();
-        drop(outbound);
-        // Posted buffers that have been sent go back, and wake who waits for them.
-        drop(left);
-        fence(Ordering::SeqCst);
-        if let Err(error) = progress {
-            self.close(CloseReason::Link(error.kind()));
-            return false;
-        }
-        // That shared memory has room again changes nothing about how it is watched.
-        if is_blocked != was_blocked && (is_blocked || self.link.kind() != LinkKind::Shm) {
-            self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
-        }
-        !is_blocked && self.session.is_waiting()
-    }
-
-    /// Whether the link is not known to be full.
-    fn takes_more(&self) -> bool {
-        !self.blocked.load(Ordering::SeqCst) || self.link.has_room()
-    }
-
-    /// Queues a greeting and sends it.
-    pub(crate) fn greet(self: &Arc<Self>, frame: Vec<u8>) {
-        self.session.lanes.greet(frame);
-        self.flush(false);
     }
 
     /// Leaves the connection, unless something is under way on it: nothing begins on it any more, and the
@@ -524,6 +389,3 @@ impl Core {
         self.session.lanes.open(&self.memory)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -12,6 +12,7 @@ use crate::memory::{Memory, MemoryError, Purpose, Shared};
 use crate::reactor::Command;
 use crate::session::call::CallKey;
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
+use crate::session::outbound::Unannounced;
 use crate::time::Time;
 
 use super::Core;
@@ -57,7 +58,7 @@ impl<'a> Room<'a> {
         let departure = Departure::new((kind, Class::Request, id, false), head, tail);
         self.is_used = true;
         let ticket = self.core.session.departures.push(departure);
-        self.core.send_soon();
+        self.core.send_soon(Unannounced::NONE);
         // Nothing may come in that would have the reactor look whether the peer goes on.
         self.core.reactor.submit(Command::Housekeep);
         Ok(ticket)
@@ -123,7 +124,7 @@ impl Core {
             if window > 0 {
                 self.session.send_credit.cancel(Class::Request, window);
             }
-            self.send_soon();
+            self.send_soon(Unannounced::NONE);
         }
     }
 }

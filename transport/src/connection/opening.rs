@@ -12,6 +12,7 @@ use crate::limits::BODY_HEAD_MAX;
 use crate::reactor::Command;
 use crate::session::call::{Refused, Sent};
 use crate::session::departures::Departure;
+use crate::session::outbound::Unannounced;
 use crate::session::outflow::Outflow;
 use crate::time::Time;
 
@@ -181,7 +182,7 @@ impl Core {
         let flow = Arc::new(Outflow::default());
         let departure = Departure::opening((kind, class, id), head, &flow);
         let ticket = self.session.departures.push(departure);
-        self.send_soon();
+        self.send_soon(Unannounced::NONE);
         // Nothing may come in that would have the reactor look after what is under way.
         self.reactor.submit(Command::Housekeep);
         Ok((flow, ticket))

@@ -9,6 +9,7 @@ use crate::error::PostError;
 use crate::local;
 use crate::memory::Block;
 use crate::reactor::Command;
+use crate::session::outbound::Unannounced;
 use crate::session::posting::{Claim, Outcome, Posting, Undone};
 use crate::session::sends::Leaving;
 use crate::ticket::Ticket;
@@ -106,7 +107,7 @@ impl Core {
             // The peer can work on it while the rest is posted.
             self.flush(false);
         } else if pushed.any && !local::promise(self) {
-            self.send_soon();
+            self.send_soon(Unannounced::NONE);
         }
         self.reactor.ensure_driver();
     }
@@ -121,7 +122,7 @@ impl Core {
     pub(crate) fn post_receive(self: &Arc<Self>, claim: Claim) {
         let matched = self.session.receives.post(claim, &self.memory);
         if self.session.release_all(&matched.taken) {
-            self.send_soon();
+            self.send_soon(Unannounced::NONE);
         }
         if matched.is_landing {
             self.reactor.submit(Command::Retry(Arc::clone(self)));

@@ -9,6 +9,7 @@ use crate::connection::{Core, Peer};
 use crate::frame::{Class, Kind};
 use crate::limits::RETAINED_SHARE;
 use crate::memory::{MemoryError, Purpose, Shared};
+use crate::session::outbound::Unannounced;
 
 /// One-way messages of one batch, in the order in which they came. Their credit goes back when they are
 /// dropped, so whatever waits of them is bounded by the peer's window.
@@ -110,7 +111,7 @@ impl Drop for RetainedMessages {
             cost > 0 && credit.release(class, cost)
         });
         if due.contains(&true) {
-            self.core.send_soon();
+            self.core.send_soon(Unannounced::NONE);
         }
     }
 }

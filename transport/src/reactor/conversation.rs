@@ -21,6 +21,7 @@ use crate::session::Session;
 use crate::session::call::CallKey;
 use crate::session::inbound::{Delivery, FrameRef, Inbound};
 use crate::session::landings::Landed;
+use crate::session::outbound::Unannounced;
 use crate::time::Time;
 
 use super::deferred::Deferred;
@@ -310,10 +311,6 @@ impl Conversation {
         };
         let kept = self.deferred.push(&turn.frames[taken..], buffer, &turn.common.memory);
         turn.frames.clear();
-        // The rest of the turn is nothing that replies should wait for.
-        if self.take_flush_due() {
-            self.core.flush(false);
-        }
         kept.map_err(|_| CloseReason::Memory)
     }
 
@@ -450,9 +447,10 @@ impl Conversation {
     ) -> Result<usize, CloseReason> {
         let Self { core, lane, .. } = self;
         let held = Held { core, source, retained: Default::default(), body };
-        let mut batch = Batch { held: &held, frames, taken: 0, lane, failed: None };
+        let unannounced = Unannounced::NONE;
+        let mut batch = Batch { held: &held, frames, taken: 0, lane, unannounced, failed: None };
         common.handler.handle(&mut batch);
-        let (taken, failed) = (batch.taken, batch.failed.take());
+        let (taken, unannounced, failed) = (batch.taken, batch.unannounced, batch.failed.take());
         let mut released = [0; 3];
         for frame in &frames[..taken] {
             released[frame.class as usize] += frame.cost();
@@ -461,10 +459,13 @@ impl Conversation {
             let index = class as usize;
             let bytes = released[index] - held.retained[index].get();
             if bytes > 0 {
-                core.session.receive_credit.release(class, bytes);
+                self.flush_due |= core.session.receive_credit.release(class, bytes);
             }
         }
-        self.flush_due |= taken > 0;
+        if unannounced != Unannounced::NONE || core.session.departures.is_ready() {
+            // The rest of the turn is nothing that replies should wait for.
+            core.flush_lanes(unannounced);
+        }
         failed.map_or(Ok(taken), Err)
     }
 

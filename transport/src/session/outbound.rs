@@ -33,6 +33,22 @@ fn bit_of(index: u32) -> u64 {
     1 << (index as usize % LANES_A_BIT)
 }
 
+/// Lanes that somebody has committed records to and not told of: to be announced, or sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[must_use]
+pub(crate) struct Unannounced(u64);
+
+impl Unannounced {
+    /// Nothing but what has been announced.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The lane of `producer`.
+    #[inline]
+    pub(crate) fn of(producer: &Producer) -> Self {
+        Self(bit_of(producer.lane().index))
+    }
+}
+
 /// The lanes of a connection, as producers see them.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
@@ -68,11 +84,13 @@ impl Lanes {
         Ok(producer)
     }
 
-    /// After a record: makes sure that the sender will look at the lane. The sender takes the bit
+    /// After a record: makes sure that the sender will look at the lanes. The sender takes the bits
     /// down before it looks, and either way is a full fence, so one of the two sees the other.
     #[inline]
-    pub(crate) fn announce(&self, producer: &Producer) {
-        self.ready.fetch_or(bit_of(producer.lane().index), Ordering::SeqCst);
+    pub(crate) fn announce(&self, Unannounced(bits): Unannounced) {
+        if bits != 0 {
+            self.ready.fetch_or(bits, Ordering::SeqCst);
+        }
     }
 
     /// A producer goes away; its lane is dropped once it has been sent.
@@ -203,6 +221,12 @@ pub(crate) enum Progress {
 }
 
 impl Outbound {
+    /// Looks at these lanes first, though they have not been announced.
+    #[inline]
+    pub(crate) fn look_at(&mut self, Unannounced(bits): Unannounced) {
+        self.unlooked |= bits;
+    }
+
     /// Sends all that is committed, as far as `link` takes it.
     ///
     /// # Errors

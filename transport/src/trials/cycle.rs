@@ -65,7 +65,7 @@ async fn write(core: &Arc<Core>, (kind, class, id): (Kind, Class, u64), body: &[
         let header = (kind, class, id, false);
         let written = write_record(&mut lane.producer, &core.memory, header, body, None);
         let position = written.map_err(|error| lane.refused(error))?;
-        lane.announce(core);
+        core.session.lanes.announce(Unannounced::of(&lane.producer));
         Ok(Sent { lane: lane.producer.lane().index, position })
     });
     core.send_soon();

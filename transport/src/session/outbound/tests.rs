@@ -17,7 +17,7 @@ fn write(session: &Session, memory: &Memory, producer: &mut Producer, number: u6
     let body = [lane.to_le_bytes(), number.to_le_bytes()].concat();
     let header = (Kind::Message, Class::Request, 0, false);
     write_record(producer, memory, header, &body[..], None).unwrap();
-    session.lanes.announce(producer);
+    session.lanes.announce(Unannounced::of(producer));
 }
 
 proptest! {
@@ -98,7 +98,7 @@ fn writes_are_as_long_as_they_get_and_no_record_is_torn() {
                 let body = vec![lane as u8; len];
                 let header = (Kind::Message, Class::Request, lane, false);
                 write_record(&mut producer, &memory, header, &body[..], None).unwrap();
-                session.lanes.announce(&producer);
+                session.lanes.announce(Unannounced::of(&producer));
             }
         }
         let mut outbound = Outbound { open: true, ..Outbound::default() };

@@ -9,7 +9,7 @@ use crate::handler::{Batch, Handler, NoHandler};
 use crate::identity::{Incarnation, NodeId};
 use crate::idle::PollPolicy;
 use crate::link::LinkPolicy;
-use crate::memory::MemoryConfig;
+use crate::memory::{Memory, MemoryConfig};
 
 /// Counts bytes, but waits at the gate before that.
 #[derive(Default)]
