@@ -33,19 +33,25 @@ fn bit_of(index: u32) -> u64 {
     1 << (index as usize % LANES_A_BIT)
 }
 
-/// Lanes that somebody has committed records to and not told of: to be announced, or sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// A lane that somebody has committed records to and not told of: to be announced, or sent. It goes by its
+/// bit, of which there may be none, in a byte, so that it costs next to nothing to hand over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) struct Unannounced(u64);
+pub(crate) struct Unannounced(u8);
 
 impl Unannounced {
     /// Nothing but what has been announced.
-    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(u8::MAX);
 
     /// The lane of `producer`.
     #[inline]
     pub(crate) fn of(producer: &Producer) -> Self {
-        Self(bit_of(producer.lane().index))
+        Self((producer.lane().index as usize % LANES_A_BIT) as u8)
+    }
+
+    #[inline]
+    fn bits(self) -> u64 {
+        1u64.checked_shl(self.0.into()).unwrap_or(0)
     }
 }
 
@@ -87,9 +93,9 @@ impl Lanes {
     /// After a record: makes sure that the sender will look at the lanes. The sender takes the bits
     /// down before it looks, and either way is a full fence, so one of the two sees the other.
     #[inline]
-    pub(crate) fn announce(&self, Unannounced(bits): Unannounced) {
-        if bits != 0 {
-            self.ready.fetch_or(bits, Ordering::SeqCst);
+    pub(crate) fn announce(&self, unannounced: Unannounced) {
+        if unannounced != Unannounced::NONE {
+            self.ready.fetch_or(unannounced.bits(), Ordering::SeqCst);
         }
     }
 
@@ -223,8 +229,8 @@ pub(crate) enum Progress {
 impl Outbound {
     /// Looks at these lanes first, though they have not been announced.
     #[inline]
-    pub(crate) fn look_at(&mut self, Unannounced(bits): Unannounced) {
-        self.unlooked |= bits;
+    pub(crate) fn look_at(&mut self, unannounced: Unannounced) {
+        self.unlooked |= unannounced.bits();
     }
 
     /// Sends all that is committed, as far as `link` takes it.
