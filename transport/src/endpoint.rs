@@ -429,7 +429,7 @@ impl Inner {
             // Nobody drives any more, unless it is this thread, further up.
             if let Some(mut state) = reactor.state.try_lock() {
                 while state.turn(reactor, Wait::Poll) && !reactor.members.lock().is_empty() {}
-                state.clear();
+                state.clear(reactor);
                 drop(state);
                 reactor.abandon();
             }

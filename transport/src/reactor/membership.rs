@@ -131,6 +131,9 @@ impl Reactor {
 
     /// Takes a connection that somebody else has begun.
     fn adopt(&mut self, handle: &Arc<ReactorHandle>, link: Link, address: SocketAddr) {
+        if handle.stopping.load(Ordering::SeqCst) {
+            return;
+        }
         let charge = match self.admit(handle, &link) {
             Ok(charge) => charge,
             Err(reason) => {
@@ -197,6 +200,11 @@ impl Reactor {
     }
 
     fn connect(&mut self, handle: &Arc<ReactorHandle>, address: SocketAddr, attempt: Arc<Attempt>) {
+        if handle.stopping.load(Ordering::SeqCst) {
+            let error = ConnectError::ShutDown { address };
+            handle.common.finish_attempt(address, &attempt, Err(error));
+            return handle.common.registry.forget_attempt(address);
+        }
         let by = handle.common.clock.now() + handle.common.connect_timeout;
         self.connect_over(handle, handle.common.links.first(), address, attempt, by);
     }
@@ -408,9 +416,17 @@ impl Reactor {
         }
     }
 
-    /// Lets go of everything, when nobody will drive any more.
-    pub(crate) fn clear(&mut self) {
+    /// Lets go of everything, when nobody will drive any more: also of connections that were begun while
+    /// all others were closed.
+    pub(crate) fn clear(&mut self, handle: &Arc<ReactorHandle>) {
         self.listeners.clear();
+        for conversation in self.open() {
+            conversation.core.close(CloseReason::ShuttingDown);
+        }
+        self.run_commands(handle);
+        for place in 0..self.conversations.len() {
+            self.remove(place);
+        }
         self.conversations.clear();
     }
 

@@ -1,10 +1,15 @@
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use super::*;
 use crate::connection::Connection;
 use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::handler::NoHandler;
 use crate::identity::{Incarnation, NodeId};
 use crate::link::{Namespace, ShmListener};
+use crate::manager::Attempted;
 use crate::memory::{Memory, MemoryConfig};
+use crate::reactor::Wait;
 
 fn endpoint(id: NodeId, links: LinkPolicy, limit_bytes: u64) -> Endpoint {
     let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
@@ -72,4 +77,32 @@ fn with_shared_memory_alone_an_address_where_nobody_listens_is_refused() {
     let kind = io::ErrorKind::ConnectionRefused;
     assert_eq!(error, ConnectError::Refused { address, kind });
     assert!(error.to_string().contains("connection refused"), "{error}");
+}
+
+#[test]
+fn what_is_begun_while_an_endpoint_shuts_down_is_let_go_of() {
+    let (_node, address) = node(LinkPolicy::Tcp, PLENTY);
+    let seeker = endpoint(NodeId(2), LinkPolicy::Tcp, PLENTY);
+    let reactor = seeker.common().reactors.get().unwrap()[0].upgrade().unwrap();
+    seeker.shutdown();
+    let turn = || {
+        let attempt = Arc::new(Attempt::default());
+        reactor.submit(Command::Connect(address, Arc::clone(&attempt)));
+        reactor.state.lock().turn(&reactor, Wait::Poll);
+        attempt
+    };
+    // As if it were asked for before it is known that the endpoint stops, but after all others were closed.
+    reactor.stopping.store(false, Ordering::SeqCst);
+    let begun = turn();
+    assert_eq!(reactor.members.lock().len(), 1);
+    reactor.stopping.store(true, Ordering::SeqCst);
+    reactor.state.lock().clear(&reactor);
+    assert!(reactor.members.lock().is_empty(), "a member that nobody closes is driven for ever");
+    let (mut begun, refused) = (pin!(Attempted(&begun)), turn());
+    let reason = CloseReason::ShuttingDown;
+    let mut context = Context::from_waker(Waker::noop());
+    let closed = begun.as_mut().poll(&mut context).map(|ended| ended.map(drop));
+    assert_eq!(closed, Poll::Ready(Err(ConnectError::Closed { address, reason })));
+    let refused = pin!(Attempted(&refused)).poll(&mut context).map(|ended| ended.map(drop));
+    assert_eq!(refused, Poll::Ready(Err(ConnectError::ShutDown { address })));
 }
