@@ -19,6 +19,9 @@ use super::{Batch, RetainedMessages};
 use crate::connection::Peer;
 use crate::error::{CloseReason, EndpointError};
 
+/// With more receives than this before a thread of the pool, the reactor gives way to it.
+const AHEAD_MAX: usize = 2;
+
 /// Handles one-way messages on the threads of a [`HandlerPool`].
 pub trait MessageHandler: Send + Sync + 'static {
     /// What the message belongs to. PooledMessages of equal keys from one connection are handled one after the
@@ -131,12 +134,19 @@ impl HandlerPool {
             indices[(key % threads as u64) as usize].push(index);
         }
         let retained = Arc::new(retained);
+        let mut behind = false;
         for (thread, indices) in indices.into_iter().enumerate() {
             if !indices.is_empty() {
                 let queue = &self.queues[thread];
                 queue.tasks.push(Task { retained: Arc::clone(&retained), indices });
                 queue.wake(&self.wake[thread]);
+                behind |= queue.tasks.len() > AHEAD_MAX;
             }
+        }
+        if behind {
+            // A thread that is awake and gets nothing done waits for a core, maybe this one, which the
+            // scheduler would leave to the reactor for milliseconds.
+            thread::yield_now();
         }
     }
 }
