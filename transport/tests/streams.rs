@@ -11,9 +11,12 @@ mod hostile;
 #[path = "streams/over_verbs.rs"]
 mod over_verbs;
 
+use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -337,6 +340,33 @@ async fn a_sleeper_costs_one_bell() {
     one.write_all(b"2").await.unwrap();
     let other = reading.await.unwrap();
     assert_eq!((one.counters().bells - bells, other.counters().sleeps - sleeps), (1, 1));
+}
+
+/// Looks for a byte once; there is none.
+async fn look_in_vain(stream: &mut WeftStream) {
+    let mut reading = pin!(stream.read_u8());
+    let pending = poll_fn(|context| Poll::Ready(reading.as_mut().poll(context).is_pending())).await;
+    assert!(pending, "nothing was sent");
+}
+
+#[tokio::test]
+async fn over_tcp_a_flow_in_one_direction_is_waited_for_asleep() {
+    for (poll, sleeps) in [(PollPolicy::Adaptive, 1), (PollPolicy::Busy, 0)] {
+        let (mut one, mut other) = pair(config(LinkPolicy::Tcp, poll)).await;
+        let mut bytes = vec![0; (1 << 20) + 1];
+        let sending = tokio::spawn(async move {
+            one.write_all(&vec![7; (1 << 20) + 1]).await.unwrap();
+            one
+        });
+        other.read_exact(&mut bytes).await.unwrap();
+        let mut one = sending.await.unwrap();
+        let before = other.counters().sleeps;
+        look_in_vain(&mut other).await;
+        assert_eq!(other.counters().sleeps - before, sleeps, "{poll:?}");
+        // It is woken all the same.
+        one.write_all(b"8").await.unwrap();
+        assert_eq!(other.read_u8().await.unwrap(), b'8');
+    }
 }
 
 #[tokio::test]

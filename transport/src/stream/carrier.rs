@@ -154,6 +154,15 @@ impl Carrier {
         }
     }
 
+    /// Whether input is better waited for asleep, since it comes in larger parts then.
+    pub(super) fn gathers_input(&self) -> bool {
+        match self {
+            Self::Tcp(sockets) => sockets.flows_in(),
+            // A look at a ring costs its writer next to nothing.
+            Self::Shm(_) | Self::Verbs(_) => false,
+        }
+    }
+
     /// Ends this side's direction, and returns whether that took a bell.
     pub(super) fn finish(&self) -> bool {
         match self {

@@ -50,7 +50,8 @@ impl Receiving {
                 self.bells += u64::from(rang);
                 return Poll::Ready(Ok(()));
             }
-            if self.pause.spins(cx) {
+            let gathers = carrier.gathers_input() && self.pause.may_sleep();
+            if !gathers && self.pause.spins(cx) {
                 return Poll::Pending;
             }
             ready!(carrier.poll_sleep_for_input(cx, || self.pause.sleeps()))?;

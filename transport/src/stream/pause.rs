@@ -17,6 +17,7 @@ const LOOKS_A_YIELD: u32 = 16;
 /// How one direction of a stream waits.
 #[derive(Debug)]
 pub(super) struct Pause {
+    poll: PollPolicy,
     clock: Clock,
     idle: Idle,
     wait: Option<Wait>,
@@ -36,7 +37,8 @@ struct Wait {
 
 impl Pause {
     pub(super) fn new(poll: PollPolicy) -> Self {
-        Self { clock: Clock::system(), idle: Idle::new(poll), wait: None, asleep: false, sleeps: 0 }
+        let (clock, idle) = (Clock::system(), Idle::new(poll));
+        Self { poll, clock, idle, wait: None, asleep: false, sleeps: 0 }
     }
 
     /// There was nothing. Whether the task is to look again soon; then it has been scheduled.
@@ -65,6 +67,11 @@ impl Pause {
         // before it runs again, and no idle thread is woken to share the work.
         let yielding = pin!(tokio::task::yield_now());
         yielding.poll(cx).is_pending()
+    }
+
+    /// Whether spinning is for the sake of a short wait, and not at any price.
+    pub(super) fn may_sleep(&self) -> bool {
+        self.poll != PollPolicy::Busy
     }
 
     /// The task is about to be woken by the link alone.

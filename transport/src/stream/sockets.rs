@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::unix::AsyncFd;
@@ -14,12 +15,18 @@ use crate::link::{TcpLink, Transfer as _};
 /// What is read at once at most: a socket has no more, and the buffer is cleared before.
 const RECEIVE_BYTES: usize = 256 << 10;
 
+/// After so many bytes that came with nothing sent in between, they are taken for part of a flow in one
+/// direction. More than messages usually have that are answered, so that these are met spinning.
+const ONE_WAY_BYTES: u64 = 1 << 20;
+
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 #[derive(Debug)]
 pub(super) struct Sockets {
     link: AsyncFd<TcpLink>,
     addresses: Addresses,
+    /// Bytes received since something was last sent.
+    unanswered: AtomicU64,
 }
 
 impl Sockets {
@@ -29,12 +36,16 @@ impl Sockets {
         link.writable().await?.retain_ready();
         link.get_ref().finish_connect()?;
         let (local, peer) = link.get_ref().addresses()?;
-        Ok(Self { link, addresses: Addresses { local, peer } })
+        Ok(Self::new(link, Addresses { local, peer }))
     }
 
     pub(super) fn accepted(link: TcpLink, from: SocketAddr) -> io::Result<Self> {
         let (local, _) = link.addresses()?;
-        Ok(Self { link: watch(link, BOTH)?, addresses: Addresses { local, peer: from } })
+        Ok(Self::new(watch(link, BOTH)?, Addresses { local, peer: from }))
+    }
+
+    fn new(link: AsyncFd<TcpLink>, addresses: Addresses) -> Self {
+        Self { link, addresses, unanswered: AtomicU64::new(0) }
     }
 
     pub(super) fn addresses(&self) -> Addresses {
@@ -53,6 +64,7 @@ impl Sockets {
             match self.link.get_ref().receive(&mut [IoSliceMut::new(buffer)]) {
                 Ok(count) => {
                     into.advance(count);
+                    self.unanswered.fetch_add(count as u64, Ordering::Relaxed);
                     // A socket that did not fill the buffer is empty: whatever comes is a new event.
                     if count > 0 && count < room {
                         ready.clear_ready();
@@ -75,6 +87,7 @@ impl Sockets {
             let mut ready = ready!(self.link.poll_write_ready(cx))?;
             match self.link.get_ref().send(pieces) {
                 Ok(count) => {
+                    self.unanswered.store(0, Ordering::Relaxed);
                     // A socket that did not take everything is full.
                     if count < pieces.iter().map(|piece| piece.len()).sum() {
                         ready.clear_ready();
@@ -86,6 +99,12 @@ impl Sockets {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+
+    /// Whether bytes flow to this side only. Then a receiver that looks for them all the time finds few
+    /// at once, and each look keeps the sender from the socket.
+    pub(super) fn flows_in(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed) > ONE_WAY_BYTES
     }
 
     pub(super) fn finish(&self) {

@@ -21,6 +21,7 @@ use crate::handshake::Windows;
 use crate::limits::{MESSAGE_MAX, WINDOW_MIN};
 use crate::local;
 use crate::session::call::Sent;
+use crate::session::outbound::Unannounced;
 use crate::session::record::write_record;
 use crate::sync::Mutex;
 
@@ -68,7 +69,7 @@ async fn write(core: &Arc<Core>, (kind, class, id): (Kind, Class, u64), body: &[
         core.session.lanes.announce(Unannounced::of(&lane.producer));
         Ok(Sent { lane: lane.producer.lane().index, position })
     });
-    core.send_soon();
+    core.send_soon(Unannounced::NONE);
     written.expect("there is memory for what windows let out")
 }
 
