@@ -4,7 +4,7 @@
 //! checker's types, so that its models run the code that ships, not a copy of it. Loom knows
 //! what weak memory may do, and tries all of it: it is for the rings, whose every ordering
 //! matters. Shuttle tries schedules at random, one memory operation after the other: it is for the
-//! roles of sender and driver, which are too much code to try all of. The models are in [`models`](crate::models).
+//! roles of sender and driver, which are too much code to try all of. The models are in `models`.
 //!
 //! What holds a lock while it touches one of these, or is touched in a model by two threads,
 //! has to come from here: a checker runs all threads on one, which would wait for itself.
