@@ -7,11 +7,15 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_transport::StopReason;
-use weft_transport::frame::{Announcement, HEADER_BYTES, Header, Kind, frame_len};
+use weft_transport::frame::{Announcement, HEADER_BYTES, Header, Kind, Source, frame_len};
 use weft_transport::handshake::{Hello, decode_goodbye};
 use weft_transport::limits::MESSAGE_MAX;
 
 fuzz_target!(|stream: &[u8]| {
+    // Few inputs are a frame of these kinds that is all there.
+    source(stream);
+    announcement(stream);
+    reason(stream);
     let mut rest = stream;
     while let Some((bytes, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
         let Ok(header) = Header::decode(bytes) else { return };
@@ -27,7 +31,8 @@ fuzz_target!(|stream: &[u8]| {
             Kind::OpenMessage | Kind::OpenRequest | Kind::OpenReply => {}
             Kind::Refuse | Kind::Cancel => reason(body),
             Kind::Grant | Kind::Chunk | Kind::End => {}
-            Kind::Source | Kind::Taken | Kind::Withdraw => {}
+            Kind::Source => source(body),
+            Kind::Taken | Kind::Withdraw => {}
         }
         let Some(next) = rest.get(header.frame_len()..) else { return };
         rest = next;
@@ -38,6 +43,15 @@ fuzz_target!(|stream: &[u8]| {
 fn announcement(body: &[u8]) {
     if let Some(announcement) = Announcement::decode(body) {
         assert_eq!(announcement.encode(), *body);
+    }
+}
+
+/// Where a part of a body lies is sixteen bytes, each of which means something.
+fn source(body: &[u8]) {
+    let source = Source::decode(body);
+    assert_eq!(source.is_some(), body.len() == Source::BYTES);
+    if let Some(source) = source {
+        assert_eq!(source.encode(), *body);
     }
 }
 

@@ -5,7 +5,8 @@
 
 use crate::error::StopReason;
 use crate::limits::{BODY_HEAD_MAX, CHUNK_BYTES, GREETING_MAX, MESSAGE_MAX};
-use crate::link::Source;
+
+pub use crate::link::Source;
 
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;

@@ -32,7 +32,9 @@ use shm::SHM_BYTES;
 
 pub use shm::Mapping as SharedMapping;
 
-pub(crate) use fetch::{Fetch, Offer, Source};
+pub use fetch::Source;
+
+pub(crate) use fetch::{Fetch, Offer};
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};

@@ -10,20 +10,21 @@ use crate::memory::Block;
 
 /// Where a piece of an offered body lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Source {
+pub struct Source {
     /// As the device of the side that offers it names it.
-    pub(crate) address: u64,
+    pub address: u64,
     /// Without which nothing is read; good for this piece and as long as it is offered.
-    pub(crate) key: u32,
+    pub key: u32,
     /// In bytes.
-    pub(crate) len: u32,
+    pub len: u32,
 }
 
 impl Source {
     /// Bytes of one on the wire.
-    pub(crate) const BYTES: usize = 16;
+    pub const BYTES: usize = 16;
 
-    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+    /// The body of the frame that names it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.key.to_le_bytes());
@@ -32,7 +33,7 @@ impl Source {
     }
 
     /// Reads one; nothing if these bytes are none. A link refuses what it has never offered.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let (address, rest) = bytes.split_first_chunk()?;
         let (key, len) = rest.split_first_chunk()?;
