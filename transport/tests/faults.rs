@@ -9,6 +9,8 @@
 mod bodies;
 #[path = "faults/large.rs"]
 mod large;
+#[path = "faults/resets.rs"]
+mod resets;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -57,7 +59,7 @@ impl Handler for Echo {
 
 /// An endpoint that listens, and the hand of its clock.
 struct Node {
-    _endpoint: Endpoint,
+    endpoint: Endpoint,
     handler: Arc<Echo>,
     memory: Memory,
     address: SocketAddr,
@@ -80,7 +82,7 @@ impl Node {
         let handler = Arc::new(Echo::default());
         let endpoint = Endpoint::start(config, Arc::clone(&handler) as _).unwrap();
         let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
-        Self { _endpoint: endpoint, handler, memory, address, hand }
+        Self { endpoint, handler, memory, address, hand }
     }
 
     /// Runs `wait` while the clock goes on, a twentieth of a second at a time: if a busy machine lets the node
