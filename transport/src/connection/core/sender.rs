@@ -181,7 +181,8 @@ impl Core {
         if is_blocked != was_blocked && (is_blocked || self.link.kind() != LinkKind::Shm) {
             self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
         }
-        !is_blocked && self.session.is_waiting()
+        // Of a connection that has ended, what waits stays until it is discarded: nobody is to try again.
+        !is_blocked && self.session.is_waiting() && !self.session.lanes.has_ended()
     }
 
     /// Whether the link is not known to be full.
