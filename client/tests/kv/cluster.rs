@@ -144,7 +144,10 @@ impl Drop for Cluster {
 pub(crate) fn is_running(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let is_zombie = |stat: &String| stat.rsplit_once(") ").is_some_and(|(_, s)| s.starts_with('Z'));
-    test_kill_process(pid).is_ok() && !stat.is_ok_and(|stat| is_zombie(&stat))
+    // A process ends with its last thread, not with the one that it goes by.
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    let is_alone = threads.map_or(true, |threads| threads.count() <= 1);
+    test_kill_process(pid).is_ok() && !(stat.is_ok_and(|stat| is_zombie(&stat)) && is_alone)
 }
 
 pub(crate) fn pids_of(up: &Value) -> Vec<Pid> {
