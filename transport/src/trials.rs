@@ -17,7 +17,7 @@ use crate::connection::{Connection, Core};
 use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::handler::Handler;
 use crate::identity::{Incarnation, NodeId};
-use crate::link::{SimConfig, SimNetwork};
+use crate::link::{Link, SimConfig, SimNetwork};
 use crate::memory::{Block, Memory, MemoryConfig, Purpose};
 use crate::time::{Clock, ManualClock, Time};
 
@@ -96,14 +96,17 @@ impl World {
         })
     }
 
-    /// The other end of an open connection, at endpoint `at`.
+    /// The other end of a connection, at endpoint `at`, once it has greeted and while it is open.
     fn other_end(&self, of: &Core, at: usize) -> Option<Arc<Core>> {
-        let node = of.reactor.common.node;
         let reactors = self.endpoints[at].common().reactors.get()?;
         let reactor = reactors.first()?.upgrade()?;
         let members = reactor.members.lock();
-        let is_other = |core: &&Arc<Core>| {
-            core.closed().is_none() && core.peer_if_greeted().is_some_and(|peer| peer.node == node)
+        // Not by its node: for a while that may have another connection that this side has yet to see end.
+        let is_other = |core: &&Arc<Core>| match (&core.link, &of.link) {
+            (Link::Sim(link), Link::Sim(of)) if link.is_other_end(of) => {
+                core.closed().is_none() && core.peer_if_greeted().is_some()
+            }
+            _ => false,
         };
         members.values().find(is_other).cloned()
     }

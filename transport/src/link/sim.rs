@@ -231,6 +231,12 @@ impl Drop for SimListener {
 }
 
 impl SimLink {
+    /// Whether the two are the ends of one connection.
+    #[cfg(test)]
+    pub(crate) fn is_other_end(&self, of: &Self) -> bool {
+        self.id == of.id && self.side != of.side
+    }
+
     /// Whether a receive would return something: bytes, the end or an error.
     pub(crate) fn is_readable(&self) -> bool {
         let state = self.network.state.lock();
