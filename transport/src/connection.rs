@@ -180,20 +180,7 @@ impl Connection {
             };
             core = successor(&core, failed)?;
         };
-        let key = match core.session.calls.begin(None) {
-            Ok(key) => key,
-            Err(Refused::Closed(reason)) => {
-                return Err(CallError::Disconnected { applied: Applied::No, reason });
-            }
-            Err(Refused::Full) => SlotWait { core: &core, deadline }.await?,
-        };
-        let call = Outstanding::new(Cow::Owned(Arc::clone(&core)), key);
-        core.reactor.note_deadline(deadline);
-        poll_fn(|context| {
-            drop(core.session.calls.open(key, deadline, context.waker()));
-            Poll::Ready(())
-        })
-        .await;
+        let (call, key) = open_call(&core, deadline).await?;
         let ticket = room.send((Kind::Request, key.0), body, None).map_err(CallError::Memory)?;
         let sent = Sent { lane: Sent::LARGE, position: ticket };
         core.session.calls.written(key, sent);
@@ -236,6 +223,28 @@ impl Connection {
         local::announce_all();
         self.core.close(CloseReason::Closed);
     }
+}
+
+/// A call that waits for its reply, though its request has yet to be written: by what goes in chunks.
+async fn open_call(
+    core: &Arc<Core>,
+    deadline: Time,
+) -> Result<(Outstanding<'static>, CallKey), CallError> {
+    let key = match core.session.calls.begin(None) {
+        Ok(key) => key,
+        Err(Refused::Closed(reason)) => {
+            return Err(CallError::Disconnected { applied: Applied::No, reason });
+        }
+        Err(Refused::Full) => SlotWait { core, deadline }.await?,
+    };
+    let call = Outstanding::new(Cow::Owned(Arc::clone(core)), key);
+    core.reactor.note_deadline(deadline);
+    poll_fn(|context| {
+        drop(core.session.calls.open(key, deadline, context.waker()));
+        Poll::Ready(())
+    })
+    .await;
+    Ok((call, key))
 }
 
 /// The connection that has taken the place of `core`, which has failed a call before it began.

@@ -1,24 +1,20 @@
 //! Beginning a streamed body.
 
-use std::borrow::Cow;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use crate::body::Body;
 use crate::error::{Applied, BodyError, CallError};
-use crate::frame::{Class, Kind};
+use crate::frame::{Class, Kind, frame_len};
 use crate::limits::BODY_HEAD_MAX;
 use crate::reactor::Command;
-use crate::session::call::{Refused, Sent};
+use crate::session::call::Sent;
 use crate::session::departures::Departure;
 use crate::session::outbound::Unannounced;
 use crate::session::outflow::Outflow;
 use crate::time::Time;
 
-use super::outstanding::Outstanding;
-use super::wait::{Reserved, SlotWait};
-use super::{BodyWriter, Connection, Core, Replies, write_head};
+use super::wait::Reserved;
+use super::{BodyWriter, Connection, Core, Replies, open_call, write_head};
 
 impl Connection {
     /// Sends a message with a body of any length behind it: `head` is given to the peer's handler as the
@@ -35,7 +31,7 @@ impl Connection {
         deadline: Time,
     ) -> Result<BodyWriter, BodyError> {
         check_head(&self.core, head.len())?;
-        let core = self.reserve(head.len(), deadline).await?;
+        let core = self.reserve(head.len(), deadline).await.map_err(not_begun)?;
         let (flow, _) = core.open_body((Kind::Message, Class::Request, 0), head)?;
         if let Some(reason) = core.closed() {
             core.abandon_sends();
@@ -126,28 +122,14 @@ impl Connection {
     ) -> Result<(BodyWriter, Replies), BodyError> {
         let len = head.len();
         check_head(&self.core, len)?;
-        let core = self.reserve(len, deadline).await?;
+        let core = self.reserve(len, deadline).await.map_err(not_begun)?;
         let reserved = Reserved::new(&core, len);
-        let key = match core.session.calls.begin(None) {
-            Ok(key) => key,
-            Err(Refused::Closed(reason)) => {
-                return Err(BodyError::Disconnected { applied: Applied::No, reason });
-            }
-            Err(Refused::Full) => SlotWait { core: &core, deadline }.await?,
-        };
+        let (call, key) = open_call(&core, deadline).await.map_err(not_begun)?;
         reserved.used();
-        let call = Outstanding::new(Cow::Owned(Arc::clone(&core)), key);
-        core.reactor.note_deadline(deadline);
-        poll_fn(|context| {
-            drop(core.session.calls.open(key, deadline, context.waker()));
-            Poll::Ready(())
-        })
-        .await;
         let (flow, ticket) = core.open_body((Kind::Request, Class::Request, key.0), head)?;
         let sent = Sent { lane: Sent::LARGE, position: ticket };
         core.session.calls.written(key, sent);
-        let call = call.unless_closed(sent)?;
-        let replies = call.into_replies();
+        let replies = call.unless_closed(sent).map_err(not_begun)?.into_replies();
         Ok((BodyWriter::new(&core, flow), replies))
     }
 }
@@ -175,7 +157,7 @@ impl Core {
         let head = match write_head(&self.memory, head) {
             Ok(head) => head,
             Err(error) => {
-                self.session.send_credit.cancel(class, crate::frame::frame_len(len));
+                self.session.send_credit.cancel(class, frame_len(len));
                 return Err(BodyError::Memory(error));
             }
         };
@@ -189,14 +171,14 @@ impl Core {
     }
 }
 
-impl From<CallError> for BodyError {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::DeadlineExceeded { .. } => Self::DeadlineExceeded,
-            CallError::Disconnected { applied, reason } => Self::Disconnected { applied, reason },
-            CallError::Memory(error) => Self::Memory(error),
-            CallError::TooLarge { len, limit } => Self::HeadTooLong { len, limit },
-            CallError::PeerMemory | CallError::ReplyMemory => unreachable!("nothing has been sent"),
-        }
+/// What has kept a body from beginning, of which nothing has been sent. No conversion for users: what a call may
+/// end with otherwise, its replies tell.
+fn not_begun(error: CallError) -> BodyError {
+    match error {
+        CallError::DeadlineExceeded { .. } => BodyError::DeadlineExceeded,
+        CallError::Disconnected { applied, reason } => BodyError::Disconnected { applied, reason },
+        CallError::Memory(error) => BodyError::Memory(error),
+        CallError::TooLarge { len, limit } => BodyError::HeadTooLong { len, limit },
+        CallError::PeerMemory | CallError::ReplyMemory => unreachable!("nothing has been sent"),
     }
 }
