@@ -1,7 +1,9 @@
 //! What carries a stream's bytes: a closed set, as links are, each with its own way to wait.
 
+use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use tokio::io::ReadBuf;
@@ -70,8 +72,7 @@ impl Carrier {
         match self {
             // The executor counts them by itself.
             Self::Tcp(_) => Poll::Ready(()),
-            Self::Shm(memory) => memory.poll_turn(cx),
-            Self::Verbs(memory) => memory.poll_turn(cx),
+            Self::Shm(_) | Self::Verbs(_) => pin!(tokio::task::coop::consume_budget()).poll(cx),
         }
     }
 

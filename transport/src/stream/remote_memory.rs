@@ -10,10 +10,8 @@ mod lingering;
 mod meeting;
 mod reception;
 
-use std::future::Future as _;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -53,11 +51,6 @@ impl RemoteMemory {
 
     pub(super) fn addresses(&self) -> Addresses {
         self.addresses
-    }
-
-    /// The task has its turn of the executor, or is scheduled again because it had.
-    pub(super) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
-        pin!(tokio::task::coop::consume_budget()).poll(cx)
     }
 
     #[inline]

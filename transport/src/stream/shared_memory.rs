@@ -7,10 +7,8 @@
 //! for after the executor was told, so its event wakes both slots; and an event that came before and
 //! used up the telling has woken them, too. Who takes the bells from the socket does not matter.
 
-use std::future::Future as _;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -68,11 +66,6 @@ impl SharedMemory {
 
     pub(super) fn addresses(&self) -> Addresses {
         self.addresses
-    }
-
-    /// The task has its turn of the executor, or is scheduled again because it had.
-    pub(super) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
-        pin!(tokio::task::coop::consume_budget()).poll(cx)
     }
 
     #[inline]
