@@ -3,7 +3,7 @@
 //! Receiving is a role, not a thread (DXNet's hand-overs between threads cost it 8 us where MPI
 //! needs 2). Whoever holds the lock on [`Reactor`] drives it, one turn after the other: the
 //! endpoint's own thread, or a caller that waits for a reply anyway ([`driver`](crate::driver)).
-//! During a turn others only leave their records; the turn ends with one flush of each connection.
+//! Replies leave when their handler is done; during a turn others only leave their records, which its end flushes.
 //! A reactor never stops reading: what cannot be answered yet is set aside, bounded by the window.
 
 mod awake;

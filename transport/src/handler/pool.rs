@@ -24,7 +24,7 @@ const AHEAD_MAX: usize = 2;
 
 /// Handles one-way messages on the threads of a [`HandlerPool`].
 pub trait MessageHandler: Send + Sync + 'static {
-    /// What the message belongs to. PooledMessages of equal keys from one connection are handled one after the
+    /// What the message belongs to. Messages of equal keys from one connection are handled one after the
     /// other, in the order in which they came; those of unequal keys may be handled at the same time.
     /// Called on the reactor's thread, so it has to be cheap.
     fn key(&self, body: &[u8]) -> u64;

@@ -53,7 +53,7 @@ pub(crate) struct Conversation {
     /// The lane that handlers reply through.
     lane: Option<Producer>,
     deferred: Deferred,
-    /// The turn has to flush it: a handler has run, or there is credit to give.
+    /// The turn has to flush it: there is credit to give, or something to tell about a transfer.
     flush_due: bool,
     attempt: Option<Arc<Attempt>>,
     /// Something waits for the peer to read.
@@ -488,8 +488,9 @@ impl Conversation {
             stalled.began = stalled.began + time;
             stalled.since = stalled.since + time;
         }
-        let Self { unfinished, landing, landing_first, unasked, .. } = self;
-        for begun in [unfinished, landing, landing_first, unasked].into_iter().flatten() {
+        let Self { unfinished, landing, landing_first, streamed, unasked, .. } = self;
+        let begun = [unfinished, landing, landing_first, streamed, unasked];
+        for begun in begun.into_iter().flatten() {
             begun.since = begun.since + time;
         }
         if let Phase::Connecting { by, .. } | Phase::Greeting { by } = &mut self.phase {
