@@ -117,6 +117,26 @@ fn every_node_of_all_hears_the_others() {
 }
 
 #[test]
+fn small_calls_are_measured_beside_large_replies_and_a_body() {
+    for link in ["tcp", "shm"] {
+        let object = object(&format!("beside --link {link} --large-size 2000000 --large-rate 100"));
+        let cases = list(&object, "cases");
+        let names: Vec<_> = cases.iter().map(|case| case["beside"].as_str().unwrap()).collect();
+        assert_eq!(names, ["nothing", "large replies", "a streamed body"], "{object}");
+        assert_eq!(
+            (&cases[0]["large_per_second"], &cases[0]["p999_to_alone"]),
+            (&0.0.into(), &1.0.into())
+        );
+        for case in cases {
+            positive(case, &["p50_us", "p99_us", "p999_us", "p999_to_alone"]);
+        }
+        for case in &cases[1..] {
+            positive(case, &["large_per_second"]);
+        }
+    }
+}
+
+#[test]
 fn sizes_are_printed_and_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
     for (pattern, link) in [("one-way", "tcp"), ("bidirectional", "shm"), ("all-to-all", "tcp")] {

@@ -1,7 +1,7 @@
 //! Measures Weft beside what a user would pick instead, in one run, as ratios of medians.
 //!
-//! Machines are noisy, so every suite interleaves ours and the peer's rounds, and a round whose
-//! peer is slower than it should be is reported as disturbed and does not count.
+//! Machines are noisy, so every suite interleaves ours and the peer's rounds, takes the median of the rounds' ratios,
+//! and says so where the peer is slower than it is on a machine of that kind when nothing else runs.
 
 mod machine;
 mod memory;

@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::{Context, Result};
 
 /// What peers and bare sockets reach on one quiet machine: the yardstick by which a later run
-/// knows that it was disturbed.
+/// says how far it was from that.
 pub(super) struct Baseline {
     /// As /proc/cpuinfo has it: vendor, family, model.
     processor: (&'static str, &'static str, &'static str),

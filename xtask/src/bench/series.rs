@@ -1,9 +1,9 @@
-//! The rounds of one figure, ours and the peer's, and which of them count.
+//! The rounds of one figure, ours and the peer's, and their medians.
 
 use serde_json::{Value, json};
 
-/// A round whose peer is worse than this part of what it should reach was disturbed.
-const PEER_AT_LEAST: f64 = 0.9;
+/// A peer below this part of what it reaches on a quiet machine makes the figures those of another machine.
+const QUIET_AT_LEAST: f64 = 0.9;
 
 /// Which way a figure is good.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,15 +25,19 @@ struct Round {
     peer: f64,
 }
 
-/// The medians of the rounds that count.
+/// The medians of all rounds. None is left out: in each, both had the same machine, and the median bears a few in
+/// which they had not.
 #[derive(Debug, PartialEq)]
 pub(super) struct Summary {
     pub(super) ours: f64,
     pub(super) peer: f64,
     /// Median of the rounds' own ratios, ours to the peer's.
     pub(super) ratio: f64,
+    /// The least and the most of these.
+    pub(super) ratios: [f64; 2],
     pub(super) rounds: usize,
-    pub(super) disturbed: usize,
+    /// What the peer reached of what it does when nothing else runs, 1 being all of it.
+    pub(super) of_quiet: Option<f64>,
 }
 
 impl Series {
@@ -45,59 +49,54 @@ impl Series {
         self.rounds.push(Round { ours, peer });
     }
 
-    /// `None` if every round was disturbed.
+    /// `None` of no rounds.
     pub(super) fn summary(&self) -> Option<Summary> {
-        let counted: Vec<&Round> =
-            self.rounds.iter().filter(|round| !self.is_disturbed(round)).collect();
+        let peer = median(self.rounds.iter().map(|round| round.peer))?;
+        let ratios = || self.rounds.iter().map(|round| round.ours / round.peer);
         Some(Summary {
-            ours: median(counted.iter().map(|round| round.ours))?,
-            peer: median(counted.iter().map(|round| round.peer))?,
-            ratio: median(counted.iter().map(|round| round.ours / round.peer))?,
+            ours: median(self.rounds.iter().map(|round| round.ours))?,
+            peer,
+            ratio: median(ratios())?,
+            ratios: [ratios().fold(f64::MAX, f64::min), ratios().fold(f64::MIN, f64::max)],
             rounds: self.rounds.len(),
-            disturbed: self.rounds.len() - counted.len(),
+            of_quiet: self.peer_baseline.map(|baseline| match self.better {
+                Better::Higher => peer / baseline,
+                Better::Lower => baseline / peer,
+            }),
         })
     }
 
     /// One line for a person; `wanted` is the ratio to hold the figure against.
     pub(super) fn line(&self, name: &str, unit: &str, wanted: Option<f64>) -> String {
         let Some(summary) = self.summary() else {
-            return format!(
-                "{name:<24} disturbed: no round in which the peer was as fast as it can"
-            );
+            return format!("{name:<24} was not measured in any round");
         };
-        let Summary { ours, peer, ratio, rounds, disturbed } = summary;
+        let Summary { ours, peer, ratio, ratios: [least, most], rounds, of_quiet } = summary;
         let sign = if self.better == Better::Higher { "at least" } else { "at most" };
-        let wanted = wanted.map_or(String::new(), |wanted| format!(" ({sign} {wanted} wanted)"));
-        let counted = rounds - disturbed;
+        let wanted = wanted.map_or(String::new(), |wanted| format!("{sign} {wanted} wanted, "));
+        let disturbed = of_quiet.filter(|part| *part < QUIET_AT_LEAST).map(|part| {
+            format!("; the peer is at {part:.2} of what it reaches here when nothing else runs")
+        });
         format!(
-            "{name:<24} ours {ours:>9.3} peer {peer:>9.3} {unit:<7} ratio {ratio:.2}{wanted}, \
-             {counted} of {rounds} rounds count"
+            "{name:<24} ours {ours:>9.3} peer {peer:>9.3} {unit:<7} ratio {ratio:.2} ({wanted}{least:.2} to \
+             {most:.2} in {rounds} rounds){}",
+            disturbed.unwrap_or_default()
         )
     }
 
     /// Every round, and the medians.
     pub(super) fn json(&self) -> Value {
-        let rounds = self.rounds.iter().map(|round| {
-            let disturbed = self.is_disturbed(round);
-            json!({"ours": round.ours, "peer": round.peer, "disturbed": disturbed})
+        let rounds =
+            self.rounds.iter().map(|round| json!({"ours": round.ours, "peer": round.peer}));
+        let summary = self.summary().map(|summary| {
+            json!({
+                "ours": summary.ours,
+                "peer": summary.peer,
+                "ratio": summary.ratio,
+                "peer_to_quiet_machine": summary.of_quiet,
+            })
         });
-        let summary = self.summary().map(
-            |summary| json!({"ours": summary.ours, "peer": summary.peer, "ratio": summary.ratio}),
-        );
         json!({"median": summary, "rounds": rounds.collect::<Vec<_>>()})
-    }
-
-    /// On a machine without a baseline the peer's best round is what it should reach.
-    fn is_disturbed(&self, round: &Round) -> bool {
-        let peers = self.rounds.iter().map(|round| round.peer);
-        let expected = self.peer_baseline.unwrap_or_else(|| match self.better {
-            Better::Higher => peers.fold(f64::MIN, f64::max),
-            Better::Lower => peers.fold(f64::MAX, f64::min),
-        });
-        match self.better {
-            Better::Higher => round.peer < expected * PEER_AT_LEAST,
-            Better::Lower => round.peer > expected / PEER_AT_LEAST,
-        }
     }
 }
 
@@ -128,22 +127,32 @@ mod tests {
     }
 
     #[test]
-    fn a_round_with_a_slow_peer_does_not_count() {
-        let rounds = [(20.0, 10.0), (10.0, 1.0), (22.0, 11.0)];
+    fn ratios_are_those_of_rounds_not_of_medians() {
+        let rounds = [(20.0, 10.0), (10.0, 1.0), (33.0, 11.0)];
         let summary = series(Better::Higher, None, &rounds).summary().unwrap();
-        assert_eq!((summary.ratio, summary.rounds, summary.disturbed), (2.0, 3, 1));
+        assert_eq!((summary.ours, summary.peer), (20.0, 10.0));
+        assert_eq!((summary.ratio, summary.ratios), (3.0, [2.0, 10.0]));
     }
 
     #[test]
-    fn a_slow_peer_of_a_latency_is_one_that_takes_longer() {
-        let rounds = [(60.0, 50.0), (60.0, 90.0)];
-        let summary = series(Better::Lower, None, &rounds).summary().unwrap();
-        assert_eq!((summary.ratio, summary.disturbed), (1.2, 1));
+    fn a_peer_that_is_slower_than_on_a_quiet_machine_is_told_either_way() {
+        let slow = series(Better::Higher, Some(2.0), &[(2.0, 1.0)]);
+        assert!(
+            slow.line("rate", "M/s", None)
+                .ends_with("the peer is at 0.50 of what it reaches here when nothing else runs")
+        );
+        let late = series(Better::Lower, Some(50.0), &[(60.0, 100.0)]);
+        assert_eq!(late.summary().unwrap().of_quiet, Some(0.5));
+        let quiet = series(Better::Lower, Some(50.0), &[(60.0, 52.0)]);
+        assert!(
+            quiet
+                .line("latency", "us", Some(1.1))
+                .ends_with("(at most 1.1 wanted, 1.15 to 1.15 in 1 rounds)")
+        );
     }
 
     #[test]
-    fn a_baseline_can_condemn_every_round() {
-        let rounds = [(2.0, 1.0), (2.0, 1.0)];
-        assert_eq!(series(Better::Higher, Some(2.0), &rounds).summary(), None);
+    fn no_round_is_no_figure() {
+        assert_eq!(series(Better::Higher, Some(2.0), &[]).summary(), None);
     }
 }

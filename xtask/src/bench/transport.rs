@@ -23,8 +23,31 @@ struct Case {
     figure: Figure,
     /// The ratio to the machine's limit that is wanted.
     wanted: Option<f64>,
+    /// Figures that are wanted by themselves, whatever the machine.
+    absolute: &'static [Absolute],
     /// What the bare socket reaches on a quiet machine; bare rings were not measured on all.
     raw_baseline: Option<fn(&Baseline) -> f64>,
+}
+
+/// A figure that is wanted by itself.
+struct Absolute {
+    /// Of netbench's report.
+    member: &'static str,
+    unit: &'static str,
+    scale: f64,
+    wanted: f64,
+    better: Better,
+}
+
+/// Microseconds at most.
+const fn micros(member: &'static str, wanted: f64) -> Absolute {
+    Absolute { member, unit: "us", scale: 1.0, wanted, better: Better::Lower }
+}
+
+/// Millions of messages a second at least.
+const fn messages(wanted: f64) -> Absolute {
+    let member = "messages_per_second";
+    Absolute { member, unit: "M/s", scale: 1e6, wanted, better: Better::Higher }
 }
 
 /// Which member of netbench's report a case reads.
@@ -41,6 +64,7 @@ const CASES: &[Case] = &[
         args: &["latency", "--poll", "park"],
         figure: Figure::MedianMicros,
         wanted: Some(1.1),
+        absolute: &[],
         raw_baseline: Some(|baseline| baseline.tcp_blocking_us),
     },
     Case {
@@ -48,6 +72,7 @@ const CASES: &[Case] = &[
         args: &["latency", "--poll", "adaptive"],
         figure: Figure::MedianMicros,
         wanted: Some(1.1),
+        absolute: &[],
         raw_baseline: Some(|baseline| baseline.tcp_blocking_us),
     },
     Case {
@@ -55,6 +80,7 @@ const CASES: &[Case] = &[
         args: &["latency", "--poll", "busy"],
         figure: Figure::MedianMicros,
         wanted: Some(1.25),
+        absolute: &[],
         raw_baseline: Some(|baseline| baseline.tcp_busy_us),
     },
     Case {
@@ -62,6 +88,7 @@ const CASES: &[Case] = &[
         args: &["latency", "--poll", "busy", "--link", "shm"],
         figure: Figure::MedianMicros,
         wanted: None,
+        absolute: &[micros("p50_us", 0.6), micros("p99_us", 2.0)],
         raw_baseline: None,
     },
     Case {
@@ -69,6 +96,7 @@ const CASES: &[Case] = &[
         args: &["rate"],
         figure: Figure::Messages,
         wanted: Some(0.4),
+        absolute: &[messages(25.0)],
         raw_baseline: Some(|baseline| baseline.tcp_messages),
     },
     Case {
@@ -76,6 +104,7 @@ const CASES: &[Case] = &[
         args: &["rate", "--senders", "16", "--handlers", "4"],
         figure: Figure::Messages,
         wanted: None,
+        absolute: &[messages(20.0)],
         raw_baseline: Some(|baseline| baseline.tcp_messages),
     },
     Case {
@@ -83,6 +112,7 @@ const CASES: &[Case] = &[
         args: &["rate", "--link", "shm"],
         figure: Figure::Messages,
         wanted: None,
+        absolute: &[messages(30.0)],
         raw_baseline: None,
     },
     Case {
@@ -90,13 +120,31 @@ const CASES: &[Case] = &[
         args: &["bandwidth", "--size", "1048576"],
         figure: Figure::Bytes,
         wanted: Some(0.85),
+        absolute: &[],
         raw_baseline: Some(|baseline| baseline.tcp_bytes),
+    },
+    Case {
+        name: "bytes, streamed bodies",
+        args: &["bandwidth", "--body", "1073741824"],
+        figure: Figure::Bytes,
+        wanted: None,
+        absolute: &[],
+        raw_baseline: Some(|baseline| baseline.tcp_bytes),
+    },
+    Case {
+        name: "bytes, bodies, shm",
+        args: &["bandwidth", "--body", "1073741824", "--link", "shm"],
+        figure: Figure::Bytes,
+        wanted: None,
+        absolute: &[],
+        raw_baseline: None,
     },
     Case {
         name: "bytes, 1 MiB, shm",
         args: &["bandwidth", "--size", "1048576", "--link", "shm"],
         figure: Figure::Bytes,
         wanted: Some(0.85),
+        absolute: &[],
         raw_baseline: None,
     },
 ];
@@ -136,6 +184,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     println!();
     for (case, outcome) in CASES.iter().zip(outcomes) {
         println!("{}", outcome.series.line(case.name, case.figure.unit(), case.wanted));
+        for absolute in case.absolute {
+            println!("    {}", outcome.line(absolute));
+        }
         let mut figure = outcome.series.json();
         let sides = [("weft", ""), ("raw", "/raw"), ("machine", "/machine")];
         for (side, place) in sides {
@@ -166,6 +217,15 @@ fn report(bench: &Bench<'_>, arguments: impl Iterator<Item = String>) -> Result<
 }
 
 impl Outcome {
+    /// What is wanted of a figure by itself, and its median.
+    fn line(&self, absolute: &Absolute) -> String {
+        let Absolute { member, unit, scale, wanted, better } = absolute;
+        let values = self.reports.iter().filter_map(|report| report[member].as_f64());
+        let median = median(values).unwrap_or(f64::NAN) / scale;
+        let sign = if *better == Better::Higher { "at least" } else { "at most" };
+        format!("{}: {median:.2} {unit} ({sign} {wanted} wanted)", member.replace('_', " "))
+    }
+
     /// Medians of the longest gap, in microseconds, and of the gaps over 1 ms a second, of the side
     /// at `place` in netbench's reports.
     fn gaps(&self, place: &str) -> Option<(f64, f64)> {

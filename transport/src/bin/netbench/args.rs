@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use weft_transport::PollPolicy;
 
 use crate::affinity::{Cpu, Placement, PlacementArgs};
+use crate::beside::plan::{BesideOptions, BesidePlan};
 use crate::bounds::{self, fraction, whole, within};
 use crate::buffers::plan::{BuffersOptions, BuffersPlan};
 use crate::idle::{IdleOptions, IdlePlan};
@@ -51,6 +52,9 @@ enum Command {
     AllToAll(AllToAllOptions),
     /// Messages of every size from 1 B to 1 MiB, by number and by bytes, as a table and a figure
     Sizes(SizesOptions),
+    /// Small calls of one thread while another takes large replies, or reads a streamed body, over the same
+    /// connection, beside the same calls alone
+    Beside(BesideOptions),
     /// Processor time of a node that is connected and hears nothing; raw: blocking sockets
     Idle(IdleOptions),
     /// What UCX, libfabric and MPI reach here, as far as they are installed, beside Weft and raw
@@ -152,6 +156,7 @@ pub(crate) enum Task {
     Buffers(BuffersPlan),
     Mesh(MeshPlan),
     Sizes(SizesPlan),
+    Beside(BesidePlan),
     Idle(IdlePlan),
     Peers(PeersPlan),
     Serve(Order),
@@ -220,6 +225,7 @@ impl Args {
             Command::Bidirectional(options) => options.into_plan().map(Task::Mesh),
             Command::AllToAll(options) => options.into_plan().map(Task::Mesh),
             Command::Sizes(options) => options.into_plan().map(Task::Sizes),
+            Command::Beside(options) => options.into_plan().map(Task::Beside),
             Command::Idle(options) => options.into_plan().map(Task::Idle),
             Command::Peers(options) => options.into_plan().map(Task::Peers),
             Command::Node(options) => Ok(Task::Node(options)),

@@ -15,6 +15,7 @@
 
 mod affinity;
 mod args;
+mod beside;
 mod bounds;
 mod buffers;
 mod idle;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Task::Mesh(plan) => mesh::measure(&plan).and_then(print),
         Task::Sizes(plan) => sizes::measure(&plan).and_then(print),
         Task::Peers(plan) => peers::measure(&plan).and_then(print),
+        Task::Beside(plan) => beside::measure(&plan).and_then(print),
         Task::Idle(plan) => idle::measure(&plan).and_then(print),
     };
     match outcome {

@@ -55,6 +55,9 @@ pub(crate) enum Service {
     AnewSink,
     /// The transport: replies with the body of each call.
     WeftCalls,
+    /// The transport: replies with the body of each call, or with as much as `--size`, or with a body that is so
+    /// and never ends.
+    WeftBeside,
     /// The transport: counts messages and checks their order.
     WeftMessages,
     /// The transport: counts what streamed bodies bring.
@@ -99,6 +102,9 @@ pub(crate) fn serve(order: &Order) -> anyhow::Result<()> {
             with_endpoint(weft::bodies::serve(&order.links, order.poll, clock, tally)?)
         }
         Service::WeftCalls => with_endpoint(weft::calls::serve(&order.links, order.poll)?),
+        Service::WeftBeside => {
+            with_endpoint(weft::beside::serve(&order.links, order.poll, order.size)?)
+        }
         Service::WeftMessages => {
             let handler = weft::messages::handler(Arc::clone(&tally), order.handlers)?;
             with_endpoint(weft::messages::serve(&order.links, order.poll, handler)?)

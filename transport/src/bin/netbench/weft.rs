@@ -1,5 +1,6 @@
 //! The transport's halves: what is measured beside the machine's limit.
 
+pub(crate) mod beside;
 pub(crate) mod bodies;
 pub(crate) mod calls;
 pub(crate) mod messages;
