@@ -176,6 +176,20 @@ pub(crate) struct Plan {
     pub(crate) json: bool,
 }
 
+impl Plan {
+    /// One run of a command that measures in runs of its own, nothing of it printed.
+    pub(crate) fn one_run(
+        benchmark: Benchmark,
+        shape: Shape,
+        warm_up: Duration,
+        window: Duration,
+        placement: Placement,
+    ) -> Self {
+        let can_spin = true;
+        Self { benchmark, shape, warm_up, window, runs: 1, placement, can_spin, json: false }
+    }
+}
+
 /// What the server process is to serve.
 pub(crate) struct Order {
     pub(crate) service: Service,

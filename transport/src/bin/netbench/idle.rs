@@ -107,24 +107,9 @@ pub(crate) fn measure(plan: &IdlePlan) -> anyhow::Result<String> {
 
 impl IdlePlan {
     fn one_run(&self, poll: PollPolicy) -> Plan {
-        Plan {
-            benchmark: Benchmark::Latency,
-            shape: Shape {
-                size: 64,
-                connections: self.connections,
-                senders: 1,
-                handlers: 1,
-                poll,
-                links: self.links.clone(),
-                body: None,
-            },
-            warm_up: self.warm_up,
-            window: self.window,
-            runs: 1,
-            placement: self.placement,
-            can_spin: true,
-            json: false,
-        }
+        let shape =
+            Shape { connections: self.connections, ..Shape::of_one(64, poll, self.links.clone()) };
+        Plan::one_run(Benchmark::Latency, shape, self.warm_up, self.window, self.placement)
     }
 }
 

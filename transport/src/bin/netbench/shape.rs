@@ -26,6 +26,11 @@ pub(crate) struct Lane {
 }
 
 impl Shape {
+    /// Messages of so many bytes over one connection, from one thread to one.
+    pub(crate) fn of_one(size: usize, poll: PollPolicy, links: Links) -> Self {
+        Self { size, connections: 1, senders: 1, handlers: 1, poll, links, body: None }
+    }
+
     /// Every thread has a connection and every connection has a thread, so there are as many lanes
     /// as the larger of both.
     pub(crate) fn lanes(&self) -> usize {

@@ -8,7 +8,7 @@ use weft_transport::limits::LARGE_MAX;
 use crate::affinity::Placement;
 use crate::args::{Benchmark, Plan};
 use crate::bounds::{self, fraction, whole, within};
-use crate::links::{LinkArgs, Links};
+use crate::links::LinkArgs;
 use crate::shape::Shape;
 use crate::weft::beside::SMALL_MIN;
 
@@ -63,7 +63,7 @@ impl BesideOptions {
         within("--large-size", self.large_size, 1, LARGE_MAX)?;
         within("--large-rate", self.large_rate, 1, RATE_MAX)?;
         Ok(BesidePlan {
-            shape: shape(self.size, self.poll, self.links.into_links()),
+            shape: Shape::of_one(self.size, self.poll, self.links.into_links()),
             large_size: self.large_size,
             interval: Duration::from_secs_f64(1.0 / self.large_rate as f64),
             warm_up: bounds::warm_up(self.warm_up)?,
@@ -74,24 +74,12 @@ impl BesideOptions {
     }
 }
 
-fn shape(size: usize, poll: PollPolicy, links: Links) -> Shape {
-    Shape { size, connections: 1, senders: 1, handlers: 1, poll, links, body: None }
-}
-
 impl BesidePlan {
     /// The server's part. Nothing is pinned: the two threads of the client would share a processor, and the
     /// figures be the scheduler's.
     pub(super) fn one_run(&self) -> Plan {
         let links = self.shape.links.clone();
-        Plan {
-            benchmark: Benchmark::Latency,
-            shape: shape(self.large_size, self.shape.poll, links),
-            warm_up: self.warm_up,
-            window: self.window,
-            runs: 1,
-            placement: Placement::Unpinned,
-            can_spin: true,
-            json: false,
-        }
+        let shape = Shape::of_one(self.large_size, self.shape.poll, links);
+        Plan::one_run(Benchmark::Latency, shape, self.warm_up, self.window, Placement::Unpinned)
     }
 }

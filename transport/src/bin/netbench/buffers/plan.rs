@@ -80,15 +80,7 @@ impl BuffersPlan {
     /// One method's part of one run.
     pub(super) fn one_run(&self, size: usize) -> Plan {
         let (poll, links) = (self.poll, self.links.clone());
-        Plan {
-            benchmark: Benchmark::Bandwidth,
-            shape: Shape { size, connections: 1, senders: 1, handlers: 1, poll, links, body: None },
-            warm_up: self.warm_up,
-            window: self.window,
-            runs: 1,
-            placement: self.placement,
-            can_spin: true,
-            json: false,
-        }
+        let shape = Shape::of_one(size, poll, links);
+        Plan::one_run(Benchmark::Bandwidth, shape, self.warm_up, self.window, self.placement)
     }
 }

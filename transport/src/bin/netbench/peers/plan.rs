@@ -77,23 +77,7 @@ impl PeersPlan {
     /// Our part of one run.
     pub(super) fn one_run(&self, benchmark: Benchmark) -> Plan {
         let size = if benchmark == Benchmark::Bandwidth { self.large_size } else { self.size };
-        Plan {
-            benchmark,
-            shape: Shape {
-                size,
-                connections: 1,
-                senders: 1,
-                handlers: 1,
-                poll: self.poll,
-                links: self.links.clone(),
-                body: None,
-            },
-            warm_up: self.window / 4,
-            window: self.window,
-            runs: 1,
-            placement: self.placement,
-            can_spin: true,
-            json: false,
-        }
+        let shape = Shape::of_one(size, self.poll, self.links.clone());
+        Plan::one_run(benchmark, shape, self.window / 4, self.window, self.placement)
     }
 }

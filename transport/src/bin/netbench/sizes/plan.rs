@@ -138,24 +138,12 @@ impl SizesOptions {
 impl SizesPlan {
     /// The measurement of one size.
     pub(super) fn one_run(&self, size: usize) -> Plan {
-        Plan {
-            benchmark: Benchmark::Rate,
-            shape: Shape {
-                size,
-                connections: 1,
-                senders: self.senders,
-                handlers: self.handlers,
-                poll: self.poll,
-                links: self.links.clone(),
-                body: None,
-            },
-            warm_up: self.warm_up,
-            window: self.window,
-            runs: 1,
-            placement: self.placement,
-            can_spin: true,
-            json: false,
-        }
+        let shape = Shape {
+            senders: self.senders,
+            handlers: self.handlers,
+            ..Shape::of_one(size, self.poll, self.links.clone())
+        };
+        Plan::one_run(Benchmark::Rate, shape, self.warm_up, self.window, self.placement)
     }
 }
 

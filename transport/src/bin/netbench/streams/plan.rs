@@ -106,23 +106,13 @@ impl StreamsPlan {
     /// One method's part of one run.
     pub(super) fn one_run(&self, size: usize, connections: usize, link: LinkKind) -> Plan {
         let links = Links { kind: link, verbs: self.verbs.clone() };
-        Plan {
-            benchmark: Benchmark::Bandwidth,
-            shape: Shape {
-                size,
-                connections,
-                senders: 1,
-                handlers: 1,
-                poll: self.poll,
-                links,
-                body: None,
-            },
-            warm_up: self.window.mul_f64(WARM_UP_SHARE),
-            window: self.window,
-            runs: 1,
-            placement: self.placement,
-            can_spin: true,
-            json: false,
-        }
+        let shape = Shape { connections, ..Shape::of_one(size, self.poll, links) };
+        Plan::one_run(
+            Benchmark::Bandwidth,
+            shape,
+            self.window.mul_f64(WARM_UP_SHARE),
+            self.window,
+            self.placement,
+        )
     }
 }
