@@ -1,11 +1,14 @@
+use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::connection::Connection;
 use crate::endpoint::{Endpoint, EndpointConfig};
+use crate::error::ConnectError;
 use crate::handler::NoHandler;
 use crate::identity::{Incarnation, NodeId};
+use crate::link::{LinkKind, LinkPolicy};
 use crate::link::{Namespace, ShmListener};
 use crate::manager::Attempted;
 use crate::memory::{Memory, MemoryConfig};

@@ -1,0 +1,112 @@
+//! How a conversation begins, with hellos, and how it ends.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use crate::connection::{Connection, Peer};
+use crate::error::{CloseReason, ConnectError};
+use crate::handshake::Hello;
+use crate::manager::{Admission, Attempt};
+use crate::reactor::deferred::Deferred;
+use crate::reactor::handle::Common;
+use crate::session::inbound::Inbound;
+use crate::time::Time;
+
+use super::{Conversation, Phase};
+
+impl Conversation {
+    /// The link has come about.
+    pub(in crate::reactor) fn greet(&mut self, common: &Common, by: Time) {
+        self.phase = Phase::Greeting { by };
+        self.core.greet(common.hello().encode());
+    }
+
+    /// The peer has said who it is.
+    pub(super) fn handle_hello(
+        &mut self,
+        hello: &Hello,
+        common: &Common,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<(), CloseReason> {
+        if !common.trusts(hello) {
+            return Err(CloseReason::Secret);
+        }
+        let core = &self.core;
+        let (node, incarnation) = (hello.node, hello.incarnation);
+        let peer = Peer { node, incarnation, address: core.address };
+        let open = || {
+            if !core.initiated {
+                core.session.lanes.greet(common.hello().encode());
+            }
+            core.open(peer, &hello.windows, hello.features);
+        };
+        let admission = common.registry.admit(common.node, core, &peer, open, wakers)?;
+        if !core.initiated {
+            core.flush(false);
+        }
+        self.phase = Phase::Open;
+        let used = match admission {
+            Admission::Used => Arc::clone(core),
+            Admission::Replaced(existing) => existing,
+        };
+        let replaced = !Arc::ptr_eq(&used, core);
+        if replaced {
+            core.retired.store(true, Ordering::SeqCst);
+        } else if !core.initiated {
+            common.accepted.add(core);
+        }
+        if let Some(attempt) = self.attempt.take() {
+            common.finish_attempt(core.address, &attempt, Ok(Connection { core: used }));
+        }
+        Ok(())
+    }
+
+    /// Who waits for it to come about waits for another in its place.
+    pub(in crate::reactor) fn take_attempt(&mut self) -> Option<Arc<Attempt>> {
+        self.attempt.take()
+    }
+
+    /// The link cannot come about.
+    pub(in crate::reactor) fn fail_connect(&mut self, kind: io::ErrorKind) {
+        self.end_attempt(|address| ConnectError::Refused { address, kind });
+        self.core.close(CloseReason::Link(kind));
+    }
+
+    /// The link was to be shared memory alone, and the peer shares none.
+    pub(in crate::reactor) fn fail_to_share(&mut self) {
+        self.end_attempt(|address| ConnectError::NotShared { address });
+        self.core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
+    }
+
+    /// The connection has ended; whoever waits for it to come about is told.
+    pub(in crate::reactor) fn begin_draining(&mut self, until: Time) {
+        let reason = self.core.closed().cloned().unwrap_or(CloseReason::Closed);
+        self.end_attempt(|address| ConnectError::Closed { address, reason });
+        if matches!(self.phase, Phase::Draining { .. }) {
+            return;
+        }
+        self.phase = Phase::Draining { until };
+        self.deferred = Deferred::default();
+        self.inbound = Inbound::new();
+        (self.unfinished, self.landing, self.landing_first) = (None, None, None);
+        self.streamed = None;
+        self.unasked = None;
+        if let Some(lane) = self.lane.take() {
+            self.core.session.lanes.retire(lane);
+        }
+        // Nothing follows a goodbye.
+        let discarded = self.core.session.outbound.lock().discard(&self.core.session);
+        drop(discarded);
+    }
+
+    fn end_attempt(&mut self, error: impl FnOnce(SocketAddr) -> ConnectError) {
+        if let Some(attempt) = self.attempt.take() {
+            let address = self.core.address;
+            let common = &self.core.reactor.common;
+            common.finish_attempt(address, &attempt, Err(error(address)));
+        }
+    }
+}

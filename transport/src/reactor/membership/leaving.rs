@@ -1,0 +1,97 @@
+//! How connections leave: closed, read to their end, and let go of.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::connection::Core;
+use crate::error::CloseReason;
+use crate::link::Transfer;
+use crate::reactor::Reactor;
+use crate::reactor::conversation::Phase;
+use crate::reactor::handle::ReactorHandle;
+use crate::time::Time;
+
+/// How long a closed connection is read to its end, so that the peer gets the goodbye instead of
+/// a reset.
+pub(super) const DRAIN: Duration = Duration::from_millis(500);
+
+/// How often a connection is received from before it is closed at the end: more than a window of
+/// the usual size holds, so that only a flood is not heard to its end.
+const LAST_RECEIVES: usize = 32;
+
+impl Reactor {
+    /// Nothing begins on a connection any more: another one may take its place.
+    pub(super) fn let_go(&mut self, handle: &ReactorHandle, core: &Arc<Core>) {
+        let now = handle.common.clock.now();
+        if core.counts.swap(false, Ordering::SeqCst) {
+            handle.common.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+        handle.common.registry.forget(core, now, &mut self.brought.wakers);
+        handle.common.see_to_schedule();
+        self.housekeep_soon(now);
+    }
+
+    /// A connection has been closed: nobody finds it any more, and it is read to its end.
+    pub(super) fn leave(&mut self, handle: &Arc<ReactorHandle>, core: &Arc<Core>) {
+        let now = handle.common.clock.now();
+        handle.members.lock().remove(&core.id);
+        let place = core.place.load(Ordering::Relaxed);
+        if let Some(Some(conversation)) = self.conversations.get_mut(place)
+            && Arc::ptr_eq(&conversation.core, core)
+        {
+            conversation.begin_draining(now + DRAIN);
+        }
+        // Its attempt has ended by now.
+        self.let_go(handle, core);
+        handle.common.accepted.forget(core);
+        if let (Some(reason), peer) = (core.closed(), core.address) {
+            tracing::debug!(%peer, %reason, "connection closed");
+        }
+        self.housekeep_soon(now);
+    }
+
+    /// Lets go of a closed connection that nothing more comes in on.
+    pub(in crate::reactor) fn remove(&mut self, place: usize) {
+        if let Some(mut conversation) = self.conversations[place].take() {
+            conversation.begin_draining(Time::ZERO);
+            self.poller.remove(&conversation.core.link);
+            conversation.core.link.shutdown();
+        }
+    }
+
+    /// Accepts nothing more, hands what has arrived to the handler, sends the replies, and closes
+    /// everything.
+    pub(super) fn shut_down(&mut self, handle: &Arc<ReactorHandle>) {
+        self.listeners.clear();
+        let now = handle.common.clock.now();
+        for place in 0..self.conversations.len() {
+            for _ in 0..LAST_RECEIVES {
+                let open =
+                    self.conversations[place].as_ref().is_some_and(|c| c.phase == Phase::Open);
+                match open.then(|| self.receive(handle, place)).flatten() {
+                    Some(received) => self.handle_received(handle, place, received, now),
+                    None => break,
+                }
+            }
+        }
+        for conversation in self.open() {
+            conversation.core.flush(false);
+            conversation.core.close(CloseReason::ShuttingDown);
+        }
+    }
+
+    /// Lets go of everything, when nobody will drive any more: also of connections that were begun while
+    /// all others were closed.
+    pub(crate) fn clear(&mut self, handle: &Arc<ReactorHandle>) {
+        self.listeners.clear();
+        for conversation in self.open() {
+            conversation.core.close(CloseReason::ShuttingDown);
+        }
+        self.run_commands(handle);
+        for place in 0..self.conversations.len() {
+            self.remove(place);
+        }
+        self.conversations.clear();
+    }
+}

@@ -1,0 +1,176 @@
+//! How a turn waits for input: looks, spins, sleeps.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::thread::sched_yield;
+
+use crate::link::{Link, Listener};
+use crate::poller::{Poller, Ready, Token};
+use crate::time::Time;
+
+use super::conversation::Phase;
+use super::{LISTENERS, Reactor, ReactorHandle, Wait};
+
+/// Connections that had input in the last turn are tried without asking the poller, if there are
+/// no more than this.
+const HOT_MAX: usize = 4;
+
+/// Looks at shared memory in one round of spinning: a microsecond or two, beside which the round's
+/// other doings count for little.
+const LOOKS: u32 = 32;
+
+/// While it spins, a reactor asks the poller every so many rounds.
+const POLL_EVERY: u32 = 16;
+
+/// While it spins, a reactor lets others onto its core every so many rounds.
+const YIELD_EVERY: u32 = 8;
+
+impl Reactor {
+    /// Fills `ready`: first with what is there, then by waiting. Returns when spinning has last looked
+    /// at the clock, if it has ended the wait.
+    pub(super) fn gather_ready(
+        &mut self,
+        handle: &Arc<ReactorHandle>,
+        wait: Wait<'_>,
+    ) -> io::Result<Option<Time>> {
+        if let Poller::Sim = self.poller {
+            self.look_around();
+            return Ok(None);
+        }
+        if let Wait::Poll = wait {
+            self.look_at_awake();
+            self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+            return Ok(None);
+        }
+        if self.look_at_awake() {
+            self.idle.end(true, Duration::ZERO);
+            self.unasked = (self.unasked + 1) % POLL_EVERY;
+            if self.unasked == 0 {
+                self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+            }
+            return Ok(None);
+        }
+        let began = handle.common.clock.now();
+        if let Some((until, _permit)) = self.idle.begin(began)
+            && let Some(looked) = self.spin(handle, (began, until), wait)?
+        {
+            self.idle.end(true, Duration::ZERO);
+            return Ok(Some(looked));
+        }
+        let until = self.next_timer(handle);
+        if let Wait::Caller(parker) = wait {
+            parker.sleep(handle);
+        }
+        handle.sleep(until);
+        if !wait.is_over(handle) && self.rest() {
+            let now = handle.common.clock.now();
+            let timeout = (until != Time::MAX).then(|| until.since(now));
+            self.poller.wait(timeout, &mut self.ready)?;
+        }
+        self.look_at_awake();
+        handle.wake_up();
+        if let Wait::Caller(parker) = wait {
+            parker.wake_up();
+        }
+        self.idle.end(false, handle.common.clock.now().since(began));
+        Ok(None)
+    }
+
+    /// Spins from `began` until there is input, an interruption, a timer, or `until`. Returns when it
+    /// has last looked at the clock, if the wait is over.
+    pub(super) fn spin(
+        &mut self,
+        handle: &ReactorHandle,
+        (began, until): (Time, Time),
+        wait: Wait<'_>,
+    ) -> io::Result<Option<Time>> {
+        let timer = self.next_timer(handle);
+        let mut round = 0u32;
+        let mut looked = began;
+        loop {
+            if self.receive_hot(handle) || self.watch_awake() {
+                return Ok(Some(looked));
+            }
+            let asks = self.hot.is_empty() && self.is_all_quiet();
+            if asks || round.is_multiple_of(POLL_EVERY) {
+                self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+                if !self.ready.is_empty() {
+                    return Ok(Some(looked));
+                }
+            }
+            if wait.is_over(handle) {
+                return Ok(Some(looked));
+            }
+            round = round.wrapping_add(1);
+            if round.is_multiple_of(YIELD_EVERY) {
+                let before = handle.common.clock.now();
+                if !self.idle.core_is_taken(looked) {
+                    sched_yield();
+                }
+                let now = handle.common.clock.now();
+                let park = self.idle.yielded(looked, now) | self.idle.gave_way(before, now);
+                looked = now;
+                if now >= timer {
+                    return Ok(Some(looked));
+                }
+                if park || now >= until {
+                    return Ok(None);
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Looks at links in memory for a moment. Returns whether there is something.
+    fn watch_awake(&mut self) -> bool {
+        if self.is_all_quiet() {
+            return false;
+        }
+        for _ in 0..LOOKS {
+            if self.look_at_awake() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Tries the few connections that had input in the last turn.
+    fn receive_hot(&mut self, handle: &ReactorHandle) -> bool {
+        if self.hot.len() > HOT_MAX {
+            return false;
+        }
+        for at in 0..self.hot.len() {
+            let index = self.hot[at];
+            if let Some(received) = self.receive(handle, index) {
+                self.received = Some((index, received));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Fills `ready` with the simulated links that are.
+    fn look_around(&mut self) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            if matches!(listener, Listener::Sim(listener) if listener.is_ready()) {
+                let token = Token(LISTENERS + index as u64);
+                self.ready.push(Ready { token, readable: true, writable: false, told: true });
+            }
+        }
+        for (index, conversation) in self.conversations.iter().enumerate() {
+            let Some(conversation) = conversation else { continue };
+            if let Link::Sim(link) = &conversation.core.link {
+                let wants_room = conversation.core.is_blocked()
+                    || matches!(conversation.phase, Phase::Connecting { .. });
+                let (readable, writable) = (link.is_readable(), wants_room && link.is_writable());
+                if readable || writable {
+                    let token = Token(index as u64);
+                    self.ready.push(Ready { token, readable, writable, told: true });
+                }
+            }
+        }
+    }
+}
