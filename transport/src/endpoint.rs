@@ -1,117 +1,35 @@
 //! An endpoint: one node's presence on the network.
 
+mod config;
+mod ending;
+mod sleep;
+
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use crate::connection::Connection;
 use crate::driver;
 use crate::error::{AcceptError, ConnectError, EndpointError};
 use crate::handler::Handler;
-use crate::handshake::Windows;
-use crate::identity::{Incarnation, NodeId};
+use crate::identity::NodeId;
 use crate::idle::{Idle, PollPolicy};
-use crate::limits::{WINDOW_MAX, WINDOW_MIN};
 use crate::link::{
     LinkKind, LinkPolicy, Listener, Namespace, ShmListener, SimNetwork, SimPort, TcpListener,
     VerbsError, VerbsOptions, VerbsPort,
 };
-use crate::local;
-use crate::manager::{Accepted, Asked, Attempted, Backoff, ConnectionManager, Registry, TooEarly};
+use crate::manager::{Accepted, Asked, Attempted, ConnectionManager, Registry, TooEarly};
 use crate::memory::Memory;
 use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
-use crate::secret::Secret;
 use crate::session::receives::Messages;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::time::{Clock, Time};
 
-/// How an endpoint behaves. The defaults of [`new`](Self::new) suit a client.
-#[derive(Debug, Clone)]
-pub struct EndpointConfig {
-    /// Who this is.
-    pub node: NodeId,
-    /// Which life of it.
-    pub incarnation: Incarnation,
-    /// What a peer has to know before anything of it counts, a claim to be some node included; this
-    /// endpoint shows it to whom it connects to. With none, everybody may connect.
-    pub secret: Option<Secret>,
-    /// What frames are sent from and received into.
-    pub memory: Memory,
-    /// How threads wait for the network.
-    pub poll: PollPolicy,
-    /// What connections run over.
-    pub links: LinkPolicy,
-    /// Which RDMA device connections over verbs use.
-    pub verbs: VerbsOptions,
-    /// Who is given messages that are not answered: the handler, or whoever posts receives.
-    pub messages: Messages,
-    /// How many threads receive and dispatch. With one, a caller that blocks drives it itself.
-    pub reactors: usize,
-    /// What time it is.
-    pub clock: Clock,
-    /// How many bytes each connection may send us beyond what has been handled.
-    pub windows: Windows,
-    /// How many connections there may be. One more ends the one that has been idle for longest,
-    /// or is refused.
-    pub connections_max: usize,
-    /// How long connecting may take, the greeting included.
-    pub connect_timeout: Duration,
-    /// How often an address of the connection manager's list is tried where no node has been found.
-    pub discovery_interval: Duration,
-    /// For how long an address that could not be connected to is left alone.
-    pub backoff: Backoff,
-    /// What these pauses are drawn from: the same seed draws the same ones.
-    pub seed: u64,
-    /// A peer that has taken nothing for this long, of what waits for it, is disconnected.
-    pub stall_timeout: Duration,
-}
-
-impl EndpointConfig {
-    /// One reactor, adaptive polling, the system's clock.
-    pub fn new(node: NodeId, incarnation: Incarnation, memory: Memory) -> Self {
-        Self {
-            node,
-            incarnation,
-            secret: None,
-            memory,
-            poll: PollPolicy::default(),
-            links: LinkPolicy::default(),
-            verbs: VerbsOptions::default(),
-            messages: Messages::default(),
-            reactors: 1,
-            clock: Clock::system(),
-            windows: Windows::default(),
-            connections_max: 10_000,
-            connect_timeout: Duration::from_secs(5),
-            discovery_interval: Duration::from_secs(1),
-            backoff: Backoff::default(),
-            // Nodes that start at one moment draw different pauses.
-            seed: node.0 ^ incarnation.0.rotate_left(32),
-            stall_timeout: Duration::from_secs(30),
-        }
-    }
-
-    fn check(&self) -> Result<(), EndpointError> {
-        if self.reactors == 0 {
-            return Err(EndpointError::Config("it needs at least one reactor"));
-        }
-        let Windows { reply, replication, request } = self.windows;
-        if [reply, replication, request].iter().any(|w| !(WINDOW_MIN..=WINDOW_MAX).contains(w)) {
-            return Err(EndpointError::Config("a window is out of bounds"));
-        }
-        if self.discovery_interval.is_zero() {
-            return Err(EndpointError::Config("its discovery interval is zero"));
-        }
-        self.backoff.check().map_err(EndpointError::Config)?;
-        Ok(())
-    }
-}
+pub use config::EndpointConfig;
+pub use sleep::Sleep;
 
 /// One node's presence on the network: it connects, listens, and hands what comes in to its
 /// handler. Clones are the same endpoint; it lives until [`shutdown`](Self::shutdown), or until the
@@ -404,73 +322,6 @@ fn open_ports(config: &EndpointConfig) -> Result<Vec<Arc<VerbsPort>>, EndpointEr
                 tracing::info!(%error, "connections do without verbs");
             }
             Ok(Vec::new())
-        }
-    }
-}
-
-impl Inner {
-    fn shut_down(&self) {
-        local::announce_all();
-        for reactor in &self.reactors {
-            reactor.submit(Command::ShutDown);
-            reactor.stopping.store(true, Ordering::SeqCst);
-            reactor.interrupt_own();
-            if let Some(thread) = reactor.own_thread.get() {
-                thread.unpark();
-            }
-        }
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            // The last clone may be dropped by a handler, on one of these threads.
-            if thread.thread().id() != thread::current().id() {
-                thread.join().expect("a reactor's thread ends without a panic");
-            }
-        }
-        for reactor in &self.reactors {
-            // Nobody drives any more, unless it is this thread, further up.
-            if let Some(mut state) = reactor.state.try_lock() {
-                while state.turn(reactor, Wait::Poll) && !reactor.members.lock().is_empty() {}
-                state.clear(reactor);
-                drop(state);
-                reactor.abandon();
-            }
-        }
-        self.common.registry.end();
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.shut_down();
-    }
-}
-
-/// Completes at a given time; see [`Endpoint::sleep_until`].
-#[derive(Debug)]
-pub struct Sleep {
-    reactor: Arc<ReactorHandle>,
-    at: Time,
-    timer: Option<(Time, u64)>,
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(timer) = self.timer.take() {
-            self.reactor.forget_timer(timer);
-        }
-        if self.reactor.common.clock.now() >= self.at {
-            return Poll::Ready(());
-        }
-        self.timer = Some(self.reactor.wake_at(self.at, context.waker().clone()));
-        Poll::Pending
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        if let Some(timer) = self.timer.take() {
-            self.reactor.forget_timer(timer);
         }
     }
 }

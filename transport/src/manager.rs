@@ -15,6 +15,7 @@
 //! Schöttner: "Ibdxnet", arXiv:1812.01963, 2018).
 
 mod accepted;
+mod attempt;
 mod backoff;
 mod event;
 mod registry;
@@ -33,7 +34,8 @@ pub use event::{NodeEvent, NodeEvents};
 pub use schedule::{AddressState, ListedAddress};
 
 pub(crate) use accepted::Accepted;
-pub(crate) use registry::{Admission, Asked, Attempt, Attempted, Registry, TooEarly};
+pub(crate) use attempt::{Attempt, Attempted};
+pub(crate) use registry::{Admission, Asked, Registry, TooEarly};
 
 /// The nodes that an endpoint is to find, and its connections to nodes; see
 /// [`Endpoint::manager`](crate::Endpoint::manager). Clones are the same manager.

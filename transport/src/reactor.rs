@@ -7,6 +7,7 @@
 //! A reactor never stops reading: what cannot be answered yet is set aside, bounded by the window.
 
 mod awake;
+mod common;
 mod conversation;
 mod deferred;
 mod handle;
@@ -33,7 +34,8 @@ use crate::time::Time;
 use awake::Awake;
 use conversation::{Brought, Conversation, Received};
 
-pub(crate) use handle::{Command, Common, ReactorHandle};
+pub(crate) use common::Common;
+pub(crate) use handle::{Command, ReactorHandle};
 
 /// How often unfinished greetings, stalled peers and the like are looked at.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);

@@ -4,18 +4,13 @@
 //! waits with them. Two nodes that connect to each other at the same moment keep the connection
 //! that the node with the lower id began. A hello from an older life of a node is refused.
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use dashmap::{DashMap, Entry};
 
-use super::Backoff;
-use super::event::{Listeners, NodeEvent, NodeEvents};
-use super::schedule::{ListedAddress, Schedule};
 use crate::connection::{Connection, Core, Peer};
 use crate::error::{CloseReason, ConnectError};
 use crate::identity::{Incarnation, NodeId};
@@ -23,6 +18,11 @@ use crate::limits::NODES_KEPT;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::Time;
+
+use super::Backoff;
+use super::attempt::Attempt;
+use super::event::{Listeners, NodeEvent, NodeEvents};
+use super::schedule::{ListedAddress, Schedule};
 
 /// The attempts and the nodes of one endpoint.
 ///
@@ -43,18 +43,6 @@ struct Known {
     connection: Option<Arc<Core>>,
     /// Which of all hellos was its last.
     hello: u64,
-}
-
-/// One attempt to connect, with all who wait for it.
-#[derive(Debug, Default)]
-pub(crate) struct Attempt {
-    state: Mutex<AttemptState>,
-}
-
-#[derive(Debug, Default)]
-struct AttemptState {
-    outcome: Option<Result<Connection, ConnectError>>,
-    waiting: Vec<Waker>,
 }
 
 /// Who asks for an attempt.
@@ -353,60 +341,6 @@ impl Registry {
             self.nodes.retain(|node, known| {
                 known.connection.is_some() || known.hello >= since || listed.contains(node)
             });
-        }
-    }
-}
-
-impl Attempt {
-    /// One that has led to `connection` already.
-    fn ended(connection: Connection) -> Self {
-        let state = AttemptState { outcome: Some(Ok(connection)), waiting: Vec::new() };
-        Self { state: Mutex::new(state) }
-    }
-
-    /// Whether it is under way, or led to a connection that can be used.
-    fn is_useful(&self) -> bool {
-        match &self.state.lock().outcome {
-            None => true,
-            Some(Ok(connection)) => {
-                connection.is_open() && !connection.core.retired.load(Ordering::SeqCst)
-            }
-            Some(Err(_)) => false,
-        }
-    }
-
-    /// What it led to, if it has.
-    fn connection(&self) -> Option<Connection> {
-        self.state.lock().outcome.clone()?.ok()
-    }
-
-    /// Ends the attempt, for all who wait for it.
-    fn finish(&self, outcome: Result<Connection, ConnectError>) {
-        let waiting = {
-            let mut state = self.state.lock();
-            state.outcome.get_or_insert(outcome);
-            std::mem::take(&mut state.waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// Waits for an attempt to end.
-pub(crate) struct Attempted<'a>(pub(crate) &'a Attempt);
-
-impl Future for Attempted<'_> {
-    type Output = Result<Connection, ConnectError>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.state.lock();
-        match &state.outcome {
-            Some(outcome) => Poll::Ready(outcome.clone()),
-            None => {
-                if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-                    state.waiting.push(context.waker().clone());
-                }
-                Poll::Pending
-            }
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::session::inbound::{Delivery, FrameRef, Inbound};
 use crate::session::landings::Landed;
 use crate::time::Time;
 
+use super::Common;
 use super::deferred::Deferred;
-use super::handle::Common;
 use super::overdue::{Stalled, Unfinished};
 
 /// What a turn lends to the conversations that it drives.

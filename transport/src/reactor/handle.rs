@@ -1,133 +1,27 @@
 //! What everybody else sees of a reactor: how to leave it work, and how to wake it.
 
+mod timers;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock, Weak};
-use std::task::Waker;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 
-use crate::connection::{Connection, Core};
+use crate::connection::Core;
 use crate::driver::Parker;
 use crate::error::ConnectError;
-use crate::handler::Handler;
-use crate::handshake::{BODIES, Hello, LARGE, Windows};
-use crate::identity::{Incarnation, NodeId};
-use crate::link::{Link, LinkPolicy, Listener, SimPort};
-use crate::manager::{Accepted, Asked, Attempt, Registry, TooEarly};
-use crate::memory::Memory;
+use crate::link::{Link, Listener};
+use crate::manager::Attempt;
 use crate::poller::Kick;
-use crate::secret::Secret;
-use crate::session::receives::Messages;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::thread::Thread;
-use crate::time::{Clock, Time};
+use crate::time::Time;
 
-use super::Reactor;
-
-/// What all reactors of an endpoint share.
-pub(crate) struct Common {
-    pub(crate) node: NodeId,
-    pub(crate) incarnation: Incarnation,
-    pub(crate) secret: Option<Secret>,
-    pub(crate) windows: Windows,
-    pub(crate) links: LinkPolicy,
-    /// Who is given messages.
-    pub(crate) messages: Messages,
-    /// Connections that peers have begun and nobody has asked for, where messages are not handled.
-    pub(crate) accepted: Accepted,
-    pub(crate) memory: Memory,
-    pub(crate) clock: Clock,
-    pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) registry: Registry,
-    pub(crate) stall_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) connections_max: usize,
-    /// Connections that are open or coming about.
-    pub(crate) connections: AtomicUsize,
-    /// What bodies keep that handlers have retained, in bytes.
-    pub(crate) retained_bytes: AtomicU64,
-    /// Where simulated links come from; nothing for real ones.
-    pub(crate) sim: Option<SimPort>,
-    /// All reactors, to spread what is accepted over.
-    pub(crate) reactors: OnceLock<Vec<Weak<ReactorHandle>>>,
-    pub(crate) next_reactor: AtomicUsize,
-}
-
-impl Common {
-    /// The hello of this endpoint.
-    pub(crate) fn hello(&self) -> Hello {
-        Hello {
-            node: self.node,
-            incarnation: self.incarnation,
-            features: LARGE | BODIES,
-            windows: self.windows,
-            secret: self.secret,
-        }
-    }
-
-    /// The attempt to connect to `address`: the one that is under way or has succeeded, or a new one.
-    ///
-    /// # Errors
-    /// See [`TooEarly`].
-    pub(crate) fn connect(
-        &self,
-        address: SocketAddr,
-        asked: Asked,
-    ) -> Result<Arc<Attempt>, TooEarly> {
-        let now = self.clock.now();
-        let (attempt, fresh) = self.registry.attempt(address, asked, now)?;
-        if fresh {
-            let reactors = self.reactors.get().map_or(&[][..], Vec::as_slice);
-            let next = self.next_reactor.fetch_add(1, Ordering::Relaxed) % reactors.len().max(1);
-            match reactors.get(next).and_then(Weak::upgrade) {
-                Some(reactor) if !reactor.stopping.load(Ordering::SeqCst) => {
-                    reactor.submit(Command::Connect(address, Arc::clone(&attempt)));
-                }
-                _ => {
-                    self.finish_attempt(address, &attempt, Err(ConnectError::ShutDown { address }));
-                }
-            }
-        }
-        Ok(attempt)
-    }
-
-    /// Ends an attempt, for all who wait for it.
-    pub(crate) fn finish_attempt(
-        &self,
-        address: SocketAddr,
-        attempt: &Attempt,
-        outcome: Result<Connection, ConnectError>,
-    ) {
-        self.registry.finish(address, attempt, outcome, self.clock.now());
-        self.see_to_schedule();
-    }
-
-    /// Sees to it that the first reactor begins what is due when it is. Whoever changes the schedule
-    /// does this.
-    pub(crate) fn see_to_schedule(&self) {
-        let next = self.registry.next_due();
-        let first = self.reactors.get().and_then(|reactors| reactors.first()?.upgrade());
-        if let (true, Some(first)) = (next != Time::MAX, first) {
-            first.note_deadline(next);
-            first.ensure_driver();
-        }
-    }
-
-    /// Whether a peer that says `hello` is one of those that may say anything.
-    pub(crate) fn trusts(&self, hello: &Hello) -> bool {
-        self.secret.is_none() || self.secret == hello.secret
-    }
-}
-
-impl std::fmt::Debug for Common {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Common").field("node", &self.node).finish_non_exhaustive()
-    }
-}
+use super::{Common, Reactor};
+use timers::Timers;
 
 /// What only the driver of a reactor can do, asked for by others.
 #[derive(Debug)]
@@ -187,12 +81,6 @@ pub(crate) struct ReactorHandle {
     kick: Kick,
     next_deadline: AtomicU64,
     timers: Mutex<Timers>,
-}
-
-#[derive(Debug, Default)]
-struct Timers {
-    wakers: BTreeMap<(Time, u64), Waker>,
-    next: u64,
 }
 
 impl ReactorHandle {
@@ -335,61 +223,5 @@ impl ReactorHandle {
         if !self.own_interrupt.swap(true, Ordering::SeqCst) {
             self.kick.kick();
         }
-    }
-
-    /// The earliest deadline that anybody waits for.
-    pub(super) fn next_deadline(&self) -> Time {
-        Time::from_nanos(self.next_deadline.load(Ordering::SeqCst))
-    }
-
-    /// Sees to it that the driver looks at deadlines when `deadline` has come.
-    #[inline]
-    pub(crate) fn note_deadline(&self, deadline: Time) {
-        if deadline.nanos() >= self.next_deadline.load(Ordering::SeqCst) {
-            return;
-        }
-        self.next_deadline.fetch_min(deadline.nanos(), Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if self.sleeps_until.load(Ordering::SeqCst) > deadline.nanos() {
-            self.kick.kick();
-        }
-    }
-
-    /// Has `waker` woken at `time`. Returns what [`forget_timer`](Self::forget_timer) takes.
-    pub(crate) fn wake_at(&self, time: Time, waker: Waker) -> (Time, u64) {
-        let key = {
-            let mut timers = self.timers.lock();
-            timers.next += 1;
-            let key = (time, timers.next);
-            timers.wakers.insert(key, waker);
-            key
-        };
-        self.note_deadline(time);
-        self.ensure_driver();
-        key
-    }
-
-    /// The waker of a timer that has not fired is dropped.
-    pub(crate) fn forget_timer(&self, key: (Time, u64)) {
-        self.timers.lock().wakers.remove(&key);
-    }
-
-    /// Takes the deadlines that have come, and forgets the next one: the caller finds it anew.
-    pub(super) fn take_due(&self, now: Time, wakers: &mut Vec<Waker>) -> bool {
-        if now < self.next_deadline() {
-            return false;
-        }
-        self.next_deadline.store(u64::MAX, Ordering::SeqCst);
-        let mut timers = self.timers.lock();
-        while let Some(entry) = timers.wakers.first_entry() {
-            let (time, _) = *entry.key();
-            if time > now {
-                drop(timers);
-                self.note_deadline(time);
-                return true;
-            }
-            wakers.push(entry.remove());
-        }
-        true
     }
 }

@@ -5,7 +5,7 @@ use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handler::{Batch, Held, Source};
 use crate::memory::Shared;
-use crate::reactor::handle::Common;
+use crate::reactor::Common;
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::session::call::CallKey;

@@ -10,8 +10,8 @@ use crate::connection::{Connection, Peer};
 use crate::error::{CloseReason, ConnectError};
 use crate::handshake::Hello;
 use crate::manager::{Admission, Attempt};
+use crate::reactor::Common;
 use crate::reactor::deferred::Deferred;
-use crate::reactor::handle::Common;
 use crate::session::inbound::Inbound;
 use crate::time::Time;
 

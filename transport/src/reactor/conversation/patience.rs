@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::error::CloseReason;
-use crate::reactor::handle::Common;
+use crate::reactor::Common;
 use crate::reactor::overdue::{Stalled, Unfinished};
 use crate::time::Time;
 

@@ -1,0 +1,44 @@
+//! How an endpoint ends.
+
+use crate::local;
+use crate::reactor::{Command, Wait};
+use crate::sync::atomic::Ordering;
+use crate::sync::thread;
+
+use super::Inner;
+
+impl Inner {
+    pub(super) fn shut_down(&self) {
+        local::announce_all();
+        for reactor in &self.reactors {
+            reactor.submit(Command::ShutDown);
+            reactor.stopping.store(true, Ordering::SeqCst);
+            reactor.interrupt_own();
+            if let Some(thread) = reactor.own_thread.get() {
+                thread.unpark();
+            }
+        }
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            // The last clone may be dropped by a handler, on one of these threads.
+            if thread.thread().id() != thread::current().id() {
+                thread.join().expect("a reactor's thread ends without a panic");
+            }
+        }
+        for reactor in &self.reactors {
+            // Nobody drives any more, unless it is this thread, further up.
+            if let Some(mut state) = reactor.state.try_lock() {
+                while state.turn(reactor, Wait::Poll) && !reactor.members.lock().is_empty() {}
+                state.clear(reactor);
+                drop(state);
+                reactor.abandon();
+            }
+        }
+        self.common.registry.end();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}

@@ -1,0 +1,40 @@
+//! Waiting for a time, by the clock of an endpoint.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::reactor::ReactorHandle;
+use crate::time::Time;
+
+/// Completes at a given time; see [`Endpoint::sleep_until`](super::Endpoint::sleep_until).
+#[derive(Debug)]
+pub struct Sleep {
+    pub(super) reactor: Arc<ReactorHandle>,
+    pub(super) at: Time,
+    pub(super) timer: Option<(Time, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(timer) = self.timer.take() {
+            self.reactor.forget_timer(timer);
+        }
+        if self.reactor.common.clock.now() >= self.at {
+            return Poll::Ready(());
+        }
+        self.timer = Some(self.reactor.wake_at(self.at, context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            self.reactor.forget_timer(timer);
+        }
+    }
+}

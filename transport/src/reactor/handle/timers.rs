@@ -1,0 +1,73 @@
+//! When the driver of a reactor has to look again: deadlines of calls, and timers of those who sleep.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use crate::sync::atomic::{Ordering, fence};
+use crate::time::Time;
+
+use super::ReactorHandle;
+
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    wakers: BTreeMap<(Time, u64), Waker>,
+    next: u64,
+}
+
+impl ReactorHandle {
+    /// The earliest deadline that anybody waits for.
+    pub(in crate::reactor) fn next_deadline(&self) -> Time {
+        Time::from_nanos(self.next_deadline.load(Ordering::SeqCst))
+    }
+
+    /// Sees to it that the driver looks at deadlines when `deadline` has come.
+    #[inline]
+    pub(crate) fn note_deadline(&self, deadline: Time) {
+        if deadline.nanos() >= self.next_deadline.load(Ordering::SeqCst) {
+            return;
+        }
+        self.next_deadline.fetch_min(deadline.nanos(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.sleeps_until.load(Ordering::SeqCst) > deadline.nanos() {
+            self.kick.kick();
+        }
+    }
+
+    /// Has `waker` woken at `time`. Returns what [`forget_timer`](Self::forget_timer) takes.
+    pub(crate) fn wake_at(&self, time: Time, waker: Waker) -> (Time, u64) {
+        let key = {
+            let mut timers = self.timers.lock();
+            timers.next += 1;
+            let key = (time, timers.next);
+            timers.wakers.insert(key, waker);
+            key
+        };
+        self.note_deadline(time);
+        self.ensure_driver();
+        key
+    }
+
+    /// The waker of a timer that has not fired is dropped.
+    pub(crate) fn forget_timer(&self, key: (Time, u64)) {
+        self.timers.lock().wakers.remove(&key);
+    }
+
+    /// Takes the deadlines that have come, and forgets the next one: the caller finds it anew.
+    pub(in crate::reactor) fn take_due(&self, now: Time, wakers: &mut Vec<Waker>) -> bool {
+        if now < self.next_deadline() {
+            return false;
+        }
+        self.next_deadline.store(u64::MAX, Ordering::SeqCst);
+        let mut timers = self.timers.lock();
+        while let Some(entry) = timers.wakers.first_entry() {
+            let (time, _) = *entry.key();
+            if time > now {
+                drop(timers);
+                self.note_deadline(time);
+                return true;
+            }
+            wakers.push(entry.remove());
+        }
+        true
+    }
+}
