@@ -30,6 +30,9 @@ const PROGRAMS: &[&str] = &["netbench", "weft-server", "kv"];
 /// The tests to take along.
 const TESTS: &[&str] = &["conformance", "verbs", "streams", "unchanged_programs"];
 
+/// The tests inside of a library to take along, under its name: of peers that lie, which only it can make up.
+const UNIT_TESTS: (&str, &str) = ("weft-transport", "weft_transport");
+
 /// The program of somebody else's that one of the tests starts.
 const REDIS: &str = "redis-server";
 
@@ -74,7 +77,12 @@ fn try_out(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.release {
         build.arg("--release");
     }
-    let programs = executables(&mut build, &[PROGRAMS, TESTS].concat())?;
+    let mut programs = executables(&mut build, &[PROGRAMS, TESTS].concat())?;
+    let (package, name) = UNIT_TESTS;
+    let mut build = Command::new("cargo");
+    build.args(["test", "--no-run", "--lib", "--package", package, "--features", "verbs"]);
+    build.arg("--message-format=json-render-diagnostics");
+    programs.append(&mut executables(&mut build, &[name])?);
 
     // In a folder of their own, by names without the numbers that cargo adds to tests.
     let taken = workspace.target().join("xtask").join("softroce");

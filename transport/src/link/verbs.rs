@@ -9,6 +9,10 @@
 mod choice;
 mod end;
 mod ffi;
+#[cfg(test)]
+mod liar;
+#[cfg(test)]
+mod lies;
 mod port;
 mod reading;
 #[cfg(feature = "streams")]

@@ -17,16 +17,17 @@ use sys::ibv_qp_attr_mask as mask;
 /// the power of this, so 67 ms, as Ibdxnet has it.
 const TIMEOUT: u8 = 14;
 
-/// How often it does, before the pair fails: finite, or a peer that is gone would be sent to for
-/// ever.
-const RETRIES: u8 = 7;
+/// How often it does, before the pair fails: finite, or a peer that is gone would be sent to for ever. 7 is that to
+/// SoftRoCE, as it is to all for [`RNR_RETRIES`].
+const RETRIES: u8 = 6;
 
-/// How long a peer that has no receive posted asks to be left alone: 0.64 ms. Zero would be 655 ms,
-/// the longest. Credits see to it that this never comes to pass.
-const RNR_TIMER: u8 = 12;
+/// How long a peer that has no receive posted asks to be left alone: 20.48 ms. Zero would be 655 ms, the longest.
+/// Credits see to it that this never comes to pass, but for a peer that keeps to none: then those that share
+/// the receives with it wait until they are given back, which a busy reactor does a moment later.
+const RNR_TIMER: u8 = 22;
 
-/// How often a message is sent again for that; 7 would be for ever, and hide a mistake in the
-/// credits.
+/// How often a message is sent again for that, 143 ms in all; 7 would be for ever, and keep a connection that its
+/// peer never receives on.
 const RNR_RETRIES: u8 = 6;
 
 /// Routers that a packet may pass.
