@@ -80,7 +80,7 @@ pub(crate) struct Reactor {
     awake: Awake,
     /// What connections over verbs go by, where there is a device.
     port: Option<Arc<VerbsPort>>,
-    /// Turns since the poller was asked.
+    /// Turns and rounds of spinning since the poller was asked.
     unasked: u32,
     scratch: Option<Block>,
     /// What a connection that was tried while spinning has brought; it lies in `scratch`.

@@ -21,7 +21,7 @@ const HOT_MAX: usize = 4;
 /// other doings count for little.
 const LOOKS: u32 = 32;
 
-/// While it spins, a reactor asks the poller every so many rounds.
+/// While it spins or has enough to do without, a reactor asks the poller every so many rounds or turns.
 const POLL_EVERY: u32 = 16;
 
 /// While it spins, a reactor lets others onto its core every so many rounds.
@@ -46,8 +46,7 @@ impl Reactor {
         }
         if self.look_at_awake() {
             self.idle.end(true, Duration::ZERO);
-            self.unasked = (self.unasked + 1) % POLL_EVERY;
-            if self.unasked == 0 {
+            if self.is_poller_due() {
                 self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
             }
             return Ok(None);
@@ -90,15 +89,12 @@ impl Reactor {
         let mut round = 0u32;
         let mut looked = began;
         loop {
-            if self.receive_hot(handle) || self.watch_awake() {
-                return Ok(Some(looked));
-            }
-            let asks = self.hot.is_empty() && self.is_all_quiet();
-            if asks || round.is_multiple_of(POLL_EVERY) {
+            let found = self.receive_hot(handle) || self.watch_awake();
+            if self.is_poller_due() || self.hot.is_empty() && self.is_all_quiet() {
                 self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
-                if !self.ready.is_empty() {
-                    return Ok(Some(looked));
-                }
+            }
+            if found || !self.ready.is_empty() {
+                return Ok(Some(looked));
             }
             if wait.is_over(handle) {
                 return Ok(Some(looked));
@@ -123,16 +119,28 @@ impl Reactor {
         }
     }
 
+    /// Counts a look at what is there without the poller. Returns whether the poller is to be asked too: its
+    /// turn comes by the looks of all waits, since most are over after one or two.
+    fn is_poller_due(&mut self) -> bool {
+        self.unasked = (self.unasked + 1) % POLL_EVERY;
+        self.unasked == 0
+    }
+
     /// Looks at links in memory for a moment. Returns whether there is something.
     fn watch_awake(&mut self) -> bool {
         if self.is_all_quiet() {
             return false;
         }
+        // A look at a device's queue takes as long as the pause that spares a core's other thread, and whoever
+        // waits for a message would wait for the pause too.
+        let pauses = !self.port.as_ref().is_some_and(|port| port.is_used());
         for _ in 0..LOOKS {
             if self.look_at_awake() {
                 return true;
             }
-            std::hint::spin_loop();
+            if pauses {
+                std::hint::spin_loop();
+            }
         }
         false
     }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::ffi::{Buffer, Exposed, PairOptions, QueuePair, Queues, Read, Receive, Send, Sent};
 use super::reading::{Arrivals, Reading};
 use crate::limits::FETCHES_MAX;
-use crate::link::verbs_rules::credits::{Credits, Kind, RECEIVES, RESERVE};
+use crate::link::verbs_rules::credits::{Credits, Kind, POST_AT, RECEIVES, RESERVE};
 use crate::link::verbs_rules::introduction::{Address, Introduction};
 use crate::link::{Source, TcpLink};
 use crate::memory::{Block, Shared};
@@ -108,6 +108,7 @@ enum Finish {
 #[derive(Debug, Default)]
 struct Inbound {
     arrived: VecDeque<Arrived>,
+    /// Receives that have been read and are to be posted again, [`POST_AT`] in one call.
     emptied: Vec<Receive>,
 }
 
@@ -371,7 +372,7 @@ impl End {
             }
         }
         let emptied = inbound.emptied.len() as u32;
-        if emptied > 0 {
+        if emptied >= POST_AT {
             self.queues.post(inbound.emptied.drain(..)).inspect_err(|_| self.fail())?;
             let mut out = self.out.lock();
             out.credits.post(Kind::Data, emptied);
@@ -508,9 +509,10 @@ impl Arrived {
 impl Drop for End {
     fn drop(&mut self) {
         self.all_reads.fetch_sub(self.reads.get_mut().len(), Ordering::SeqCst);
-        let arrived = self.inbound.get_mut().arrived.drain(..);
+        let Inbound { arrived, emptied } = self.inbound.get_mut();
         // What was not read is lost with the connection; its receives are for the next.
-        if let Err(error) = self.queues.post(arrived.map(|arrived| arrived.receive)) {
+        let unread = arrived.drain(..).map(|arrived| arrived.receive);
+        if let Err(error) = self.queues.post(unread.chain(emptied.drain(..))) {
             tracing::warn!(%error, "receives of a closed connection were lost");
         }
     }

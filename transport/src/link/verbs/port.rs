@@ -45,6 +45,8 @@ pub(crate) struct VerbsPort {
     ends_count: AtomicUsize,
     /// Places of connections that something has happened on.
     noted: Mutex<Vec<usize>>,
+    /// There are some, to be seen without the lock.
+    any_noted: AtomicBool,
     /// Receives that there are.
     receives: Mutex<u32>,
     /// Those of them that open connections count on.
@@ -94,6 +96,7 @@ impl VerbsPort {
             ends: Mutex::default(),
             ends_count: AtomicUsize::new(0),
             noted: Mutex::default(),
+            any_noted: AtomicBool::new(false),
             receives: Mutex::new(0),
             granted: Arc::default(),
             connections_max,
@@ -240,6 +243,7 @@ impl VerbsPort {
             let place = end.place.load(Ordering::SeqCst);
             if place != usize::MAX && noted.last() != Some(&place) {
                 noted.push(place);
+                self.any_noted.store(true, Ordering::Release);
             }
             let is_orphan = end.is_orphan.load(Ordering::SeqCst);
             if is_orphan && (end.under_way() == 0 || end.has_failed()) {
@@ -250,7 +254,8 @@ impl VerbsPort {
         match polled {
             Ok(0) => false,
             polled => {
-                let posted = self.queues.post(unused.into_iter());
+                let posted =
+                    if unused.is_empty() { Ok(()) } else { self.queues.post(unused.into_iter()) };
                 self.replace_lost();
                 if let Err(error) = polled.map(|_| ()).and(posted) {
                     tracing::error!(%error, "the queues of a device failed");
@@ -298,13 +303,20 @@ impl VerbsPort {
     fn note(&self, end: &End) {
         let place = end.place.load(Ordering::SeqCst);
         if place != usize::MAX {
-            self.noted.lock().push(place);
+            let mut noted = self.noted.lock();
+            noted.push(place);
+            self.any_noted.store(true, Ordering::Release);
         }
     }
 
     /// The places of connections that something has happened on since the last time.
     pub(crate) fn take_noted(&self, mut note: impl FnMut(usize)) {
-        self.noted.lock().drain(..).for_each(&mut note);
+        // Most looks find nothing, and take no lock.
+        if self.any_noted.load(Ordering::Acquire) {
+            let mut noted = self.noted.lock();
+            noted.drain(..).for_each(&mut note);
+            self.any_noted.store(false, Ordering::Release);
+        }
     }
 
     /// Has the channel tell of what comes next. Returns false if something has come already.

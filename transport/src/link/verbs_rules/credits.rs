@@ -16,6 +16,13 @@ pub(in crate::link) const RESERVE: u32 = 8;
 /// its own.
 const RETURN_AT: u32 = (RECEIVES - RESERVE) / 3;
 
+/// How many receives that data has used are posted again at once: in one call, which messages that come one at a
+/// time do not wait for but this often. So few that the peer always has room while they are kept, and while
+/// as many more as it has not been told of are posted.
+pub(in crate::link) const POST_AT: u32 = RETURN_AT / 2;
+
+const _: () = assert!(POST_AT + RETURN_AT < RECEIVES - RESERVE);
+
 /// The fewest receives that a peer may have: data has room beyond the reserve.
 pub(in crate::link) const RECEIVES_MIN: u32 = 2 * RESERVE;
 
@@ -136,11 +143,13 @@ mod tests {
         coming: VecDeque<u32>,
         /// Data that has come and not been read.
         unread: u32,
+        /// Receives that have been read and are yet to be posted again.
+        emptied: u32,
     }
 
     impl Side {
         fn new() -> Self {
-            Self { credits: Credits::new(RECEIVES), coming: VecDeque::new(), unread: 0 }
+            Self { credits: Credits::new(RECEIVES), coming: VecDeque::new(), unread: 0, emptied: 0 }
         }
     }
 
@@ -169,7 +178,10 @@ mod tests {
             },
             2 if me.unread > 0 => {
                 me.unread -= 1;
-                me.credits.post(Kind::Data, 1);
+                me.emptied += 1;
+                if me.emptied == POST_AT {
+                    me.credits.post(Kind::Data, std::mem::take(&mut me.emptied));
+                }
                 true
             }
             _ => false,
@@ -178,7 +190,8 @@ mod tests {
             peer.coming.push_back(me.credits.send(Kind::Credit));
         }
         for side in [me, peer] {
-            assert!(side.coming.len() as u32 + side.unread <= RECEIVES, "more than was posted");
+            let used = side.coming.len() as u32 + side.unread + side.emptied;
+            assert!(used <= RECEIVES, "more than was posted");
         }
         did
     }

@@ -67,6 +67,11 @@ impl<T> Postings<T> {
         self.suspected = self.next;
     }
 
+    /// Whether some are to be posted in the place of those that do not come back.
+    pub(in crate::link) fn is_due(&self) -> bool {
+        self.due
+    }
+
     /// How many are to be posted in the place of those that do not come back.
     pub(in crate::link) fn take_due(&mut self) -> usize {
         if !std::mem::take(&mut self.due) {
@@ -176,7 +181,9 @@ mod tests {
         assert_eq!(postings.take(places[1]), Some(1));
         let later = postings.post(1).unwrap();
         assert_eq!(postings.take_due(), 0, "those before it may come yet");
+        assert!(!postings.is_due());
         assert_eq!(postings.take(later), Some(1));
+        assert!(postings.is_due());
         assert_eq!(postings.take_due(), 2);
         assert_eq!((postings.post(7).is_ok(), postings.post(8).is_ok()), (true, true));
         assert_eq!(postings.take(places[0]), Some(0), "it was being filled all the time");

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_sys as sys;
 use parking_lot::Mutex;
@@ -50,6 +51,8 @@ pub(in crate::link::verbs) struct Queues {
     /// What the device says is read into these, which are not cleared in between.
     entries: Mutex<Box<[sys::ibv_wc]>>,
     posted: Mutex<Posted>,
+    /// Some receives are to be replaced, to be seen without the lock.
+    any_due: AtomicBool,
     domain: Arc<Domain>,
 }
 
@@ -129,7 +132,8 @@ impl Queues {
         };
         let entries = Mutex::new(vec![sys::ibv_wc::default(); POLL_MAX].into());
         let posted = Mutex::default();
-        let queues = Self { channel, completions, receives, entries, posted, domain };
+        let any_due = AtomicBool::new(false);
+        let queues = Self { channel, completions, receives, entries, posted, any_due, domain };
         set_nonblocking(queues.descriptor())?;
         Ok(queues)
     }
@@ -224,6 +228,9 @@ impl Queues {
         let place = (number & !RECEIVE) as usize;
         let mut posted = self.posted.lock();
         let receive = posted.receives.take(place);
+        if posted.receives.is_due() {
+            self.any_due.store(true, Ordering::Release);
+        }
         receive.expect("a device returns a number once for each time that it was posted")
     }
 
@@ -234,7 +241,13 @@ impl Queues {
 
     /// How many receives are to be posted in the place of such.
     pub(in crate::link::verbs) fn take_due(&self) -> usize {
-        self.posted.lock().receives.take_due()
+        // Hardly ever.
+        if !self.any_due.load(Ordering::Acquire) {
+            return 0;
+        }
+        let mut posted = self.posted.lock();
+        self.any_due.store(false, Ordering::Release);
+        posted.receives.take_due()
     }
 
     /// Gives `receives` to the device, in one call.
