@@ -20,6 +20,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::memory::{Block, Shared};
 
@@ -235,6 +236,16 @@ impl Link {
         match self {
             Self::Verbs(link) => link.take_fetched(),
             Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => false,
+        }
+    }
+
+    /// Has the system end the link once it has waited for so long for the peer to take something. A peer in
+    /// shared memory cannot be gone without a word.
+    pub(crate) fn give_up_after(&self, time: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(link) => link.give_up_after(time),
+            Self::Verbs(link) => link.socket().give_up_after(time),
+            Self::Shm(_) | Self::Sim(_) => Ok(()),
         }
     }
 

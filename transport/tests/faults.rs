@@ -7,6 +7,8 @@
 
 #[path = "faults/bodies.rs"]
 mod bodies;
+#[path = "faults/half_open.rs"]
+mod half_open;
 #[path = "faults/large.rs"]
 mod large;
 #[path = "faults/resets.rs"]

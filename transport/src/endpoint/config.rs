@@ -51,7 +51,9 @@ pub struct EndpointConfig {
     pub backoff: Backoff,
     /// What these pauses are drawn from: the same seed draws the same ones.
     pub seed: u64,
-    /// A peer that has taken nothing for this long, of what waits for it, is disconnected.
+    /// A peer that has taken nothing for this long, of what waits for it, is disconnected, whether that waits here
+    /// or in the system. So is one whose machine is silent, and says nothing when it is asked, which over TCP is
+    /// done after 10 s. A peer that nothing waits for may be stopped for as long as it likes.
     pub stall_timeout: Duration,
 }
 

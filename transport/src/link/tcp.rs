@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use super::Transfer;
 
 /// How long an idle connection may be silent before the kernel asks whether the peer's machine is
-/// still there; then every [`KEEPALIVE_INTERVAL`], three times.
+/// still there; then every [`KEEPALIVE_INTERVAL`], three times, or as long as [`TcpLink::give_up_after`] says.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -41,6 +41,15 @@ impl TcpLink {
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, 3)?;
         Ok(Self { stream })
+    }
+
+    /// Ends in an error once what has been sent has not been taken for so long: by the peer's machine, which may
+    /// be gone, or by the peer, whose machine has no more room for it. A machine that is silent is asked before
+    /// that, and has until then to answer. Otherwise it would be the system's own patience, of a quarter of an hour.
+    pub(crate) fn give_up_after(&self, time: Duration) -> io::Result<()> {
+        // Zero would be the system's own.
+        let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+        Ok(sockopt::set_tcp_user_timeout(&self.stream, ms)?)
     }
 
     /// For the poller.

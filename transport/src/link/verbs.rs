@@ -116,6 +116,11 @@ impl VerbsLink {
         self.place.store(place, Ordering::SeqCst);
     }
 
+    /// The socket by which the sides have met, whatever the connection has turned out to be over.
+    pub(crate) fn socket(&self) -> &TcpLink {
+        &self.tcp
+    }
+
     /// The socket, if the connection has turned out to be over TCP.
     pub(crate) fn plain(&self) -> Option<&TcpLink> {
         matches!(self.decided.get(), Some(Decided::Tcp(_))).then_some(&self.tcp)

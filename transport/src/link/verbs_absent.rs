@@ -49,6 +49,10 @@ impl VerbsLink {
         match *self {}
     }
 
+    pub(crate) fn socket(&self) -> &TcpLink {
+        match *self {}
+    }
+
     pub(crate) fn plain(&self) -> Option<&TcpLink> {
         match *self {}
     }

@@ -66,7 +66,9 @@ impl Reactor {
         if let Link::Verbs(link) = &core.link {
             link.set_place(place);
         }
-        let watched = self.poller.add(&core.link, Token(place as u64), initiated);
+        let watched = core.link.give_up_after(handle.common.stall_timeout);
+        let watched =
+            watched.and_then(|()| self.poller.add(&core.link, Token(place as u64), initiated));
         handle.common.connections.fetch_add(1, Ordering::Relaxed);
         handle.members.lock().insert(id, Arc::clone(&core));
         let mut conversation = Conversation::new(Arc::clone(&core), phase, attempt);

@@ -15,7 +15,7 @@ use super::{Node, PATIENCE, Peer, half_a_request, request};
 
 impl Peer {
     /// Who is connected to next, when its hello has been answered.
-    fn accepted(listener: &TcpListener) -> Self {
+    pub(crate) fn accepted(listener: &TcpListener) -> Self {
         let (stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -34,7 +34,7 @@ impl Peer {
     }
 }
 
-fn listener() -> (TcpListener, SocketAddr) {
+pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
