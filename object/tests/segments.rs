@@ -108,6 +108,7 @@ fn only_what_was_written_is_sent() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a million records, one by one")]
 fn the_largest_segment_fits_a_message() {
     let segment = segment(&vec![7u8; PAGES_MAX * PAGE_BYTES], PAGES_MAX);
     assert_eq!(segment.len(), weft_object::HEAD_BYTES_MAX + PAGES_MAX * PAGE_BYTES);
@@ -219,7 +220,10 @@ fn mutate(bytes: &mut Vec<u8>, mutation: &Mutation) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(
-        option_env!("WEFT_HOSTILE_CASES").map_or(4_000, |cases| cases.parse().unwrap())
+        // Under miri, a thousand times slower, some.
+        if cfg!(miri) { 40 } else {
+            option_env!("WEFT_HOSTILE_CASES").map_or(4_000, |cases| cases.parse().unwrap())
+        }
     ))]
 
     #[test]

@@ -27,6 +27,8 @@ mod error;
 mod extents;
 mod filling;
 mod heap;
+#[cfg_attr(miri, path = "memory/pages/allocated.rs")]
+mod pages;
 mod pool;
 mod region;
 mod shared;

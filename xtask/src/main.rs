@@ -1,4 +1,4 @@
-//! The front door of the workspace: `cargo xtask setup | lint | test | models | asan | demo | bench | sim | softroce`.
+//! The front door of the workspace: `cargo xtask setup | lint | test | models | asan | miri | demo | bench | sim | softroce`.
 //!
 //! Whatever a developer or CI does to the tree is one of these commands, so that a failure in CI is
 //! reproduced by typing what CI typed. The program needs nothing on the machine but the toolchain
@@ -17,6 +17,7 @@ mod bench;
 mod command;
 mod demo;
 mod lint;
+mod miri;
 mod models;
 mod playground;
 mod redis;
@@ -55,6 +56,8 @@ enum Task {
     Models,
     /// Run the suites of what holds unsafe code or reads peers' bytes under AddressSanitizer.
     Asan,
+    /// Run the tests of what holds unsafe code under miri, where it is installed.
+    Miri(miri::Options),
     /// Start a small cluster, use it, load it beside redis, rank a graph, and show the figures.
     Demo,
     /// Run a suite of benchmarks against its peers, in one run, as ratios.
@@ -84,6 +87,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Test => test::run(&workspace),
         Task::Models => models::run(),
         Task::Asan => asan::run(&workspace),
+        Task::Miri(options) => miri::run(&workspace, options),
         Task::Demo => demo::run(&workspace),
         Task::Bench(options) => bench::run(&workspace, options),
         Task::Sim(options) => sim::run(options),

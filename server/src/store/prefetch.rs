@@ -1,12 +1,15 @@
 //! Asking for memory before it is needed.
 
-#![expect(unsafe_code, reason = "the instruction is behind an unsafe function")]
+#![cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "the instruction is behind an unsafe function")
+)]
 
 /// Asks the processor to bring the cache line in which `target` starts closer. A hint: nothing
-/// happens where the processor has no such instruction that Rust offers.
+/// happens where the processor has no such instruction that Rust offers, nor under miri, which knows none.
 #[inline(always)]
 pub(super) fn read<T>(target: &T) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the instruction is part of x86-64's base, and a prefetch reads nothing that the
     // program could see and never faults, whatever the address; this one comes from a reference
     // besides.
@@ -14,6 +17,6 @@ pub(super) fn read<T>(target: &T) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(target).cast());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = target;
 }

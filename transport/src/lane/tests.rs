@@ -39,6 +39,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 4 } else { ProptestConfig::default().cases },
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn what_comes_out_is_what_went_in(steps in steps()) {
         let memory = memory();
@@ -72,7 +77,7 @@ proptest! {
 
 #[test]
 fn two_threads_agree_on_a_million_records() {
-    const RECORDS: u64 = 1_000_000;
+    const RECORDS: u64 = if cfg!(miri) { 300 } else { 1_000_000 };
     let memory = memory();
     let (mut producer, mut consumer) = lane(0, &memory).unwrap();
     let writer = thread::spawn(move || {
@@ -115,6 +120,7 @@ fn two_threads_agree_on_a_million_records() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of records, as others have them too")]
 fn a_large_ring_is_given_back_when_it_stays_nearly_empty() {
     let memory = memory();
     let (mut producer, mut consumer) = lane(0, &memory).unwrap();

@@ -1,11 +1,14 @@
 //! What the C library's allocator keeps of heap that was given back to it.
 
-#![expect(unsafe_code, reason = "calls the C library")]
+#![cfg_attr(
+    all(target_env = "gnu", not(miri)),
+    expect(unsafe_code, reason = "calls the C library")
+)]
 
 /// Has the allocator give all whole pages that nobody uses back to the system, in every arena.
 /// Returns whether it can. It looks at every free piece of the heap: a millisecond for some
 /// thousands of them.
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_env = "gnu", not(miri)))]
 pub(super) fn trim() -> bool {
     unsafe extern "C" {
         safe fn malloc_trim(pad: usize) -> std::ffi::c_int;
@@ -15,8 +18,14 @@ pub(super) fn trim() -> bool {
     true
 }
 
+/// Miri's allocator keeps nothing.
+#[cfg(miri)]
+pub(super) fn trim() -> bool {
+    true
+}
+
 /// Other C libraries give large pieces back by themselves and offer nothing for the rest.
-#[cfg(not(target_env = "gnu"))]
+#[cfg(not(any(target_env = "gnu", miri)))]
 pub(super) fn trim() -> bool {
     false
 }

@@ -1,25 +1,23 @@
-//! The mapping behind all blocks, and which of its pages are backed.
+//! The memory behind all blocks, and which of its pages are backed.
 
-#![expect(unsafe_code, reason = "maps memory and computes addresses within the mapping")]
+#![expect(unsafe_code, reason = "computes addresses within the region, and gives pages of it back")]
 
 use std::fmt;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::extents::Run;
+use super::pages::Pages;
 use super::{MemoryError, PAGE_BYTES};
 
-/// One shared mapping of a memfd, private to this process.
+/// The memory that is handed out in extents.
 ///
-/// Invariant: `base` is the start of a readable and writable mapping of `pages` pages that lives as
-/// long as the region, never moves, and belongs to nothing else: the descriptor was closed once it
-/// was mapped, and is never handed out.
+/// Invariant: `bytes` are those of `pages` pages. No method of a shared region reads or writes them, but for
+/// [`give_back`](Self::give_back).
 pub(super) struct Region {
-    base: NonNull<u8>,
+    bytes: Pages,
     pages: usize,
     /// A bit a page: written since it was last given back, hence resident.
     touched: Box<[AtomicU64]>,
@@ -30,12 +28,6 @@ pub(super) struct Region {
     may_give_back: AtomicBool,
 }
 
-// SAFETY: the region itself only computes addresses; who may access the bytes behind them is
-// decided by the extents that are handed out, which never overlap. The counters are atomics.
-unsafe impl Send for Region {}
-// SAFETY: as above; no method of a shared region reads or writes the mapping.
-unsafe impl Sync for Region {}
-
 impl Region {
     pub(super) fn reserve(limit_bytes: u64) -> Result<Region, MemoryError> {
         let refused = |errno: Errno| MemoryError::Reserve {
@@ -44,13 +36,13 @@ impl Region {
         };
         let pages =
             usize::try_from(limit_bytes / PAGE_BYTES as u64).map_err(|_| refused(Errno::INVAL))?;
-        let base = map(pages * PAGE_BYTES).map_err(refused)?;
+        let bytes = Pages::reserve(pages * PAGE_BYTES).map_err(refused)?;
         // Zeroed by the allocator, so that the map of a large region is as lazy as the region.
         let touched = Box::<[AtomicU64]>::new_zeroed_slice(pages.div_ceil(64));
         // SAFETY: an `AtomicU64` of zero bytes is valid.
         let touched = unsafe { touched.assume_init() };
         Ok(Region {
-            base,
+            bytes,
             pages,
             touched,
             touched_pages: AtomicU64::new(0),
@@ -65,8 +57,8 @@ impl Region {
     /// Where page `first` starts.
     pub(super) fn address(&self, first: usize) -> NonNull<u8> {
         assert!(first <= self.pages, "page {first} is outside a region of {} pages", self.pages);
-        // SAFETY: the offset is within the mapping or one past its end.
-        unsafe { self.base.add(first * PAGE_BYTES) }
+        // SAFETY: the offset is within the region or one past its end.
+        unsafe { self.bytes.base().add(first * PAGE_BYTES) }
     }
 
     /// Notes that pages `first..end` were or will be written. Counts every page once, however often
@@ -114,13 +106,9 @@ impl Region {
         if found == 0 {
             return 0;
         }
-        // SAFETY: the pages are within the mapping, which is shared and writable as the advice
-        // demands, and by the caller's word nobody sees their bytes change.
-        let given = unsafe {
-            let address = self.address(first).as_ptr().cast();
-            madvise(address, (end - first) * PAGE_BYTES, Advice::LinuxRemove)
-        };
-        if given.is_err() {
+        // SAFETY: the pages are of the run, hence of the region, and the caller says that nobody has them.
+        let given = unsafe { self.bytes.give_back(first * PAGE_BYTES, (end - first) * PAGE_BYTES) };
+        if !given {
             return 0;
         }
         for (word, mask) in self.words(first, end) {
@@ -159,40 +147,6 @@ impl Region {
 /// How many of the pages that `mask` means are touched.
 fn touched_of(word: &AtomicU64, mask: u64) -> u64 {
     u64::from((word.load(Ordering::Relaxed) & mask).count_ones())
-}
-
-/// Maps `len` bytes of a fresh memfd. No page is there until it is written; the limit is kept by
-/// the account, so that the system need not reserve swap for all of it.
-fn map(len: usize) -> Result<NonNull<u8>, Errno> {
-    if len == 0 {
-        return Ok(NonNull::dangling());
-    }
-    let file = memfd_create("weft-memory", MemfdFlags::CLOEXEC)?;
-    ftruncate(&file, len as u64)?;
-    // SAFETY: a new mapping at an address of the system's choice overlaps nothing; the file has
-    // `len` bytes and is never truncated, since its only descriptor is closed when this returns.
-    let base = unsafe {
-        mmap(
-            ptr::null_mut(),
-            len,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::NORESERVE,
-            &file,
-            0,
-        )?
-    };
-    Ok(NonNull::new(base.cast()).expect("mmap without MAP_FIXED never maps address zero"))
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        if self.pages > 0 {
-            // SAFETY: the mapping is ours, and every extent holds the region alive: no address into
-            // it is used later.
-            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.pages * PAGE_BYTES) };
-            debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");
-        }
-    }
 }
 
 impl fmt::Debug for Region {

@@ -1,6 +1,5 @@
 //! What the memory promises to its holders.
 
-use std::fs;
 use std::thread;
 
 use proptest::prelude::*;
@@ -14,13 +13,30 @@ fn memory(limit_bytes: usize) -> Memory {
 }
 
 /// Bytes of the region that the system backs with pages, by its own word.
+#[cfg(not(miri))]
 #[expect(clippy::disallowed_methods, reason = "the system says it in a file")]
 fn resident(memory: &Memory) -> u64 {
     let start = format!("{:x}-", memory.pool.region.address(0).as_ptr().addr());
-    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut lines = maps.lines().skip_while(|line| !line.starts_with(&start));
     let rss = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
     rss.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Under miri there is no system that could be asked: what the region itself counts.
+#[cfg(miri)]
+fn resident(memory: &Memory) -> u64 {
+    memory.pool.region.touched_pages() * PAGE_BYTES as u64
+}
+
+/// Whether all bytes are this one: compared at once, which miri does in a moment, and not one by one.
+fn is_all(bytes: &[u8], byte: u8) -> bool {
+    bytes == vec![byte; bytes.len()]
+}
+
+/// How often something is repeated: under miri, a hundred times slower, no more often than shows that it can be.
+const fn rounds(count: usize, under_miri: usize) -> usize {
+    if cfg!(miri) { under_miri } else { count }
 }
 
 #[test]
@@ -179,6 +195,7 @@ fn what_is_not_committed_is_not_shared() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "there is no system to agree with")]
 fn residency_is_counted_once_and_agrees_with_the_system() {
     let memory = memory(64 * MIB);
     assert_eq!(resident(&memory), 0, "nothing is prefaulted");
@@ -208,6 +225,51 @@ fn residency_is_counted_once_and_agrees_with_the_system() {
     );
 }
 
+#[test]
+fn a_block_is_filled_while_what_is_filled_of_it_is_read() {
+    let memory = memory(MIB);
+    let mut filling = memory.allocate(2 * PAGE_BYTES, Purpose::Receive).unwrap().fill_up();
+    let mut parts = Vec::new();
+    for round in 0..16_u8 {
+        let from = filling.filled();
+        let rest = filling.unfilled();
+        rest[..500].fill(round);
+        // Behind what is filled, anything may be written, and again.
+        rest[500..].fill(99);
+        filling.fill(500);
+        parts.push(filling.part(from..filling.filled()));
+        assert!((0..=round).all(|round| is_all(&parts[usize::from(round)], round)));
+    }
+    assert_eq!(memory.account().resident_bytes, 2 * PAGE_BYTES as u64);
+    let all = filling.part(0..8000);
+    drop(filling);
+    assert!(is_all(&all[7500..], 15), "a part outlives who filled it");
+    drop(parts);
+    assert_eq!(all.try_reclaim().unwrap().len(), 2 * PAGE_BYTES);
+}
+
+#[test]
+fn a_vector_comes_back_as_it_went_or_is_freed() {
+    for (len, capacity) in [(0, 0), (0, 100), (5, 5), (5, 4096)] {
+        let mut vector = Vec::with_capacity(capacity);
+        vector.resize(len, 3);
+        let at = vector.as_ptr();
+        let mut block = Block::from_vector(vector);
+        block.fill(4);
+        assert!(is_all(&block, 4) && block.len() == len);
+        let vector = block.into_vector().unwrap();
+        assert_eq!((vector.as_ptr(), vector.len()), (at, len));
+        assert!(vector.capacity() >= capacity && is_all(&vector, 4));
+        // It is freed with the last view of it.
+        let shared = Block::from_vector(vector).freeze();
+        let part = shared.slice(0..len / 2);
+        drop(shared);
+        assert!(is_all(&part, 4));
+    }
+    let block = memory(MIB).allocate(1, Purpose::Send).unwrap();
+    assert_eq!(block.into_vector().unwrap_err().len(), PAGE_BYTES, "it is no vector");
+}
+
 /// As [`Memory::allocate`], and every byte written.
 fn written(memory: &Memory, len: usize) -> Block {
     let mut block = memory.allocate(len, Purpose::Receive).unwrap();
@@ -227,10 +289,10 @@ fn what_is_free_but_resident_makes_room_for_charges_and_reads_as_zero() {
     assert_eq!(account.resident_bytes - account.heap_bytes, resident(&memory));
 
     let block = memory.allocate(3 * MIB, Purpose::Log).unwrap();
-    assert!(block.iter().all(|byte| *byte == 9), "what is left resident is used first");
+    assert!(is_all(&block, 9), "what is left resident is used first");
     drop((charge, block));
     let block = memory.allocate(8 * MIB, Purpose::Log).unwrap();
-    assert!(block[3 * MIB..].iter().all(|byte| *byte == 0));
+    assert!(is_all(&block[3 * MIB..], 0));
     drop(block);
     written(&memory, 8 * MIB);
 }
@@ -320,7 +382,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(64, 2) as u32))]
     #[test]
     fn what_is_resident_never_passes_the_limit(steps in prop::collection::vec(step(), 1..150)) {
         let memory = memory(4 * MIB);
@@ -379,7 +441,7 @@ fn threads_that_allocate_and_charge_stay_within_the_limit() {
         for thread in 0..3_usize {
             let memory = memory.clone();
             scope.spawn(move || {
-                for round in 0..400_usize {
+                for round in 0..rounds(400, 8) {
                     let mark = (thread * 64 + round % 64) as u8;
                     let len = PAGE_BYTES * (1 + (round * 37 + thread * 11) % 300);
                     let bytes = ((round * 31 + thread) % 500 * PAGE_BYTES) as u64;
@@ -387,7 +449,7 @@ fn threads_that_allocate_and_charge_stay_within_the_limit() {
                     if let Ok(mut block) = memory.allocate(len, Purpose::Send) {
                         block.fill(mark);
                         block.mark_touched(len);
-                        assert!(block.iter().all(|byte| *byte == mark), "nobody else has it");
+                        assert!(is_all(&block, mark), "nobody else has it");
                     }
                     drop(charge);
                 }
@@ -409,7 +471,7 @@ fn threads_share_write_and_return_memory_without_losing_any() {
         for thread in 0..4_usize {
             let memory = memory.clone();
             scope.spawn(move || {
-                for round in 0..300_usize {
+                for round in 0..rounds(300, 4) {
                     let mark = (thread * 64 + round % 64) as u8;
                     let len = PAGE_BYTES * (1 + (round * 7 + thread) % 60);
                     let mut block = memory.allocate(len, Purpose::Send).unwrap();
@@ -419,7 +481,7 @@ fn threads_share_write_and_return_memory_without_losing_any() {
                     let readers: Vec<_> = (0..2)
                         .map(|reader| {
                             let view = shared.slice(reader * len / 2..(reader + 1) * len / 2);
-                            scope.spawn(move || assert!(view.iter().all(|byte| *byte == mark)))
+                            scope.spawn(move || assert!(is_all(&view, mark)))
                         })
                         .collect();
                     for reader in readers {
@@ -439,10 +501,10 @@ fn threads_share_write_and_return_memory_without_losing_any() {
 fn readers_of_a_growing_log_see_what_was_committed() {
     let mut log = memory(MIB).allocate(MIB, Purpose::Log).unwrap().append_only();
     thread::scope(|scope| {
-        for round in 0..200_u8 {
+        for round in 0..rounds(200, 10) as u8 {
             let start = log.append(&[&[0; 8], &[round; 1000]]).unwrap();
             let view = log.shared(start + 8..start + 1008);
-            scope.spawn(move || assert!(view.iter().all(|byte| *byte == round)));
+            scope.spawn(move || assert!(is_all(&view, round)));
             log.store_word(start, 1);
         }
     });

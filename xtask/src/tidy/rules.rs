@@ -10,7 +10,7 @@ use crate::workspace::Crate;
 const UNSAFE_PLACES: &[&str] = &[
     "transport/src/memory/",
     "transport/src/lane/",
-    "transport/src/link/shm/mapping.rs",
+    "transport/src/link/shm/mapping",
     "transport/src/link/verbs/ffi",
     "transport/src/stream/readiness.rs",
     "server/src/store/prefetch.rs",

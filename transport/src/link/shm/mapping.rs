@@ -1,21 +1,17 @@
 //! Memory that two processes share: a sealed memfd, mapped by both.
 
-#![expect(unsafe_code, reason = "maps memory and hands it out as atomics")]
+#![expect(unsafe_code, reason = "hands mapped memory out as atomics")]
+
+#[cfg_attr(miri, path = "mapping/allocated.rs")]
+mod file;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU8;
-
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
 
 /// Eight bytes of it.
 pub(super) use std::sync::atomic::AtomicU64 as Word;
-
-/// The file can be neither cut short (access would end in SIGBUS) nor made longer, and that
-/// cannot be undone.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A mapping of memory that another process has mapped too, and may write to at any time.
 ///
@@ -36,11 +32,8 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// New memory of `len` bytes, all zero, and the file by which another process can map it.
     pub fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("weft-shm", flags)?;
-        rustix::fs::ftruncate(&file, len as u64)?;
-        rustix::fs::fcntl_add_seals(&file, SEALS)?;
-        Ok((Self::map(file.as_fd(), len)?, file))
+        let (base, file) = file::create(len)?;
+        Ok((Self { base, len }, file))
     }
 
     /// Maps memory that another process has made.
@@ -48,33 +41,7 @@ impl Mapping {
     /// # Errors
     /// `InvalidData` for a file that is no memfd of `len` bytes whose size is sealed.
     pub fn open(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        let no = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-        let seals =
-            rustix::fs::fcntl_get_seals(file).map_err(|_| no("not a sealed memory file"))?;
-        if !seals.contains(SEALS) {
-            return Err(no("a memory file that can change its size"));
-        }
-        if rustix::fs::fstat(file)?.st_size != len as i64 {
-            return Err(no("a memory file of another size"));
-        }
-        Self::map(file, len)
-    }
-
-    fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
-        let base = unsafe {
-            rustix::mm::mmap(
-                ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                file,
-                0,
-            )?
-        };
-        let base =
-            NonNull::new(base.cast()).expect("mmap without MAP_FIXED never maps address zero");
-        Ok(Self { base, len })
+        Ok(Self { base: file::open(file, len)?, len })
     }
 
     /// The memory as words of eight bytes.
@@ -96,16 +63,20 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and all that was handed out borrows from `self`.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");
+        unsafe { file::unmap(self.base, self.len) };
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::fs::MemfdFlags;
+
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "it maps no memfd")]
     fn both_sides_see_the_same_memory() {
         let (ours, file) = Mapping::create(8192).unwrap();
         let theirs = Mapping::open(file.as_fd(), 8192).unwrap();
@@ -114,6 +85,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it maps no memfd")]
     fn memory_that_could_shrink_or_has_another_size_is_not_mapped() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let unsealed = rustix::fs::memfd_create("unsealed", flags).unwrap();
