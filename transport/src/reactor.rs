@@ -24,11 +24,15 @@ use std::time::Duration;
 
 use rustix::thread::sched_yield;
 
+#[cfg(test)]
+use crate::connection::Core;
 use crate::driver::Parker;
 use crate::idle::{Idle, YIELD_MIN};
 use crate::link::{Listener, VerbsPort};
 use crate::memory::Block;
 use crate::poller::{Poller, Ready, Token};
+#[cfg(test)]
+use crate::session::ledger::ReceivedBody;
 use crate::time::Time;
 
 use awake::Awake;
@@ -171,6 +175,13 @@ impl Reactor {
             }
         }
         handle.flush_dirty() || any
+    }
+
+    /// The streamed bodies on their way in on `core`.
+    #[cfg(test)]
+    pub(crate) fn ledger(&self, core: &Arc<Core>) -> Vec<ReceivedBody> {
+        let here = self.open().find(|conversation| Arc::ptr_eq(&conversation.core, core));
+        here.map_or_else(Vec::new, Conversation::ledger)
     }
 
     /// When the next timer is due.

@@ -19,6 +19,8 @@ pub(crate) mod departures;
 pub(crate) mod inbound;
 pub(crate) mod inflow;
 pub(crate) mod landings;
+#[cfg(test)]
+pub(crate) mod ledger;
 pub(crate) mod outbound;
 pub(crate) mod outflow;
 pub(crate) mod posting;

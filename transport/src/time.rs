@@ -105,6 +105,14 @@ impl ManualClock {
 }
 
 #[cfg(test)]
+impl ManualClock {
+    /// Sets the clock to `time`, be it in the past, which no clock does that an endpoint can be given.
+    pub(crate) fn set(&self, time: Time) {
+        self.0.store(time.0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! Trials: whole endpoints on the simulated network, in orders drawn at random, with a look into their
 //! ledgers after every step.
 
+mod bodies;
 mod clock;
 mod credits;
 mod cycle;
@@ -19,6 +20,7 @@ use crate::handler::Handler;
 use crate::identity::{Incarnation, NodeId};
 use crate::link::{Link, SimConfig, SimNetwork};
 use crate::memory::{Block, Memory, MemoryConfig, Purpose};
+use crate::session::ledger::ReceivedBody;
 use crate::time::{Clock, ManualClock, Time};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
@@ -109,6 +111,12 @@ impl World {
             _ => false,
         };
         members.values().find(is_other).cloned()
+    }
+
+    /// The streamed bodies on their way in to `core`, at endpoint `at`.
+    fn received_bodies(&self, core: &Arc<Core>, at: usize) -> Vec<ReceivedBody> {
+        let reactor = self.endpoints[at].common().reactors.get().and_then(|all| all[0].upgrade());
+        reactor.map_or_else(Vec::new, |reactor| reactor.state.lock().ledger(core))
     }
 
     /// All of the memory of endpoint `at`.

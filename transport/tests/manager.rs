@@ -8,6 +8,8 @@
 mod sockets;
 #[path = "manager/ties.rs"]
 mod ties;
+#[path = "manager/trial.rs"]
+mod trial;
 #[path = "manager/world.rs"]
 mod world;
 

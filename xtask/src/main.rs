@@ -1,4 +1,4 @@
-//! The front door of the workspace: `cargo xtask setup | lint | test | models | asan | miri | demo | bench | sim | softroce`.
+//! The front door of the workspace: `cargo xtask setup | lint | test | models | asan | miri | mutants | demo | bench | sim | softroce`.
 //!
 //! Whatever a developer or CI does to the tree is one of these commands, so that a failure in CI is
 //! reproduced by typing what CI typed. The program needs nothing on the machine but the toolchain
@@ -19,6 +19,7 @@ mod demo;
 mod lint;
 mod miri;
 mod models;
+mod mutants;
 mod playground;
 mod redis;
 mod setup;
@@ -58,6 +59,8 @@ enum Task {
     Asan,
     /// Run the tests of what holds unsafe code under miri, where it is installed.
     Miri(miri::Options),
+    /// Break the transport in one place after the other, and see that its trials notice.
+    Mutants(mutants::Options),
     /// Start a small cluster, use it, load it beside redis, rank a graph, and show the figures.
     Demo,
     /// Run a suite of benchmarks against its peers, in one run, as ratios.
@@ -88,6 +91,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Models => models::run(),
         Task::Asan => asan::run(&workspace),
         Task::Miri(options) => miri::run(&workspace, options),
+        Task::Mutants(options) => mutants::run(&workspace, options),
         Task::Demo => demo::run(&workspace),
         Task::Bench(options) => bench::run(&workspace, options),
         Task::Sim(options) => sim::run(options),

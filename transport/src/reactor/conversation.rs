@@ -17,6 +17,8 @@ use crate::manager::Attempt;
 use crate::memory::{Block, Shared};
 use crate::session::inbound::{Delivery, FrameRef, Inbound};
 use crate::session::landings::Landed;
+#[cfg(test)]
+use crate::session::ledger::ReceivedBody;
 use crate::time::Time;
 
 use super::Common;
@@ -118,6 +120,12 @@ impl Conversation {
             unasked: None,
             reminded_at: Time::ZERO,
         }
+    }
+
+    /// The streamed bodies on their way in.
+    #[cfg(test)]
+    pub(super) fn ledger(&self) -> Vec<ReceivedBody> {
+        self.inbound.ledger()
     }
 
     /// Receives what is there, into `scratch` behind what is carried over. Nothing if there is

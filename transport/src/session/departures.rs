@@ -26,6 +26,8 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::call::CallKey;
+#[cfg(test)]
+use super::ledger::{SentBody, Waiting};
 use super::outbound::Queued;
 use super::sends::Leaving;
 
@@ -127,6 +129,18 @@ impl Departures {
     #[cfg(test)]
     pub(super) fn queued_without_bound(&self, len: usize) {
         self.queued_bytes[0].fetch_add(len, Ordering::Relaxed);
+    }
+
+    /// The streamed bodies that have begun and not ended, and what else is counted.
+    #[cfg(test)]
+    pub(crate) fn ledger(&self) -> (Vec<SentBody>, Waiting) {
+        let sent = self.queue.lock().ledger();
+        let waiting = Waiting {
+            unfinished: self.unfinished.each_ref().map(|count| count.load(Ordering::SeqCst)),
+            bodies: self.bodies.load(Ordering::SeqCst),
+            queued_bytes: self.queued_bytes.each_ref().map(|bytes| bytes.load(Ordering::SeqCst)),
+        };
+        (sent, waiting)
     }
 
     /// Gives back room that was made for `len` bytes of a request or message.

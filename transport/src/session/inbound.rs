@@ -16,6 +16,8 @@ use super::call::CallKey;
 use super::credit::ReceiveCredit;
 use super::departures::ANNOUNCEMENT_COST;
 use super::landings::{Landed, Landings};
+#[cfg(test)]
+use super::ledger::ReceivedBody;
 use super::posting::Claim;
 use crate::error::{CallError, CloseReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len, padded};
@@ -154,6 +156,12 @@ impl Inbound {
     #[cfg(test)]
     pub(super) fn granted_bytes(&self) -> usize {
         self.landings.granted_bytes()
+    }
+
+    /// The streamed bodies that have begun and not ended.
+    #[cfg(test)]
+    pub(crate) fn ledger(&self) -> Vec<ReceivedBody> {
+        self.landings.ledger()
     }
 
     /// Lets transfers that wait for memory have some. Returns whether the peer is to be told.

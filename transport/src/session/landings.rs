@@ -29,6 +29,8 @@ use super::call::CallKey;
 use super::departures::{ANNOUNCEMENT_COST, Control};
 use super::inbound::{Delivery, FrameRef};
 use super::inflow::{End, Inflow};
+#[cfg(test)]
+use super::ledger::ReceivedBody;
 use super::posting::Claim;
 
 use bodies::Bodies;
@@ -352,6 +354,11 @@ impl Landings {
     #[cfg(test)]
     pub(super) fn granted_bytes(&self) -> usize {
         self.granted_bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn ledger(&self) -> Vec<ReceivedBody> {
+        self.bodies.ledger()
     }
 
     /// The number of the first transfer that has a block.

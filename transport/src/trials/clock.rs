@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 use crate::error::{Applied, CallError};
 use crate::handler::{Batch, IncomingKind};
@@ -147,4 +150,38 @@ fn a_peer_that_stalls_is_ended_though_the_clock_has_jumped() {
     let waited = world.clock.now().since(began);
     assert!(matches!(*call.lock(), Some(Err(CallError::Disconnected { .. }))));
     assert!((Duration::from_secs(25)..Duration::from_secs(40)).contains(&waited), "{waited:?}");
+}
+
+/// No clock that an endpoint can be given goes back. If one did, what is timed would end as much later, and nothing
+/// else would happen: what is under way arrives.
+#[test]
+fn a_clock_that_is_set_back_harms_nobody() {
+    for seed in 0..40 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut world, connection, _) = pair(seed);
+        let lens = [MESSAGE_MAX, 3 * MESSAGE_MAX, 100, MESSAGE_MAX - 5, 70_000];
+        let calls = lens.map(|len| world.call(&connection, len, Time::MAX));
+        let late = world.call(&connection, 0, world.after(Duration::from_secs(2)));
+        for _ in 0..random.random_range(1..200) {
+            if random.random_bool(0.1) {
+                let by = Duration::from_micros(random.random_range(0..5_000_000));
+                let now = world.clock.now().nanos();
+                world.hand.set(Time::from_nanos(now.saturating_sub(by.as_nanos() as u64)));
+            }
+            if !world.step() {
+                world.advance();
+            }
+        }
+        let all = || calls.iter().all(|call| call.lock().is_some());
+        world.go_on(Duration::from_secs(20), all);
+        for (call, len) in calls.iter().zip(lens) {
+            assert_eq!(*call.lock(), Some(Ok(len)), "seed {seed}");
+        }
+        world.go_on(Duration::from_secs(20), || late.lock().is_some());
+        let over = Err(CallError::DeadlineExceeded { applied: Applied::Maybe });
+        assert_eq!(*late.lock(), Some(over));
+        let last = world.call(&connection, 10, world.after(Duration::from_secs(5)));
+        world.go_on(Duration::from_secs(5), || last.lock().is_some());
+        assert_eq!(*last.lock(), Some(Ok(10)), "seed {seed}");
+    }
 }

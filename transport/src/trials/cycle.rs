@@ -1,20 +1,23 @@
 //! Three nodes in a ring, each a client of the next, which asks its own next one before it answers: windows
 //! are full everywhere, and still everything ends.
 //!
-//! A node keeps a request, and so holds window of its class, until its backup has answered. That
-//! is asked in a class of its own, and answered in a third: whoever waits for window waits for one
-//! who waits for less. In one and the same class, all three wait for each other, and the trial says so.
+//! A node keeps a request, and so holds window of its class, until its backup has answered; of a body that is
+//! streamed behind one, what has come. The backup is asked in a class of its own, and answers in a third:
+//! whoever waits for window waits for one who waits for less. In one and the same class, all three wait for each
+//! other, and the trial says so.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join;
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::connection::BodyReader;
 use crate::frame::{Class, Kind, frame_len};
 use crate::handler::{Batch, CallId, IncomingKind, Retained};
 use crate::handshake::Windows;
@@ -31,10 +34,16 @@ const NODES: usize = 3;
 const ASKED: u8 = 1;
 const BACKED_UP: u8 = 2;
 
+/// What a client has asked: at once, or with a body that is streamed behind.
+enum Asked {
+    Whole(Retained),
+    Streamed(BodyReader),
+}
+
 /// Keeps what clients ask, for the node's task; answers a primary at once.
 #[derive(Default)]
 struct Primary {
-    asked: Mutex<VecDeque<(CallId, Retained)>>,
+    asked: Mutex<VecDeque<(CallId, Asked)>>,
 }
 
 impl Handler for Primary {
@@ -43,8 +52,13 @@ impl Handler for Primary {
             let IncomingKind::Call(call) = incoming.kind else { continue };
             match incoming.body[0] {
                 ASKED => {
-                    let kept = incoming.retain().expect("there is memory for two windows");
-                    self.asked.lock().push_back((call, kept));
+                    let asked = match incoming.take_body() {
+                        Some(body) => Asked::Streamed(body),
+                        None => Asked::Whole(
+                            incoming.retain().expect("there is memory for two windows"),
+                        ),
+                    };
+                    self.asked.lock().push_back((call, asked));
                 }
                 _ => batch.reply(call, &[BACKED_UP]),
             }
@@ -83,6 +97,19 @@ async fn call(core: &Arc<Core>, class: Class, body: &[u8]) {
     assert_eq!((&reply.unwrap()[..], last), (&[BACKED_UP][..], true));
 }
 
+/// Calls the peer with a body of `len` bytes behind the request, which is answered when that has been backed up.
+async fn stream(connection: &Connection, len: usize) {
+    let called = connection.call_body(&[ASKED][..], Time::MAX).await;
+    let (mut writer, mut replies) = called.unwrap();
+    let writes = async {
+        for at in (0..len).step_by(50_000) {
+            writer.write(&vec![9; 50_000.min(len - at)]).await.unwrap();
+        }
+        writer.finish().await.unwrap();
+    };
+    join(writes, async { replies.next().await.unwrap().unwrap() }).await;
+}
+
 /// Whether all that the nodes ask one another is answered, if backups are asked in `class`.
 fn ends(seed: u64, class: Class) -> bool {
     let mut random = StdRng::seed_from_u64(seed);
@@ -111,6 +138,14 @@ fn ends(seed: u64, class: Class) -> bool {
             let largest = random.random_bool(0.7);
             let len = if largest { MESSAGE_MAX } else { random.random_range(1..300_000) };
             let (connection, answered) = (connection.clone(), Arc::clone(&answered));
+            if random.random_bool(0.3) {
+                asked += 1;
+                world.tasks.push(Box::pin(async move {
+                    stream(&connection, len).await;
+                    *answered.lock() += 1;
+                }));
+                continue;
+            }
             let mut body = vec![9; len];
             body[0] = ASKED;
             asked += 1;
@@ -127,10 +162,21 @@ fn ends(seed: u64, class: Class) -> bool {
                 let (next, previous) = (Arc::clone(&next[at].core), Arc::clone(&previous[at]));
                 let answer = vec![3; random.random_range(1..MESSAGE_MAX)];
                 world.tasks.push(Box::pin(async move {
-                    let mut body = kept.to_vec();
-                    body[0] = BACKED_UP;
-                    call(&next, class, &body).await;
-                    drop(kept);
+                    match kept {
+                        Asked::Whole(kept) => {
+                            let mut body = kept.to_vec();
+                            body[0] = BACKED_UP;
+                            call(&next, class, &body).await;
+                        }
+                        Asked::Streamed(mut body) => {
+                            // Whatever has come is held until its backup has it.
+                            while let Some(piece) = body.next().await.unwrap() {
+                                let mut part = piece.to_vec();
+                                part[0] = BACKED_UP;
+                                call(&next, class, &part).await;
+                            }
+                        }
+                    }
                     write(&previous, (Kind::Reply, Class::Reply, id.number()), &answer).await;
                 }));
             }

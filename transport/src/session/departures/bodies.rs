@@ -7,6 +7,8 @@ use std::task::Waker;
 use crate::error::StopReason;
 use crate::frame::{Class, Header, Kind, padded};
 use crate::limits::{BODIES_MAX, BODIES_MAX_WITHOUT_REPLIES};
+#[cfg(test)]
+use crate::session::ledger::SentBody;
 use crate::session::outbound::Queued;
 use crate::session::outflow::{Outflow, Over, Part, Step};
 
@@ -113,6 +115,15 @@ impl Bodies {
             Some(Step::Chunk(_)) | None => return (waker, None),
         };
         (waker, Some(self.open.remove(at).end(over)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn ledger(&self) -> Vec<SentBody> {
+        let sent = self.open.iter().map(|body| {
+            let Body { number, granted, flow, .. } = body;
+            SentBody { number: *number, taken: flow.taken(), granted: *granted }
+        });
+        sent.collect()
     }
 
     /// Ends all of them: nothing is sent any more. What they are is kept.

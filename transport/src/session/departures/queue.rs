@@ -8,6 +8,8 @@ use crate::error::{CloseReason, StopReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len};
 use crate::limits::{CHUNK_BYTES, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
 use crate::link::{Offer, Source, Transfer};
+#[cfg(test)]
+use crate::session::ledger::SentBody;
 use crate::session::outbound::Queued;
 use crate::session::sends::Leaving;
 
@@ -400,6 +402,11 @@ impl Queue {
         self.bodies.close();
         let announced = self.announced.iter_mut().map(|announced| &mut announced.departure);
         announced.chain(&mut self.waiting).filter_map(Departure::let_go).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn ledger(&self) -> Vec<SentBody> {
+        self.bodies.ledger()
     }
 
     /// The writers of bodies that wait.

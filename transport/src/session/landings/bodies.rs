@@ -15,6 +15,8 @@ use crate::session::call::CallKey;
 use crate::session::departures::Control;
 use crate::session::inbound::{Delivery, FrameRef};
 use crate::session::inflow::{End, Inflow, LentBlock};
+#[cfg(test)]
+use crate::session::ledger::ReceivedBody;
 
 use super::{Landed, Landings};
 
@@ -216,6 +218,21 @@ impl Bodies {
     /// Whether a chunk is likely to be what comes next.
     pub(super) fn expects(&self) -> bool {
         self.expected_for > 0 && self.open.iter().any(|body| !body.blocks.is_empty())
+    }
+
+    #[cfg(test)]
+    pub(super) fn ledger(&self) -> Vec<ReceivedBody> {
+        let room = |block: &Block| (CHUNK_BYTES - block.filling.filled()) as u64;
+        let received = self.open.iter().map(|body| ReceivedBody {
+            number: body.number,
+            received: body.received,
+            told: body.told,
+            granted: body.granted,
+            room: body.blocks.iter().map(room).sum(),
+            blocks: body.flow.blocks(),
+            refused: body.refused,
+        });
+        received.collect()
     }
 
     /// If they have memory, how many blocks have been filled so far.
