@@ -5,162 +5,27 @@
 //! threshold. A batch that the link took only in part is finished before anything else is sent,
 //! so a record is never torn by another.
 
+mod lanes;
+mod queued;
+
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use crossbeam_utils::CachePadded;
-
 use crate::frame::{Class, Header, Kind};
-use crate::lane::{Consumer, Lane, Piece, Producer, lane};
+use crate::lane::{Consumer, Piece};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
-use crate::memory::{Memory, MemoryError, Shared};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use crate::sync::{Mutex, RwLock};
+use crate::sync::atomic::Ordering;
 
 use super::Session;
-use super::call::Sent;
 use super::credit::ReceiveCredit;
-use super::departures::{ANNOUNCEMENT_COST, Departures};
+use super::departures::Departures;
 use super::sends::Leaving;
 
-/// Of so many lanes, one after the other, each has a bit of its own.
-const LANES_A_BIT: usize = u64::BITS as usize;
-
-/// The bit that stands for lane `index`.
-fn bit_of(index: u32) -> u64 {
-    1 << (index as usize % LANES_A_BIT)
-}
-
-/// A lane that somebody has committed records to and not told of: to be announced, or sent. It goes by its
-/// bit, of which there may be none, in a byte, so that it costs next to nothing to hand over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(crate) struct Unannounced(u8);
-
-impl Unannounced {
-    /// Nothing but what has been announced.
-    pub(crate) const NONE: Self = Self(u8::MAX);
-
-    /// The lane of `producer`.
-    #[inline]
-    pub(crate) fn of(producer: &Producer) -> Self {
-        Self((producer.lane().index as usize % LANES_A_BIT) as u8)
-    }
-
-    #[inline]
-    fn bits(self) -> u64 {
-        1u64.checked_shl(self.0.into()).unwrap_or(0)
-    }
-}
-
-/// The lanes of a connection, as producers see them.
-#[derive(Debug, Default)]
-pub(crate) struct Lanes {
-    /// Lanes with records that the sender has not looked for: bit `i` stands for lane `i` and for
-    /// every 64th after it.
-    ready: CachePadded<AtomicU64>,
-    lanes: RwLock<Vec<Option<Arc<Lane>>>>,
-    arriving: Mutex<Vec<Consumer>>,
-    /// How many lanes have ever been opened.
-    opened: AtomicU64,
-    /// Frames of the connection itself: greetings.
-    greetings: Mutex<VecDeque<Vec<u8>>>,
-    /// There are some.
-    greets: AtomicBool,
-    /// Bytes that have been taken for sending: the peer cannot have received more.
-    taken_bytes: AtomicU64,
-    /// Nothing more is sent: what has not been taken by now never leaves.
-    ended: AtomicBool,
-}
-
-impl Lanes {
-    /// A new lane for a thread that has none yet.
-    pub(crate) fn open(&self, memory: &Memory) -> Result<Producer, MemoryError> {
-        let mut lanes = self.lanes.write();
-        let index = lanes.iter().position(Option::is_none).unwrap_or(lanes.len());
-        let (producer, consumer) = lane(index as u32, memory)?;
-        if index == lanes.len() {
-            lanes.push(None);
-        }
-        lanes[index] = Some(Arc::clone(producer.lane()));
-        self.arriving.lock().push(consumer);
-        self.opened.fetch_add(1, Ordering::Release);
-        Ok(producer)
-    }
-
-    /// After a record: makes sure that the sender will look at the lanes. The sender takes the bits
-    /// down before it looks, and either way is a full fence, so one of the two sees the other.
-    #[inline]
-    pub(crate) fn announce(&self, unannounced: Unannounced) {
-        if unannounced != Unannounced::NONE {
-            self.ready.fetch_or(unannounced.bits(), Ordering::SeqCst);
-        }
-    }
-
-    /// A producer goes away; its lane is dropped once it has been sent.
-    pub(crate) fn retire(&self, producer: Producer) {
-        let lane = Arc::clone(producer.lane());
-        drop(producer);
-        self.ready.fetch_or(bit_of(lane.index), Ordering::SeqCst);
-    }
-
-    /// Queues a frame of the connection itself.
-    pub(crate) fn greet(&self, frame: Vec<u8>) {
-        self.greetings.lock().push_back(frame);
-        self.greets.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether there is something that the sender has not been told of.
-    #[inline]
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.ready.load(Ordering::Relaxed) != 0 || self.greets.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that have been taken for sending.
-    pub(crate) fn taken_bytes(&self) -> u64 {
-        self.taken_bytes.load(Ordering::SeqCst)
-    }
-
-    /// Has nothing more sent. What [has not left](Self::has_left) when this returns never does: a sender
-    /// takes requests before it looks whether it may send them, and either of the two, what it has taken
-    /// and that it may not, is seen by the other side.
-    pub(crate) fn end(&self) {
-        self.ended.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-    }
-
-    /// Whether nothing more is sent. Whoever asks for themselves sees what has been taken until then.
-    pub(crate) fn has_ended(&self) -> bool {
-        let ended = self.ended.load(Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        ended
-    }
-
-    /// Whether a sender that has taken something may not send it.
-    #[inline]
-    fn may_not_send(&self) -> bool {
-        // Behind the count of what has been taken, which is a full fence.
-        self.ended.load(Ordering::SeqCst)
-    }
-
-    /// Lets go of bodies that nobody will send.
-    fn discard(&self) {
-        for lane in self.lanes.read().iter().flatten() {
-            lane.discard_tails();
-        }
-    }
-
-    /// Whether any byte of the request at `sent` has been taken.
-    pub(crate) fn has_left(&self, sent: Sent) -> bool {
-        let lanes = self.lanes.read();
-        // A lane that is gone has been sent to its end.
-        lanes
-            .get(sent.lane as usize)
-            .is_none_or(|lane| lane.as_ref().is_none_or(|lane| lane.has_taken(sent.position)))
-    }
-}
+use lanes::{LANES_A_BIT, bit_of};
+pub(crate) use lanes::{Lanes, Unannounced};
+pub(in crate::session) use queued::Queued;
 
 /// The sender's half of a session.
 #[derive(Debug, Default)]
@@ -193,28 +58,6 @@ pub(crate) struct Traffic {
     pub(crate) bytes: u64,
     pub(crate) batches: u64,
     pub(crate) gathered: u64,
-}
-
-/// A part of a batch.
-#[derive(Debug)]
-pub(super) enum Queued {
-    Piece(Piece),
-    /// A short frame, or a part of one, from `start` to `end`.
-    Frame {
-        bytes: [u8; ANNOUNCEMENT_COST],
-        start: u8,
-        end: u8,
-    },
-    /// A part of a large body, or of a posted buffer. The bytes go first.
-    Body {
-        bytes: Shared,
-        leaving: Option<Arc<Leaving>>,
-    },
-    /// Whole frames, copied one behind the other.
-    Frames {
-        bytes: Vec<u8>,
-        sent: usize,
-    },
 }
 
 /// How far sending got.
@@ -430,57 +273,6 @@ impl Outbound {
                     self.left.push(leaving);
                 }
             }
-        }
-    }
-}
-
-impl Queued {
-    /// Bytes that are no body.
-    pub(super) fn frame(bytes: &[u8]) -> Self {
-        let mut frame = [0; ANNOUNCEMENT_COST];
-        frame[..bytes.len()].copy_from_slice(bytes);
-        Self::Frame { bytes: frame, start: 0, end: bytes.len() as u8 }
-    }
-
-    pub(super) fn header(header: Header) -> Self {
-        Self::frame(&header.encode())
-    }
-
-    /// Copies a frame to the end of `batch`, behind others that are copied.
-    pub(super) fn copy(batch: &mut VecDeque<Self>, header: Header, body: &[u8]) {
-        let has_room = |queued: &Self| {
-            // What has been sent of it stays until all of it has.
-            matches!(queued, Self::Frames { bytes, .. } if bytes.len() < BATCH_BYTES)
-        };
-        if !batch.back().is_some_and(has_room) {
-            batch.push_back(Self::Frames { bytes: Vec::new(), sent: 0 });
-        }
-        let Some(Self::Frames { bytes, .. }) = batch.back_mut() else { return };
-        bytes.extend_from_slice(&header.encode());
-        bytes.extend_from_slice(body);
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Piece(piece) => piece.bytes(),
-            Self::Frame { bytes, start, end } => &bytes[usize::from(*start)..usize::from(*end)],
-            Self::Body { bytes, .. } => bytes,
-            Self::Frames { bytes, sent } => &bytes[*sent..],
-        }
-    }
-
-    fn advance(&mut self, count: usize) {
-        match self {
-            Self::Piece(piece) => piece.advance(count),
-            Self::Frame { start, .. } => *start += count as u8,
-            Self::Body { bytes, leaving } => {
-                *bytes = bytes.slice(count..bytes.len());
-                if let Some(leaving) = leaving {
-                    leaving.note_sent(count);
-                }
-            }
-            Self::Frames { sent, .. } => *sent += count,
         }
     }
 }

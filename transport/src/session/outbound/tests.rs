@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::{HEADER_BYTES, frame_len};
 use crate::handshake::Windows;
+use crate::lane::Producer;
+use crate::memory::Memory;
 use crate::memory::MemoryConfig;
 use crate::session::receives::Messages;
 use crate::session::record::write_record;
