@@ -164,6 +164,26 @@ async fn a_gathered_write_is_one_send_of_the_link(config: StreamConfig) {
     assert_eq!((other.counters().receives, other.counters().received_bytes), (1, 13));
 }
 
+/// The kernel takes 1,024 pieces at once; a link that is left with the others still has room.
+async fn more_pieces_than_a_link_takes_at_once_all_arrive(config: StreamConfig) {
+    const PIECES: usize = 3000;
+    let (mut one, mut other) = pair(config).await;
+    let writer = tokio::spawn(async move {
+        let mut left = &mut [IoSlice::new(b"0123456789"); PIECES][..];
+        while !left.is_empty() {
+            let count = one.write_vectored(left).await.unwrap();
+            IoSlice::advance_slices(&mut left, count);
+        }
+        one.write_all(b"!").await.unwrap();
+        one
+    });
+    let mut bytes = vec![0; PIECES * 10 + 1];
+    other.read_exact(&mut bytes).await.unwrap();
+    assert!(bytes[..PIECES * 10].chunks(10).all(|piece| piece == b"0123456789"));
+    assert_eq!(bytes[PIECES * 10], b'!');
+    drop(writer.await.unwrap());
+}
+
 async fn a_read_that_is_given_up_loses_nothing(config: StreamConfig) {
     let (mut one, mut other) = pair(config).await;
     let mut byte = [0];
@@ -271,6 +291,7 @@ macro_rules! on_links {
             on_links!(@ $links, reset, a_peer_that_leaves_without_reading_resets);
             on_links!(@ $links, broken_pipe, writing_to_a_peer_that_is_gone_fails_in_the_end);
             on_links!(@ $links, gathered, a_gathered_write_is_one_send_of_the_link);
+            on_links!(@ $links, many_pieces, more_pieces_than_a_link_takes_at_once_all_arrive);
             on_links!(@ $links, cancelled, a_read_that_is_given_up_loses_nothing);
             on_links!(@ $links, round_trips, round_trips_between_two_threads_all_end);
             on_links!(@ $links, full_duplex, both_directions_at_once_arrive_whole);

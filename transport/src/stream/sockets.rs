@@ -15,6 +15,12 @@ use crate::link::{TcpLink, Transfer as _};
 /// What is read at once at most: a socket has no more, and the buffer is cleared before.
 const RECEIVE_BYTES: usize = 256 << 10;
 
+/// Pieces that the kernel takes in one call; it leaves what comes behind them (`UIO_MAXIOV`).
+const SEND_PIECES: usize = 1024;
+
+/// Bytes that the kernel surely looks at in one call: it leaves what is beyond 2 GiB.
+const SEND_BYTES: usize = 1 << 30;
+
 /// After so many bytes that came with nothing sent in between, they are taken for part of a flow in one
 /// direction. More than messages usually have that are answered, so that these are met spinning.
 const ONE_WAY_BYTES: u64 = 1 << 20;
@@ -83,13 +89,16 @@ impl Sockets {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<Moved>> {
+        let pieces = &pieces[..pieces.len().min(SEND_PIECES)];
         loop {
             let mut ready = ready!(self.link.poll_write_ready(cx))?;
             match self.link.get_ref().send(pieces) {
                 Ok(count) => {
                     self.unanswered.store(0, Ordering::Relaxed);
-                    // A socket that did not take everything is full.
-                    if count < pieces.iter().map(|piece| piece.len()).sum() {
+                    // A socket that did not take everything is full. One that was not given everything may have
+                    // room left, and then no event will ever say so.
+                    let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
+                    if count < offered && offered <= SEND_BYTES {
                         ready.clear_ready();
                     }
                     return Poll::Ready(Ok((count, false)));
