@@ -107,7 +107,8 @@ pub enum PostError {
     /// The message that came is longer than the posted buffer. It waits for a receive that is posted with
     /// one that is long enough, ahead of all that came later.
     #[error(
-        "message of {message} bytes, for which a buffer of {buffer} was posted: it is kept for the next receive;          post a longer one"
+        "message of {message} bytes, for which a buffer of {buffer} was posted: it is kept for the next \
+         receive; post a longer one"
     )]
     TooLong {
         /// Bytes of the message.

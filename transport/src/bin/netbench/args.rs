@@ -243,7 +243,7 @@ impl Args {
             Command::Idle(options) => options.into_plan().map(Task::Idle),
             Command::Peers(options) => options.into_plan().map(Task::Peers),
             Command::Node(options) => Ok(Task::Node(options)),
-            Command::Serve(options) => Ok(Task::Serve(options.into_order())),
+            Command::Serve(options) => options.into_order().map(Task::Serve),
         };
         task.unwrap_or_else(|message| {
             Args::command().error(ErrorKind::ValueValidation, message).exit()
@@ -252,16 +252,16 @@ impl Args {
 }
 
 impl ServeOptions {
-    fn into_order(self) -> Order {
-        Order {
+    fn into_order(self) -> Result<Order, String> {
+        Ok(Order {
             service: self.service,
             size: self.size,
             poll: self.poll,
-            links: self.links.into_links(),
+            links: self.links.into_links()?,
             lanes: self.lanes,
             handlers: self.handlers,
             cpu: self.cpu.map(Cpu),
-        }
+        })
     }
 }
 
@@ -297,7 +297,7 @@ impl Options {
             senders: self.senders,
             handlers: self.handlers,
             poll: self.poll,
-            links: self.links.into_links(),
+            links: self.links.into_links()?,
             body: None,
         };
         if benchmark != Benchmark::Latency {
@@ -366,6 +366,11 @@ mod tests {
                 "each body is read by a thread of its own",
             ),
             ("netbench latency --body 1", "unexpected argument '--body'"),
+            (
+                "netbench latency --device mlx5_0",
+                "--device is for verbs, but --link is tcp: leave it out",
+            ),
+            ("netbench rate --link shm --gid-index 1", "--gid-index is for verbs"),
             ("netbench latency --link carrier-pigeon", "[possible values: tcp, shm, verbs]"),
         ] {
             let message = plan(line).err().unwrap_or_else(|| panic!("{line} was accepted"));

@@ -65,7 +65,7 @@ impl IdleOptions {
     pub(crate) fn into_plan(self) -> Result<IdlePlan, String> {
         within("--connections", self.connections, 1, bounds::LANES_MAX)?;
         Ok(IdlePlan {
-            links: self.links.into_links(),
+            links: self.links.into_links()?,
             connections: self.connections,
             polls: self.poll,
             window: bounds::window(self.seconds)?,

@@ -38,15 +38,23 @@ pub(crate) struct DeviceArgs {
 }
 
 impl LinkArgs {
-    pub(crate) fn into_links(self) -> Links {
-        Links { kind: self.link, verbs: self.device.into_options() }
+    pub(crate) fn into_links(self) -> Result<Links, String> {
+        Ok(Links { kind: self.link, verbs: self.device.into_options(&[self.link])? })
     }
 }
 
 impl DeviceArgs {
-    pub(crate) fn into_options(self) -> VerbsOptions {
+    /// The device for these links.
+    pub(crate) fn into_options(self, links: &[LinkKind]) -> Result<VerbsOptions, String> {
         let Self { device, gid_index } = self;
-        VerbsOptions { device, gid_index }
+        let flags = [("--device", device.is_some()), ("--gid-index", gid_index.is_some())];
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) if !links.contains(&LinkKind::Verbs) => {
+                let names: Vec<_> = links.iter().map(|link| link.name()).collect();
+                Err(format!("{flag} is for verbs, but --link is {}: leave it out", names.join(",")))
+            }
+            _ => Ok(VerbsOptions { device, gid_index }),
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl BesideOptions {
         within("--large-size", self.large_size, 1, LARGE_MAX)?;
         within("--large-rate", self.large_rate, 1, RATE_MAX)?;
         Ok(BesidePlan {
-            shape: Shape::of_one(self.size, self.poll, self.links.into_links()),
+            shape: Shape::of_one(self.size, self.poll, self.links.into_links()?),
             large_size: self.large_size,
             interval: Duration::from_secs_f64(1.0 / self.large_rate as f64),
             warm_up: bounds::warm_up(self.warm_up)?,

@@ -64,7 +64,7 @@ impl BuffersOptions {
         sizes.sort_unstable();
         sizes.dedup();
         Ok(BuffersPlan {
-            links: self.links.into_links(),
+            links: self.links.into_links()?,
             sizes,
             poll: self.poll,
             window: bounds::window(self.seconds)?,

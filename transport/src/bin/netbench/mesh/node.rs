@@ -138,8 +138,12 @@ fn run_weft(options: NodeOptions, tally: &Arc<Tally>, orders: &mut Orders) -> an
     let sends = options.sends();
     let NodeOptions { index, size, senders, .. } = options;
     let handler = weft::messages::handler(Arc::clone(tally), options.handlers)?;
-    let (address, endpoint) =
-        weft::serve(index as u64, &options.links.into_links(), options.poll, handler)?;
+    let (address, endpoint) = weft::serve(
+        index as u64,
+        &options.links.into_links().map_err(anyhow::Error::msg)?,
+        options.poll,
+        handler,
+    )?;
     let Some(addresses) = meet(orders, &address.to_string())? else { return Ok(()) };
     let connections = Arc::new(connect(&endpoint, index, &parsed(&addresses)?)?);
     let senders = if sends { senders } else { 0 };

@@ -138,7 +138,7 @@ impl Common {
                 senders: self.senders,
                 handlers: self.handlers,
                 poll: self.poll,
-                links: self.links.into_links(),
+                links: self.links.into_links()?,
                 body: None,
             },
             warm_up: bounds::warm_up(self.warm_up)?,

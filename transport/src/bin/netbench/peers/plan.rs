@@ -50,7 +50,7 @@ pub(crate) struct PeersPlan {
 
 impl PeersOptions {
     pub(crate) fn into_plan(self) -> Result<PeersPlan, String> {
-        let links = self.links.into_links();
+        let links = self.links.into_links()?;
         if links.kind == LinkKind::Verbs {
             return Err(
                 "--link is verbs, whose peer is perftest: `cargo xtask softroce --release` \

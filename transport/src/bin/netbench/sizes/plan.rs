@@ -120,7 +120,7 @@ impl SizesOptions {
             pattern: self.pattern,
             nodes,
             sizes,
-            links: self.links.into_links(),
+            links: self.links.into_links()?,
             senders: self.senders,
             handlers: self.handlers,
             poll: self.poll,

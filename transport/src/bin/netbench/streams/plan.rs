@@ -74,12 +74,13 @@ impl StreamsOptions {
         all_within("--sizes", &self.sizes, 1, bounds::SIZE_MAX)?;
         all_within("--connections", &self.connections, 1, bounds::LANES_MAX)?;
         all_within("--flush", &self.flush, 0, FLUSH_MAX)?;
+        let verbs = self.device.into_options(&self.links)?;
         Ok(StreamsPlan {
             sizes: self.sizes,
             connections: self.connections,
             flush: self.flush,
             links: self.links,
-            verbs: self.device.into_options(),
+            verbs,
             poll: self.poll,
             window: bounds::window(self.seconds)?,
             runs: bounds::runs(self.runs)?,
@@ -105,7 +106,9 @@ impl StreamsPlan {
 
     /// One method's part of one run.
     pub(super) fn one_run(&self, size: usize, connections: usize, link: LinkKind) -> Plan {
-        let links = Links { kind: link, verbs: self.verbs.clone() };
+        let verbs =
+            if link == LinkKind::Verbs { self.verbs.clone() } else { VerbsOptions::default() };
+        let links = Links { kind: link, verbs };
         let shape = Shape { connections, ..Shape::of_one(size, self.poll, links) };
         Plan::one_run(
             Benchmark::Bandwidth,
