@@ -192,7 +192,7 @@ fn a_quiet_node_is_measured_under_every_policy() {
 #[test]
 fn peers_are_measured_or_said_to_be_missing() {
     for link in ["tcp", "shm"] {
-        let line = format!("peers --link {link} --large-size 65536 --seconds 0.05 --runs 1");
+        let line = format!("peers --link {link} --large-size 65536 --seconds 0.25 --runs 1");
         let object = printed(&line);
         let methods = list(&object, "methods");
         for method in &methods[..2] {
