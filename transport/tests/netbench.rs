@@ -209,7 +209,7 @@ fn peers_are_measured_or_said_to_be_missing() {
 #[test]
 fn what_is_not_installed_is_named_with_the_command_that_installs_it() {
     let output = Command::new(env!("CARGO_BIN_EXE_netbench"))
-        .args(["peers", "--seconds", "0.05", "--runs", "1", "--json"])
+        .args(["peers", "--seconds", "0.25", "--runs", "1", "--json"])
         .env("PATH", "/nowhere")
         .output()
         .expect("the binary was built with this test");
