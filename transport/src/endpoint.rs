@@ -62,6 +62,8 @@ pub struct EndpointStats {
     pub batches_sent: u64,
     /// Bodies that were sent from where they lay, without copying them.
     pub bodies_gathered: u64,
+    /// Bytes of posted buffers that a device took from where they lay: nothing of this side copied them.
+    pub bytes_lent: u64,
     /// Replies that came after their call had been given up.
     pub late_replies: u64,
 }
@@ -290,6 +292,7 @@ impl Endpoint {
                 stats.bytes_sent += traffic.bytes;
                 stats.batches_sent += traffic.batches;
                 stats.bodies_gathered += traffic.gathered;
+                stats.bytes_lent += core.link.lent_bytes();
                 stats.late_replies += core.session.calls.late.load(Ordering::Relaxed);
             }
         }

@@ -4,6 +4,7 @@
 //! windows, calls) is the same on all of them, and one conformance suite runs on each.
 
 mod fetch;
+pub(crate) mod lent;
 mod shm;
 mod sim;
 mod tcp;
@@ -36,6 +37,7 @@ pub use shm::Mapping as SharedMapping;
 pub use fetch::Source;
 
 pub(crate) use fetch::{Fetch, Offer};
+use lent::Outgoing;
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
@@ -47,6 +49,23 @@ pub(crate) use verbs::{VerbsDomain, VerbsLink, VerbsPort, VerbsRegistration};
 pub(crate) trait Transfer {
     /// Sends the pieces in order, as many bytes as the link takes now.
     fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// As [`send`](Self::send), of what may be sent from where it lies.
+    fn send_lent(&self, pieces: &[Outgoing<'_>]) -> io::Result<usize> {
+        let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece.bytes)).collect();
+        self.send(&slices)
+    }
+
+    /// Whether it sends what is in registered memory from where it lies.
+    fn lends(&self) -> bool {
+        false
+    }
+
+    /// The key by which the link knows memory that its owner has registered with it, if it sends from there.
+    fn key_of(&self, memory: &Shared) -> Option<u32> {
+        let _ = memory;
+        None
+    }
 
     /// Receives what is there; zero bytes are the end of the stream.
     fn receive(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
@@ -249,6 +268,14 @@ impl Link {
         }
     }
 
+    /// Bytes that it has sent from where they lay.
+    pub(crate) fn lent_bytes(&self) -> u64 {
+        match self {
+            Self::Verbs(link) => link.lent_bytes(),
+            Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => 0,
+        }
+    }
+
     /// What it takes of this side's memory, in bytes, beyond what it allocates by itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
@@ -304,6 +331,29 @@ impl Transfer for Link {
             Self::Shm(link) => link.receive(into),
             Self::Verbs(link) => link.receive(into),
             Self::Sim(link) => link.receive(into),
+        }
+    }
+
+    fn send_lent(&self, pieces: &[Outgoing<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(link) => link.send_lent(pieces),
+            Self::Shm(link) => link.send_lent(pieces),
+            Self::Verbs(link) => link.send_lent(pieces),
+            Self::Sim(link) => link.send_lent(pieces),
+        }
+    }
+
+    fn lends(&self) -> bool {
+        match self {
+            Self::Verbs(link) => link.lends(),
+            Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => false,
+        }
+    }
+
+    fn key_of(&self, memory: &Shared) -> Option<u32> {
+        match self {
+            Self::Verbs(link) => link.key_of(memory),
+            Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => None,
         }
     }
 

@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 
 use crate::link::{VerbsDomain, VerbsRegistration};
+#[cfg(feature = "verbs")]
+use crate::memory::Shared;
 use crate::memory::{Block, PAGE_BYTES};
 
 use cache::{Cache, Found};
@@ -50,7 +52,7 @@ impl Domain {
     fn pin(&self, block: &Block) -> io::Result<Pinned> {
         Ok(match self {
             Self::Counted => Pinned::Counted,
-            Self::Verbs(domain) => Pinned::Verbs { _registration: domain.register(block)? },
+            Self::Verbs(domain) => Pinned::Verbs(domain.register(block)?),
         })
     }
 }
@@ -63,7 +65,7 @@ struct DomainKey(usize);
 #[derive(Debug)]
 enum Pinned {
     Counted,
-    Verbs { _registration: VerbsRegistration },
+    Verbs(VerbsRegistration),
 }
 
 /// All registrations of one piece of memory.
@@ -79,6 +81,17 @@ impl Registrations {
             // Undone when the lock is free again.
             let _undone = CACHE.lock().remove(id);
         }
+    }
+}
+
+/// The key by which the device of `domain` knows `memory`, if its owner has registered it and has it in use.
+#[cfg(feature = "verbs")]
+pub(crate) fn key_in_use(memory: &Shared, domain: &VerbsDomain) -> Option<u32> {
+    let known = memory.registrations().known.lock();
+    let (_, id) = known.iter().find(|(key, _)| *key == DomainKey(domain.key()))?;
+    match CACHE.lock().in_use(*id)? {
+        Pinned::Verbs(registration) => registration.key(),
+        Pinned::Counted => None,
     }
 }
 

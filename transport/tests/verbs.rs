@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_transport::{
-    Batch, ConnectError, Endpoint, EndpointConfig, EndpointError, Handler, Incarnation,
-    IncomingKind, LinkKind, LinkPolicy, Memory, MemoryConfig, NodeId, Purpose, Secret, Time,
-    VerbsError,
+    Batch, Buffer, ConnectError, Endpoint, EndpointConfig, EndpointError, Handler, Incarnation,
+    IncomingKind, LinkKind, LinkPolicy, Memory, MemoryConfig, Messages, NodeId, Purpose, Secret,
+    Time, VerbsError,
 };
 
 struct Echo;
@@ -177,6 +177,67 @@ fn large_bodies_are_read_from_the_sender_s_memory() {
     }) {
         assert!(client.clock().now() < until, "memory stays behind");
         client.block_on(client.sleep_until(client.clock().now() + Duration::from_millis(20)));
+    }
+}
+
+/// What is posted is sent from where it lies, but for what is too short: counted in bytes, in frames and in chunks. A
+/// buffer that is back can be written and posted again.
+#[test]
+fn posted_buffers_are_sent_from_where_they_lie() {
+    if !has_device() {
+        return;
+    }
+    let mut posted = config(1, LinkPolicy::Verbs);
+    posted.messages = Messages::Posted;
+    let (server, address) = server(posted);
+    let client = Endpoint::start(config(10, LinkPolicy::Verbs), Arc::new(Echo)).unwrap();
+    let ours = client.block_on(client.connect(address, deadline(&client))).unwrap();
+    let theirs = server.block_on(server.accept(deadline(&server))).unwrap();
+    for len in [2_000, 100_000, 3 << 20] {
+        let mut buffer = ours.register(Buffer::from(vec![0; len])).unwrap();
+        for round in 0..3u8 {
+            let before = client.stats().bytes_lent;
+            buffer.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7) as u8 ^ round);
+            let ticket = buffer.post_send(len);
+            let message = server.block_on(theirs.receive()).unwrap();
+            assert!(message.iter().enumerate().all(|(at, byte)| *byte == (at / 7) as u8 ^ round));
+            buffer = ticket.wait().unwrap().buffer;
+            let lent = client.stats().bytes_lent - before;
+            assert!((len * 9 / 10..=len).contains(&(lent as usize)), "{lent} of {len}");
+        }
+    }
+    // What is not registered is copied.
+    let before = client.stats().bytes_lent;
+    client.block_on(ours.send(&[5; 100_000])).unwrap();
+    assert_eq!(server.block_on(theirs.receive()).unwrap(), [5; 100_000]);
+    assert_eq!(client.stats().bytes_lent, before);
+}
+
+/// A posted buffer comes back when the peer is killed in the middle of it, too.
+#[test]
+fn posted_buffers_come_back_from_a_peer_that_is_killed() {
+    const LEN: usize = 900_000;
+    if !has_device() {
+        return;
+    }
+    let (server, address) = server(config(1, LinkPolicy::Verbs));
+    let mut peer = start_peer(&address.to_string(), 20);
+    let until = deadline(&server);
+    let connection = loop {
+        if let Some(connection) = server.manager().connection(NodeId(20)) {
+            break connection;
+        }
+        assert!(server.clock().now() < until, "the peer does not come");
+        server.block_on(server.sleep_until(server.clock().now() + Duration::from_millis(5)));
+    };
+    let tickets: Vec<_> = (0..8)
+        .map(|_| connection.register(Buffer::from(vec![1; LEN])).unwrap().post_send(LEN))
+        .collect();
+    peer.kill().unwrap();
+    peer.wait().unwrap();
+    for ticket in tickets {
+        let done = ticket.wait_until(deadline(&server));
+        assert!(done.is_ok(), "it does not come back");
     }
 }
 

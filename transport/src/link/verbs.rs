@@ -26,9 +26,11 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use super::lent::Outgoing;
 use super::verbs_rules::introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
 use super::{Fetch, Link, Offer, Source, TcpLink, Transfer};
 use crate::memory::{Block, Shared};
+use crate::registration::key_in_use;
 
 use end::End;
 use ffi::Domain;
@@ -192,6 +194,11 @@ impl VerbsLink {
         self.end().is_some_and(|end| end.take_fetched())
     }
 
+    /// Bytes that it has sent from where they lay.
+    pub(crate) fn lent_bytes(&self) -> u64 {
+        self.end().map_or(0, |end| end.lent_bytes())
+    }
+
     /// Whether there is room to write.
     pub(crate) fn is_writable(&self) -> bool {
         self.end().is_some_and(|end| end.is_writable())
@@ -340,6 +347,24 @@ impl Transfer for VerbsLink {
 
     fn shutdown(&self) {
         self.tcp.shutdown();
+    }
+
+    fn send_lent(&self, pieces: &[Outgoing<'_>]) -> io::Result<usize> {
+        match self.decided.get() {
+            Some(Decided::Verbs(end)) => end.send_lent(pieces),
+            _ => {
+                let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece.bytes)).collect();
+                self.send(&slices)
+            }
+        }
+    }
+
+    fn lends(&self) -> bool {
+        self.end().is_some()
+    }
+
+    fn key_of(&self, memory: &Shared) -> Option<u32> {
+        key_in_use(memory, &self.domain()?)
     }
 
     fn offer(&self, body: &Shared) -> Option<Box<dyn Offer>> {

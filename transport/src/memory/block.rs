@@ -77,6 +77,10 @@ impl Extent {
         self.len
     }
 
+    pub(super) fn registrations(&self) -> &Registrations {
+        &self.registrations
+    }
+
     fn purpose(&self) -> Purpose {
         match self.backing {
             Backing::Pages { purpose, .. } => purpose,
@@ -169,7 +173,7 @@ impl Block {
 
     /// What devices have been told of its memory.
     pub(crate) fn registrations(&self) -> &Registrations {
-        &self.extent.registrations
+        self.extent.registrations()
     }
 
     /// What the block is counted as.

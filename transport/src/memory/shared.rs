@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use super::Block;
 use super::block::Extent;
+#[cfg(feature = "verbs")]
+use crate::registration::Registrations;
 
 /// A counted, immutable view of a block or of a part of it. While one is alive the block stays
 /// where it is, with the bytes that it has: it is *pinned*.
@@ -79,6 +81,12 @@ impl Shared {
     /// How many views (of whatever part) and appenders hold the block at this moment.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.extent)
+    }
+
+    /// What devices have been told of the block's memory.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn registrations(&self) -> &Registrations {
+        self.extent.registrations()
     }
 
     /// Bytes of the whole block, which this view keeps from being reused.

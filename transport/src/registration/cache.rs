@@ -83,6 +83,13 @@ impl Cache {
         if self.entries.contains_key(&id) { Found::Here } else { Found::Evicted }
     }
 
+    /// Registration `id`, if it is in use.
+    #[cfg(feature = "verbs")]
+    pub(super) fn in_use(&self, id: u64) -> Option<&Pinned> {
+        let entry = self.entries.get(&id)?;
+        entry.kept_since.is_none().then_some(&entry.pinned)
+    }
+
     /// Uses registration `id` again, if it is there.
     pub(super) fn use_again(&mut self, id: u64) -> Found {
         let Some(entry) = self.entries.get_mut(&id) else { return Found::Evicted };

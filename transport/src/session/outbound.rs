@@ -8,6 +8,7 @@
 mod lanes;
 mod queued;
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::frame::{Class, Header, Kind};
 use crate::lane::{Consumer, Piece};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
+use crate::link::lent::{Lending, Outgoing};
 use crate::sync::atomic::Ordering;
 
 use super::Session;
@@ -229,6 +231,7 @@ impl Outbound {
     /// One gathered write of the front of the batch.
     fn write(&mut self, link: &impl Transfer) -> io::Result<()> {
         let sent = match self.batch.front() {
+            Some(_) if link.lends() && self.lends() => self.write_lent(link)?,
             // Most batches on a quiet connection.
             Some(queued) if self.batch.len() == 1 && queued.bytes().len() <= BATCH_BYTES => {
                 link.send(&[IoSlice::new(queued.bytes())])?
@@ -256,6 +259,36 @@ impl Outbound {
             }
         }
         link.send(&slices[..count])
+    }
+
+    /// Whether the next write may have a part of a posted buffer.
+    fn lends(&self) -> bool {
+        let is_posted = |queued: &Queued| matches!(queued, Queued::Body { leaving: Some(_), .. });
+        self.batch.iter().take(BATCH_PIECES).any(is_posted)
+    }
+
+    /// As [`write_many`](Self::write_many), of parts of posted buffers from where they lie, if the link does that.
+    fn write_lent(&self, link: &impl Transfer) -> io::Result<usize> {
+        let mut pieces = Vec::with_capacity(BATCH_PIECES);
+        let mut bytes = 0;
+        for queued in self.batch.iter().take(BATCH_PIECES) {
+            let piece = queued.bytes();
+            let piece = &piece[..piece.len().min(BATCH_BYTES - bytes)];
+            let lending = match queued {
+                Queued::Body { bytes: memory, leaving: Some(leaving) } => {
+                    let owner = || Arc::clone(leaving) as Arc<dyn Any + Send + Sync>;
+                    link.key_of(memory).map(|key| Lending { memory, key, owner: owner() })
+                }
+                _ => None,
+            };
+            pieces.push(Outgoing { bytes: piece, lending });
+            bytes += piece.len();
+            // A piece that was cut short has to be the last of its write.
+            if bytes >= BATCH_BYTES {
+                break;
+            }
+        }
+        link.send_lent(&pieces)
     }
 
     /// Lets go of the first `sent` bytes of the batch.

@@ -1,19 +1,23 @@
 //! One end of a connection over verbs: bytes into messages, and messages back into bytes.
 //!
-//! What is sent is copied into registered buffers, and what has come is copied out of them, but for large
-//! bodies, which the receiver reads from where they lie (`reading.rs`). Sending shorter ones from there, and
-//! handing receives to handlers, needs the memory that they lie in to be registered, and is still to come.
+//! What is sent is copied into registered buffers, but for what lies in memory that its owner has registered, and what
+//! has come is copied out of them, but for large bodies, which the receiver reads from where they lie
+//! (`reading.rs`). Handing receives to handlers, and sending from all memory that objects lie in, needs that to be
+//! registered, and is still to come.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::ffi::{Buffer, Exposed, PairOptions, QueuePair, Queues, Read, Receive, Send, Sent};
+use super::ffi::{
+    Buffer, Exposed, Lent, PairOptions, QueuePair, Queues, Read, Receive, Send, Sent,
+};
 use super::reading::{Arrivals, Reading};
 use crate::limits::FETCHES_MAX;
+use crate::link::lent::{Lending, Outgoing};
 use crate::link::verbs_rules::credits::{Credits, Kind, POST_AT, RECEIVES, RESERVE};
 use crate::link::verbs_rules::introduction::{Address, Introduction};
 use crate::link::{Source, TcpLink};
@@ -43,6 +47,12 @@ pub(super) const READS_MAX: u8 = FETCHES_MAX as u8;
 /// memory.
 const INLINE_BYTES: u32 = 192;
 
+/// Bytes that are worth a piece of their own in a message: fewer are copied beside what precedes them.
+const LENT_MIN: usize = 1 << 10;
+
+/// Pieces that a message is gathered from: one that is copied, and what follows it.
+const PIECES_MAX: usize = 4;
+
 /// One end of a connection.
 #[derive(Debug)]
 pub(super) struct End {
@@ -60,12 +70,12 @@ pub(super) struct End {
     pub(super) is_orphan: AtomicBool,
     /// Where its reactor keeps its connection.
     pub(super) place: Arc<AtomicUsize>,
-    /// Somebody waits for a send to be done.
-    tell_of_sends: Arc<AtomicBool>,
     /// Where the reads under way go, in their order.
     reads: Mutex<VecDeque<Arrivals>>,
-    /// How many reads are under way on all connections.
-    all_reads: Arc<AtomicUsize>,
+    /// Pieces of users' memory that are being sent from, on all connections.
+    all_lent: Arc<AtomicUsize>,
+    /// Bytes that were sent from there.
+    lent_bytes: AtomicU64,
     /// Something has been read.
     fetched: AtomicBool,
     /// Both sides can read each other's memory.
@@ -97,6 +107,17 @@ struct Out {
     finish: Finish,
 }
 
+/// A message that is being filled.
+#[derive(Debug, Default)]
+struct Filling {
+    /// What is copied, and how much of it.
+    own: Option<(Buffer, usize)>,
+    /// What follows it from where it lies.
+    lent: Vec<Lent>,
+    /// Of all that.
+    len: usize,
+}
+
 /// Whether the peer has been told that nothing more comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Finish {
@@ -123,8 +144,7 @@ struct Arrived {
 #[derive(Debug)]
 pub(super) struct Shares {
     pub(super) queues: Arc<Queues>,
-    pub(super) tell_of_sends: Arc<AtomicBool>,
-    pub(super) all_reads: Arc<AtomicUsize>,
+    pub(super) all_lent: Arc<AtomicUsize>,
     pub(super) place: Arc<AtomicUsize>,
     pub(super) grant: Grant,
 }
@@ -136,10 +156,10 @@ impl End {
         buffers: Vec<Buffer>,
         packet: u32,
     ) -> io::Result<Self> {
-        let Shares { queues, tell_of_sends, all_reads, place, grant } = shares;
+        let Shares { queues, all_lent, place, grant } = shares;
         let (port, gid_index, reads) = options;
         let (sends, inline) = (SENDS_MAX, INLINE_BYTES);
-        let (pieces, receives, is_written) = (1, 0, false);
+        let (pieces, receives, is_written) = (PIECES_MAX as u32, 0, false);
         let options =
             PairOptions { port, gid_index, sends, reads, inline, pieces, receives, is_written };
         let out = Out {
@@ -159,9 +179,9 @@ impl End {
             is_reached: AtomicBool::new(false),
             is_orphan: AtomicBool::new(false),
             place,
-            tell_of_sends,
             reads: Mutex::default(),
-            all_reads,
+            all_lent,
+            lent_bytes: AtomicU64::new(0),
             fetched: AtomicBool::new(false),
             can_read: AtomicBool::new(false),
             kept: OnceLock::new(),
@@ -218,7 +238,6 @@ impl End {
     pub(super) fn read(&self, read: Read, arrivals: &Arrivals) {
         let mut reads = self.reads.lock();
         reads.push_back(Arc::clone(arrivals));
-        self.all_reads.fetch_add(1, Ordering::SeqCst);
         if self.pair.read(read).is_err() {
             self.fail();
         }
@@ -231,7 +250,6 @@ impl End {
 
     /// Sends an empty message, to see whether the peer can be reached.
     pub(super) fn probe(&self) -> io::Result<()> {
-        self.tell_of_sends.store(true, Ordering::SeqCst);
         self.send_empty(&mut self.out.lock(), Kind::Credit)
     }
 
@@ -258,11 +276,7 @@ impl End {
             return true;
         }
         let out = self.out.lock();
-        let is_writable = self.room(&out) > 0;
-        if !is_writable {
-            self.tell_of_sends.store(true, Ordering::SeqCst);
-        }
-        is_writable
+        self.room(&out) > 0
     }
 
     /// How many messages with data may be sent now.
@@ -271,8 +285,25 @@ impl End {
         room.min((SENDS_MAX as usize).saturating_sub(self.pair.under_way()))
     }
 
+    /// Bytes that were sent from where they lay.
+    pub(super) fn lent_bytes(&self) -> u64 {
+        self.lent_bytes.load(Ordering::Relaxed)
+    }
+
     /// Sends as much of `pieces` as there is room for.
     pub(super) fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send_all(pieces.iter().map(|piece| (&piece[..], None)))
+    }
+
+    /// As [`send`](Self::send), from where those lie that are registered.
+    pub(super) fn send_lent(&self, pieces: &[Outgoing<'_>]) -> io::Result<usize> {
+        self.send_all(pieces.iter().map(|piece| (piece.bytes, piece.lending.as_ref())))
+    }
+
+    fn send_all<'a>(
+        &self,
+        pieces: impl Iterator<Item = (&'a [u8], Option<&'a Lending<'a>>)>,
+    ) -> io::Result<usize> {
         if self.has_failed() {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
@@ -283,33 +314,43 @@ impl End {
         }
         let mut room = self.room(out);
         if room == 0 {
-            self.tell_of_sends.store(true, Ordering::SeqCst);
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let mut total = 0;
-        let mut filling: Option<(Buffer, usize)> = None;
-        'pieces: for piece in pieces {
-            let mut rest = &piece[..];
+        let mut filling = Filling::default();
+        'pieces: for (piece, lending) in pieces {
+            let mut rest = piece;
             while !rest.is_empty() {
-                if filling.as_ref().is_some_and(|(_, len)| *len == out.message_bytes) {
-                    out.queue(filling.take());
+                let lends = lending.filter(|_| rest.len() >= LENT_MIN);
+                if filling.is_full(out.message_bytes, lends.is_some()) {
+                    out.queue(&mut filling);
                 }
-                let (buffer, len) = match &mut filling {
-                    Some(filling) => filling,
-                    None if room == 0 => break 'pieces,
-                    none => {
-                        room -= 1;
-                        none.insert((out.free.pop().expect("there is room"), 0))
+                if filling.len == 0 {
+                    if room == 0 {
+                        break 'pieces;
                     }
-                };
-                let count = rest.len().min(out.message_bytes - *len);
-                buffer.bytes_mut()[*len..*len + count].copy_from_slice(&rest[..count]);
-                *len += count;
+                    room -= 1;
+                }
+                let count = rest.len().min(out.message_bytes - filling.len);
+                let (part, left) = rest.split_at(count);
+                if let Some(lending) = lends {
+                    let memory = lending.part(piece.len() - rest.len(), count);
+                    let owner = Arc::clone(&lending.owner);
+                    filling.lent.push(Lent::new(memory, lending.key, owner, &self.all_lent));
+                    self.lent_bytes.fetch_add(count as u64, Ordering::Relaxed);
+                } else {
+                    let own = filling
+                        .own
+                        .get_or_insert_with(|| (out.free.pop().expect("there is room"), 0));
+                    own.0.bytes_mut()[own.1..own.1 + count].copy_from_slice(part);
+                    own.1 += count;
+                }
+                filling.len += count;
                 total += count;
-                rest = &rest[count..];
+                rest = left;
             }
         }
-        out.queue(filling);
+        out.queue(&mut filling);
         // With the last that data may use, so that an empty message can still tell of all before it.
         let tell = out.credits.room() == 0;
         self.post(out, tell)?;
@@ -318,7 +359,7 @@ impl End {
 
     fn send_empty(&self, out: &mut Out, kind: Kind) -> io::Result<()> {
         let immediate = out.credits.send(kind);
-        out.sends.push(Send { buffer: None, immediate });
+        out.sends.push(Send { buffer: None, lent: Vec::new(), immediate });
         self.post(out, true)
     }
 
@@ -420,11 +461,19 @@ impl End {
         None
     }
 
-    /// A send or a read is done.
-    pub(super) fn sent(&self, sent: &Sent) {
+    /// A send or a read is done, or has failed, and all before it. What was lent comes to `lent`, to be dropped when
+    /// nothing is locked.
+    pub(super) fn sent(&self, sent: &Sent, went_well: bool, lent: &mut Vec<Lent>) {
         let mut read = Vec::new();
         let mut out = self.out.lock();
-        self.pair.sent(sent, &mut out.free, &mut read);
+        self.pair.sent(sent, &mut out.free, &mut read, lent);
+        if !went_well {
+            // What was to be read has not come, and the connection ends.
+            drop(out);
+            let mut reads = self.reads.lock();
+            drop(reads.drain(..read.len()));
+            return;
+        }
         self.send_due(&mut out);
         drop(out);
         if !read.is_empty() {
@@ -436,7 +485,6 @@ impl End {
     #[cold]
     fn has_read(&self, read: Vec<Buffer>) {
         let mut reads = self.reads.lock();
-        self.all_reads.fetch_sub(read.len(), Ordering::SeqCst);
         for buffer in read {
             let arrivals = reads.pop_front().expect("what has been read was begun");
             arrivals.lock().push(buffer);
@@ -475,12 +523,22 @@ impl End {
 }
 
 impl Out {
-    /// Has a filled buffer sent.
-    fn queue(&mut self, filled: Option<(Buffer, usize)>) {
-        if filled.is_some() {
+    /// Has what has been filled sent, if that is anything.
+    fn queue(&mut self, filled: &mut Filling) {
+        let Filling { own, lent, len } = std::mem::take(filled);
+        if len > 0 {
             let immediate = self.credits.send(Kind::Data);
-            self.sends.push(Send { buffer: filled, immediate });
+            self.sends.push(Send { buffer: own, lent, immediate });
         }
+    }
+}
+
+impl Filling {
+    /// Whether nothing more goes into it: what is copied stands before what is lent.
+    fn is_full(&self, message_bytes: usize, lends: bool) -> bool {
+        self.len == message_bytes
+            || !lends && !self.lent.is_empty()
+            || self.lent.len() + 1 == PIECES_MAX
     }
 }
 
@@ -508,7 +566,6 @@ impl Arrived {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.all_reads.fetch_sub(self.reads.get_mut().len(), Ordering::SeqCst);
         let Inbound { arrived, emptied } = self.inbound.get_mut();
         // What was not read is lost with the connection; its receives are for the next.
         let unread = arrived.drain(..).map(|arrived| arrived.receive);

@@ -22,7 +22,7 @@ pub(super) use device::{AsyncEvent, Context, Domain, GidKind, PortState};
 #[cfg(feature = "streams")]
 pub(super) use memory::Landing;
 pub(crate) use memory::VerbsRegistration;
-pub(super) use memory::{Access, Buffer, Exposed, reclaim, register};
+pub(super) use memory::{Access, Buffer, Exposed, Lent, reclaim, register};
 pub(super) use pair::{PairOptions, QueuePair};
 #[cfg(feature = "streams")]
 pub(super) use posting::Write;

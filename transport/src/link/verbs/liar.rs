@@ -98,7 +98,7 @@ impl Liar {
             buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
             (buffer, bytes.len())
         });
-        let mut sends = vec![Send { buffer, immediate }];
+        let mut sends = vec![Send { buffer, lent: Vec::new(), immediate }];
         // Refused where the peer has ended it meanwhile.
         let _ = self.pair.post(&mut sends, &mut self.free, true);
     }

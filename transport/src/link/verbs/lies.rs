@@ -98,7 +98,7 @@ impl Scene {
     /// long is read.
     fn goes_on_alone(&self) {
         let Self { friend, connection, .. } = self;
-        // Meanwhile too. It also has the server look: SoftRoCE wakes nobody for a send that has failed.
+        // Meanwhile too.
         self.until(|| {
             let reply = friend.block_on(connection.call(b"still here", deadline(friend)));
             assert_eq!(*reply.unwrap(), b"still here"[..]);

@@ -52,9 +52,8 @@ pub(crate) struct VerbsPort {
     /// Those of them that open connections count on.
     granted: Arc<AtomicU32>,
     connections_max: u32,
-    tell_of_sends: Arc<AtomicBool>,
-    /// Reads that are under way.
-    all_reads: Arc<AtomicUsize>,
+    /// Pieces of users' memory that are being sent from.
+    all_lent: Arc<AtomicUsize>,
     /// Reads that a queue pair may have under way, in either direction.
     reads: u8,
     memory: Memory,
@@ -100,8 +99,7 @@ impl VerbsPort {
             receives: Mutex::new(0),
             granted: Arc::default(),
             connections_max,
-            tell_of_sends: Arc::default(),
-            all_reads: Arc::default(),
+            all_lent: Arc::default(),
             reads,
             memory,
             secret,
@@ -122,8 +120,7 @@ impl VerbsPort {
         let buffers = buffers.map_err(|(error, _)| not_locked(error))?;
         let shares = Shares {
             queues: Arc::clone(&self.queues),
-            tell_of_sends: Arc::clone(&self.tell_of_sends),
-            all_reads: Arc::clone(&self.all_reads),
+            all_lent: Arc::clone(&self.all_lent),
             place: Arc::clone(place),
             grant,
         };
@@ -194,15 +191,22 @@ impl VerbsPort {
         end.settle();
         let mut ends = self.ends.lock();
         if end.under_way() == 0 || end.has_failed() {
-            self.remove(&mut ends, end.number());
-        } else {
-            self.tell_of_sends.store(true, Ordering::SeqCst);
+            let gone = self.remove(&mut ends, end.number());
+            drop(ends);
+            drop(gone);
         }
     }
 
-    fn remove(&self, ends: &mut HashMap<u32, Arc<End>, NumberHasher>, number: u32) {
-        ends.remove(&number);
+    /// Takes out an end, to be dropped when nothing is locked: owners of what it has under way wake others.
+    #[must_use]
+    fn remove(
+        &self,
+        ends: &mut HashMap<u32, Arc<End>, NumberHasher>,
+        number: u32,
+    ) -> Option<Arc<End>> {
+        let gone = ends.remove(&number);
         self.ends_count.store(ends.len(), Ordering::Release);
+        gone
     }
 
     /// Whether there are connections that completions may be for.
@@ -215,7 +219,7 @@ impl VerbsPort {
     pub(crate) fn poll(&self) -> bool {
         // Most looks find nothing: they take none of these locks.
         let mut locked = None;
-        let mut unused = Vec::new();
+        let (mut unused, mut lent, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let polled = self.queues.poll(|completion| {
             let lock = || (self.ends.lock(), self.noted.lock());
             let (ends, noted): &mut (MutexGuard<'_, _>, MutexGuard<'_, Vec<_>>) =
@@ -235,9 +239,9 @@ impl VerbsPort {
                     unused.extend(end.arrived(receive, len, immediate));
                 }
                 (Completed::Received { receive, .. }, _) => unused.push(receive),
-                (Completed::Sent(sent), Some(end)) if failed.is_none() => end.sent(&sent),
+                (Completed::Sent(sent), Some(end)) => end.sent(&sent, failed.is_none(), &mut lent),
                 // Such come to pairs with receives of their own, which these have not.
-                (Completed::Written { .. }, _) | (Completed::Sent(_), _) => {}
+                (Completed::Written { .. }, _) | (Completed::Sent(_), None) => {}
             }
             let Some(end) = end else { return };
             let place = end.place.load(Ordering::SeqCst);
@@ -247,10 +251,11 @@ impl VerbsPort {
             }
             let is_orphan = end.is_orphan.load(Ordering::SeqCst);
             if is_orphan && (end.under_way() == 0 || end.has_failed()) {
-                self.remove(ends, pair);
+                gone.extend(self.remove(ends, pair));
             }
         });
         drop(locked);
+        drop((lent, gone));
         match polled {
             Ok(0) => false,
             polled => {
@@ -321,9 +326,9 @@ impl VerbsPort {
 
     /// Has the channel tell of what comes next. Returns false if something has come already.
     pub(crate) fn arm(&self) -> bool {
-        let any = self.tell_of_sends.swap(false, Ordering::SeqCst)
-            || self.all_reads.load(Ordering::SeqCst) > 0;
-        if let Err(error) = self.queues.arm(any) {
+        // Of sends too: somebody may come to wait for one while the reactor sleeps, for room or for memory that
+        // was lent, and SoftRoCE tells of no failure otherwise.
+        if let Err(error) = self.queues.arm(true) {
             tracing::error!(%error, "a device does not tell of what comes");
         }
         !self.poll()
@@ -365,14 +370,25 @@ impl VerbsPort {
     }
 }
 
-impl Drop for VerbsPort {
+impl VerbsPort {
+    /// Waits for a while until users have back what is being sent from their memory: nobody drives any more.
+    pub(crate) fn give_back(&self) {
+        self.linger_while(|| self.all_lent.load(Ordering::SeqCst) > 0);
+    }
+
     #[expect(clippy::disallowed_methods, reason = "nobody else is left to wait for the device")]
-    fn drop(&mut self) {
+    fn linger_while(&self, is_so: impl Fn() -> bool) {
         let began = std::time::Instant::now();
-        while self.is_used() && began.elapsed() < LINGER {
+        while is_so() && began.elapsed() < LINGER {
             self.poll();
             std::thread::sleep(Duration::from_micros(50));
         }
+    }
+}
+
+impl Drop for VerbsPort {
+    fn drop(&mut self) {
+        self.linger_while(|| self.is_used());
     }
 }
 

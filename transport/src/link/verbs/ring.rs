@@ -216,7 +216,7 @@ impl RingLink {
             Completed::Sent(sent) => {
                 self.is_reached.store(true, Ordering::Release);
                 // It reads nothing of the peer's.
-                self.pair.sent(&sent, &mut state.free, &mut Vec::new());
+                self.pair.sent(&sent, &mut state.free, &mut Vec::new(), &mut Vec::new());
             }
             Completed::Received { .. } => {}
         }

@@ -93,5 +93,8 @@ impl Reactor {
             self.remove(place);
         }
         self.conversations.clear();
+        if let Some(port) = &self.port {
+            port.give_back();
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Memory that a device reads and writes by itself, and who may touch it when.
 
+use std::any::Any;
 use std::io;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 #[cfg(feature = "streams")]
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ibverbs_sys as sys;
 
@@ -72,6 +74,14 @@ impl VerbsRegistration {
         let region = unsafe { sys::ibv_reg_mr(domain.as_ptr(), base, block.len(), rights) };
         let region = Some(NonNull::new(region).ok_or_else(io::Error::last_os_error)?);
         Ok(Self { region, _domain: domain })
+    }
+}
+
+impl VerbsRegistration {
+    /// The key by which requests of this process name the memory. Where there are no bytes there is none.
+    pub(crate) fn key(&self) -> Option<u32> {
+        // SAFETY: the registration lives as long as `self`.
+        self.region.map(|region| unsafe { region.as_ref() }.lkey)
     }
 }
 
@@ -246,6 +256,54 @@ impl Buffer {
 
     pub(in crate::link::verbs) fn len(&self) -> usize {
         self.len
+    }
+}
+
+/// Bytes that are sent from where they lie, in memory that its owner has registered.
+///
+/// A key that is not that memory's any more fails the send: what a device reads is checked against it.
+#[derive(Debug)]
+pub(in crate::link::verbs) struct Lent {
+    /// Immutable as long as anybody holds it. Let go of before its owner is, who may want the memory back.
+    memory: Shared,
+    key: u32,
+    _counted: Counted,
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+/// Counts for as long as it lives.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Lent {
+    /// Of `memory`, which is registered by `key` for as long as `owner` lives. Counts in `count`.
+    pub(in crate::link::verbs) fn new(
+        memory: Shared,
+        key: u32,
+        owner: Arc<dyn Any + Send + Sync>,
+        count: &Arc<AtomicUsize>,
+    ) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self { memory, key, _counted: Counted(Arc::clone(count)), _owner: owner }
+    }
+
+    /// How a work request names all of it.
+    pub(super) fn element(&self) -> sys::ibv_sge {
+        sys::ibv_sge {
+            addr: self.memory.as_ptr() as u64,
+            length: u32::try_from(self.memory.len()).expect("a message is a few KiB"),
+            lkey: self.key,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.memory.len()
     }
 }
 

@@ -7,7 +7,7 @@ use std::ptr;
 use ibverbs_sys as sys;
 
 use super::check;
-use super::memory::Buffer;
+use super::memory::{Buffer, Lent};
 use super::pair::QueuePair;
 #[cfg(feature = "streams")]
 use super::queues::EMPTY_RECEIVE;
@@ -21,6 +21,8 @@ const TELL_EVERY: usize = 8;
 pub(in crate::link::verbs) struct Send {
     /// With how many of its bytes, or none at all.
     pub(in crate::link::verbs) buffer: Option<(Buffer, usize)>,
+    /// What follows it from elsewhere.
+    pub(in crate::link::verbs) lent: Vec<Lent>,
     pub(in crate::link::verbs) immediate: u32,
 }
 
@@ -54,6 +56,8 @@ enum Held {
     Nothing,
     /// What it sends from, or a part of that.
     Sent(Buffer),
+    /// What it sends from that is somebody else's.
+    Lent(Lent),
     /// What it reads into.
     Read(Buffer),
 }
@@ -92,6 +96,7 @@ impl UnderWay {
         &mut self,
         mut request: sys::ibv_send_wr,
         pieces: impl Iterator<Item = (Buffer, usize)>,
+        lent: Vec<Lent>,
         inline_max: usize,
     ) {
         let (number, first, copied) = (self.next, self.elements.len(), self.inline.len());
@@ -101,12 +106,17 @@ impl UnderWay {
             self.inline.push(buffer);
             len += piece_len;
         }
+        for piece in &lent {
+            self.elements.push(piece.element());
+            len += piece.len();
+        }
         let count = self.elements.len() - first;
         request.wr_id = u64::from(number);
         request.num_sge = i32::try_from(count).expect("a request has a few pieces");
-        if count > 0 && len > inline_max {
+        if count > 0 && (len > inline_max || !lent.is_empty()) {
             let kept = self.inline.drain(copied..);
             self.held.extend(kept.map(|buffer| (number, Held::Sent(buffer))));
+            self.held.extend(lent.into_iter().map(|piece| (number, Held::Lent(piece))));
             self.keeps = true;
         } else {
             self.held.push_back((number, Held::Nothing));
@@ -162,7 +172,7 @@ impl QueuePair {
         let mut under_way = self.under_way.lock();
         for send in sends.drain(..) {
             let request = request(sys::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, send.immediate);
-            under_way.add(request, send.buffer.into_iter(), self.inline_max);
+            under_way.add(request, send.buffer.into_iter(), send.lent, self.inline_max);
         }
         self.submit(&mut under_way, free, tell)
     }
@@ -185,7 +195,7 @@ impl QueuePair {
             let mut request = request(opcode, write.immediate);
             request.wr.rdma.remote_addr = write.address;
             request.wr.rdma.rkey = write.key;
-            under_way.add(request, buffers.drain(..write.pieces), self.inline_max);
+            under_way.add(request, buffers.drain(..write.pieces), Vec::new(), self.inline_max);
         }
         self.submit(&mut under_way, free, false)
     }
@@ -275,8 +285,8 @@ impl QueuePair {
         check(unsafe { operation(self.pair.as_ptr(), next, &raw mut bad) })
     }
 
-    /// The device is done with that request and all before it: returns the buffers of sends, and those of
-    /// reads in their order.
+    /// The device is done with that request and all before it: returns the buffers of sends, those of reads in
+    /// their order, and what was lent, which is to be dropped where nothing is locked: its owner wakes others.
     ///
     /// # Panics
     /// If it is another pair's.
@@ -285,6 +295,7 @@ impl QueuePair {
         sent: &Sent,
         buffers: &mut Vec<Buffer>,
         read: &mut Vec<Buffer>,
+        lent: &mut Vec<Lent>,
     ) {
         assert_eq!(sent.pair, self.number(), "a completion belongs to the pair that it names");
         let number = sent.number;
@@ -294,6 +305,7 @@ impl QueuePair {
             match under_way.held.pop_front().expect("it was just there").1 {
                 Held::Nothing => {}
                 Held::Sent(buffer) => buffers.push(buffer),
+                Held::Lent(piece) => lent.push(piece),
                 Held::Read(buffer) => read.push(buffer),
             }
         }

@@ -137,7 +137,7 @@ impl RingLink {
 
     fn send_empty(&self, state: &mut State, kind: Kind) -> io::Result<()> {
         let immediate = state.flow.send_empty(kind);
-        state.empty.push(Send { buffer: None, immediate });
+        state.empty.push(Send { buffer: None, lent: Vec::new(), immediate });
         let State { empty, free, .. } = state;
         let sent = self.pair.post(empty, free, true);
         sent.inspect_err(|_| self.fail(io::ErrorKind::ConnectionReset))

@@ -1,0 +1,35 @@
+//! Bytes that a link may send from where they lie, since they are in memory that their owner has registered with it.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::memory::Shared;
+
+/// A piece of what is to be sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Where they may be sent from where they lie.
+    #[cfg_attr(not(feature = "verbs"), expect(dead_code, reason = "only a device takes it"))]
+    pub(crate) lending: Option<Lending<'a>>,
+}
+
+/// Memory that a link may hold on to until it has been sent.
+#[cfg_attr(not(feature = "verbs"), expect(dead_code, reason = "only a device takes it"))]
+#[derive(Debug)]
+pub(crate) struct Lending<'a> {
+    /// It begins with the bytes that are to be sent.
+    pub(crate) memory: &'a Shared,
+    /// By which the device knows it, for as long as its owner lives.
+    pub(crate) key: u32,
+    /// Is let go of last.
+    pub(crate) owner: Arc<dyn Any + Send + Sync>,
+}
+
+#[cfg(feature = "verbs")]
+impl Lending<'_> {
+    /// A view of `len` bytes from `start` on.
+    pub(crate) fn part(&self, start: usize, len: usize) -> Shared {
+        self.memory.slice(start..start + len)
+    }
+}
