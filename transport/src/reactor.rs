@@ -7,13 +7,13 @@
 //! A reactor never stops reading: what cannot be answered yet is set aside, bounded by the window.
 
 mod awake;
-mod common;
 mod conversation;
 mod deferred;
 mod handle;
 mod input;
 mod membership;
 mod overdue;
+mod shared;
 mod waiting;
 
 use std::io;
@@ -38,8 +38,8 @@ use crate::time::Time;
 use awake::Awake;
 use conversation::{Brought, Conversation, Received};
 
-pub(crate) use common::Common;
 pub(crate) use handle::{Command, ReactorHandle};
+pub(crate) use shared::Common;
 
 /// How often unfinished greetings, stalled peers and the like are looked at.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
