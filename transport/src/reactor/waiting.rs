@@ -79,7 +79,7 @@ impl Reactor {
 
     /// Spins from `began` until there is input, an interruption, a timer, or `until`. Returns when it
     /// has last looked at the clock, if the wait is over.
-    pub(super) fn spin(
+    fn spin(
         &mut self,
         handle: &ReactorHandle,
         (began, until): (Time, Time),

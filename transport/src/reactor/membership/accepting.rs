@@ -36,7 +36,7 @@ const KEPT_MIN: Duration = Duration::from_millis(100);
 
 /// Leaves the connection that has been idle for longest, whichever reactor drives it. Returns whether
 /// there was one.
-pub(super) fn evict_idle(handle: &ReactorHandle) -> bool {
+fn evict_idle(handle: &ReactorHandle) -> bool {
     let now = handle.common.clock.now();
     let is_idle = |core: &&Arc<Core>| {
         core.ended().is_none() && core.is_idle() && now.since(core.last_used()) >= IDLE_MIN

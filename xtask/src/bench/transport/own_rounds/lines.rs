@@ -8,7 +8,7 @@ const BOTH_WAYS: f64 = 1.3;
 /// Four nodes are to move so much of what two do.
 const FOUR_NODES: f64 = 0.7;
 
-/// No size may move less than this part of the bytes a second of the one before it; netbench names those that do.
+/// A size that moves so many percent less bytes a second than the one before it is a dip, which netbench names; none is wanted.
 const DIP_PERCENT: f64 = 20.0;
 
 /// The p99.9 of small calls beside large transfers may be so many times that of the same calls alone.
