@@ -62,7 +62,7 @@ pub struct EndpointStats {
     pub batches_sent: u64,
     /// Bodies that were sent from where they lay, without copying them.
     pub bodies_gathered: u64,
-    /// Bytes of posted buffers that a device took from where they lay: nothing of this side copied them.
+    /// Bytes of posted buffers and shared memory that a device took from where they lay: nothing of this side copied them.
     pub bytes_lent: u64,
     /// Replies that came after their call had been given up.
     pub late_replies: u64,

@@ -150,6 +150,12 @@ pub(crate) const LINK_SHARE: u64 = 4;
 /// is retained is copied.
 pub(crate) const RETAINED_SHARE: u64 = 4;
 
+/// The part of `RLIMIT_MEMLOCK` up to which memory is registered that nobody has asked to have registered, so that it can
+/// be sent from: the other half is left to queues, receives and users' buffers, without which there is no
+/// connection.
+#[cfg(any(test, feature = "verbs"))]
+pub(crate) const LENT_SHARE: u64 = 2;
+
 /// Bodies from this length on are written into a block of their own and gathered from there.
 pub(crate) const GATHER_MIN: usize = 32 << 10;
 

@@ -17,6 +17,7 @@ mod verbs_options;
 #[cfg(any(feature = "verbs", test))]
 mod verbs_rules;
 
+use std::any::Any;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -37,7 +38,7 @@ pub use shm::Mapping as SharedMapping;
 pub use fetch::Source;
 
 pub(crate) use fetch::{Fetch, Offer};
-use lent::Outgoing;
+use lent::{Lending, Outgoing};
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
@@ -61,9 +62,14 @@ pub(crate) trait Transfer {
         false
     }
 
-    /// The key by which the link knows memory that its owner has registered with it, if it sends from there.
-    fn key_of(&self, memory: &Shared) -> Option<u32> {
-        let _ = memory;
+    /// How `memory` is sent from where it lies, if it is: because `owner` has registered it with the link, or, where that is
+    /// nobody, since registering it has paid by now ([`Registration::where_it_pays`](crate::registration)).
+    fn lending<'a>(
+        &self,
+        memory: &'a Shared,
+        owner: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Option<Lending<'a>> {
+        let _ = (memory, owner);
         None
     }
 
@@ -350,9 +356,13 @@ impl Transfer for Link {
         }
     }
 
-    fn key_of(&self, memory: &Shared) -> Option<u32> {
+    fn lending<'a>(
+        &self,
+        memory: &'a Shared,
+        owner: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Option<Lending<'a>> {
         match self {
-            Self::Verbs(link) => link.key_of(memory),
+            Self::Verbs(link) => link.lending(memory, owner),
             Self::Tcp(_) | Self::Shm(_) | Self::Sim(_) => None,
         }
     }

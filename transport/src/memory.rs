@@ -38,11 +38,11 @@ use std::sync::Arc;
 pub use self::account::{Account, Charge, Purpose};
 pub use self::appender::Appender;
 pub use self::block::Block;
+pub(crate) use self::block::Extent;
 pub use self::error::MemoryError;
 pub(crate) use self::filling::Filling;
 pub use self::shared::Shared;
 
-use self::block::Extent;
 use self::extents::Run;
 use self::pool::Pool;
 

@@ -10,8 +10,11 @@
 //! The limit is one for the process, and so is the cache.
 
 mod cache;
+#[cfg(any(test, feature = "verbs"))]
+mod lending;
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
@@ -19,7 +22,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::link::{VerbsDomain, VerbsRegistration};
 #[cfg(feature = "verbs")]
 use crate::memory::Shared;
-use crate::memory::{Block, PAGE_BYTES};
+use crate::memory::{Block, Extent, PAGE_BYTES};
 
 use cache::{Cache, Found};
 
@@ -49,10 +52,10 @@ impl Domain {
         }
     }
 
-    fn pin(&self, block: &Block) -> io::Result<Pinned> {
+    fn pin(&self, extent: &Extent) -> io::Result<Pinned> {
         Ok(match self {
             Self::Counted => Pinned::Counted,
-            Self::Verbs(domain) => Pinned::Verbs(domain.register(block)?),
+            Self::Verbs(domain) => Pinned::Verbs(domain.register(extent)?),
         })
     }
 }
@@ -68,13 +71,31 @@ enum Pinned {
     Verbs(VerbsRegistration),
 }
 
-/// All registrations of one piece of memory.
+#[cfg(any(test, feature = "verbs"))]
+impl Pinned {
+    /// The key by which a device knows the memory.
+    fn key(&self) -> Option<u32> {
+        match self {
+            Self::Verbs(registration) => registration.key(),
+            Self::Counted => None,
+        }
+    }
+}
+
+/// All registrations of one piece of memory, and how much has been sent from it without.
 #[derive(Debug, Default)]
 pub(crate) struct Registrations {
     known: Mutex<Vec<(DomainKey, u64)>>,
+    /// Bytes that links of devices have copied out of it since it was last registered for being lent, or refused.
+    copied_bytes: AtomicU64,
 }
 
 impl Registrations {
+    /// A device's link has copied `count` bytes out of the memory.
+    pub(crate) fn note_copied(&self, count: usize) {
+        self.copied_bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
     /// Undoes all of them, before the memory goes.
     pub(crate) fn undo(&self) {
         for (_, id) in std::mem::take(&mut *self.known.lock()) {
@@ -87,12 +108,9 @@ impl Registrations {
 /// The key by which the device of `domain` knows `memory`, if its owner has registered it and has it in use.
 #[cfg(feature = "verbs")]
 pub(crate) fn key_in_use(memory: &Shared, domain: &VerbsDomain) -> Option<u32> {
-    let known = memory.registrations().known.lock();
+    let known = memory.extent().registrations().known.lock();
     let (_, id) = known.iter().find(|(key, _)| *key == DomainKey(domain.key()))?;
-    match CACHE.lock().in_use(*id)? {
-        Pinned::Verbs(registration) => registration.key(),
-        Pinned::Counted => None,
-    }
+    CACHE.lock().in_use(*id)?.key()
 }
 
 /// A registration that is in use. Dropping it leaves it in the cache.
@@ -107,7 +125,16 @@ impl Registration {
     /// # Errors
     /// See [`RegisterError`].
     pub(crate) fn make(block: &Block, domain: &Domain) -> Result<Self, RegisterError> {
-        let mut known = block.registrations().known.lock();
+        Self::make_within(limit_bytes(), block.extent(), domain)
+    }
+
+    /// As [`make`](Self::make), if no more than `limit_bytes` are registered together then.
+    fn make_within(
+        limit_bytes: u64,
+        extent: &Extent,
+        domain: &Domain,
+    ) -> Result<Self, RegisterError> {
+        let mut known = extent.registrations().known.lock();
         let key = domain.key();
         let mut found = None;
         let mut cache = CACHE.lock();
@@ -122,13 +149,15 @@ impl Registration {
         if let Some(id) = found {
             return Ok(Self { id });
         }
-        let bytes = pinned_bytes(block);
-        let evicted = cache.reserve(bytes, limit_bytes())?;
+        let bytes = pinned_bytes(extent);
+        let evicted = cache.reserve(bytes, limit_bytes)?;
         drop(cache);
         // Outside of the lock: undoing and making registrations takes a device its time.
         drop(evicted);
-        match domain.pin(block) {
+        match domain.pin(extent) {
             Ok(pinned) => {
+                // A device's registration makes all of its pages resident.
+                extent.touch(extent.len());
                 let id = CACHE.lock().insert(bytes, pinned);
                 known.push((key, id));
                 Ok(Self { id })
@@ -148,10 +177,10 @@ impl Drop for Registration {
     }
 }
 
-/// Bytes of the pages that `block` has a part of, as the kernel counts what is locked.
-fn pinned_bytes(block: &Block) -> u64 {
-    let start = block.as_ptr() as usize;
-    let end = (start + block.len()).next_multiple_of(PAGE_BYTES);
+/// Bytes of the pages that `extent` has a part of, as the kernel counts what is locked.
+fn pinned_bytes(extent: &Extent) -> u64 {
+    let start = extent.base().as_ptr() as usize;
+    let end = (start + extent.len()).next_multiple_of(PAGE_BYTES);
     (end - start / PAGE_BYTES * PAGE_BYTES) as u64
 }
 

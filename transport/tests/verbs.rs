@@ -16,7 +16,7 @@ use std::time::Duration;
 use weft_transport::{
     Batch, Buffer, ConnectError, Endpoint, EndpointConfig, EndpointError, Handler, Incarnation,
     IncomingKind, LinkKind, LinkPolicy, Memory, MemoryConfig, Messages, NodeId, Purpose, Secret,
-    Time, VerbsError,
+    Shared, Time, VerbsError,
 };
 
 struct Echo;
@@ -206,11 +206,90 @@ fn posted_buffers_are_sent_from_where_they_lie() {
             assert!((len * 9 / 10..=len).contains(&(lent as usize)), "{lent} of {len}");
         }
     }
-    // What is not registered is copied.
+    // What is sent otherwise, from a buffer of the moment, is copied.
     let before = client.stats().bytes_lent;
     client.block_on(ours.send(&[5; 100_000])).unwrap();
     assert_eq!(server.block_on(theirs.receive()).unwrap(), [5; 100_000]);
     assert_eq!(client.stats().bytes_lent, before);
+}
+
+/// Answers each call with the record of that number, from where it lies.
+struct Records {
+    records: Vec<Shared>,
+}
+
+impl Handler for Records {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            let number = incoming.body[0];
+            if let IncomingKind::Call(call) = incoming.kind {
+                let record = self.records[usize::from(number)].clone();
+                batch.reply_shared(call, &[number][..], record);
+            }
+        }
+    }
+}
+
+/// The records of a log are copied until that has cost as much as registering the log does, and are sent from where they
+/// lie from then on: as replies, and as messages. Nobody holds them when all is done.
+#[test]
+fn records_of_a_log_that_is_read_are_sent_from_where_they_lie() {
+    const LEN: usize = 8 << 10;
+    const COUNT: usize = 7;
+    if !has_device() {
+        return;
+    }
+    let mut stored = config(1, LinkPolicy::Verbs);
+    stored.messages = Messages::Posted;
+    let block = stored.memory.allocate(64 << 10, Purpose::Log).unwrap();
+    let block_len = block.len();
+    let mut log = block.append_only();
+    let records: Vec<Vec<u8>> =
+        (0..COUNT).map(|number| (0..LEN).map(|at| (at / 5 + number * 3) as u8).collect()).collect();
+    let shared = records.iter().map(|record| {
+        let start = log.append(&[record]).unwrap();
+        log.shared(start..start + LEN)
+    });
+    let handler = Arc::new(Records { records: shared.collect() });
+    let server = Endpoint::start(stored, Arc::clone(&handler) as Arc<dyn Handler>).unwrap();
+    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let mut posted = config(10, LinkPolicy::Verbs);
+    posted.messages = Messages::Posted;
+    let client = Endpoint::start(posted, Arc::new(Echo)).unwrap();
+    let ours = client.block_on(client.connect(address, deadline(&client))).unwrap();
+    let theirs = server.block_on(server.accept(deadline(&server))).unwrap();
+
+    let read = |number: usize| {
+        let request = [number as u8];
+        let reply = client.block_on(ours.call(&request[..], deadline(&client))).unwrap();
+        assert!(reply[0] == number as u8 && reply[1..] == records[number][..], "{number}");
+    };
+    for turn in 0..block_len / LEN {
+        read(turn % COUNT);
+        assert_eq!(server.stats().bytes_lent, 0, "{turn}");
+    }
+    for turn in 0..3 * COUNT {
+        let before = server.stats().bytes_lent;
+        read(turn % COUNT);
+        let lent = (server.stats().bytes_lent - before) as usize;
+        assert!((LEN * 7 / 8..=LEN).contains(&lent), "{lent} of {LEN}");
+    }
+    // Other parts of the block go on being written, and are sent as they are then.
+    let written = log.append(&[&[77; 2000]]).unwrap();
+    let tail = log.shared(written..written + 2000);
+    let before = server.stats().bytes_lent;
+    server.block_on(theirs.send_shared(&b"head"[..], tail)).unwrap();
+    let message = client.block_on(ours.receive()).unwrap();
+    assert!(message[..4] == *b"head" && message[4..] == [77; 2000]);
+    assert_eq!(server.stats().bytes_lent - before, 2000);
+
+    // The device is asked again before the reactor sleeps.
+    let until = deadline(&client);
+    let is_held = || handler.records[0].holders() > 1 + COUNT;
+    while is_held() {
+        assert!(client.clock().now() < until, "records are held");
+        client.block_on(client.sleep_until(client.clock().now() + Duration::from_millis(5)));
+    }
 }
 
 /// A posted buffer comes back when the peer is killed in the middle of it, too.

@@ -1,16 +1,18 @@
-//! Bytes that a link may send from where they lie, since they are in memory that their owner has registered with it.
+//! Bytes that a link may send from where they lie, since they are in memory that is registered with it.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use crate::memory::Shared;
 
+/// Bytes that are worth a piece of their own in a message: fewer are copied beside what precedes them.
+pub(crate) const LENT_MIN: usize = 1 << 10;
+
 /// A piece of what is to be sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) bytes: &'a [u8],
     /// Where they may be sent from where they lie.
-    #[cfg_attr(not(feature = "verbs"), expect(dead_code, reason = "only a device takes it"))]
     pub(crate) lending: Option<Lending<'a>>,
 }
 
@@ -22,7 +24,7 @@ pub(crate) struct Lending<'a> {
     pub(crate) memory: &'a Shared,
     /// By which the device knows it, for as long as its owner lives.
     pub(crate) key: u32,
-    /// Is let go of last.
+    /// Who has it registered, or what keeps it so. Is let go of last.
     pub(crate) owner: Arc<dyn Any + Send + Sync>,
 }
 

@@ -10,6 +10,8 @@ mod choice;
 mod end;
 mod ffi;
 #[cfg(test)]
+mod held;
+#[cfg(test)]
 mod liar;
 #[cfg(test)]
 mod lies;
@@ -18,6 +20,7 @@ mod reading;
 #[cfg(feature = "streams")]
 mod ring;
 
+use std::any::Any;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -26,11 +29,11 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::lent::Outgoing;
+use super::lent::{Lending, Outgoing};
 use super::verbs_rules::introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
 use super::{Fetch, Link, Offer, Source, TcpLink, Transfer};
-use crate::memory::{Block, Shared};
-use crate::registration::key_in_use;
+use crate::memory::{Block, Extent, Shared};
+use crate::registration::{self, Registration, key_in_use};
 
 use end::End;
 use ffi::Domain;
@@ -62,12 +65,12 @@ impl VerbsDomain {
         Arc::as_ptr(&self.domain) as usize
     }
 
-    /// Registers the block's memory.
+    /// Registers the memory.
     ///
     /// # Errors
     /// The system's, such as `OutOfMemory` if the process may not lock so much (`ulimit -l`).
-    pub(crate) fn register(&self, block: &Block) -> io::Result<VerbsRegistration> {
-        VerbsRegistration::make(&self.domain, block)
+    pub(crate) fn register(&self, extent: &Extent) -> io::Result<VerbsRegistration> {
+        VerbsRegistration::make(&self.domain, extent)
     }
 }
 
@@ -363,8 +366,18 @@ impl Transfer for VerbsLink {
         self.end().is_some()
     }
 
-    fn key_of(&self, memory: &Shared) -> Option<u32> {
-        key_in_use(memory, &self.domain()?)
+    fn lending<'a>(
+        &self,
+        memory: &'a Shared,
+        owner: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Option<Lending<'a>> {
+        let domain = self.domain()?;
+        if let Some(owner) = owner {
+            return Some(Lending { memory, key: key_in_use(memory, &domain)?, owner });
+        }
+        let domain = registration::Domain::Verbs(domain);
+        let (registration, key) = Registration::where_it_pays(memory, &domain)?;
+        Some(Lending { memory, key: key?, owner: Arc::new(registration) })
     }
 
     fn offer(&self, body: &Shared) -> Option<Box<dyn Offer>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::verbs_options::{VerbsError, VerbsOptions};
 use super::{Fetch, Link, Offer, Source, TcpLink, Transfer};
-use crate::memory::{Block, Memory, Shared};
+use crate::memory::{Block, Extent, Memory, Shared};
 use crate::secret::Secret;
 
 /// There is no such link.
@@ -31,7 +31,14 @@ impl VerbsDomain {
         match *self {}
     }
 
-    pub(crate) fn register(&self, _block: &Block) -> io::Result<VerbsRegistration> {
+    pub(crate) fn register(&self, _extent: &Extent) -> io::Result<VerbsRegistration> {
+        match *self {}
+    }
+}
+
+#[cfg(test)]
+impl VerbsRegistration {
+    pub(crate) fn key(&self) -> Option<u32> {
         match *self {}
     }
 }

@@ -21,7 +21,7 @@ use crate::registration::Registrations;
 /// with its bytes. The extent itself never touches them; [`Block`], [`Shared`] and [`Appender`] do,
 /// each by its own rule. `base..base + len` are mapped, readable, writable and initialized as long as
 /// the extent lives.
-pub(super) struct Extent {
+pub(crate) struct Extent {
     /// What devices have been told of it; undone before the memory goes.
     registrations: Registrations,
     base: NonNull<u8>,
@@ -69,15 +69,15 @@ impl Extent {
 
     /// The first byte; all of `len()` bytes from here are mapped, readable, writable and
     /// initialized.
-    pub(super) fn base(&self) -> NonNull<u8> {
+    pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn registrations(&self) -> &Registrations {
+    pub(crate) fn registrations(&self) -> &Registrations {
         &self.registrations
     }
 
@@ -89,7 +89,7 @@ impl Extent {
     }
 
     /// Counts the pages of the first `up_to` bytes as touched.
-    pub(super) fn touch(&self, up_to: usize) {
+    pub(crate) fn touch(&self, up_to: usize) {
         let Backing::Pages { memory, run, touched, .. } = &self.backing else { return };
         let pages = up_to.div_ceil(PAGE_BYTES).min(run.pages);
         let before = touched.load(Ordering::Relaxed);
@@ -171,9 +171,9 @@ impl Block {
         extent.take_vector().ok_or(self)
     }
 
-    /// What devices have been told of its memory.
-    pub(crate) fn registrations(&self) -> &Registrations {
-        self.extent.registrations()
+    /// All of its memory, as devices may be told of it.
+    pub(crate) fn extent(&self) -> &Extent {
+        &self.extent
     }
 
     /// What the block is counted as.

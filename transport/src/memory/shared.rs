@@ -10,8 +10,6 @@ use std::sync::Arc;
 
 use super::Block;
 use super::block::Extent;
-#[cfg(feature = "verbs")]
-use crate::registration::Registrations;
 
 /// A counted, immutable view of a block or of a part of it. While one is alive the block stays
 /// where it is, with the bytes that it has: it is *pinned*.
@@ -83,10 +81,9 @@ impl Shared {
         Arc::strong_count(&self.extent)
     }
 
-    /// What devices have been told of the block's memory.
-    #[cfg(feature = "verbs")]
-    pub(crate) fn registrations(&self) -> &Registrations {
-        self.extent.registrations()
+    /// All of the block's memory, as devices may be told of it.
+    pub(crate) fn extent(&self) -> &Extent {
+        &self.extent
     }
 
     /// Bytes of the whole block, which this view keeps from being reused.

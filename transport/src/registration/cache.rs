@@ -23,6 +23,8 @@ pub(super) struct Cache {
 #[derive(Debug)]
 struct Entry {
     bytes: u64,
+    /// How many use it: its owner, and sends from memory that is shared.
+    uses: usize,
     /// Since when it has been out of use.
     kept_since: Option<u64>,
     pinned: Pinned,
@@ -35,7 +37,7 @@ pub(super) enum Found {
     Evicted,
 }
 
-/// How many bytes users have registered in this process, and how that came about.
+/// How many bytes users have registered in this process, and links to send from, and how that came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RegistrationStats {
@@ -92,13 +94,22 @@ impl Cache {
 
     /// Uses registration `id` again, if it is there.
     pub(super) fn use_again(&mut self, id: u64) -> Found {
-        let Some(entry) = self.entries.get_mut(&id) else { return Found::Evicted };
-        let since =
-            entry.kept_since.take().expect("memory is registered with a domain by one owner");
-        self.kept.remove(&since);
-        self.kept_bytes -= entry.bytes;
+        if self.use_once_more(id).is_none() {
+            return Found::Evicted;
+        }
         self.reused += 1;
         Found::Here
+    }
+
+    /// Uses registration `id`, if it is there, for one send of many: that does not count as asking for it again.
+    pub(super) fn use_once_more(&mut self, id: u64) -> Option<&Pinned> {
+        let entry = self.entries.get_mut(&id)?;
+        entry.uses += 1;
+        if let Some(since) = entry.kept_since.take() {
+            self.kept.remove(&since);
+            self.kept_bytes -= entry.bytes;
+        }
+        Some(&entry.pinned)
     }
 
     /// Makes room for `bytes` under `limit_bytes`, and counts them. Returns what had to go for it.
@@ -134,15 +145,19 @@ impl Cache {
     pub(super) fn insert(&mut self, bytes: u64, pinned: Pinned) -> u64 {
         self.clock += 1;
         self.made += 1;
-        self.entries.insert(self.clock, Entry { bytes, kept_since: None, pinned });
+        self.entries.insert(self.clock, Entry { bytes, uses: 1, kept_since: None, pinned });
         self.clock
     }
 
-    /// Registration `id` is not in use any more, and is kept.
+    /// One use of registration `id` has ended. After the last it is kept.
     pub(super) fn end_use(&mut self, id: u64) {
         self.clock += 1;
         // The memory may have gone first, and the registration with it.
         let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.uses -= 1;
+        if entry.uses > 0 {
+            return;
+        }
         entry.kept_since = Some(self.clock);
         self.kept.insert(self.clock, id);
         self.kept_bytes += entry.bytes;

@@ -17,7 +17,7 @@ use crate::frame::{Class, Header, Kind};
 use crate::lane::{Consumer, Piece};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
-use crate::link::lent::{Lending, Outgoing};
+use crate::link::lent::Outgoing;
 use crate::sync::atomic::Ordering;
 
 use super::Session;
@@ -261,26 +261,23 @@ impl Outbound {
         link.send(&slices[..count])
     }
 
-    /// Whether the next write may have a part of a posted buffer.
+    /// Whether the next write may have something that lies in memory of its own.
     fn lends(&self) -> bool {
-        let is_posted = |queued: &Queued| matches!(queued, Queued::Body { leaving: Some(_), .. });
-        self.batch.iter().take(BATCH_PIECES).any(is_posted)
+        self.batch.iter().take(BATCH_PIECES).any(|queued| queued.memory().is_some())
     }
 
-    /// As [`write_many`](Self::write_many), of parts of posted buffers from where they lie, if the link does that.
+    /// As [`write_many`](Self::write_many), of what is registered with the link from where it lies.
     fn write_lent(&self, link: &impl Transfer) -> io::Result<usize> {
         let mut pieces = Vec::with_capacity(BATCH_PIECES);
         let mut bytes = 0;
         for queued in self.batch.iter().take(BATCH_PIECES) {
             let piece = queued.bytes();
             let piece = &piece[..piece.len().min(BATCH_BYTES - bytes)];
-            let lending = match queued {
-                Queued::Body { bytes: memory, leaving: Some(leaving) } => {
-                    let owner = || Arc::clone(leaving) as Arc<dyn Any + Send + Sync>;
-                    link.key_of(memory).map(|key| Lending { memory, key, owner: owner() })
-                }
-                _ => None,
-            };
+            let lending = queued.memory().and_then(|(memory, leaving)| {
+                let owner =
+                    leaving.map(|leaving| Arc::clone(leaving) as Arc<dyn Any + Send + Sync>);
+                link.lending(memory, owner)
+            });
             pieces.push(Outgoing { bytes: piece, lending });
             bytes += piece.len();
             // A piece that was cut short has to be the last of its write.
@@ -288,7 +285,16 @@ impl Outbound {
                 break;
             }
         }
-        link.send_lent(&pieces)
+        let sent = link.send_lent(&pieces)?;
+        let mut left = sent;
+        for (piece, queued) in pieces.iter().zip(&self.batch) {
+            let count = piece.bytes.len().min(left);
+            if let (None, Some((memory, None))) = (&piece.lending, queued.memory()) {
+                memory.extent().registrations().note_copied(count);
+            }
+            left -= count;
+        }
+        Ok(sent)
     }
 
     /// Lets go of the first `sent` bytes of the batch.

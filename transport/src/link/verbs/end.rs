@@ -1,9 +1,8 @@
 //! One end of a connection over verbs: bytes into messages, and messages back into bytes.
 //!
-//! What is sent is copied into registered buffers, but for what lies in memory that its owner has registered, and what
+//! What is sent is copied into registered buffers, but for what lies in memory that is registered itself, and what
 //! has come is copied out of them, but for large bodies, which the receiver reads from where they lie
-//! (`reading.rs`). Handing receives to handlers, and sending from all memory that objects lie in, needs that to be
-//! registered, and is still to come.
+//! (`reading.rs`). Handing receives to handlers is still to come.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -17,7 +16,7 @@ use super::ffi::{
 };
 use super::reading::{Arrivals, Reading};
 use crate::limits::FETCHES_MAX;
-use crate::link::lent::{Lending, Outgoing};
+use crate::link::lent::{LENT_MIN, Lending, Outgoing};
 use crate::link::verbs_rules::credits::{Credits, Kind, POST_AT, RECEIVES, RESERVE};
 use crate::link::verbs_rules::introduction::{Address, Introduction};
 use crate::link::{Source, TcpLink};
@@ -47,9 +46,6 @@ pub(super) const READS_MAX: u8 = FETCHES_MAX as u8;
 /// memory.
 const INLINE_BYTES: u32 = 192;
 
-/// Bytes that are worth a piece of their own in a message: fewer are copied beside what precedes them.
-const LENT_MIN: usize = 1 << 10;
-
 /// Pieces that a message is gathered from: one that is copied, and what follows it.
 const PIECES_MAX: usize = 4;
 
@@ -72,7 +68,7 @@ pub(super) struct End {
     pub(super) place: Arc<AtomicUsize>,
     /// Where the reads under way go, in their order.
     reads: Mutex<VecDeque<Arrivals>>,
-    /// Pieces of users' memory that are being sent from, on all connections.
+    /// Pieces of memory that are being sent from where they lie, on all connections.
     all_lent: Arc<AtomicUsize>,
     /// Bytes that were sent from there.
     lent_bytes: AtomicU64,

@@ -52,7 +52,7 @@ pub(crate) struct VerbsPort {
     /// Those of them that open connections count on.
     granted: Arc<AtomicU32>,
     connections_max: u32,
-    /// Pieces of users' memory that are being sent from.
+    /// Pieces of memory that are being sent from where they lie.
     all_lent: Arc<AtomicUsize>,
     /// Reads that a queue pair may have under way, in either direction.
     reads: u8,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::frame::Header;
 use crate::lane::Piece;
 use crate::limits::BATCH_BYTES;
+use crate::link::lent::LENT_MIN;
 use crate::memory::Shared;
 use crate::session::departures::ANNOUNCEMENT_COST;
 use crate::session::sends::Leaving;
@@ -66,6 +67,16 @@ impl Queued {
             Self::Body { bytes, .. } => bytes,
             Self::Frames { bytes, sent } => &bytes[*sent..],
         }
+    }
+
+    /// The memory that it lies in, where it is long enough to be sent from there, and the posted buffer that this is.
+    pub(super) fn memory(&self) -> Option<(&Shared, Option<&Arc<Leaving>>)> {
+        let (memory, leaving) = match self {
+            Self::Piece(Piece::Tail(memory)) => (memory, None),
+            Self::Body { bytes, leaving } => (bytes, leaving.as_ref()),
+            Self::Piece(_) | Self::Frame { .. } | Self::Frames { .. } => return None,
+        };
+        (memory.len() >= LENT_MIN).then_some((memory, leaving))
     }
 
     pub(super) fn advance(&mut self, count: usize) {

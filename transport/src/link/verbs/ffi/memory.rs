@@ -13,7 +13,7 @@ use ibverbs_sys as sys;
 
 use super::check;
 use super::device::Domain;
-use crate::memory::{Block, Shared};
+use crate::memory::{Block, Extent, Shared};
 
 /// What a device may do with memory. Never more: none of it can be reached from another machine, as
 /// what is lent to be read (`Exposed`) and rings of streams (`Landing`) can.
@@ -61,17 +61,17 @@ unsafe impl Send for VerbsRegistration {}
 unsafe impl Sync for VerbsRegistration {}
 
 impl VerbsRegistration {
-    /// Registers the bytes of `block`, to be sent from and received into.
-    pub(in crate::link::verbs) fn make(domain: &Arc<Domain>, block: &Block) -> io::Result<Self> {
+    /// Registers all bytes of `extent`, to be sent from and received into.
+    pub(in crate::link::verbs) fn make(domain: &Arc<Domain>, extent: &Extent) -> io::Result<Self> {
         let domain = Arc::clone(domain);
-        if block.is_empty() {
+        if extent.len() == 0 {
             return Ok(Self { region: None, _domain: domain });
         }
         let rights = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0.cast_signed();
-        let base = block.as_ptr().cast_mut().cast();
-        // SAFETY: the block's bytes are mapped and writable, and the kernel holds on to their pages by
-        // itself: it does not matter for how long the block lives.
-        let region = unsafe { sys::ibv_reg_mr(domain.as_ptr(), base, block.len(), rights) };
+        let base = extent.base().as_ptr().cast();
+        // SAFETY: the extent's bytes are mapped and writable, and the kernel holds on to their pages by
+        // itself: it does not matter for how long the extent lives.
+        let region = unsafe { sys::ibv_reg_mr(domain.as_ptr(), base, extent.len(), rights) };
         let region = Some(NonNull::new(region).ok_or_else(io::Error::last_os_error)?);
         Ok(Self { region, _domain: domain })
     }
