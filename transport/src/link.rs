@@ -39,6 +39,8 @@ pub use fetch::Source;
 
 pub(crate) use fetch::{Fetch, Offer};
 use lent::{Lending, Outgoing};
+#[cfg(feature = "streams")]
+pub(crate) use shm::reached;
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};

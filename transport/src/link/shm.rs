@@ -1,9 +1,7 @@
 //! The shared-memory link: two rings in memory that both processes have mapped, and a socket.
 //!
-//! Whoever listens at a TCP address also listens on a local socket that is named after it.
-//! Names of local sockets belong to a network namespace, so whoever finds one there is on the same
-//! host and would reach the same listener over TCP. One side makes the memory, seals its
-//! size and passes it on; both sides check that the other is the same user. After that the socket
+//! Whoever listens at a TCP address also listens on a local socket that is named after it, by which those
+//! of the same host find it (`shm/names.rs`). One side makes the memory, seals its size and passes it on; both sides check that the other is the same user. After that the socket
 //! carries no data: a byte on it is a bell for somebody who sleeps, and its end is the peer's
 //! death, however it died (as in TensorPipe).
 //!
@@ -11,34 +9,44 @@
 //! memory is made by the side that connects, so that, as with TCP, it can write before anybody has
 //! accepted.
 
+mod listener;
 #[cfg_attr(all(test, feature = "loom"), path = "shm/modelled_mapping.rs")]
 mod mapping;
+mod names;
+mod peer;
 mod ring;
 #[cfg(feature = "streams")]
 mod streaming;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
 };
 
 use super::Transfer;
 use crate::memory::PAGE_BYTES;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use listener::ShmListener;
 pub use mapping::Mapping;
+pub(crate) use names::{Namespace, reached};
+
+use listener::socket;
+use names::listeners_for;
+use peer::check_peer;
 use ring::{CAPACITY, CONTROL_WORDS, Place, Reader, Writer};
 
-/// How many connections may wait to be accepted.
-const BACKLOG: i32 = 1024;
+/// Ports that the connecting side draws its name from: those that systems hand out.
+const PORT_FIRST: u16 = 32_768;
+const PORTS: u16 = 28_000;
 
 /// To the side that accepted, and to the side that connected: control blocks in the first page,
 /// then the bytes.
@@ -48,51 +56,8 @@ const MAPPING_BYTES: usize = PAGE_BYTES + 2 * CAPACITY;
 
 const _: () = assert!(2 * CONTROL_WORDS * 8 <= PAGE_BYTES);
 
-/// Ports that the connecting side draws its name from: those that systems hand out.
-const PORT_FIRST: u16 = 32_768;
-const PORTS: u16 = 28_000;
-
 /// What a connection's rings take of either side's memory, in bytes.
 pub(crate) const SHM_BYTES: u64 = MAPPING_BYTES as u64;
-
-/// In the names of those that connect.
-const FROM: &str = "from/";
-
-/// Who listens under a name: endpoints and streams say different things, and do not meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Namespace {
-    Endpoints,
-    #[cfg_attr(not(feature = "streams"), expect(dead_code, reason = "streams use it"))]
-    Streams,
-}
-
-impl Namespace {
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Endpoints => "weft/",
-            Self::Streams => "weft-stream/",
-        }
-    }
-
-    /// The name of the local socket that stands beside a listener at a TCP address.
-    fn name(self, address: SocketAddr) -> Result<SocketAddrUnix, Errno> {
-        let prefix = self.prefix();
-        SocketAddrUnix::new_abstract_name(format!("{prefix}{address}").as_bytes())
-    }
-
-    /// The name of a local socket that connects as if from a TCP address. No listener has such a name: it
-    /// could not listen at an address that somebody has drawn.
-    fn name_from(self, address: SocketAddr) -> Result<SocketAddrUnix, Errno> {
-        let prefix = self.prefix();
-        SocketAddrUnix::new_abstract_name(format!("{prefix}{FROM}{address}").as_bytes())
-    }
-
-    /// The TCP address that a local socket is named after.
-    fn address_of(self, name: &[u8]) -> Option<SocketAddr> {
-        let address = std::str::from_utf8(name).ok()?.strip_prefix(self.prefix())?;
-        address.strip_prefix(FROM).unwrap_or(address).parse().ok()
-    }
-}
 
 /// Which end of a connection a link is, and so which ring it writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,21 +89,15 @@ impl ShmLink {
     /// # Errors
     /// `ConnectionRefused` if there is nobody, or nobody who shares memory.
     pub(crate) fn connect(address: SocketAddr, names: Namespace) -> io::Result<Self> {
-        match Self::connect_to(address, address.ip(), names) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-            result => return result,
+        let address = reached(address);
+        let mut last = io::ErrorKind::ConnectionRefused.into();
+        for listener in listeners_for(address) {
+            match Self::connect_to(listener, address.ip(), names) {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => last = error,
+                result => return result,
+            }
         }
-        if !is_of_this_host(address) {
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        // It may listen at every address of this host, and at all of IPv6 means at those of IPv4 too.
-        let connect_to =
-            |any| Self::connect_to(SocketAddr::new(any, address.port()), address.ip(), names);
-        let all = Ipv6Addr::UNSPECIFIED.into();
-        match address.ip() {
-            IpAddr::V4(_) => connect_to(Ipv4Addr::UNSPECIFIED.into()).or_else(|_| connect_to(all)),
-            IpAddr::V6(_) => connect_to(all),
-        }
+        Err(last)
     }
 
     /// Connects to the listener that is named `listener`, from an address of our own at `ip`.
@@ -312,79 +271,6 @@ impl Transfer for ShmLink {
         // The peer may have gone first; then there is nothing left to end.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
-}
-
-/// A local socket that stands beside a listening TCP socket.
-#[derive(Debug)]
-pub(crate) struct ShmListener {
-    socket: OwnedFd,
-    address: SocketAddr,
-    names: Namespace,
-}
-
-impl ShmListener {
-    /// Listens for processes of this host that know the TCP address `address`.
-    pub(crate) fn bind(address: SocketAddr, names: Namespace) -> io::Result<Self> {
-        let socket = socket()?;
-        rustix::net::bind(&socket, &names.name(address)?)?;
-        rustix::net::listen(&socket, BACKLOG)?;
-        Ok(Self { socket, address, names })
-    }
-
-    /// The next link that somebody has opened; it has yet to be given memory.
-    pub(crate) fn accept(&self) -> io::Result<(ShmLink, SocketAddr)> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (socket, from) = rustix::net::acceptfrom_with(&self.socket, flags)?;
-        check_peer(socket.as_fd())?;
-        let from = from.and_then(|from| SocketAddrUnix::try_from(from).ok());
-        let from = from.as_ref().and_then(SocketAddrUnix::abstract_name);
-        let from = from.and_then(|name| self.names.address_of(name));
-        let from = from.unwrap_or(SocketAddr::new(self.address.ip(), 0));
-        Ok((ShmLink::new(Side::Acceptor, socket), from))
-    }
-
-    /// The TCP address that it stands beside.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// For the poller.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
-}
-
-/// Whether the peer runs as the same user. Anybody may take a name; and memory that was passed on
-/// stays for as long as the peer keeps it, which no limit of ours sees.
-fn check_peer(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let peer = sockopt::socket_peercred(socket)?.uid;
-    if peer == rustix::process::geteuid() {
-        Ok(())
-    } else {
-        Err(io::ErrorKind::ConnectionRefused.into())
-    }
-}
-
-/// Whether `address` is one of this host: then the way to it begins at itself. Nothing is sent.
-#[expect(clippy::disallowed_methods, reason = "a link is what does I/O")]
-fn is_of_this_host(address: SocketAddr) -> bool {
-    if address.ip().is_loopback() {
-        return true;
-    }
-    let any = match address.ip() {
-        IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
-        IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
-    };
-    let route = UdpSocket::bind(any).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    route.is_ok_and(|from| from.ip() == address.ip())
 }
 
 #[cfg(test)]

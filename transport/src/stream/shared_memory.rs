@@ -19,7 +19,7 @@ use tokio::io::{Interest, ReadBuf};
 use super::carrier::{Addresses, Moved};
 use super::readiness::watch;
 use super::sleepers::Sleepers;
-use crate::link::{Namespace, ShmLink, Transfer as _};
+use crate::link::{Namespace, ShmLink, Transfer as _, reached};
 
 #[derive(Debug)]
 pub(super) struct SharedMemory {
@@ -45,7 +45,8 @@ impl SharedMemory {
         })?;
         link.offer()?;
         let local = link.local_address(Namespace::Streams)?;
-        Self::new(link, Addresses { local, peer: address })
+        // The address of the other side, as over TCP, however it was written.
+        Self::new(link, Addresses { local, peer: reached(address) })
     }
 
     /// The side that accepts: the memory may be still to come.

@@ -11,6 +11,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "transport/src/memory/",
     "transport/src/lane/",
     "transport/src/link/shm/mapping",
+    "transport/src/link/shm/peer.rs",
     "transport/src/link/verbs/ffi",
     "transport/src/stream/readiness.rs",
     "server/src/store/prefetch.rs",
