@@ -29,6 +29,7 @@ mod filling;
 mod heap;
 #[cfg_attr(miri, path = "memory/pages/allocated.rs")]
 mod pages;
+mod poison;
 mod pool;
 mod region;
 mod shared;

@@ -22,7 +22,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         tests.args(["--package", package]);
     }
     // The sanitizer comes with every toolchain, but only nightly may name it.
-    tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    // The cfg has the transport tell it of the blocks that it hands out.
+    let flags = "-Zsanitizer=address --cfg address_sanitizer";
+    tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags);
     // A handler that keeps what came holds its own endpoint, and so do tests that end in the middle.
     tests.env("ASAN_OPTIONS", "detect_leaks=0");
     command::run(&mut tests)

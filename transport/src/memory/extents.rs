@@ -19,13 +19,15 @@ pub(super) struct Run {
 /// the same runs.
 #[derive(Debug)]
 pub(super) struct Extents {
+    /// Pages that stay free ahead of each run and behind it, where there is room.
+    gap: usize,
     by_address: BTreeMap<usize, usize>,
     by_size: BTreeSet<(usize, usize)>,
 }
 
 impl Extents {
-    pub(super) fn new(pages: usize) -> Extents {
-        let mut extents = Extents { by_address: BTreeMap::new(), by_size: BTreeSet::new() };
+    pub(super) fn new(pages: usize, gap: usize) -> Extents {
+        let mut extents = Extents { gap, by_address: BTreeMap::new(), by_size: BTreeSet::new() };
         if pages > 0 {
             extents.insert(Run { first: 0, pages });
         }
@@ -34,12 +36,24 @@ impl Extents {
 
     pub(super) fn allocate(&mut self, pages: usize) -> Option<Run> {
         debug_assert!(pages > 0, "a run has pages");
-        let &(found, first) = self.by_size.range((pages, 0)..).next()?;
-        self.remove(Run { first, pages: found });
-        if found > pages {
-            self.insert(Run { first: first + pages, pages: found - pages });
+        let with_gaps = pages.saturating_add(2 * self.gap);
+        let found = self.shortest(with_gaps).or_else(|| self.shortest(pages))?;
+        self.remove(found);
+        let gap = self.gap.min(found.pages - pages);
+        let run = Run { first: found.first + gap, pages };
+        if gap > 0 {
+            self.insert(Run { first: found.first, pages: gap });
         }
-        Some(Run { first, pages })
+        let rest = found.pages - gap - pages;
+        if rest > 0 {
+            self.insert(Run { first: run.first + pages, pages: rest });
+        }
+        Some(run)
+    }
+
+    /// The shortest free run of at least so many pages.
+    fn shortest(&self, pages_min: usize) -> Option<Run> {
+        self.by_size.range((pages_min, 0)..).next().map(|&(pages, first)| Run { first, pages })
     }
 
     /// Takes back a run that [`Extents::allocate`] returned.
@@ -111,8 +125,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_an_array_of_pages(steps in prop::collection::vec(step(), 1..200)) {
-            let mut extents = Extents::new(PAGES);
+        fn agrees_with_an_array_of_pages(
+            gap in 0..3_usize,
+            steps in prop::collection::vec(step(), 1..200),
+        ) {
+            let mut extents = Extents::new(PAGES, gap);
             let mut taken = [false; PAGES];
             let mut held = Vec::new();
             for step in steps {
@@ -144,7 +161,7 @@ mod tests {
 
     #[test]
     fn freed_pages_are_taken_before_the_untouched_rest() {
-        let mut extents = Extents::new(100);
+        let mut extents = Extents::new(100, 0);
         let runs: Vec<Run> = (0..4).map(|_| extents.allocate(10).unwrap()).collect();
         extents.free(runs[2]);
         extents.free(runs[0]);
@@ -154,9 +171,19 @@ mod tests {
     }
 
     #[test]
+    fn runs_are_kept_apart_as_long_as_there_is_room() {
+        let mut extents = Extents::new(12, 1);
+        let firsts: Vec<usize> = (0..3).map(|_| extents.allocate(2).unwrap().first).collect();
+        assert_eq!(firsts, [1, 4, 7]);
+        assert_eq!(extents.allocate(2).unwrap().first, 10, "there is room for one gap only");
+        extents.free(Run { first: 4, pages: 2 });
+        assert_eq!(extents.allocate(4).unwrap(), Run { first: 3, pages: 4 }, "and for none here");
+    }
+
+    #[test]
     #[should_panic(expected = "freed twice")]
     fn freeing_twice_is_a_bug() {
-        let mut extents = Extents::new(10);
+        let mut extents = Extents::new(10, 0);
         let run = extents.allocate(3).unwrap();
         extents.free(run);
         extents.free(run);

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::account::Ledger;
 use super::extents::{Extents, Run};
+use super::poison::GAP_PAGES;
 use super::region::Region;
 use super::{MemoryConfig, MemoryError, PAGE_BYTES, Purpose, heap};
 
@@ -33,7 +34,7 @@ pub(super) struct Pool {
 impl Pool {
     pub(super) fn new(config: MemoryConfig) -> Result<Pool, MemoryError> {
         let region = Region::reserve(config.limit_bytes)?;
-        let extents = Mutex::new(Extents::new(region.pages()));
+        let extents = Mutex::new(Extents::new(region.pages(), GAP_PAGES));
         Ok(Pool { region, extents, ledger: Ledger::new(config.limit_bytes) })
     }
 
@@ -53,6 +54,7 @@ impl Pool {
         self.ledger.unclaim(reused_bytes);
         if self.make_room(&extents) {
             self.ledger.hand_out(bytes, purpose);
+            self.region.open(run);
             return Ok(run);
         }
         extents.free(run);
@@ -65,6 +67,8 @@ impl Pool {
 
     /// Takes back a run of pages. They stay resident.
     pub(super) fn release(&self, run: Run, purpose: Purpose) {
+        // Before the next owner can have opened it.
+        self.region.close(run);
         let mut extents = self.extents.lock();
         self.ledger.claim(self.region.touched_in(run) * PAGE_BYTES as u64);
         extents.free(run);

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::extents::Run;
 use super::pages::Pages;
+use super::poison::{self, REGION_FACTOR};
 use super::{MemoryError, PAGE_BYTES};
 
 /// The memory that is handed out in extents.
@@ -34,9 +35,12 @@ impl Region {
             bytes: limit_bytes,
             os_error: errno.raw_os_error(),
         };
-        let pages =
-            usize::try_from(limit_bytes / PAGE_BYTES as u64).map_err(|_| refused(Errno::INVAL))?;
-        let bytes = Pages::reserve(pages * PAGE_BYTES).map_err(refused)?;
+        let pages = usize::try_from(limit_bytes / PAGE_BYTES as u64).ok();
+        let pages = pages.and_then(|pages| pages.checked_mul(REGION_FACTOR));
+        let len = pages.and_then(|pages| pages.checked_mul(PAGE_BYTES));
+        let (Some(pages), Some(len)) = (pages, len) else { return Err(refused(Errno::INVAL)) };
+        let bytes = Pages::reserve(len).map_err(refused)?;
+        poison::poison(bytes.base(), len);
         // Zeroed by the allocator, so that the map of a large region is as lazy as the region.
         let touched = Box::<[AtomicU64]>::new_zeroed_slice(pages.div_ceil(64));
         // SAFETY: an `AtomicU64` of zero bytes is valid.
@@ -59,6 +63,16 @@ impl Region {
         assert!(first <= self.pages, "page {first} is outside a region of {} pages", self.pages);
         // SAFETY: the offset is within the region or one past its end.
         unsafe { self.bytes.base().add(first * PAGE_BYTES) }
+    }
+
+    /// Whoever gets `run` may touch it from now on.
+    pub(super) fn open(&self, run: Run) {
+        poison::unpoison(self.address(run.first), run.pages * PAGE_BYTES);
+    }
+
+    /// Nobody may touch `run` from now on.
+    pub(super) fn close(&self, run: Run) {
+        poison::poison(self.address(run.first), run.pages * PAGE_BYTES);
     }
 
     /// Notes that pages `first..end` were or will be written. Counts every page once, however often
@@ -141,6 +155,13 @@ impl Region {
 
     pub(super) fn touched_pages(&self) -> u64 {
         self.touched_pages.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // Whatever is mapped at these addresses next is not the region.
+        poison::unpoison(self.bytes.base(), self.pages * PAGE_BYTES);
     }
 }
 
