@@ -21,9 +21,15 @@ use list::{MUTANTS, Mutant, Trial};
 /// What `cargo xtask mutants` is told.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only those whose description contains this
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only those whose description contains this; may be given several times
+    #[arg(long, value_name = "WORDS")]
+    only: Vec<String>,
+}
+
+impl Options {
+    fn choose(&self, mutant: &Mutant) -> bool {
+        self.only.is_empty() || self.only.iter().any(|words| mutant.what.contains(words))
+    }
 }
 
 /// What nextest exits with when tests have run and failed, rather than not been built.
@@ -33,9 +39,8 @@ const TESTS_FAILED: i32 = 100;
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let tree = workspace.target().join("mutants");
     copy_tree(workspace.root(), &tree)?;
-    let chosen: Vec<_> =
-        MUTANTS.iter().filter(|mutant| mutant.what.contains(&options.only)).collect();
-    ensure!(!chosen.is_empty(), "no mutant is described by `{}`", options.only);
+    let chosen: Vec<_> = MUTANTS.iter().filter(|mutant| options.choose(mutant)).collect();
+    ensure!(!chosen.is_empty(), "no mutant is described by `{}`", options.only.join("` or `"));
     let mut trials: Vec<Trial> = chosen.iter().map(|mutant| mutant.trial).collect();
     trials.sort_unstable();
     trials.dedup();

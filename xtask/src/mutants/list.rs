@@ -15,6 +15,8 @@ pub(super) struct Mutant {
 pub(super) type Trial = (&'static str, &'static str);
 
 const CREDITS: Trial = ("trials::credits::windows_are_neither_overdrawn_nor_lost", "--lib");
+const SLOTS: Trial = ("trials::refusals::who_waits_for_a_slot_in_vain_takes_no_window", "--lib");
+const NO_MEMORY: Trial = ("trials::refusals::a_body_that_finds_no_memory_takes_no_window", "--lib");
 const NODES: Trial =
     ("trial::all_find_each_other_again_over_one_connection_each", "--test=manager");
 const GONE: Trial =
@@ -89,11 +91,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         trial: CREDITS,
     },
     Mutant {
-        what: "window that was reserved for who has gone is not given back",
+        what: "window that was reserved for a call that never got a slot is not given back",
         file: "transport/src/connection/wait.rs",
         before: "        self.core.give_back(self.len);",
         after: "        let _ = (self.core, self.len);",
-        trial: CREDITS,
+        trial: SLOTS,
     },
     Mutant {
         what: "window of a large reply is never released",
@@ -121,7 +123,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "transport/src/connection/opening.rs",
         before: "                self.session.send_credit.cancel(class, frame_len(len));",
         after: "                let _ = (class, frame_len(len));",
-        trial: CREDITS,
+        trial: NO_MEMORY,
     },
     Mutant {
         what: "more of a body is granted than there is memory for",
