@@ -6,6 +6,7 @@ mod clock;
 mod credits;
 mod cycle;
 mod endings;
+mod lending;
 mod refusals;
 
 use std::future::Future;

@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
+    SendAncillaryMessage, SendFlags, Shutdown,
 };
 
 use super::Transfer;
@@ -183,7 +183,7 @@ impl ShmLink {
     /// Where it is connected from: the address that its socket is named after.
     #[cfg(feature = "streams")]
     pub(crate) fn local_address(&self, names: Namespace) -> io::Result<SocketAddr> {
-        let own = SocketAddrUnix::try_from(rustix::net::getsockname(&self.socket)?)?;
+        let own = rustix::net::SocketAddrUnix::try_from(rustix::net::getsockname(&self.socket)?)?;
         let own = own.abstract_name().and_then(|name| names.address_of(name));
         own.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }

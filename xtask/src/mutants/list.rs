@@ -17,6 +17,8 @@ pub(super) type Trial = (&'static str, &'static str);
 const CREDITS: Trial = ("trials::credits::windows_are_neither_overdrawn_nor_lost", "--lib");
 const SLOTS: Trial = ("trials::refusals::who_waits_for_a_slot_in_vain_takes_no_window", "--lib");
 const NO_MEMORY: Trial = ("trials::refusals::a_body_that_finds_no_memory_takes_no_window", "--lib");
+const LENDING: Trial =
+    ("trials::lending::a_reader_that_gives_all_its_blocks_back_is_sent_more_at_once", "--lib");
 const NODES: Trial =
     ("trial::all_find_each_other_again_over_one_connection_each", "--test=manager");
 const GONE: Trial =
@@ -147,11 +149,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         trial: CREDITS,
     },
     Mutant {
-        what: "a reader that has its blocks back is not told from one that has not",
+        what: "blocks that a reader gives back are granted again only when somebody looks",
         file: "transport/src/session/inflow.rs",
         before: "            flow.ask_again();",
         after: "",
-        trial: CREDITS,
+        trial: LENDING,
     },
     Mutant {
         what: "who drops a writer tells nobody",
