@@ -4,6 +4,8 @@
 //! waits with them. Two nodes that connect to each other at the same moment keep the connection
 //! that the node with the lower id began. A hello from an older life of a node is refused.
 
+mod admission;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -16,13 +18,15 @@ use crate::error::{CloseReason, ConnectError};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::NODES_KEPT;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::AtomicU64;
 use crate::time::Time;
 
 use super::Backoff;
 use super::attempt::Attempt;
 use super::event::{Listeners, NodeEvent, NodeEvents};
 use super::schedule::{ListedAddress, Schedule};
+
+pub(crate) use admission::Admission;
 
 /// The attempts and the nodes of one endpoint.
 ///
@@ -61,15 +65,6 @@ pub(crate) struct TooEarly {
     pub(crate) until: Time,
     /// What the last one failed with.
     pub(crate) failure: ConnectError,
-}
-
-/// What becomes of a connection whose peer has said hello.
-#[derive(Debug)]
-pub(crate) enum Admission {
-    /// It is used.
-    Used,
-    /// Another connection to the same node is used in its place; this one is closed.
-    Replaced(Arc<Core>),
 }
 
 impl Registry {
@@ -203,114 +198,6 @@ impl Registry {
         }
     }
 
-    /// Decides on a connection whose peer has said hello; `open` opens it, before anybody can find it.
-    /// Those who wait for events are to be woken when it has been decided.
-    ///
-    /// # Errors
-    /// Why the connection is refused.
-    pub(crate) fn admit(
-        &self,
-        own: NodeId,
-        core: &Arc<Core>,
-        peer: &Peer,
-        open: impl FnOnce(),
-        wakers: &mut Vec<Waker>,
-    ) -> Result<Admission, CloseReason> {
-        if peer.node == own {
-            return Err(CloseReason::Violation("a peer with our own id"));
-        }
-        if peer.node.is_client() {
-            // Clients listen nowhere, so that nobody can have connected to one.
-            if core.initiated {
-                return Err(CloseReason::Violation("a client's id where a node listens"));
-            }
-            open();
-            return Ok(Admission::Used);
-        }
-        let hello = self.hellos.fetch_add(1, Ordering::Relaxed);
-        self.forget_nodes(hello);
-        let mut is_new = false;
-        let mut known = self.nodes.entry(peer.node).or_insert_with(|| {
-            is_new = true;
-            Known { incarnation: peer.incarnation, connection: None, hello }
-        });
-        if peer.incarnation < known.incarnation {
-            return Err(CloseReason::StaleIncarnation {
-                node: peer.node,
-                stale: peer.incarnation,
-                current: known.incarnation,
-            });
-        }
-        open();
-        let restarted = peer.incarnation > known.incarnation;
-        let stale = std::mem::replace(&mut known.incarnation, peer.incarnation);
-        known.hello = hello;
-        let mut tell = |event| self.listeners.tell(&event, wakers);
-        let mut existing = known.connection.take();
-        if let Some(ended) = existing.take_if(|existing| existing.ended().is_some()) {
-            let reason = ended.ended().expect("it has ended").clone();
-            tell(NodeEvent::Lost { peer: *ended.peer(), reason });
-        }
-        let outdated = existing.take_if(|_| restarted);
-        let current = peer.incarnation;
-        let outdated_reason = CloseReason::StaleIncarnation { node: peer.node, stale, current };
-        if let Some(outdated) = &outdated {
-            let reason = outdated_reason.clone();
-            tell(NodeEvent::Lost { peer: *outdated.peer(), reason });
-        }
-        if is_new || restarted {
-            tell(NodeEvent::Found(*peer));
-        }
-        let Some(existing) = existing else {
-            tell(NodeEvent::Connected(*peer));
-            known.connection = Some(Arc::clone(core));
-            self.schedule.lock().connected(peer);
-            drop(known);
-            if let Some(outdated) = outdated {
-                outdated.close(outdated_reason);
-            }
-            return Ok(Admission::Used);
-        };
-        let ours_wins = own < peer.node;
-        let keep_existing = match (existing.initiated, core.initiated) {
-            (true, true) => true,
-            (false, false) => false,
-            (existing_is_ours, _) => existing_is_ours == ours_wins,
-        };
-        if keep_existing {
-            known.connection = Some(Arc::clone(&existing));
-            // The one that began a connection ends it.
-            return Ok(if core.initiated {
-                Admission::Replaced(existing)
-            } else {
-                Admission::Used
-            });
-        }
-        known.connection = Some(Arc::clone(core));
-        drop(known);
-        if existing.initiated {
-            existing.retired.store(true, Ordering::SeqCst);
-        }
-        if existing.told_early.load(Ordering::SeqCst) {
-            existing.peer_leaves(CloseReason::Duplicate, wakers);
-        }
-        Ok(Admission::Used)
-    }
-
-    /// The peer leaves `core` for another connection, unless that has yet to say hello here: until then
-    /// this one is used, which the peer still serves.
-    pub(crate) fn replace(&self, core: &Arc<Core>, wakers: &mut Vec<Waker>) {
-        {
-            let known = self.nodes.get(&core.peer().node);
-            let used = known.as_ref().and_then(|known| known.connection.as_ref());
-            if used.is_some_and(|used| Arc::ptr_eq(used, core)) {
-                core.told_early.store(true, Ordering::SeqCst);
-                return;
-            }
-        }
-        core.peer_leaves(CloseReason::Duplicate, wakers);
-    }
-
     /// Forgets a connection that has ended.
     pub(crate) fn forget(&self, core: &Arc<Core>, now: Time, wakers: &mut Vec<Waker>) {
         if let (Some(peer), Some(reason)) = (core.peer_if_greeted(), core.ended())
@@ -346,46 +233,4 @@ impl Registry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn registry() -> Registry {
-        Registry::new(Backoff::default(), Duration::from_secs(1), 0)
-    }
-
-    #[test]
-    fn nodes_that_said_hello_once_are_forgotten_and_those_that_come_back_are_not() {
-        let registry = registry();
-        let hello = |node: u64| {
-            let hello = registry.hellos.fetch_add(1, Ordering::Relaxed);
-            registry.forget_nodes(hello);
-            let known = Known { incarnation: Incarnation(1), connection: None, hello };
-            registry.nodes.insert(NodeId(node), known);
-        };
-        for number in 0..NODES_KEPT * 10 {
-            hello(1);
-            hello(number + 2);
-            assert!(registry.nodes.len() as u64 <= NODES_KEPT * 2);
-            assert!(registry.nodes.contains_key(&NodeId(1)));
-        }
-    }
-
-    #[test]
-    fn an_attempt_that_failed_is_forgotten() {
-        let registry = registry();
-        let address = SocketAddr::from(([127, 0, 0, 1], 9));
-        let ask = |now| registry.attempt(address, Asked::ByCaller, now);
-        let (attempt, fresh) = ask(Time::ZERO).unwrap();
-        assert!(fresh && !ask(Time::ZERO).unwrap().1);
-        registry.forget_attempt(address);
-        assert_eq!(registry.attempts.len(), 1, "it is under way");
-        let error = ConnectError::ShutDown { address };
-        registry.finish(address, &attempt, Err(error), Time::ZERO);
-        registry.forget_attempt(address);
-        assert_eq!(registry.attempts.len(), 0);
-        assert!(
-            ask(Time::ZERO + Backoff::default().max).unwrap().1,
-            "after the pause there is another"
-        );
-    }
-}
+mod tests;

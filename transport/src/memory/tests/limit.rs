@@ -1,0 +1,82 @@
+//! What may be allocated and charged, and what is refused.
+
+use super::super::*;
+use super::{MIB, memory, written};
+
+#[test]
+fn the_limit_is_hard_and_counts_blocks_and_charges() {
+    let memory = memory(MIB);
+    let block = memory.allocate(MIB / 2, Purpose::Log).unwrap();
+    let mut charge = memory.charge(MIB as u64 / 4, Purpose::Index).unwrap();
+    let error = memory.allocate(MIB / 2, Purpose::Receive).unwrap_err();
+    assert!(matches!(error, MemoryError::LimitReached { requested_bytes: 524_288, .. }), "{error}");
+    assert!(charge.resize(MIB as u64 / 2 + 1).is_err());
+    assert_eq!(charge.bytes(), MIB as u64 / 4, "a refused charge stays as it was");
+    charge.resize(MIB as u64 / 2).unwrap();
+
+    let account = memory.account();
+    assert_eq!(account.allocated_bytes, MIB as u64);
+    assert_eq!(account.free_bytes(), 0);
+    assert_eq!(account.heap_bytes, MIB as u64 / 2);
+    assert_eq!(account.allocated_for(Purpose::Log), MIB as u64 / 2);
+    assert_eq!(account.allocated_for(Purpose::Index), MIB as u64 / 2);
+
+    drop((block, charge));
+    let account = memory.account();
+    assert_eq!((account.allocated_bytes, account.heap_bytes, account.resident_bytes), (0, 0, 0));
+    assert_eq!(memory.allocate(MIB, Purpose::Log).unwrap().len(), MIB);
+}
+
+#[test]
+fn whole_pages_are_handed_out_and_impossible_lengths_are_refused() {
+    let memory = memory(MIB);
+    assert_eq!(memory.allocate(0, Purpose::Send).unwrap().len(), PAGE_BYTES);
+    assert_eq!(memory.allocate(PAGE_BYTES + 1, Purpose::Send).unwrap().len(), 2 * PAGE_BYTES);
+    assert!(memory.allocate(usize::MAX, Purpose::Send).is_err());
+    assert!(memory.charge(u64::MAX, Purpose::Send).is_err());
+    assert!(super::Memory::new(MemoryConfig { limit_bytes: u64::MAX }).is_err());
+    assert!(self::memory(100).allocate(1, Purpose::Send).is_err());
+}
+
+#[test]
+#[cfg_attr(
+    address_sanitizer,
+    ignore = "the region has room for gaps, so that it is never in pieces"
+)]
+fn room_in_pieces_is_named_as_such() {
+    let memory = memory(4 * PAGE_BYTES);
+    let mut blocks: Vec<Block> =
+        (0..4).map(|_| memory.allocate(1, Purpose::Send).unwrap()).collect();
+    let _kept = (blocks.remove(3), blocks.remove(1));
+    drop(blocks);
+    let error = memory.allocate(2 * PAGE_BYTES, Purpose::Send).unwrap_err();
+    assert!(
+        matches!(error, MemoryError::Fragmented { largest_free_bytes: PAGE_BYTES, .. }),
+        "{error}"
+    );
+    assert_eq!(memory.account().allocated_bytes, 2 * PAGE_BYTES as u64, "nothing is lost on error");
+}
+
+#[test]
+fn sessions_find_the_room_that_is_reserved_whatever_others_take() {
+    let memory = memory(8 * MIB);
+    memory.reserve_for_sessions(2 * MIB as u64);
+    assert_eq!(memory.free_bytes(), 6 * MIB as u64);
+    let block = written(&memory, 6 * MIB);
+    assert!(memory.allocate(1, Purpose::Send).is_err());
+    assert!(memory.charge(1, Purpose::Index).is_err());
+    let session = memory.charge(MIB as u64, Purpose::Session).unwrap();
+    assert!(memory.allocate(1, Purpose::Send).is_err(), "the rest is still for sessions");
+    let second = memory.charge(MIB as u64, Purpose::Session).unwrap();
+    assert!(memory.charge(1, Purpose::Session).is_err(), "the limit is one for all");
+    let account = memory.account();
+    assert_eq!((account.free_bytes(), account.resident_bytes), (0, 8 * MIB as u64));
+
+    // What is not reserved is for sessions too, and what they give back is reserved again.
+    drop((block, second));
+    let third = memory.charge(4 * MIB as u64, Purpose::Session).unwrap();
+    assert_eq!(memory.free_bytes(), 3 * MIB as u64);
+    drop((session, third));
+    assert_eq!(memory.account().free_bytes(), 6 * MIB as u64);
+    written(&memory, 6 * MIB);
+}
