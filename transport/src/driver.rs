@@ -4,7 +4,7 @@
 //! instead: it polls the links, hands out the replies of others, and passes the role on when its
 //! own has come. So a lone caller has the latency of a bare socket, and a hundred callers share
 //! one receive. While callers come and go, the endpoint's own thread stays out of the way; it takes
-//! the role back when none has come for a while, or when there is something that nobody drives.
+//! the role back when none has driven for a while, or when there is something that nobody drives.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,7 +19,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{self, Mutex};
 
-/// After this long without a caller, the endpoint's own thread drives again.
+/// After this long without a caller that drives, the endpoint's own thread does again.
 const CALLERS_GONE: Duration = Duration::from_millis(5);
 
 /// A thread that waits for a future, and can be woken.
@@ -235,13 +235,15 @@ pub(crate) fn pass_on(reactor: &ReactorHandle) {
 pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
     while !reactor.stopping.load(Ordering::SeqCst) {
         if reactor.callers.load(Ordering::SeqCst) > 0 {
-            wait_for_callers_to_go(reactor);
+            wait_until_wanted(reactor);
         }
+        // Those who are there have something else to do.
+        let callers = reactor.callers.load(Ordering::SeqCst);
         let mut state = reactor.state.lock();
         reactor.own_drives.store(true, Ordering::SeqCst);
         reactor.own_interrupt.store(false, Ordering::SeqCst);
         // A caller that has interrupted may be gone by now; as long as that stands, a turn asks no poller.
-        while reactor.callers.load(Ordering::SeqCst) == 0
+        while reactor.callers.load(Ordering::SeqCst) <= callers
             && !reactor.own_interrupt.load(Ordering::SeqCst)
             && !reactor.stopping.load(Ordering::SeqCst)
         {
@@ -253,19 +255,24 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
     }
 }
 
-/// Stays out of the way of callers, until none has come for a while or somebody needs a driver.
+/// Stays out of the way of callers, until none has driven for a while or, if there are none, somebody needs a
+/// driver. The futures of those who are there may keep their threads, or be polled again and again.
 #[expect(
     clippy::disallowed_methods,
     reason = "the thread around the reactor waits, not the reactor"
 )]
-fn wait_for_callers_to_go(reactor: &ReactorHandle) {
+fn wait_until_wanted(reactor: &ReactorHandle) {
     loop {
         let drives = reactor.drives.load(Ordering::Relaxed);
         thread::park_timeout(CALLERS_GONE);
         let wanted = reactor.own_wanted.swap(false, Ordering::SeqCst);
         let quiet = reactor.drives.load(Ordering::Relaxed) == drives;
         let callers = reactor.callers.load(Ordering::SeqCst);
-        if callers == 0 && (quiet || wanted) || reactor.stopping.load(Ordering::SeqCst) {
+        // A driver may sleep in the poller for as long as it likes.
+        if quiet && !reactor.state.is_locked()
+            || callers == 0 && (quiet || wanted)
+            || reactor.stopping.load(Ordering::SeqCst)
+        {
             return;
         }
     }

@@ -129,3 +129,41 @@ fn futures_that_run_elsewhere_are_served_while_callers_come_and_go() {
         }
     });
 }
+
+/// Whoever waits in `block_on` drives the links, and may have something else to do for long: its future polls itself
+/// again and again, or keeps the thread.
+#[test]
+fn futures_that_keep_their_thread_keep_nobody_else_waiting() {
+    let server = endpoint(NodeId(1), Arc::new(Echo));
+    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    for keeps in [false, true] {
+        let answered = AtomicBool::new(false);
+        let polled = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !polled.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
+                let deadline = client.clock().now() + Duration::from_secs(20);
+                let called = client.block_on(async {
+                    let connection = client.connect(address, deadline).await.ok()?;
+                    connection.call(&[7], deadline).await.ok()
+                });
+                answered.store(true, Ordering::SeqCst);
+                assert_eq!(&*called.expect("it is answered in time"), [7]);
+            });
+            server.block_on(poll_fn(|context| {
+                polled.store(true, Ordering::SeqCst);
+                while keeps && !answered.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                if answered.load(Ordering::SeqCst) {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }));
+        });
+    }
+}
