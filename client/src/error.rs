@@ -227,6 +227,12 @@ impl ClientError {
                 let (applied, reason) = (error.applied(), CloseReason::Memory);
                 Self::Disconnected { node, applied, effect, reason }
             }
+            // Storage nodes answer every call, if only with an error.
+            error @ CallError::Unanswered => {
+                let applied = error.applied();
+                let reason = CloseReason::Violation("a request that is left without a reply");
+                Self::Disconnected { node, applied, effect, reason }
+            }
             // Keys and values are checked before, so that a request always fits a message.
             CallError::TooLarge { len, .. } => LimitError::ValueTooLarge { len }.into(),
         }

@@ -177,7 +177,7 @@ impl RegisteredBuffer {
 
     /// What it is registered with.
     pub fn connection(&self) -> Connection {
-        Connection { core: Arc::clone(&self.core) }
+        Connection::new(Arc::clone(&self.core))
     }
 }
 

@@ -61,9 +61,28 @@ pub struct Peer {
 #[derive(Debug, Clone)]
 pub struct Connection {
     pub(crate) core: Arc<Core>,
+    /// What it sends in.
+    class: Class,
 }
 
 impl Connection {
+    /// As clients have it.
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core, class: Class::Request }
+    }
+
+    /// The same connection, for what a node sends on behalf of requests that it has not answered yet: to its
+    /// backups, say, before the client hears that the write is done.
+    ///
+    /// Calls, messages and bodies of it have a window, call slots, transfers and memory that clients' requests do
+    /// not take, so that nodes which are clients and backups of one another never wait in a circle: requests wait for
+    /// what is sent by this, and that waits for replies alone, if whoever handles it answers without calling somebody
+    /// else. Posted buffers go with clients' requests nevertheless.
+    #[must_use]
+    pub fn for_replication(&self) -> Self {
+        Self { core: Arc::clone(&self.core), class: Class::Replication }
+    }
+
     /// Who is at the other end.
     pub fn peer(&self) -> &Peer {
         self.core.peer()
@@ -118,20 +137,21 @@ impl Connection {
             // In a box, or every call would carry its state.
             return Box::pin(self.begin_large(body, deadline)).await;
         }
-        let core = if self.core.session.send_credit.try_reserve(Class::Request, frame_len(len)) {
+        let class = self.class;
+        let core = if self.core.session.send_credit.try_reserve(class, frame_len(len)) {
             Cow::Borrowed(&self.core)
         } else {
             Cow::Owned(self.reserve(len, deadline).await?)
         };
-        let key = match core.session.calls.begin(None) {
+        let key = match core.session.calls.begin(class, None) {
             Ok(key) => key,
             Err(Refused::Closed(reason)) => {
                 return Err(CallError::Disconnected { applied: Applied::No, reason });
             }
             Err(Refused::Full) => {
                 // The call may be given up here as well as refused.
-                let reserved = Reserved::new(&core, len);
-                let key = SlotWait { core: &core, deadline }.await?;
+                let reserved = Reserved::new(&core, class, len);
+                let key = SlotWait { core: &core, class, deadline }.await?;
                 reserved.used();
                 key
             }
@@ -141,7 +161,7 @@ impl Connection {
         core.reactor.note_deadline(deadline);
         let mut body = Some(body);
         let written = poll_fn(|context| {
-            Poll::Ready(core.request((key, deadline), &mut body, len, context.waker()))
+            Poll::Ready(core.request((key, class, deadline), &mut body, len, context.waker()))
         });
         let (sent, committed) =
             written.await.map_err(|_| CallError::Memory(local::take_refusal(core)))?;
@@ -154,7 +174,7 @@ impl Connection {
     async fn reserve(&self, len: usize, deadline: Time) -> Result<Arc<Core>, CallError> {
         let mut core = Arc::clone(&self.core);
         loop {
-            match CreditWait::new(&core, len, deadline).await {
+            match CreditWait::new(&core, self.class, len, deadline).await {
                 Ok(()) => return Ok(core),
                 Err(failed) => core = successor(&core, failed)?,
             }
@@ -174,13 +194,13 @@ impl Connection {
         }
         let mut core = Arc::clone(&self.core);
         let room = loop {
-            let failed = match RoomWait::new(&core, len, deadline).await {
+            let failed = match RoomWait::new(&core, self.class, len, deadline).await {
                 Ok(room) => break room,
                 Err(failed) => failed,
             };
             core = successor(&core, failed)?;
         };
-        let (call, key) = open_call(&core, deadline).await?;
+        let (call, key) = open_call(&core, self.class, deadline).await?;
         let ticket = room.send((Kind::Request, key.0), body, None).map_err(CallError::Memory)?;
         let sent = Sent { lane: Sent::LARGE, position: ticket };
         core.session.calls.written(key, sent);
@@ -199,7 +219,7 @@ impl Connection {
     /// See [`SendError`](crate::SendError). Success means that the message was taken, not that it has arrived.
     #[inline]
     pub fn send<B: Body>(&self, body: B) -> Sending<'_, B> {
-        Sending::new(&self.core, body, None)
+        Sending::message(&self.core, self.class, body, None)
     }
 
     /// Sends a message that is not answered: `head`, which is copied, then `tail`, which is gathered
@@ -208,7 +228,7 @@ impl Connection {
     /// # Errors
     /// See [`SendError`](crate::SendError).
     pub fn send_shared<B: Body>(&self, head: B, tail: Shared) -> Sending<'_, B> {
-        Sending::new(&self.core, head, Some(tail))
+        Sending::message(&self.core, self.class, head, Some(tail))
     }
 
     /// Sends what this thread has committed, now. Nothing has to be flushed to be sent; this is
@@ -228,14 +248,15 @@ impl Connection {
 /// A call that waits for its reply, though its request has yet to be written: by what goes in chunks.
 async fn open_call(
     core: &Arc<Core>,
+    class: Class,
     deadline: Time,
 ) -> Result<(Outstanding<'static>, CallKey), CallError> {
-    let key = match core.session.calls.begin(None) {
+    let key = match core.session.calls.begin(class, None) {
         Ok(key) => key,
         Err(Refused::Closed(reason)) => {
             return Err(CallError::Disconnected { applied: Applied::No, reason });
         }
-        Err(Refused::Full) => SlotWait { core, deadline }.await?,
+        Err(Refused::Full) => SlotWait { core, class, deadline }.await?,
     };
     let call = Outstanding::new(Cow::Owned(Arc::clone(core)), key);
     core.reactor.note_deadline(deadline);

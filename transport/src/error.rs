@@ -65,6 +65,9 @@ pub enum CallError {
     /// may have been applied.
     #[error("no memory for the reply")]
     ReplyMemory,
+    /// Whoever was to reply at the peer has given that up. The request may have been applied.
+    #[error("the peer gives no reply")]
+    Unanswered,
 }
 
 impl CallError {
@@ -72,7 +75,7 @@ impl CallError {
     pub fn applied(&self) -> Applied {
         match self {
             Self::TooLarge { .. } | Self::Memory(_) | Self::PeerMemory => Applied::No,
-            Self::ReplyMemory => Applied::Maybe,
+            Self::ReplyMemory | Self::Unanswered => Applied::Maybe,
             Self::DeadlineExceeded { applied } | Self::Disconnected { applied, .. } => *applied,
         }
     }

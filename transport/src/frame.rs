@@ -64,6 +64,8 @@ pub enum Kind {
     OpenReply = 17,
     /// The end of a streamed body, all of which has been sent.
     End = 18,
+    /// A call gets no reply: whoever was to give it has dropped it.
+    Unanswered = 19,
 }
 
 impl Kind {
@@ -87,6 +89,7 @@ impl Kind {
             16 => Self::OpenRequest,
             17 => Self::OpenReply,
             18 => Self::End,
+            19 => Self::Unanswered,
             _ => return None,
         })
     }
@@ -95,7 +98,7 @@ impl Kind {
     const fn body_max(self) -> usize {
         match self {
             Self::Hello | Self::Goodbye => GREETING_MAX,
-            Self::Credit | Self::Withdraw => 0,
+            Self::Credit | Self::Withdraw | Self::Unanswered => 0,
             // Of a transfer they are empty; which it is of is not in the header.
             Self::Refuse | Self::Cancel => StopReason::BYTES_MAX,
             Self::Announce => Announcement::BYTES,

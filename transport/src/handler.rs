@@ -3,6 +3,7 @@
 mod bodies;
 mod messages;
 mod pool;
+mod responder;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,12 +25,13 @@ use crate::time::Time;
 
 pub use self::messages::RetainedMessages;
 pub use self::pool::{HandlerPool, MessageHandler, PooledMessages};
+pub use self::responder::Responder;
 
 /// Handles requests and messages, to completion, on the thread that received them.
 pub trait Handler: Send + Sync + 'static {
     /// Handles a batch: takes what is in it with [`Batch::next`] until there is nothing more.
-    /// What blocks holds up all connections of the reactor, so it belongs on another thread: one-way
-    /// messages go to a [`HandlerPool`].
+    /// What blocks holds up all connections of the reactor, so it belongs on another thread: a [`HandlerPool`] has
+    /// some, and a [`Responder`] replies from any.
     fn handle(&self, batch: &mut Batch<'_>);
 }
 
@@ -46,14 +48,6 @@ impl Handler for NoHandler {
 /// Names a call towards the connection that it came on, for the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallId(u64);
-
-#[cfg(test)]
-impl CallId {
-    /// As it stands on the wire.
-    pub(crate) fn number(self) -> u64 {
-        self.0
-    }
-}
 
 /// Whether something incoming wants a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +66,10 @@ pub struct Incoming<'a> {
     /// Its body.
     pub body: &'a [u8],
     range: Range<usize>,
+    /// What of the window goes back with it.
     cost: u64,
     class: Class,
+    has_responder: bool,
     held: &'a Held<'a>,
 }
 
@@ -157,7 +153,7 @@ impl<'a> Batch<'a> {
         };
         let body = &self.held.source.bytes()[frame.body.clone()];
         let (range, cost, class) = (frame.body.clone(), frame.cost(), frame.class);
-        Some(Incoming { kind, body, range, cost, class, held: self.held })
+        Some(Incoming { kind, body, range, cost, class, has_responder: false, held: self.held })
     }
 
     /// Gives the last `count` items that were taken back, untouched: they come again, once there is
@@ -241,7 +237,8 @@ impl<'a> Batch<'a> {
         let core = self.held.core;
         let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
         let departures = &core.session.departures;
-        if len > MESSAGE_MAX || departures.has_any(true) && departures.has_reply_to(call.0) {
+        if len > MESSAGE_MAX || departures.has_any(Class::Reply) && departures.has_reply_to(call.0)
+        {
             return self.write_large(call, body, tail, more);
         }
         let reserved = core.session.send_credit.try_reserve(Class::Reply, frame_len(len));
@@ -281,6 +278,7 @@ impl<'a> Batch<'a> {
         match write_head(&core.memory, body) {
             Ok(head) => {
                 let header = (Kind::Reply, Class::Reply, call.0, more);
+                core.session.departures.reserve(Class::Reply, len);
                 core.session.departures.push(Departure::new(header, head, tail));
             }
             Err(_) => self.failed = Some(CloseReason::Memory),

@@ -31,6 +31,9 @@ pub const LARGE: u64 = 2;
 /// The feature bit of those who send and take streamed bodies; they have [`LARGE`] too.
 pub const BODIES: u64 = 4;
 
+/// The feature bit of those who want to know of a call that it gets no reply.
+pub const UNANSWERED: u64 = 8;
+
 /// Bytes of window granted at the start, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {

@@ -60,7 +60,7 @@ pub use error::{
 };
 pub use handler::{
     Batch, CallId, Handler, HandlerPool, Incoming, IncomingKind, MessageHandler, NoHandler,
-    PooledMessages, Retained, RetainedMessages,
+    PooledMessages, Responder, Retained, RetainedMessages,
 };
 pub use handshake::Windows;
 pub use identity::{Incarnation, NodeId};

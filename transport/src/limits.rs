@@ -29,19 +29,16 @@ pub(crate) const TAKEN_TOLD_EVERY: usize = 4 << 20;
 
 /// How many transfers of one direction may be announced and unfinished. A sender keeps the others
 /// to itself; one more ends the connection.
-pub const TRANSFERS_MAX: usize = 16;
+pub const TRANSFERS_MAX: usize = 24;
 
-/// How many of these are not replies: requests never keep replies from being announced.
-pub(crate) const TRANSFERS_MAX_WITHOUT_REPLIES: usize = TRANSFERS_MAX / 2;
-
-/// How many transfers of one direction have a block and grants at a time; of replies, as many again.
+/// How many transfers of one direction and class have a block and grants at a time.
 pub(crate) const LANDING_MAX: usize = GRANTED_MAX / CHUNK_BYTES;
 
 /// The part of the memory that is not set aside which one large body may take.
 pub(crate) const LARGE_SHARE: u64 = 4;
 
 /// Large bodies that wait for one connection, in bytes, or one that is longer: further senders wait.
-/// Replies are counted apart.
+/// Each class is counted apart.
 pub(crate) const LARGE_QUEUED_MAX: usize = 16 << 20;
 
 /// The longest message, request or reply that a streamed body begins with, in bytes: it goes in one piece,
@@ -57,10 +54,7 @@ pub(crate) const BODY_BLOCKS: usize = BODY_AHEAD_MAX / CHUNK_BYTES;
 
 /// How many streamed bodies of one direction may have begun and not ended. A sender keeps the others to
 /// itself; one more ends the connection.
-pub const BODIES_MAX: usize = 16;
-
-/// How many of these are not replies: requests never keep replies from beginning.
-pub(crate) const BODIES_MAX_WITHOUT_REPLIES: usize = BODIES_MAX / 2;
+pub const BODIES_MAX: usize = 24;
 
 /// What a reply with a streamed body counts for among the large replies that wait, in bytes: no more than
 /// 1,024 of them.
@@ -92,7 +86,11 @@ pub(crate) const SEND_AHEAD_MAX: u64 = 16 << 20;
 pub const WINDOW_MIN: u32 = 2 << 20;
 
 /// How many calls may wait for their replies on one connection; one more waits for its turn.
-pub const CALLS_MAX: usize = 1 << 16;
+pub const CALLS_MAX: usize = CALL_SLOTS / 4 * 3;
+
+/// The same with those [for replication](crate::Connection::for_replication), which have what is beyond `CALLS_MAX` to
+/// themselves.
+pub(crate) const CALL_SLOTS: usize = 1 << 16;
 
 /// Of how many hellos of nodes the incarnations are kept at least, and of twice as many at most,
 /// beside those of nodes that are connected.

@@ -123,9 +123,12 @@ impl Local {
 }
 
 impl OwnLane {
-    /// Reserves `bytes` of the request window, if they are there; in a scope, some ahead.
+    /// Reserves `bytes` of the window of `class`, if they are there; of that of requests, in a scope, some ahead.
     #[inline]
-    pub(crate) fn try_reserve(&mut self, core: &Core, bytes: usize) -> bool {
+    pub(crate) fn try_reserve(&mut self, core: &Core, class: Class, bytes: usize) -> bool {
+        if class != Class::Request {
+            return core.session.send_credit.try_reserve(class, bytes);
+        }
         if let Some(rest) = self.ahead.checked_sub(bytes) {
             self.ahead = rest;
             return true;

@@ -12,6 +12,8 @@ mod body_ends;
 mod buffers;
 #[path = "conformance/large.rs"]
 mod large;
+#[path = "conformance/responders.rs"]
+mod responders;
 #[path = "conformance/shortage.rs"]
 mod shortage;
 #[path = "conformance/world.rs"]
@@ -30,6 +32,7 @@ use bodies::*;
 use body_ends::*;
 use buffers::*;
 use large::*;
+use responders::*;
 use shortage::*;
 use world::{Echo, Numbered, World, counter};
 
@@ -68,6 +71,10 @@ on_every_link!(
     both_sides_can_flood_each_other,
     nodes_that_connect_to_each_other_keep_one_connection,
     an_older_incarnation_is_refused,
+    calls_are_answered_when_their_handler_has_returned,
+    a_call_whose_responder_is_dropped_fails_at_once,
+    an_answer_to_who_is_gone_is_an_error,
+    what_requests_have_taken_up_is_not_missed_by_replication,
     large_bodies_arrive_whole,
     large_messages_arrive_whole_and_from_where_they_lie,
     parts_of_a_large_reply_come_in_order,

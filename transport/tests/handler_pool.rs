@@ -1,4 +1,4 @@
-//! One-way messages that are handled beside the reactor: in order by key, by several threads, and without
+//! Messages and calls that are handled beside the reactor: in order by key, by several threads, and without
 //! holding up what else the connection brings.
 
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of it")]
@@ -7,10 +7,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use parking_lot::{Condvar, Mutex};
 use weft_transport::{
-    Batch, Connection, Endpoint, EndpointConfig, EndpointError, Handler, HandlerPool, Incarnation,
-    IncomingKind, LinkPolicy, Memory, MemoryConfig, MessageHandler, NoHandler, NodeId,
+    Batch, CallError, Connection, Endpoint, EndpointConfig, EndpointError, Handler, HandlerPool,
+    Incarnation, IncomingKind, LinkPolicy, Memory, MemoryConfig, MessageHandler, NoHandler, NodeId,
     PooledMessages,
 };
 
@@ -185,6 +186,78 @@ fn what_waits_when_the_pool_ends_is_handled(links: LinkPolicy) {
     checking.wait_for(100 * KEYS as u64);
 }
 
+/// Gives all that comes to a pool.
+struct AllPooled {
+    pool: HandlerPool,
+}
+
+impl Handler for AllPooled {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        self.pool.take_all(batch);
+    }
+}
+
+/// Answers each call when a message has come that allows it, but for those that say nothing.
+#[derive(Default)]
+struct Patient {
+    allowed: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl MessageHandler for Patient {
+    fn key(&self, body: &[u8]) -> u64 {
+        body.first().map_or(0, |byte| u64::from(*byte))
+    }
+
+    fn handle(&self, messages: &mut PooledMessages<'_>) {
+        while let Some(body) = messages.next() {
+            let Some(responder) = messages.responder() else {
+                *self.allowed.lock() += 1;
+                self.changed.notify_all();
+                continue;
+            };
+            assert!(messages.responder().is_none(), "there is one of a call");
+            if body.is_empty() {
+                continue;
+            }
+            let mut allowed = self.allowed.lock();
+            self.changed.wait_while(&mut allowed, |allowed| *allowed == 0);
+            *allowed -= 1;
+            drop(allowed);
+            // The caller may have gone by then.
+            let _ = responder.reply_blocking(body);
+        }
+    }
+}
+
+fn calls_may_block_in_the_pool(links: LinkPolicy) {
+    let pool = HandlerPool::start(THREADS, Arc::<Patient>::default()).unwrap();
+    let server = endpoint(1, links, Arc::new(AllPooled { pool }));
+    let address = server.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let client = endpoint(2, links, Arc::new(NoHandler));
+    let deadline = client.clock().now() + Duration::from_secs(30);
+    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    client.block_on(async {
+        // All of one key, so that one thread of the pool blocks for each of them.
+        let bodies: Vec<Vec<u8>> = (0..40).map(|number| vec![1; 1 + number * 40_000]).collect();
+        let calls = join_all(bodies.iter().map(|body| connection.call(&body[..], deadline)));
+        let allows = async {
+            for _ in 0..40 {
+                let unanswered = connection.call(&[], deadline).await.unwrap_err();
+                assert_eq!(unanswered, CallError::Unanswered);
+                connection.send(&[2]).await.unwrap();
+            }
+        };
+        let (replies, ()) = join(calls, allows).await;
+        for (reply, body) in replies.into_iter().zip(&bodies) {
+            assert!(*reply.unwrap() == body[..]);
+        }
+    });
+    while server.stats().retained_bytes > 0 {
+        std::thread::yield_now();
+    }
+}
+
 /// Makes a test of each case for each link.
 macro_rules! on_every_link {
     ($($case:ident),* $(,)?) => {
@@ -197,6 +270,7 @@ on_every_link!(
     messages_of_a_key_stay_in_order,
     handlers_that_block_hold_up_no_calls,
     what_waits_when_the_pool_ends_is_handled,
+    calls_may_block_in_the_pool,
 );
 
 #[test]

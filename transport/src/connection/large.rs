@@ -22,25 +22,28 @@ use super::wait::WaitFailed;
 #[derive(Debug)]
 pub(super) struct Room<'a> {
     core: &'a Arc<Core>,
+    class: Class,
     len: usize,
     is_used: bool,
 }
 
 impl<'a> Room<'a> {
-    /// Room for a message or request of `len` bytes, when there is some.
+    /// Room for `len` bytes in `class`, when there is some.
     pub(super) fn poll(
         core: &'a Arc<Core>,
+        class: Class,
         len: usize,
         context: &Context<'_>,
     ) -> Poll<Result<Self, CloseReason>> {
         let (credit, departures) = (&core.session.send_credit, &core.session.departures);
-        if credit.reserve_or_wait(Class::Request, ANNOUNCEMENT_COST, context.waker()) {
-            if departures.reserve_or_wait(len, context.waker()) {
-                return Poll::Ready(Ok(Self { core, len, is_used: false }));
+        if credit.reserve_or_wait(class, ANNOUNCEMENT_COST, context.waker()) {
+            if departures.reserve_or_wait(class, len, context.waker()) {
+                return Poll::Ready(Ok(Self { core, class, len, is_used: false }));
             }
-            credit.cancel(Class::Request, ANNOUNCEMENT_COST);
+            credit.cancel(class, ANNOUNCEMENT_COST);
         }
-        if let Some(reason) = core.ended() {
+        let is_reply = class == Class::Reply;
+        if let Some(reason) = if is_reply { core.closed() } else { core.ended() } {
             return Poll::Ready(Err(reason.clone()));
         }
         core.reactor.ensure_driver();
@@ -55,7 +58,7 @@ impl<'a> Room<'a> {
         tail: Option<Shared>,
     ) -> Result<u64, MemoryError> {
         let head = write_head(&self.core.memory, body)?;
-        let departure = Departure::new((kind, Class::Request, id, false), head, tail);
+        let departure = Departure::new((kind, self.class, id, false), head, tail);
         self.is_used = true;
         let ticket = self.core.session.departures.push(departure);
         self.core.send_soon(Unannounced::NONE);
@@ -68,8 +71,8 @@ impl<'a> Room<'a> {
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         if !self.is_used {
-            self.core.session.departures.release(self.len);
-            self.core.session.send_credit.cancel(Class::Request, ANNOUNCEMENT_COST);
+            self.core.session.departures.release(self.class, self.len);
+            self.core.session.send_credit.cancel(self.class, ANNOUNCEMENT_COST);
         }
     }
 }
@@ -77,14 +80,15 @@ impl Drop for Room<'_> {
 /// Waits for [`Room`].
 pub(super) struct RoomWait<'a> {
     core: &'a Arc<Core>,
+    class: Class,
     len: usize,
     deadline: Time,
     noted: bool,
 }
 
 impl<'a> RoomWait<'a> {
-    pub(super) fn new(core: &'a Arc<Core>, len: usize, deadline: Time) -> Self {
-        Self { core, len, deadline, noted: false }
+    pub(super) fn new(core: &'a Arc<Core>, class: Class, len: usize, deadline: Time) -> Self {
+        Self { core, class, len, deadline, noted: false }
     }
 }
 
@@ -92,7 +96,7 @@ impl<'a> Future for RoomWait<'a> {
     type Output = Result<Room<'a>, WaitFailed>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(room) = Room::poll(self.core, self.len, context) {
+        if let Poll::Ready(room) = Room::poll(self.core, self.class, self.len, context) {
             return Poll::Ready(room.map_err(WaitFailed::Closed));
         }
         if self.core.clock.now() >= self.deadline {
@@ -113,16 +117,17 @@ impl Core {
         if !is_over {
             self.session.calls.end(key);
         }
-        if self.session.departures.has_any(false) {
+        let any = |class| self.session.departures.has_any(class);
+        if any(Class::Request) || any(Class::Replication) {
             self.cancel_request(key);
         }
     }
 
     #[cold]
     fn cancel_request(self: &Arc<Self>, key: CallKey) {
-        if let Some(window) = self.session.departures.cancel_request(key.0) {
+        if let Some((class, window)) = self.session.departures.cancel_request(key.0) {
             if window > 0 {
-                self.session.send_credit.cancel(Class::Request, window);
+                self.session.send_credit.cancel(class, window);
             }
             self.send_soon(Unannounced::NONE);
         }

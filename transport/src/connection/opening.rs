@@ -32,7 +32,7 @@ impl Connection {
     ) -> Result<BodyWriter, BodyError> {
         check_head(&self.core, head.len())?;
         let core = self.reserve(head.len(), deadline).await.map_err(not_begun)?;
-        let (flow, _) = core.open_body((Kind::Message, Class::Request, 0), head)?;
+        let (flow, _) = core.open_body((Kind::Message, self.class, 0), head)?;
         if let Some(reason) = core.closed() {
             core.abandon_sends();
             if !flow.is_opened() {
@@ -123,10 +123,10 @@ impl Connection {
         let len = head.len();
         check_head(&self.core, len)?;
         let core = self.reserve(len, deadline).await.map_err(not_begun)?;
-        let reserved = Reserved::new(&core, len);
-        let (call, key) = open_call(&core, deadline).await.map_err(not_begun)?;
+        let reserved = Reserved::new(&core, self.class, len);
+        let (call, key) = open_call(&core, self.class, deadline).await.map_err(not_begun)?;
         reserved.used();
-        let (flow, ticket) = core.open_body((Kind::Request, Class::Request, key.0), head)?;
+        let (flow, ticket) = core.open_body((Kind::Request, self.class, key.0), head)?;
         let sent = Sent { lane: Sent::LARGE, position: ticket };
         core.session.calls.written(key, sent);
         let replies = call.unless_closed(sent).map_err(not_begun)?.into_replies();
@@ -163,6 +163,7 @@ impl Core {
         };
         let flow = Arc::new(Outflow::default());
         let departure = Departure::opening((kind, class, id), head, &flow);
+        self.session.departures.reserve(class, departure.queued_bytes());
         let ticket = self.session.departures.push(departure);
         self.send_soon(Unannounced::NONE);
         // Nothing may come in that would have the reactor look after what is under way.
@@ -179,6 +180,8 @@ fn not_begun(error: CallError) -> BodyError {
         CallError::Disconnected { applied, reason } => BodyError::Disconnected { applied, reason },
         CallError::Memory(error) => BodyError::Memory(error),
         CallError::TooLarge { len, limit } => BodyError::HeadTooLong { len, limit },
-        CallError::PeerMemory | CallError::ReplyMemory => unreachable!("nothing has been sent"),
+        CallError::PeerMemory | CallError::ReplyMemory | CallError::Unanswered => {
+            unreachable!("nothing has been sent")
+        }
     }
 }

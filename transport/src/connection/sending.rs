@@ -1,4 +1,4 @@
-//! Sending one message.
+//! Sending one message, or the reply to a call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::body::Body;
-use crate::error::SendError;
+use crate::error::{CloseReason, SendError};
 use crate::frame::{Class, Kind, frame_len};
 use crate::limits::MESSAGE_MAX;
 use crate::local;
@@ -15,12 +15,13 @@ use crate::memory::Shared;
 use super::large::Room;
 use super::{Core, Unwritten};
 
-/// Sends one message; see [`Connection::send`](super::Connection::send). Written by hand, since an
+/// Sends one message or reply; see [`Connection::send`](super::Connection::send). Written by hand, since an
 /// `async fn` moves the body through memory several times, which costs more than sending it.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Sending<'a, B> {
     core: &'a Arc<Core>,
+    header: (Kind, Class, u64),
     body: Option<B>,
     tail: Option<Shared>,
 }
@@ -30,8 +31,18 @@ impl<B> Unpin for Sending<'_, B> {}
 
 impl<'a, B: Body> Sending<'a, B> {
     #[inline]
-    pub(super) fn new(core: &'a Arc<Core>, body: B, tail: Option<Shared>) -> Self {
-        Self { core, body: Some(body), tail }
+    pub(super) fn message(
+        core: &'a Arc<Core>,
+        class: Class,
+        body: B,
+        tail: Option<Shared>,
+    ) -> Self {
+        Self { core, header: (Kind::Message, class, 0), body: Some(body), tail }
+    }
+
+    /// The one reply to call `id`.
+    pub(crate) fn reply(core: &'a Arc<Core>, id: u64, body: B, tail: Option<Shared>) -> Self {
+        Self { core, header: (Kind::Reply, Class::Reply, id), body: Some(body), tail }
     }
 
     /// Bytes of the whole body; nothing once it has been sent.
@@ -41,19 +52,28 @@ impl<'a, B: Body> Sending<'a, B> {
         head + self.tail.as_ref().map_or(0, |tail| tail.len())
     }
 
+    /// Why it never will be sent, if so. What a connection that is left still carries are replies.
+    #[inline]
+    fn ended(&self) -> Option<&'a CloseReason> {
+        match self.header.1 {
+            Class::Reply => self.core.closed(),
+            Class::Replication | Class::Request => self.core.ended(),
+        }
+    }
+
     /// There was no window for it.
     #[cold]
     fn wait(&mut self, len: usize, context: &Context<'_>) -> Poll<Result<(), SendError>> {
-        let core = self.core;
+        let (core, header) = (self.core, self.header);
         let credit = &core.session.send_credit;
-        if !credit.reserve_or_wait(Class::Request, frame_len(len), context.waker()) {
-            if let Some(reason) = core.ended() {
+        if !credit.reserve_or_wait(header.1, frame_len(len), context.waker()) {
+            if let Some(reason) = self.ended() {
                 return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
             }
             core.reactor.ensure_driver();
             return Poll::Pending;
         }
-        let committed = core.send_reserved(&mut self.body, &mut self.tail, len);
+        let committed = core.send_reserved(header, &mut self.body, &mut self.tail, len);
         Poll::Ready(match committed {
             Ok(committed) => {
                 core.committed(committed);
@@ -71,15 +91,16 @@ impl<'a, B: Body> Sending<'a, B> {
         if len > limit {
             return Poll::Ready(Err(SendError::TooLarge { len, limit }));
         }
-        if let Some(reason) = core.ended() {
+        if let Some(reason) = self.ended() {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
         }
-        let room = match std::task::ready!(Room::poll(core, len, context)) {
+        let (kind, class, id) = self.header;
+        let room = match std::task::ready!(Room::poll(core, class, len, context)) {
             Ok(room) => room,
             Err(reason) => return Poll::Ready(Err(SendError::Disconnected(reason))),
         };
         let body = self.body.take().expect("a body is written once");
-        let sent = room.send((Kind::Message, 0), body, self.tail.take());
+        let sent = room.send((kind, id), body, self.tail.take());
         Poll::Ready(sent.map(drop).map_err(SendError::Memory))
     }
 }
@@ -94,11 +115,11 @@ impl<B: Body> Future for Sending<'_, B> {
         if len > MESSAGE_MAX {
             return self.poll_large(len, context);
         }
-        if let Some(reason) = core.ended() {
+        if let Some(reason) = self.ended() {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
         }
-        let Self { body, tail, .. } = &mut *self;
-        match core.try_send(body, tail, len) {
+        let Self { header, body, tail, .. } = &mut *self;
+        match core.try_send(*header, body, tail, len) {
             Ok(committed) => {
                 core.committed(committed);
                 Poll::Ready(Ok(()))

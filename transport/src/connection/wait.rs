@@ -11,9 +11,10 @@ use crate::time::Time;
 
 use super::Core;
 
-/// Waits for room in the request window.
+/// Waits for room in a window.
 pub(super) struct CreditWait<'a> {
     core: &'a Core,
+    class: Class,
     len: usize,
     deadline: Time,
     noted: bool,
@@ -35,8 +36,8 @@ impl From<WaitFailed> for CallError {
 }
 
 impl<'a> CreditWait<'a> {
-    pub(super) fn new(core: &'a Core, len: usize, deadline: Time) -> Self {
-        Self { core, len, deadline, noted: false }
+    pub(super) fn new(core: &'a Core, class: Class, len: usize, deadline: Time) -> Self {
+        Self { core, class, len, deadline, noted: false }
     }
 }
 
@@ -46,7 +47,7 @@ impl Future for CreditWait<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let core = self.core;
         let cost = frame_len(self.len);
-        if core.session.send_credit.reserve_or_wait(Class::Request, cost, context.waker()) {
+        if core.session.send_credit.reserve_or_wait(self.class, cost, context.waker()) {
             return Poll::Ready(Ok(()));
         }
         if let Some(reason) = core.ended() {
@@ -67,6 +68,7 @@ impl Future for CreditWait<'_> {
 /// Waits for a free slot in the call table.
 pub(super) struct SlotWait<'a> {
     pub(super) core: &'a Core,
+    pub(super) class: Class,
     pub(super) deadline: Time,
 }
 
@@ -74,7 +76,7 @@ impl Future for SlotWait<'_> {
     type Output = Result<CallKey, CallError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.core.session.calls.begin(Some(context.waker())) {
+        match self.core.session.calls.begin(self.class, Some(context.waker())) {
             Ok(key) => Poll::Ready(Ok(key)),
             Err(Refused::Closed(reason)) => {
                 Poll::Ready(Err(CallError::Disconnected { applied: Applied::No, reason }))
@@ -93,13 +95,14 @@ impl Future for SlotWait<'_> {
 /// Window that is reserved for a frame which is yet to be written; given back if it never is.
 pub(super) struct Reserved<'a> {
     core: &'a Core,
+    class: Class,
     len: usize,
 }
 
 impl<'a> Reserved<'a> {
     /// Window for a frame with a body of `len` bytes, which has been reserved.
-    pub(super) fn new(core: &'a Core, len: usize) -> Self {
-        Self { core, len }
+    pub(super) fn new(core: &'a Core, class: Class, len: usize) -> Self {
+        Self { core, class, len }
     }
 
     /// Leaves it to who writes the frame.
@@ -110,6 +113,6 @@ impl<'a> Reserved<'a> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.core.give_back(self.len);
+        self.core.give_back(self.class, self.len);
     }
 }

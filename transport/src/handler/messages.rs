@@ -1,23 +1,26 @@
-//! One-way messages that are kept beyond the handler, all that arrived together at once.
+//! Messages and calls that are kept beyond the handler, all that arrived together at once.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Batch, Source};
+use super::responder::RESPONDER_COST;
+use super::{Batch, Responder, Source};
 use crate::connection::{Core, Peer};
 use crate::frame::{Class, Kind};
 use crate::limits::RETAINED_SHARE;
 use crate::memory::{MemoryError, Purpose, Shared};
 use crate::session::outbound::Unannounced;
 
-/// One-way messages of one batch, in the order in which they came. Their credit goes back when they are
-/// dropped, so whatever waits of them is bounded by the peer's window.
+/// Messages of one batch, and calls if it was asked for them, in the order in which they came. Their credit goes back
+/// when they are dropped, so whatever waits of them is bounded by the peer's window.
 #[derive(Debug)]
 pub struct RetainedMessages {
     /// A receive buffer, or copies of the bodies.
     bytes: Shared,
     bodies: Vec<Range<usize>>,
+    /// What replies to those that are calls, and which they are.
+    responders: Vec<(u32, Responder)>,
     core: Arc<Core>,
     /// Credit that they hold back, a class.
     costs: [u64; 3],
@@ -45,6 +48,11 @@ impl RetainedMessages {
     pub fn peer(&self) -> &Peer {
         self.core.peer()
     }
+
+    /// What replies to those that are calls, each with the index of the call, in ascending order; the first time.
+    pub fn take_responders(&mut self) -> Vec<(u32, Responder)> {
+        std::mem::take(&mut self.responders)
+    }
 }
 
 impl Batch<'_> {
@@ -57,8 +65,20 @@ impl Batch<'_> {
     /// When there is no memory for the copies; then the messages are still in the batch.
     pub fn retain_messages(&mut self) -> Result<Option<RetainedMessages>, MemoryError> {
         let frames = &self.frames[self.taken..];
-        let count = frames.iter().take_while(|frame| frame.kind == Kind::Message).count();
-        let frames = &frames[..count];
+        self.retain(frames.iter().take_while(|frame| frame.kind == Kind::Message).count())
+    }
+
+    /// As [`retain_messages`](Self::retain_messages), with all that is left, calls too. What is streamed
+    /// [behind](super::Incoming::take_body) one is given up.
+    ///
+    /// # Errors
+    /// When there is no memory for the copies; then all is still in the batch.
+    pub fn retain_all(&mut self) -> Result<Option<RetainedMessages>, MemoryError> {
+        self.retain(self.remaining())
+    }
+
+    fn retain(&mut self, count: usize) -> Result<Option<RetainedMessages>, MemoryError> {
+        let frames = &self.frames[self.taken..][..count];
         if frames.is_empty() {
             return Ok(None);
         }
@@ -91,14 +111,20 @@ impl Batch<'_> {
         };
         retained_bytes.fetch_add(kept, Ordering::Relaxed);
         let mut costs = [0; 3];
-        for frame in frames {
-            costs[frame.class as usize] += frame.cost();
-        }
-        for (retained, cost) in self.held.retained.iter().zip(costs) {
-            retained.set(retained.get() + cost);
+        let mut responders = Vec::new();
+        for (index, frame) in (0..).zip(frames) {
+            let class = frame.class as usize;
+            costs[class] += frame.cost();
+            let retained = &self.held.retained[class];
+            retained.set(retained.get() + frame.cost());
+            if frame.kind == Kind::Request {
+                costs[class] -= RESPONDER_COST;
+                responders.push((index, Responder::new(core, frame.id, frame.class)));
+            }
         }
         self.taken += count;
-        Ok(Some(RetainedMessages { bytes, bodies, core: Arc::clone(core), costs, kept }))
+        let core = Arc::clone(core);
+        Ok(Some(RetainedMessages { bytes, bodies, responders, core, costs, kept }))
     }
 }
 

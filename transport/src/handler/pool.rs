@@ -1,4 +1,4 @@
-//! Threads that handle one-way messages beside the reactor, so that what takes long or blocks holds up no
+//! Threads that handle messages and calls beside the reactor, so that what takes long or blocks holds up no
 //! connection, and more than one core can work on what one connection brings.
 //!
 //! DXNet hands messages to a pool likewise, without an order among them. Here the handler says what has to
@@ -6,38 +6,45 @@
 //! one: a message costs an index, and its bytes stay where they were received.
 
 use std::fmt;
+use std::iter::Peekable;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::{self, JoinHandle, Thread};
+use std::vec;
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use super::{Batch, RetainedMessages};
+use super::{Batch, Responder, RetainedMessages};
 use crate::connection::Peer;
 use crate::error::{CloseReason, EndpointError};
+use crate::memory::MemoryError;
 
 /// With more receives than this before a thread of the pool, the reactor gives way to it.
 const AHEAD_MAX: usize = 2;
 
-/// Handles one-way messages on the threads of a [`HandlerPool`].
+/// Handles messages, and calls if it is given some, on the threads of a [`HandlerPool`].
 pub trait MessageHandler: Send + Sync + 'static {
     /// What the message belongs to. Messages of equal keys from one connection are handled one after the
     /// other, in the order in which they came; those of unequal keys may be handled at the same time.
     /// Called on the reactor's thread, so it has to be cheap.
     fn key(&self, body: &[u8]) -> u64;
 
-    /// Handles messages that arrived together; those that are not taken are dropped. It may block.
+    /// Handles messages that arrived together; those that are not taken are dropped, calls unanswered. It may block.
     fn handle(&self, messages: &mut PooledMessages<'_>);
 }
 
-/// PooledMessages that arrived together on one connection and go to one thread of the pool.
+/// Messages and calls that arrived together on one connection and go to one thread of the pool.
 #[derive(Debug)]
 pub struct PooledMessages<'a> {
     retained: &'a RetainedMessages,
     indices: slice::Iter<'a, u32>,
+    /// Which has been taken last.
+    last: u32,
+    /// Of those that are calls and have not been asked about.
+    responders: Peekable<vec::IntoIter<(u32, Responder)>>,
     thread: usize,
 }
 
@@ -45,6 +52,16 @@ impl PooledMessages<'_> {
     /// Who sent them.
     pub fn peer(&self) -> &Peer {
         self.retained.peer()
+    }
+
+    /// What replies to what [`next`](Iterator::next) has given last, if that is a call; the first time. Whoever does
+    /// not ask leaves the call unanswered.
+    pub fn responder(&mut self) -> Option<Responder> {
+        while let Some((_, passed)) = self.responders.next_if(|(index, _)| *index < self.last) {
+            drop(passed);
+        }
+        let last = self.last;
+        self.responders.next_if(|(index, _)| *index == last).map(|(_, responder)| responder)
     }
 
     /// Which of the pool's threads this is, counted from 0.
@@ -58,7 +75,9 @@ impl<'a> Iterator for PooledMessages<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        self.indices.next().map(|index| self.retained.body(*index as usize))
+        let index = *self.indices.next()?;
+        self.last = index;
+        Some(self.retained.body(index as usize))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -86,8 +105,15 @@ struct Queue {
 #[derive(Debug)]
 struct Task {
     retained: Arc<RetainedMessages>,
-    /// Which of them.
+    part: Part,
+}
+
+/// What of a receive one thread handles.
+#[derive(Debug, Default)]
+struct Part {
     indices: Vec<u32>,
+    /// Of those that are calls.
+    responders: Vec<(u32, Responder)>,
 }
 
 impl HandlerPool {
@@ -117,7 +143,24 @@ impl HandlerPool {
     /// Hands the messages that come before the next request to the pool. Without memory to keep them in,
     /// the connection ends.
     pub fn take_messages(&self, batch: &mut Batch<'_>) {
-        let retained = match batch.retain_messages() {
+        let retained = batch.retain_messages();
+        self.hand_on(retained, batch);
+    }
+
+    /// Hands all that is left to the pool, calls too, which are answered by their
+    /// [responders](PooledMessages::responder). What is streamed [behind](super::Incoming::take_body) one is given up.
+    /// Without memory to keep them in, the connection ends.
+    pub fn take_all(&self, batch: &mut Batch<'_>) {
+        let retained = batch.retain_all();
+        self.hand_on(retained, batch);
+    }
+
+    fn hand_on(
+        &self,
+        retained: Result<Option<RetainedMessages>, MemoryError>,
+        batch: &mut Batch<'_>,
+    ) {
+        let mut retained = match retained {
             Ok(Some(retained)) => retained,
             Ok(None) => return,
             Err(_) => {
@@ -127,18 +170,22 @@ impl HandlerPool {
         };
         let threads = self.queues.len();
         let each = retained.len() / threads + 8;
-        let mut indices: Vec<Vec<u32>> = (0..threads).map(|_| Vec::with_capacity(each)).collect();
+        let with_room = || Part { indices: Vec::with_capacity(each), responders: Vec::new() };
+        let mut parts: Vec<Part> = (0..threads).map(|_| with_room()).collect();
+        let mut responders = retained.take_responders().into_iter().peekable();
         for index in 0..retained.len() {
             let key = self.handler.key(retained.body(index));
             let index = u32::try_from(index).expect("a receive has fewer bytes than that");
-            indices[(key % threads as u64) as usize].push(index);
+            let part = &mut parts[(key % threads as u64) as usize];
+            part.indices.push(index);
+            part.responders.extend(responders.next_if(|(call, _)| *call == index));
         }
         let retained = Arc::new(retained);
         let mut behind = false;
-        for (thread, indices) in indices.into_iter().enumerate() {
-            if !indices.is_empty() {
+        for (thread, part) in parts.into_iter().enumerate() {
+            if !part.indices.is_empty() {
                 let queue = &self.queues[thread];
-                queue.tasks.push(Task { retained: Arc::clone(&retained), indices });
+                queue.tasks.push(Task { retained: Arc::clone(&retained), part });
                 queue.wake(&self.wake[thread]);
                 behind |= queue.tasks.len() > AHEAD_MAX;
             }
@@ -154,9 +201,14 @@ impl HandlerPool {
 impl Queue {
     fn run(&self, thread: usize, handler: &dyn MessageHandler) {
         loop {
-            while let Some(Task { retained, indices }) = self.tasks.pop() {
-                let indices = indices.iter();
-                handler.handle(&mut PooledMessages { retained: &retained, indices, thread });
+            while let Some(Task { retained, part }) = self.tasks.pop() {
+                handler.handle(&mut PooledMessages {
+                    retained: &retained,
+                    indices: part.indices.iter(),
+                    last: 0,
+                    responders: part.responders.into_iter().peekable(),
+                    thread,
+                });
             }
             if self.stopping.load(Ordering::SeqCst) && self.tasks.is_empty() {
                 return;

@@ -50,7 +50,7 @@ impl Accepted {
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Connection> {
         let mut state = self.state.lock();
         if let Some(core) = state.waiting.pop_front() {
-            return Poll::Ready(Connection { core });
+            return Poll::Ready(Connection::new(core));
         }
         if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             state.wakers.push(context.waker().clone());

@@ -110,7 +110,7 @@ impl Registry {
     /// The connection that is used with a node.
     pub(crate) fn connection(&self, node: NodeId) -> Option<Connection> {
         let core = self.nodes.get(&node)?.connection.clone()?;
-        core.ended().is_none().then_some(Connection { core })
+        core.ended().is_none().then_some(Connection::new(core))
     }
 
     pub(super) fn connected(&self) -> Vec<Peer> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::handler::Handler;
-use crate::handshake::{BODIES, Hello, LARGE, Windows};
+use crate::handshake::{BODIES, Hello, LARGE, UNANSWERED, Windows};
 use crate::identity::{Incarnation, NodeId};
 use crate::link::{LinkPolicy, SimPort};
 use crate::manager::{Accepted, Asked, Attempt, Registry, TooEarly};
@@ -54,7 +54,7 @@ impl Common {
         Hello {
             node: self.node,
             incarnation: self.incarnation,
-            features: LARGE | BODIES,
+            features: LARGE | BODIES | UNANSWERED,
             windows: self.windows,
             secret: self.secret,
         }

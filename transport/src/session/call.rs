@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 use std::task::{Poll, Waker};
 
 use crate::error::{Applied, CallError, CloseReason};
-use crate::limits::CALLS_MAX;
+use crate::frame::Class;
+use crate::limits::{CALL_SLOTS, CALLS_MAX};
 use crate::reply::Reply;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -25,9 +26,9 @@ pub(crate) use slot::{Opened, Sent};
 const FIRST: usize = 32;
 
 /// How many chunks hold all slots.
-const CHUNKS: usize = 1 + (CALLS_MAX / FIRST).ilog2() as usize;
+const CHUNKS: usize = 1 + (CALL_SLOTS / FIRST).ilog2() as usize;
 
-const _: () = assert!(FIRST.is_power_of_two() && CALLS_MAX.is_power_of_two());
+const _: () = assert!(FIRST.is_power_of_two() && CALL_SLOTS.is_power_of_two());
 
 type Chunk = Box<[Mutex<Slot>]>;
 
@@ -110,11 +111,11 @@ impl CallTable {
         self.pending.load(Ordering::SeqCst) + first
     }
 
-    /// Takes a slot for a call, which does not count as waiting before it is
+    /// Takes a slot for a call in `class`, which does not count as waiting before it is
     /// [opened](Self::open). `waker` is called only if this fails with [`Refused::Full`], when there
-    /// is room again.
+    /// may be room again.
     #[inline]
-    pub(crate) fn begin(&self, waker: Option<&Waker>) -> Result<CallKey, Refused> {
+    pub(crate) fn begin(&self, class: Class, waker: Option<&Waker>) -> Result<CallKey, Refused> {
         if let Some(key) = self.take_first() {
             return Ok(key);
         }
@@ -122,7 +123,11 @@ impl CallTable {
         if let Some(reason) = &free.closed {
             return Err(Refused::Closed(reason.clone()));
         }
-        let Some(key) = free.slots.pop().or_else(|| self.make_slot(&mut free)) else {
+        // The first slot comes on top.
+        let has_place =
+            class != Class::Request || self.pending.load(Ordering::Relaxed) + 1 < CALLS_MAX;
+        let slot = has_place.then(|| free.slots.pop().or_else(|| self.make_slot(&mut free)));
+        let Some(key) = slot.flatten() else {
             let Some(waker) = waker else { return Err(Refused::Full) };
             free.waiters.push(waker.clone());
             // Either this sees that the first slot is free, or who frees it that somebody waits.
@@ -153,7 +158,7 @@ impl CallTable {
     #[cold]
     fn make_slot(&self, free: &mut Free) -> Option<CallKey> {
         let index = free.made + 1;
-        if index as usize >= CALLS_MAX {
+        if index as usize >= CALL_SLOTS {
             return None;
         }
         let (chunk, _) = place(index as usize);

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::error::CloseReason;
-use crate::frame::Kind;
-use crate::handshake::{BODIES, LARGE};
+use crate::frame::{Class, Kind};
+use crate::handshake::{BODIES, LARGE, UNANSWERED};
 use crate::limits::{BATCH_BYTES, BODY_QUEUED_COST, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
 use crate::link::Transfer;
 use crate::sync::Mutex;
@@ -44,14 +44,16 @@ pub(crate) struct Departures {
     agreed: AtomicBool,
     /// Both sides can stream bodies too.
     streams: AtomicBool,
+    /// The peer wants to know of calls that get no reply.
+    tells_unanswered: AtomicBool,
     /// There may be something to gather.
     ready: AtomicBool,
-    /// Transfers that have not been gathered to their end: requests and messages, replies.
-    unfinished: [AtomicUsize; 2],
+    /// Transfers that have not been gathered to their end, a class.
+    unfinished: [AtomicUsize; 3],
     /// Streamed bodies that have begun and not ended.
     bodies: AtomicUsize,
-    /// Bytes of the unfinished, and of what is about to be pushed; reply bodies count until they have ended.
-    queued_bytes: [AtomicUsize; 2],
+    /// Bytes of the unfinished, and of what is about to be pushed, a class; reply bodies count until they have ended.
+    queued_bytes: [AtomicUsize; 3],
     /// Chunks and grants so far: whether anything goes on.
     progress: AtomicU64,
     queue: Mutex<Queue>,
@@ -63,6 +65,12 @@ impl Departures {
         let large = features & LARGE != 0;
         self.agreed.store(large, Ordering::Release);
         self.streams.store(large && features & BODIES != 0, Ordering::Release);
+        self.tells_unanswered.store(features & UNANSWERED != 0, Ordering::Release);
+    }
+
+    /// Whether the peer wants to know of calls that get no reply.
+    pub(crate) fn tells_unanswered(&self) -> bool {
+        self.tells_unanswered.load(Ordering::Acquire)
     }
 
     /// Whether both sides stream bodies.
@@ -99,36 +107,38 @@ impl Departures {
         self.bodies.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether there is an unfinished transfer: a reply, or something else.
+    /// Whether there is an unfinished transfer in `class`.
     #[inline]
-    pub(crate) fn has_any(&self, reply: bool) -> bool {
-        self.unfinished[usize::from(reply)].load(Ordering::Relaxed) > 0
+    pub(crate) fn has_any(&self, class: Class) -> bool {
+        self.unfinished[class as usize].load(Ordering::Relaxed) > 0
     }
 
     /// Whether so much waits that no reply should be added.
     #[inline]
     pub(crate) fn is_full_of_replies(&self) -> bool {
-        self.queued_bytes[1].load(Ordering::Relaxed) >= LARGE_QUEUED_MAX
+        self.queued_bytes[Class::Reply as usize].load(Ordering::Relaxed) >= LARGE_QUEUED_MAX
     }
 
-    /// Makes room for a request or message of `len` bytes, or has `waker` woken when it is to be tried
-    /// again. What is not pushed then is to be [released](Self::release).
-    pub(crate) fn reserve_or_wait(&self, len: usize, waker: &Waker) -> bool {
+    /// Makes room for `bytes` in `class`, or has `waker` woken when it is to be tried again. What is not pushed
+    /// then is to be [released](Self::release).
+    pub(crate) fn reserve_or_wait(&self, class: Class, bytes: usize, waker: &Waker) -> bool {
         let mut queue = self.queue.lock();
-        let queued_bytes = self.queued_bytes[0].load(Ordering::Relaxed);
-        if queued_bytes > 0 && queued_bytes + len > LARGE_QUEUED_MAX {
+        let queued = &self.queued_bytes[class as usize];
+        let queued_bytes = queued.load(Ordering::Relaxed);
+        if queued_bytes > 0 && queued_bytes + bytes > LARGE_QUEUED_MAX {
             if !queue.waiters.iter().any(|waiter| waiter.will_wake(waker)) {
                 queue.waiters.push(waker.clone());
             }
             return false;
         }
-        self.queued_bytes[0].fetch_add(len, Ordering::Relaxed);
+        queued.fetch_add(bytes, Ordering::Relaxed);
         true
     }
 
-    #[cfg(test)]
-    pub(super) fn queued_without_bound(&self, len: usize) {
-        self.queued_bytes[0].fetch_add(len, Ordering::Relaxed);
+    /// As [`reserve_or_wait`](Self::reserve_or_wait), whether there is room or not: for replies, of which no more are
+    /// begun when there [is none](Self::is_full_of_replies).
+    pub(crate) fn reserve(&self, class: Class, bytes: usize) {
+        self.queued_bytes[class as usize].fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The streamed bodies that have begun and not ended, and what else is counted.
@@ -143,22 +153,19 @@ impl Departures {
         (sent, waiting)
     }
 
-    /// Gives back room that was made for `len` bytes of a request or message.
-    pub(crate) fn release(&self, len: usize) {
+    /// Gives back room that was made for `bytes` in `class`.
+    pub(crate) fn release(&self, class: Class, bytes: usize) {
         let mut queue = self.queue.lock();
-        self.queued_bytes[0].fetch_sub(len, Ordering::Relaxed);
+        self.queued_bytes[class as usize].fetch_sub(bytes, Ordering::Relaxed);
         let waiters = std::mem::take(&mut queue.waiters);
         drop(queue);
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Adds what room was made for, or a reply. Returns its ticket.
+    /// Adds what room was made for. Returns its ticket.
     pub(crate) fn push(&self, departure: Departure) -> u64 {
         let mut queue = self.queue.lock();
-        if departure.is_reply() {
-            self.queued_bytes[1].fetch_add(departure.queued_bytes(), Ordering::Relaxed);
-        }
-        self.unfinished[usize::from(departure.is_reply())].fetch_add(1, Ordering::Relaxed);
+        self.unfinished[departure.class as usize].fetch_add(1, Ordering::Relaxed);
         let (ticket, refused) = queue.push(departure);
         self.ready.store(true, Ordering::SeqCst);
         drop(queue);
@@ -179,9 +186,9 @@ impl Departures {
     }
 
     /// The request of call `id` is given up: what was not sent of it never is. Returns what it
-    /// still held of its window, and whether there was one.
+    /// still held of which window, and whether there was one.
     #[cold]
-    pub(crate) fn cancel_request(&self, id: u64) -> Option<usize> {
+    pub(crate) fn cancel_request(&self, id: u64) -> Option<(Class, usize)> {
         let mut queue = self.queue.lock();
         let (departure, window) = queue.cancel_request(id)?;
         self.ready.store(true, Ordering::SeqCst);
@@ -223,7 +230,7 @@ impl Departures {
         let mut queue = self.queue.lock();
         if let Some(ended) = queue.refuse_body(number, reason)? {
             self.ready.store(true, Ordering::SeqCst);
-            wakers.extend(self.body_ended(ended));
+            self.body_ended(&mut queue, ended, wakers);
             return Ok(None);
         }
         let Some(departure) = queue.refuse(number, reason)? else { return Ok(None) };
@@ -277,7 +284,9 @@ impl Departures {
                 gathered.left.extend(departure.into_leaving());
             }
             waiters.extend(taken.waker);
-            waiters.extend(taken.body.and_then(|ended| self.body_ended(ended)));
+            if let Some(ended) = taken.body {
+                self.body_ended(&mut queue, ended, &mut waiters);
+            }
         }
         while gathered.charged_bytes < BATCH_BYTES
             && let Some(at) = queue.next_waiting()
@@ -288,7 +297,7 @@ impl Departures {
             waiters.extend(taken.waker);
             if let Some(opened) = taken.opened {
                 self.bodies.fetch_add(1, Ordering::SeqCst);
-                self.unfinished[usize::from(opened.is_reply())].fetch_sub(1, Ordering::SeqCst);
+                self.unfinished[opened.class as usize].fetch_sub(1, Ordering::SeqCst);
             }
             if let Some(departure) = taken.whole {
                 waiters.append(&mut self.ended(&mut queue, &departure));
@@ -313,7 +322,7 @@ impl Departures {
     /// If there are transfers and all that is here waits for the peer, how much has been done of them so far.
     /// Who streams a body sees to it how long that waits.
     pub(crate) fn waits_since(&self) -> Option<u64> {
-        if !self.has_any(false) && !self.has_any(true) || self.is_ready() {
+        if !Class::ALL.into_iter().any(|class| self.has_any(class)) || self.is_ready() {
             return None;
         }
         Some(self.progress.load(Ordering::Relaxed))
@@ -340,19 +349,21 @@ impl Departures {
 
     /// A departure is no longer here. Returns those who wait for room.
     fn ended(&self, queue: &mut Queue, departure: &Departure) -> Vec<Waker> {
-        let group = usize::from(departure.is_reply());
-        self.unfinished[group].fetch_sub(1, Ordering::Relaxed);
-        self.queued_bytes[group].fetch_sub(departure.queued_bytes(), Ordering::Relaxed);
+        let class = departure.class as usize;
+        self.unfinished[class].fetch_sub(1, Ordering::Relaxed);
+        self.queued_bytes[class].fetch_sub(departure.queued_bytes(), Ordering::Relaxed);
         std::mem::take(&mut queue.waiters)
     }
 
-    /// A body is no longer here. Returns who writes it.
-    fn body_ended(&self, ended: Ended) -> Option<Waker> {
-        if ended.is_reply {
-            self.queued_bytes[1].fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);
+    /// A body is no longer here: who writes it is to be woken, and who waits for the room that it took.
+    fn body_ended(&self, queue: &mut Queue, ended: Ended, wakers: &mut Vec<Waker>) {
+        if ended.class == Class::Reply {
+            let queued = &self.queued_bytes[Class::Reply as usize];
+            queued.fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);
+            wakers.append(&mut queue.waiters);
         }
         self.bodies.fetch_sub(1, Ordering::SeqCst);
-        ended.waker
+        wakers.extend(ended.waker);
     }
 }
 

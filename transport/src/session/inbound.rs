@@ -389,6 +389,12 @@ impl Inbound {
                 *to.grant_due |=
                     to.session.receive_credit.release(header.class, header.frame_len() as u64);
             }
+            Kind::Unanswered => {
+                self.charge(header, Kind::Reply, &to.session.receive_credit)?;
+                *to.replied = true;
+                to.session.calls.fail(CallKey(header.id), CallError::Unanswered, to.wakers);
+                *to.grant_due |= to.session.release_all(std::slice::from_ref(header));
+            }
             Kind::Credit => {
                 // The peer cannot have let go of more than was ever sent to it.
                 let window = u64::from(self.windows.of(header.class));

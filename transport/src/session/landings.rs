@@ -283,8 +283,9 @@ impl Landings {
         if self.open.is_empty() {
             return told;
         }
-        self.begin(memory, link, true);
-        self.begin(memory, link, false);
+        for class in Class::ALL {
+            self.begin(class, memory, link);
+        }
         self.begin_posted(session);
         while let Some(at) = self.next_to_grant() {
             let landing = &mut self.open[at];
@@ -381,16 +382,15 @@ impl Landings {
         self.bodies.filled()
     }
 
-    /// Lets replies, or others, have blocks in the order in which they came. Others leave a part of the
-    /// memory to replies, which free what requests take.
-    fn begin(&mut self, memory: &Memory, link: &dyn Transfer, replies: bool) {
-        let same = |landing: &&mut Landing| (landing.kind == Kind::Reply) == replies;
+    /// Lets what comes in `class` have blocks in the order in which it came.
+    fn begin(&mut self, class: Class, memory: &Memory, link: &dyn Transfer) {
+        let same = |landing: &&mut Landing| landing.class == class;
         let landing = self.open.iter_mut().filter(same).filter(|landing| landing.has_block());
         let room = LANDING_MAX - landing.count();
         let waiting = self.open.iter_mut().filter(same);
         let waiting = waiting.filter(|landing| matches!(landing.stage, Stage::Waiting));
         for landing in waiting.take(room) {
-            if !replies && !memory.can_spare(landing.len as u64, FREE_SHARE) {
+            if !can_take(class, landing.len, memory) {
                 return;
             }
             let Ok(block) = memory.allocate(landing.len, Purpose::Receive) else { return };
@@ -477,6 +477,16 @@ impl Landings {
     fn find(&self, number: u64) -> Result<usize, CloseReason> {
         let found = self.open.iter().position(|landing| landing.number == number);
         found.ok_or(CloseReason::Violation("a chunk or the end of no transfer"))
+    }
+}
+
+/// Whether something that comes in `class` may have `len` bytes of `memory`. Each class leaves a part to those that
+/// it waits for, which free what it takes.
+fn can_take(class: Class, len: usize, memory: &Memory) -> bool {
+    match class {
+        Class::Reply => true,
+        Class::Replication => memory.can_spare(len as u64, 2 * FREE_SHARE),
+        Class::Request => memory.can_spare(len as u64, FREE_SHARE),
     }
 }
 

@@ -29,9 +29,9 @@ pub(crate) struct ReceivedBody {
 /// What a sender has to count back as large and streamed bodies end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Not gathered to their end: requests and messages, replies.
-    pub(crate) unfinished: [usize; 2],
+    /// Not gathered to their end, a class.
+    pub(crate) unfinished: [usize; 3],
     /// Begun and not ended.
     pub(crate) bodies: usize,
-    pub(crate) queued_bytes: [usize; 2],
+    pub(crate) queued_bytes: [usize; 3],
 }

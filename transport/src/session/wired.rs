@@ -127,7 +127,7 @@ impl Side {
         let (head, tail) = (block.slice(0..len / 3), block.slice(len / 3..len));
         assert!(self.session.send_credit.try_reserve(Class::Request, ANNOUNCEMENT_COST));
         // As much as is pushed: room is not what this is about.
-        self.session.departures.queued_without_bound(len);
+        self.session.departures.reserve(Class::Request, len);
         let header = (Kind::Request, Class::Request, id, false);
         self.session.departures.push(Departure::new(header, Some(head), Some(tail)));
     }

@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use super::bodies::{Bodies, Plan, plan};
 use super::*;
 use crate::frame::Class;
-use crate::handler::{Batch, IncomingKind, Retained};
+use crate::handler::{Batch, IncomingKind, Responder, Retained};
 use crate::handshake::Windows;
 use crate::limits::{BODY_BLOCKS, MESSAGE_MAX, WINDOW_MIN};
 use crate::reply::Reply;
@@ -38,14 +38,14 @@ const MIRRORED: u8 = 101;
 #[derive(Debug, Clone)]
 enum Step {
     /// A message from one of the two nodes to the other.
-    Send { from: usize, len: usize, kept: bool },
-    /// A call, given up by its deadline if that is near.
-    Call { from: usize, len: usize, reply: usize, parts: u8, patience_us: u64 },
+    Send { from: End, len: usize, kept: bool },
+    /// A call, given up by its deadline if that is near. Of no parts, it is answered when the handler has returned.
+    Call { from: End, len: usize, reply: usize, parts: u8, patience_us: u64 },
     /// A body behind a message, or a request that is answered with one too.
-    Stream { from: usize, plan: Plan, answer: Option<Plan>, patience_us: u64 },
+    Stream { from: End, plan: Plan, answer: Option<Plan>, patience_us: u64 },
     /// Something under way is dropped by who waits for it.
     GiveUp { which: usize },
-    /// Messages that were kept, or replies, are let go of.
+    /// Messages that were kept, or replies, are let go of, and calls are answered or never will be.
     LetGo { at: usize, count: usize },
     /// A node has no memory from here on, or has again.
     Shortage { at: usize, begins: bool },
@@ -55,7 +55,11 @@ enum Step {
     Lose,
 }
 
+/// A node that sends, and whether that is in the class of replication.
+type End = (usize, bool);
+
 fn step() -> impl Strategy<Value = Step> {
+    let from = || (0..2usize, any::<bool>());
     let small = 1usize..4000;
     let len = prop_oneof![
         6 => small,
@@ -64,13 +68,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => MESSAGE_MAX..3 * MESSAGE_MAX,
     ];
     let len = len.boxed();
-    let send = (0..2usize, len.clone(), any::<bool>()).prop_map(|(from, len, kept)| Step::Send {
+    let send = (from(), len.clone(), any::<bool>()).prop_map(|(from, len, kept)| Step::Send {
         from,
         len,
         kept,
     });
     let patience = prop_oneof![1 => 0u64..3000, 3 => Just(60_000_000)];
-    let call = (0..2usize, len.clone(), len, 1u8..4, patience).prop_map(
+    let call = (from(), len.clone(), len, 0u8..4, patience).prop_map(
         |(from, len, reply, parts, patience_us)| Step::Call {
             from,
             len,
@@ -80,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
         },
     );
     let patience = prop_oneof![1 => 0u64..3000, 6 => Just(60_000_000)];
-    let stream = (0..2usize, plan(), prop::option::of(plan()), patience).prop_map(
+    let stream = (from(), plan(), prop::option::of(plan()), patience).prop_map(
         |(from, plan, answer, patience_us)| Step::Stream { from, plan, answer, patience_us },
     );
     prop_oneof![
@@ -99,12 +103,14 @@ fn step() -> impl Strategy<Value = Step> {
 struct Answering {
     at: usize,
     kept: Mutex<Vec<Retained>>,
+    /// Those who are to answer calls, and with how much.
+    asked: Mutex<Vec<(Responder, usize)>>,
     bodies: Arc<Bodies>,
 }
 
 impl Handler for Answering {
     fn handle(&self, batch: &mut Batch<'_>) {
-        while let Some(incoming) = batch.next() {
+        while let Some(mut incoming) = batch.next() {
             let what = incoming.body[0];
             let len = u32::from_le_bytes(incoming.body[1..HEAD].try_into().unwrap()) as usize;
             if what >= STREAMED {
@@ -127,6 +133,15 @@ impl Handler for Answering {
                     self.kept.lock().extend(incoming.retain());
                 }
                 IncomingKind::Message => {}
+                IncomingKind::Call(_) if what == 0 => {
+                    let responder = incoming.responder().expect("nobody has asked for it before");
+                    assert!(incoming.responder().is_none());
+                    self.asked.lock().push((responder, len));
+                    // Some of them with what they were asked.
+                    if len % 2 == 1 {
+                        self.kept.lock().extend(incoming.retain());
+                    }
+                }
                 IncomingKind::Call(call) => {
                     let small = len.min(1000);
                     (1..what).for_each(|_| batch.reply_part(call, &vec![3; small][..]));
@@ -165,8 +180,8 @@ impl Trial {
         let mut world = World::new(seed);
         let bodies = Arc::<Bodies>::default();
         let nodes = [0, 1].map(|at| {
-            let (kept, bodies) = (Mutex::default(), Arc::clone(&bodies));
-            Arc::new(Answering { at, kept, bodies })
+            let (kept, asked) = Default::default();
+            Arc::new(Answering { at, kept, asked, bodies: Arc::clone(&bodies) })
         });
         let tight = |config: &mut EndpointConfig| {
             config.windows =
@@ -203,7 +218,7 @@ impl Trial {
                 }
             };
             if let Some(other) = other {
-                break [connection, Connection { core: other }];
+                break [connection, Connection::new(other)];
             }
         });
         self.audit();
@@ -220,7 +235,7 @@ impl Trial {
                 }));
             }
             Step::Call { from, len, reply, parts, patience_us } => {
-                let (connection, replies) = (self.end(from), Arc::clone(&self.replies[from]));
+                let (connection, replies) = (self.end(from), Arc::clone(&self.replies[from.0]));
                 let body = body(parts, reply, len);
                 let deadline = self.world.after(Duration::from_micros(patience_us));
                 self.world.tasks.push(Box::pin(async move {
@@ -236,7 +251,7 @@ impl Trial {
                 let connection = self.end(from);
                 let streamed = self.bodies.add(plan);
                 let deadline = self.world.after(Duration::from_micros(patience_us));
-                let endpoint = self.world.endpoints[from].clone();
+                let endpoint = self.world.endpoints[from.0].clone();
                 self.world.tasks.push(Box::pin(async move {
                     let head = body(STREAMED, streamed.number() as usize, 0);
                     if let Ok(writer) = connection.send_body(&head[..], deadline).await {
@@ -248,7 +263,7 @@ impl Trial {
                 let connection = self.end(from);
                 let (streamed, answer) = (self.bodies.add(plan), self.bodies.add(answer));
                 let deadline = self.world.after(Duration::from_micros(patience_us));
-                let endpoint = self.world.endpoints[from].clone();
+                let endpoint = self.world.endpoints[from.0].clone();
                 self.world.tasks.push(Box::pin(async move {
                     let head = body(MIRRORED, streamed.number() as usize, 0);
                     let called = connection.call_body(&head[..], deadline).await;
@@ -275,6 +290,16 @@ impl Trial {
                 let kept = self.nodes[at].kept.lock().drain(..).take(count).collect::<Vec<_>>();
                 let replies = self.replies[at].lock().drain(..).take(count).collect::<Vec<_>>();
                 drop((kept, replies));
+                let asked = self.nodes[at].asked.lock().drain(..).take(count).collect::<Vec<_>>();
+                for (number, (responder, len)) in asked.into_iter().enumerate() {
+                    if number % 4 == 3 {
+                        continue;
+                    }
+                    self.world.tasks.push(Box::pin(async move {
+                        // It may find no memory, or have lost its connection.
+                        let _ = responder.reply(&vec![5; len][..]).await;
+                    }));
+                }
             }
             Step::Shortage { at, begins: true } => {
                 self.disturbed = true;
@@ -304,9 +329,10 @@ impl Trial {
         did
     }
 
-    fn end(&mut self, from: usize) -> Connection {
+    fn end(&mut self, (from, is_replication): End) -> Connection {
         self.connect();
-        self.ends.as_ref().expect("they are connected")[from].clone()
+        let end = &self.ends.as_ref().expect("they are connected")[from];
+        if is_replication { end.for_replication() } else { end.clone() }
     }
 
     /// Both directions of the connection that is open, each with its sender's and its receiver's end, and at
@@ -370,6 +396,8 @@ impl Trial {
         loop {
             for at in 0..2 {
                 self.nodes[at].kept.lock().clear();
+                let asked = std::mem::take(&mut *self.nodes[at].asked.lock());
+                drop(asked);
                 self.replies[at].lock().clear();
             }
             self.audit();

@@ -1,6 +1,6 @@
 //! What is refused before anything of it was sent, for want of a slot or of memory, takes no window.
 //!
-//! These come about too seldom in orders drawn at random (`credits.rs`): there are 65,536 slots.
+//! These come about too seldom in orders drawn at random (`credits.rs`): there are 49,152 slots.
 
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ fn reserved(connection: &Connection) -> u64 {
 #[test]
 fn who_waits_for_a_slot_in_vain_takes_no_window() {
     let (mut world, connection) = connected();
-    let slots = std::iter::from_fn(|| connection.core.session.calls.begin(None).ok());
+    let slots =
+        std::iter::from_fn(|| connection.core.session.calls.begin(Class::Request, None).ok());
     assert_eq!(slots.count(), CALLS_MAX);
     let before = reserved(&connection);
     for (has_body, is_given_up) in [(false, true), (true, true), (false, false), (true, false)] {

@@ -253,9 +253,9 @@ pub(crate) fn a_body_may_stand_still_for_longer_than_a_peer_may_stall(world: &Wo
 pub(crate) fn a_body_that_never_began_was_not_applied(world: &World) {
     let pair = Pair::new(world);
     world.run(async {
-        // As many as may be under way, and one that waits for them.
+        // As many as may be under way of what is no reply nor sent on behalf of another request, and one that waits.
         let mut open = Vec::new();
-        for _ in 0..BODIES_MAX / 2 {
+        for _ in 0..BODIES_MAX / 3 {
             open.push(pair.open(world).await);
         }
         let call = pair.connection.call_body(b"waits", world.deadline());

@@ -27,8 +27,24 @@ const STOPPED: Trial =
     ("who_is_stopped_and_does_not_take_what_it_is_sent_is_given_up", "--test=stopped");
 const CLOCK: Trial = ("trials::clock::a_clock_that_is_set_back_harms_nobody", "--lib");
 
+const RING: Trial = ("trials::cycle::no_cycle_of_three_nodes_locks", "--lib");
+
 /// All of them.
 pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        what: "requests leave no places for bodies to replication",
+        file: "transport/src/session/departures/queue.rs",
+        before: "bounded < share * (Class::ALL.len() - class as usize)",
+        after: "bounded < max",
+        trial: RING,
+    },
+    Mutant {
+        what: "what a responder holds of a window is never released",
+        file: "transport/src/handler/responder.rs",
+        before: "session.receive_credit.release(self.class, RESPONDER_COST)",
+        after: "session.receive_credit.release(self.class, 0)",
+        trial: CREDITS,
+    },
     Mutant {
         what: "window is reserved without a look at what is granted",
         file: "transport/src/session/credit.rs",

@@ -59,7 +59,7 @@ impl Conversation {
             common.accepted.add(core);
         }
         if let Some(attempt) = self.attempt.take() {
-            common.finish_attempt(core.address, &attempt, Ok(Connection { core: used }));
+            common.finish_attempt(core.address, &attempt, Ok(Connection::new(used)));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn begin(table: &CallTable, deadline: Time) -> CallKey {
-    let key = table.begin(None).unwrap();
+    let key = table.begin(Class::Request, None).unwrap();
     drop(table.open(key, deadline, Waker::noop()));
     key
 }
@@ -88,12 +88,12 @@ fn hostile_ids_are_harmless() {
 #[test]
 fn every_slot_has_a_place_of_its_own() {
     let mut next = [0; CHUNKS];
-    for index in 0..CALLS_MAX {
+    for index in 0..CALL_SLOTS {
         let (chunk, at) = place(index);
         assert_eq!(at, next[chunk], "slot {index}");
         next[chunk] += 1;
     }
-    assert_eq!(next.iter().sum::<usize>(), CALLS_MAX);
+    assert_eq!(next.iter().sum::<usize>(), CALL_SLOTS);
     assert!(size_of::<CallTable>() < 512, "a connection without calls costs little");
 }
 
@@ -101,7 +101,26 @@ fn every_slot_has_a_place_of_its_own() {
 fn a_full_table_refuses_until_a_call_ends() {
     let table = CallTable::new();
     let keys: Vec<_> = (0..CALLS_MAX).map(|_| begin(&table, Time::MAX)).collect();
-    assert!(matches!(table.begin(None), Err(Refused::Full)));
+    assert!(matches!(table.begin(Class::Request, None), Err(Refused::Full)));
     table.end(keys[17]);
     assert_eq!(begin(&table, Time::MAX).index(), keys[17].index());
+}
+
+/// What is sent on behalf of requests never waits for a slot that a request has.
+#[test]
+fn requests_leave_slots_to_replication() {
+    let table = CallTable::new();
+    let requests: Vec<_> = (0..CALLS_MAX).map(|_| begin(&table, Time::MAX)).collect();
+    let begin = |class| {
+        table.begin(class, None).inspect(|key| drop(table.open(*key, Time::MAX, Waker::noop())))
+    };
+    let others: Vec<_> = std::iter::from_fn(|| begin(Class::Replication).ok()).collect();
+    assert_eq!(others.len(), CALL_SLOTS - CALLS_MAX);
+    table.end(requests[17]);
+    assert!(matches!(begin(Class::Request), Err(Refused::Full)));
+    assert!(begin(Class::Replication).is_ok());
+    others.iter().for_each(|key| table.end(*key));
+    assert!(matches!(begin(Class::Request), Err(Refused::Full)), "one is still for replication");
+    table.end(requests[18]);
+    assert!(begin(Class::Request).is_ok());
 }

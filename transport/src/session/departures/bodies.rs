@@ -6,13 +6,14 @@ use std::task::Waker;
 
 use crate::error::StopReason;
 use crate::frame::{Class, Header, Kind, padded};
-use crate::limits::{BODIES_MAX, BODIES_MAX_WITHOUT_REPLIES};
+use crate::limits::BODIES_MAX;
 #[cfg(test)]
 use crate::session::ledger::SentBody;
 use crate::session::outbound::Queued;
 use crate::session::outflow::{Outflow, Over, Part, Step};
 
 use super::departure::Departure;
+use super::queue::has_place;
 
 /// Those whose head has been taken for sending, and not their end.
 #[derive(Debug, Default)]
@@ -32,8 +33,7 @@ struct Body {
 /// A body that has ended, and what is to be done about that.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// Whether it was that of a reply.
-    pub(super) is_reply: bool,
+    pub(super) class: Class,
     pub(super) waker: Option<Waker>,
 }
 
@@ -42,10 +42,9 @@ impl Bodies {
         self.open.len()
     }
 
-    /// Whether one more may begin: of a reply, or of something else.
-    pub(super) fn has_room(&self, is_reply: bool) -> bool {
-        let others = || self.open.iter().filter(|body| body.class != Class::Reply).count();
-        self.open.len() < BODIES_MAX && (is_reply || others() < BODIES_MAX_WITHOUT_REPLIES)
+    /// Whether one more may begin in `class`.
+    pub(super) fn has_place(&self, class: Class) -> bool {
+        has_place(class, self.open.iter().map(|body| body.class), BODIES_MAX)
     }
 
     /// The body that `departure` begins with has this number. Returns who is to be woken.
@@ -139,6 +138,6 @@ impl Bodies {
 
 impl Body {
     fn end(self, over: Over) -> Ended {
-        Ended { is_reply: self.class == Class::Reply, waker: self.flow.end(over) }
+        Ended { class: self.class, waker: self.flow.end(over) }
     }
 }

@@ -61,7 +61,7 @@ impl Departure {
 
     /// Bytes that it counts for among those that wait: those of a posted buffer are its owner's, and no room
     /// is made for the head of a request or message, which the window bounds.
-    pub(super) fn queued_bytes(&self) -> usize {
+    pub(crate) fn queued_bytes(&self) -> usize {
         match (&self.flow, &self.leaving) {
             (Some(_), _) if self.is_reply() => BODY_QUEUED_COST,
             (Some(_), _) | (_, Some(_)) => 0,

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use crate::error::{CloseReason, StopReason};
 use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len};
-use crate::limits::{CHUNK_BYTES, TRANSFERS_MAX, TRANSFERS_MAX_WITHOUT_REPLIES};
+use crate::limits::{CHUNK_BYTES, TRANSFERS_MAX};
 use crate::link::{Offer, Source, Transfer};
 #[cfg(test)]
 use crate::session::ledger::SentBody;
@@ -130,25 +130,31 @@ impl Queue {
     }
 
     /// Takes out the request of call `id`, if there is one and the peer is not reading it; also returns
-    /// what it still held of its window.
-    pub(super) fn cancel_request(&mut self, id: u64) -> Option<(Option<Departure>, usize)> {
+    /// what it still held of which window.
+    pub(super) fn cancel_request(
+        &mut self,
+        id: u64,
+    ) -> Option<(Option<Departure>, (Class, usize))> {
         // What a body begins with goes once it has been given here, as a small request does.
         let is_it = |departure: &Departure| {
             departure.kind == Kind::Request && departure.id == id && !departure.opens()
         };
         if let Some(at) = self.waiting.iter().position(is_it) {
-            return Some((self.waiting.remove(at), ANNOUNCEMENT_COST));
+            let departure = self.waiting.remove(at)?;
+            let class = departure.class;
+            return Some((Some(departure), (class, ANNOUNCEMENT_COST)));
         }
         let at = self.announced.iter().position(|announced| is_it(&announced.departure))?;
         let announced = &mut self.announced[at];
+        let window = (announced.departure.class, 0);
         if !announced.was_offered {
-            return Some((Some(self.cancel(at)), 0));
+            return Some((Some(self.cancel(at)), window));
         }
         if !std::mem::replace(&mut announced.withdrawn, true) {
             let number = announced.number;
             self.tell(Control::Withdraw { number });
         }
-        Some((None, 0))
+        Some((None, window))
     }
 
     /// Transfer or body `number` may go on to `position`. Returns whether it is still under way, and a transfer.
@@ -303,28 +309,29 @@ impl Queue {
             return None;
         }
         let announced = || self.announced.iter().map(|announced| &announced.departure);
-        let others = announced().filter(|departure| !departure.is_reply()).count();
-        // A body that has to wait keeps nothing else from going.
-        let first = [false, true].map(|opens| {
-            let is_it = |departure: &Departure| !departure.is_reply() && departure.opens() == opens;
-            self.waiting.iter().position(is_it)
+        let places = Class::ALL.map(|class| {
+            let classes = announced().map(|departure| departure.class);
+            [has_place(class, classes, TRANSFERS_MAX), self.bodies.has_place(class)]
         });
-        let bodies = [false, true].map(|is_reply| self.bodies.has_room(is_reply));
+        // A body that has to wait keeps nothing else from going, and no class another.
+        let first = Class::ALL.map(|class| {
+            [false, true].map(|opens| {
+                let is_it =
+                    |departure: &Departure| departure.class == class && departure.opens() == opens;
+                self.waiting.iter().position(is_it)
+            })
+        });
         (0..self.waiting.len()).find(|at| {
             let departure = &self.waiting[*at];
-            let (is_reply, opens) = (departure.is_reply(), departure.opens());
-            if opens && !bodies[usize::from(is_reply)] {
+            let (class, opens) = (departure.class as usize, usize::from(departure.opens()));
+            if (departure.is_large() || departure.opens()) && !places[class][opens] {
                 return false;
             }
-            if !is_reply {
-                let has_room =
-                    others < TRANSFERS_MAX_WITHOUT_REPLIES && self.announced.len() < TRANSFERS_MAX;
-                return first[usize::from(opens)] == Some(*at)
-                    && (has_room || !departure.is_large());
+            if !departure.is_reply() {
+                return first[class][opens] == Some(*at);
             }
             let mut earlier = announced().chain(self.waiting.range(..at));
-            let is_next = !earlier.any(|other| other.is_reply() && other.id == departure.id);
-            is_next && (!departure.is_large() || self.announced.len() < TRANSFERS_MAX)
+            !earlier.any(|other| other.is_reply() && other.id == departure.id)
         })
     }
 
@@ -447,6 +454,19 @@ fn source_frame(number: u64, source: &Source) -> Queued {
     frame[..HEADER_BYTES].copy_from_slice(&header.encode());
     frame[HEADER_BYTES..].copy_from_slice(&source.encode());
     Queued::frame(&frame)
+}
+
+/// Whether one more may begin of `class`, beside those under way, of all `max` that there may be. Each class leaves
+/// to those that it waits for as many places as it has itself: a request never keeps from going what is sent on
+/// behalf of another, nor that a reply.
+pub(super) fn has_place(class: Class, under_way: impl Iterator<Item = Class>, max: usize) -> bool {
+    let (mut all, mut bounded) = (0, 0);
+    for other in under_way {
+        all += 1;
+        bounded += usize::from(other as usize >= class as usize);
+    }
+    let share = max / Class::ALL.len();
+    all < max && bounded < share * (Class::ALL.len() - class as usize)
 }
 
 /// What an announcement costs of its class's window.

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::error::{CloseReason, StopReason};
-use crate::frame::{Header, Kind};
-use crate::limits::{
-    BODIES_MAX, BODY_BLOCKS, BODY_EXPECTED_FOR, CHUNK_BYTES, FREE_SHARE, PLACED_MIN,
-};
+use crate::frame::{Class, Header, Kind};
+use crate::limits::{BODIES_MAX, BODY_BLOCKS, BODY_EXPECTED_FOR, CHUNK_BYTES, PLACED_MIN};
 use crate::memory::{Filling, Memory, Purpose};
 use crate::session::Session;
 use crate::session::call::CallKey;
@@ -18,7 +16,7 @@ use crate::session::inflow::{End, Inflow, LentBlock};
 #[cfg(test)]
 use crate::session::ledger::ReceivedBody;
 
-use super::{Landed, Landings};
+use super::{Landed, Landings, can_take};
 
 /// Those that have begun and not ended.
 #[derive(Debug, Default)]
@@ -33,7 +31,7 @@ pub(super) struct Bodies {
 #[derive(Debug)]
 struct Body {
     number: u64,
-    kind: Kind,
+    class: Class,
     flow: Arc<Inflow>,
     /// What is granted and not full: the first has what came last, at most.
     blocks: VecDeque<Block>,
@@ -81,7 +79,7 @@ impl Landings {
             Kind::Message => !to.session.receives.are_posted(),
             _ => true,
         };
-        let flow = self.bodies.begin(self.numbers, kind);
+        let flow = self.bodies.begin(self.numbers, class);
         if is_taken {
             to.landed.push(Landed { frame, block: block.freeze(), flow: Some(flow) });
         } else {
@@ -111,11 +109,11 @@ impl Landings {
 }
 
 impl Bodies {
-    fn begin(&mut self, number: u64, kind: Kind) -> Arc<Inflow> {
+    fn begin(&mut self, number: u64, class: Class) -> Arc<Inflow> {
         let flow = Arc::new(Inflow::default());
         self.open.push(Body {
             number,
-            kind,
+            class,
             flow: Arc::clone(&flow),
             blocks: VecDeque::new(),
             received: 0,
@@ -254,8 +252,7 @@ impl Body {
 
     /// Takes memory for one more block, if there is some, and grants it.
     fn grow(&mut self, memory: &Memory) -> bool {
-        // Replies free what requests take, which leave a part of the memory to them.
-        if self.kind != Kind::Reply && !memory.can_spare(CHUNK_BYTES as u64, FREE_SHARE) {
+        if !can_take(self.class, CHUNK_BYTES, memory) {
             return false;
         }
         let Ok(block) = memory.allocate(CHUNK_BYTES, Purpose::Receive) else { return false };

@@ -65,7 +65,7 @@ proptest! {
                 }
                 Step::Request(_) => {}
                 Step::Cancel(id) => {
-                    if let Some(window) = from.session.departures.cancel_request(id as u64) {
+                    if let Some((_, window)) = from.session.departures.cancel_request(id as u64) {
                         from.session.send_credit.cancel(Class::Request, window);
                         given_up.push(id as u64);
                     }
@@ -120,7 +120,7 @@ fn what_was_offered_may_have_come_and_stays_while_it_is_read() {
     assert!(from.session.departures.has_left(1) && !from.session.departures.is_idle());
     from.deliver(usize::MAX, &mut to);
     assert_eq!(to.inbound.granted_bytes(), GRANTED_MAX);
-    assert_eq!(from.session.departures.cancel_request(1), Some(0));
+    assert_eq!(from.session.departures.cancel_request(1), Some((Class::Request, 0)));
     from.transmit(usize::MAX);
     from.deliver(usize::MAX, &mut to);
     for _ in 0..FETCHES_MAX {
