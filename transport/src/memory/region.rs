@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "computes addresses within the region, and gives pages of it back")]
 
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -40,7 +41,7 @@ impl Region {
         let len = pages.and_then(|pages| pages.checked_mul(PAGE_BYTES));
         let (Some(pages), Some(len)) = (pages, len) else { return Err(refused(Errno::INVAL)) };
         let bytes = Pages::reserve(len).map_err(refused)?;
-        poison::poison(bytes.base(), len);
+        poison::poison(bytes.base(), 0..len);
         // Zeroed by the allocator, so that the map of a large region is as lazy as the region.
         let touched = Box::<[AtomicU64]>::new_zeroed_slice(pages.div_ceil(64));
         // SAFETY: an `AtomicU64` of zero bytes is valid.
@@ -67,12 +68,12 @@ impl Region {
 
     /// Whoever gets `run` may touch it from now on.
     pub(super) fn open(&self, run: Run) {
-        poison::unpoison(self.address(run.first), run.pages * PAGE_BYTES);
+        poison::unpoison(self.bytes.base(), bytes_of(run));
     }
 
     /// Nobody may touch `run` from now on.
     pub(super) fn close(&self, run: Run) {
-        poison::poison(self.address(run.first), run.pages * PAGE_BYTES);
+        poison::poison(self.bytes.base(), bytes_of(run));
     }
 
     /// Notes that pages `first..end` were or will be written. Counts every page once, however often
@@ -161,8 +162,13 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // Whatever is mapped at these addresses next is not the region.
-        poison::unpoison(self.bytes.base(), self.pages * PAGE_BYTES);
+        poison::unpoison(self.bytes.base(), 0..self.pages * PAGE_BYTES);
     }
+}
+
+/// Where `run` lies in the region.
+fn bytes_of(run: Run) -> Range<usize> {
+    run.first * PAGE_BYTES..(run.first + run.pages) * PAGE_BYTES
 }
 
 /// How many of the pages that `mask` means are touched.

@@ -231,14 +231,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "the system waits for as long as it likes for who is gone",
         file: "transport/src/reactor/membership.rs",
         before: "        let watched = core.link.give_up_after(handle.common.stall_timeout);",
-        after: "        let watched = io::Result::Ok(());",
+        after: "        let watched = std::io::Result::Ok(());",
         trial: GONE,
     },
     Mutant {
         what: "the system waits for as long as it likes for who is stopped",
         file: "transport/src/reactor/membership.rs",
         before: "        let watched = core.link.give_up_after(handle.common.stall_timeout);",
-        after: "        let watched = io::Result::Ok(());",
+        after: "        let watched = std::io::Result::Ok(());",
         trial: STOPPED,
     },
     Mutant {
