@@ -111,8 +111,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         what: "window that was reserved for a call that never got a slot is not given back",
         file: "transport/src/connection/wait.rs",
-        before: "        self.core.give_back(self.len);",
-        after: "        let _ = (self.core, self.len);",
+        before: "        self.core.give_back(self.class, self.len);",
+        after: "        let _ = (self.core, self.class, self.len);",
         trial: SLOTS,
     },
     Mutant {
@@ -195,8 +195,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         what: "what waits of replies with bodies is not counted back",
         file: "transport/src/session/departures.rs",
-        before: "            self.queued_bytes[1].fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);",
-        after: "",
+        before: "            queued.fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);",
+        after: "            let _ = queued;",
         trial: CREDITS,
     },
     Mutant {
