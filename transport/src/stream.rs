@@ -53,7 +53,8 @@ pub struct StreamConfig {
 /// What has gone through one stream, seen from this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamCounters {
-    /// Writes that the link took something of, gathered ones and others: each is one.
+    /// Sends as the link itself counts them, one for a gathered write as for any other: over TCP calls of the system, over
+    /// shared memory how often the peer was shown more (of a long write, every 16 KiB), over verbs calls of the device.
     pub sends: u64,
     /// Bytes that the link took.
     pub sent_bytes: u64,
@@ -128,7 +129,7 @@ impl WeftStream {
 
     /// What has gone through it.
     pub fn counters(&self) -> StreamCounters {
-        self.receiving.count(self.sending.count(StreamCounters::default()))
+        self.receiving.count(self.sending.count(&self.carrier, StreamCounters::default()))
     }
 
     /// Halves that two tasks can own. When the writing half is dropped, the peer reads the end.

@@ -180,6 +180,12 @@ impl ShmLink {
         self.rings.get().is_some_and(|rings| rings.writer.has_room(CAPACITY / 4))
     }
 
+    /// How often the peer was shown something to read.
+    #[cfg(feature = "streams")]
+    pub(crate) fn sends(&self) -> u64 {
+        self.rings.get().map_or(0, |rings| rings.writer.shown())
+    }
+
     /// Where it is connected from: the address that its socket is named after.
     #[cfg(feature = "streams")]
     pub(crate) fn local_address(&self, names: Namespace) -> io::Result<SocketAddr> {

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -21,6 +22,8 @@ const BACKLOG: i32 = 1024;
 #[derive(Debug)]
 pub(crate) struct TcpLink {
     stream: TcpStream,
+    /// Calls of the system that took something to send. Whoever sends writes it, one thread at a time.
+    sends: AtomicU64,
 }
 
 impl TcpLink {
@@ -40,7 +43,7 @@ impl TcpLink {
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, 3)?;
-        Ok(Self { stream })
+        Ok(Self { stream, sends: AtomicU64::new(0) })
     }
 
     /// Ends in an error once what has been sent has not been taken for so long: by the peer's machine, which may
@@ -64,6 +67,11 @@ impl TcpLink {
     pub(crate) fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
     }
+
+    /// Calls of the system that took something to send.
+    pub(crate) fn sends(&self) -> u64 {
+        self.sends.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(feature = "streams")]
@@ -83,10 +91,12 @@ impl std::os::fd::AsRawFd for TcpListener {
 impl Transfer for TcpLink {
     #[inline]
     fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        if let [piece] = pieces {
-            return (&self.stream).write(piece);
-        }
-        (&self.stream).write_vectored(pieces)
+        let sent = match pieces {
+            [piece] => (&self.stream).write(piece)?,
+            _ => (&self.stream).write_vectored(pieces)?,
+        };
+        self.sends.store(self.sends.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Ok(sent)
     }
 
     #[inline]

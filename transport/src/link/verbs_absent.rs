@@ -254,6 +254,10 @@ mod rings {
             match *self {}
         }
 
+        pub(crate) fn sends(&self) -> u64 {
+            match *self {}
+        }
+
         pub(crate) fn take(&self, _into: &mut [u8]) -> usize {
             match *self {}
         }

@@ -104,6 +104,15 @@ impl Carrier {
         }
     }
 
+    /// Sends that the link itself has counted.
+    pub(super) fn sends(&self) -> u64 {
+        match self {
+            Self::Tcp(sockets) => sockets.sends(),
+            Self::Shm(memory) => memory.sends(),
+            Self::Verbs(memory) => memory.sends(),
+        }
+    }
+
     /// Has the task woken when there is input, and calls `sleeps` if that took asking the peer.
     /// `Ready` if there seems to be some.
     pub(super) fn poll_sleep_for_input(

@@ -74,14 +74,13 @@ impl Receiving {
 pub(super) struct Sending {
     pause: Pause,
     finished: bool,
-    sends: u64,
     bytes: u64,
     bells: u64,
 }
 
 impl Sending {
     pub(super) fn new(poll: PollPolicy) -> Self {
-        Self { pause: Pause::new(poll), finished: false, sends: 0, bytes: 0, bells: 0 }
+        Self { pause: Pause::new(poll), finished: false, bytes: 0, bells: 0 }
     }
 
     pub(super) fn poll(
@@ -104,7 +103,6 @@ impl Sending {
             if let Poll::Ready(sent) = carrier.poll_send(cx, pieces) {
                 self.pause.end();
                 let (count, rang) = sent?;
-                self.sends += 1;
                 self.bytes += count as u64;
                 self.bells += u64::from(rang);
                 return Poll::Ready(Ok(count));
@@ -123,9 +121,9 @@ impl Sending {
         }
     }
 
-    pub(super) fn count(&self, counters: StreamCounters) -> StreamCounters {
+    pub(super) fn count(&self, carrier: &Carrier, counters: StreamCounters) -> StreamCounters {
         StreamCounters {
-            sends: self.sends,
+            sends: carrier.sends(),
             sent_bytes: self.bytes,
             sleeps: counters.sleeps + self.pause.sleeps_counted(),
             bells: counters.bells + self.bells,
@@ -204,7 +202,7 @@ impl WeftWriteHalf {
 
     /// What has been written by it.
     pub fn counters(&self) -> StreamCounters {
-        self.sending.count(StreamCounters::default())
+        self.sending.count(&self.carrier, StreamCounters::default())
     }
 }
 

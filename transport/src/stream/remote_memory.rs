@@ -53,6 +53,10 @@ impl RemoteMemory {
         self.addresses
     }
 
+    pub(super) fn sends(&self) -> u64 {
+        self.line.link.get_ref().sends()
+    }
+
     #[inline]
     pub(super) fn poll_receive(&self, into: &mut ReadBuf<'_>) -> Poll<io::Result<Moved>> {
         let link = self.line.link.get_ref();

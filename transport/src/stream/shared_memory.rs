@@ -69,6 +69,10 @@ impl SharedMemory {
         self.addresses
     }
 
+    pub(super) fn sends(&self) -> u64 {
+        self.link.get_ref().sends()
+    }
+
     #[inline]
     pub(super) fn poll_receive(&self, into: &mut ReadBuf<'_>) -> Poll<io::Result<Moved>> {
         ready!(self.poll_hear())?;

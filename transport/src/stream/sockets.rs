@@ -58,6 +58,10 @@ impl Sockets {
         self.addresses
     }
 
+    pub(super) fn sends(&self) -> u64 {
+        self.link.get_ref().sends()
+    }
+
     pub(super) fn poll_receive(
         &self,
         cx: &mut Context<'_>,

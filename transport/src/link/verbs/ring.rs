@@ -11,7 +11,7 @@ mod sending;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -74,6 +74,8 @@ pub(crate) struct RingLink {
     is_heard: AtomicBool,
     /// Somebody waits for room, and so for sends to be done.
     writer_waits: AtomicBool,
+    /// Calls of the device that took something to send. Written by who writes.
+    sends: AtomicU64,
     queues: Arc<Queues>,
     device: Arc<RingDevice>,
 }
@@ -135,6 +137,7 @@ impl RingLink {
             is_reached: AtomicBool::new(false),
             is_heard: AtomicBool::new(false),
             writer_waits: AtomicBool::new(false),
+            sends: AtomicU64::new(0),
             queues,
             device: Arc::clone(device),
         })

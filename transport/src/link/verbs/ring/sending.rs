@@ -1,6 +1,7 @@
 //! What an end of a stream sends: writes into the peer's ring, and messages that tell of nothing but how far it is.
 
 use std::io::{self, IoSlice};
+use std::sync::atomic::Ordering;
 
 use super::super::ffi::{Buffer, Send, Write};
 use super::{BUFFER_BYTES, EMPTY_MAX, PIECES_MAX, RingLink, State, WRITES_MAX};
@@ -98,7 +99,13 @@ impl RingLink {
         }));
         let written = self.pair.write(writes, buffers, free);
         written.inspect_err(|_| self.fail(io::ErrorKind::ConnectionReset))?;
+        self.sends.fetch_add(1, Ordering::Relaxed);
         Ok(total)
+    }
+
+    /// Calls of the device that took something to send.
+    pub(crate) fn sends(&self) -> u64 {
+        self.sends.load(Ordering::Relaxed)
     }
 
     /// Whether something can be sent, or a failure be found.
