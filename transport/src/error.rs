@@ -130,6 +130,10 @@ pub enum PostError {
     /// There was no memory to receive the message into. It is kept for the next receive.
     #[error("no memory for the message")]
     Memory(#[source] MemoryError),
+    /// The endpoint was shut down while a device had the buffer to send from, and the device tells of nothing any more. The buffer does not
+    /// come back, since the device may still read it: it is kept, as it is, for as long as the process lives.
+    #[error("the device does not answer, and keeps the buffer that it was sending from")]
+    Lost,
     /// Messages that come to this endpoint go to its handler.
     #[error(
         "messages go to this endpoint's handler: set EndpointConfig::messages to Messages::Posted"

@@ -17,7 +17,6 @@ mod verbs_options;
 #[cfg(any(feature = "verbs", test))]
 mod verbs_rules;
 
-use std::any::Any;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -38,7 +37,7 @@ pub use shm::Mapping as SharedMapping;
 pub use fetch::Source;
 
 pub(crate) use fetch::{Fetch, Offer};
-use lent::{Lending, Outgoing};
+use lent::{Lending, Outgoing, Owner};
 #[cfg(feature = "streams")]
 pub(crate) use shm::reached;
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
@@ -69,7 +68,7 @@ pub(crate) trait Transfer {
     fn lending<'a>(
         &self,
         memory: &'a Shared,
-        owner: Option<Arc<dyn Any + Send + Sync>>,
+        owner: Option<Arc<dyn Owner>>,
     ) -> Option<Lending<'a>> {
         let _ = (memory, owner);
         None
@@ -361,7 +360,7 @@ impl Transfer for Link {
     fn lending<'a>(
         &self,
         memory: &'a Shared,
-        owner: Option<Arc<dyn Any + Send + Sync>>,
+        owner: Option<Arc<dyn Owner>>,
     ) -> Option<Lending<'a>> {
         match self {
             Self::Verbs(link) => link.lending(memory, owner),

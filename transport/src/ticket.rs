@@ -57,7 +57,8 @@ impl Completed {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct PostFailed {
-    /// The buffer. What a receive has written to it is unspecified.
+    /// The buffer. What a receive has written to it is unspecified. An empty one that is not registered, where it is
+    /// [lost](PostError::Lost).
     pub buffer: RegisteredBuffer,
     /// Why.
     #[source]
@@ -194,6 +195,7 @@ impl Ticket {
             Undone::TooLarge { len, limit } => PostError::TooLarge { len, limit },
             Undone::Memory(error) => PostError::Memory(error),
             Undone::Handled => PostError::Handled,
+            Undone::Lost => PostError::Lost,
             Undone::Abandoned => {
                 let reason = self.core.closed().cloned();
                 PostError::Disconnected(reason.unwrap_or(CloseReason::Closed))

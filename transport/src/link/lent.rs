@@ -1,6 +1,6 @@
 //! Bytes that a link may send from where they lie, since they are in memory that is registered with it.
 
-use std::any::Any;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::memory::Shared;
@@ -16,6 +16,14 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) lending: Option<Lending<'a>>,
 }
 
+/// Who has memory that a link sends from.
+pub(crate) trait Owner: Debug + Send + Sync {
+    /// The link never says that it is done with the memory: a device that tells of nothing any more may read it for ever. It
+    /// and its owner are kept for as long as the process lives, so whoever waits for the memory waits in vain. May be called several times.
+    #[cfg_attr(not(feature = "verbs"), expect(dead_code, reason = "only a device is so"))]
+    fn lose(&self);
+}
+
 /// Memory that a link may hold on to until it has been sent.
 #[cfg_attr(not(feature = "verbs"), expect(dead_code, reason = "only a device takes it"))]
 #[derive(Debug)]
@@ -25,7 +33,7 @@ pub(crate) struct Lending<'a> {
     /// By which the device knows it, for as long as its owner lives.
     pub(crate) key: u32,
     /// Who has it registered, or what keeps it so. Is let go of last.
-    pub(crate) owner: Arc<dyn Any + Send + Sync>,
+    pub(crate) owner: Arc<dyn Owner>,
 }
 
 #[cfg(feature = "verbs")]

@@ -19,8 +19,9 @@ mod port;
 mod reading;
 #[cfg(feature = "streams")]
 mod ring;
+#[cfg(test)]
+mod silent;
 
-use std::any::Any;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -29,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::lent::{Lending, Outgoing};
+use super::lent::{Lending, Outgoing, Owner};
 use super::verbs_rules::introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
 use super::{Fetch, Link, Offer, Source, TcpLink, Transfer};
 use crate::memory::{Block, Extent, Shared};
@@ -369,7 +370,7 @@ impl Transfer for VerbsLink {
     fn lending<'a>(
         &self,
         memory: &'a Shared,
-        owner: Option<Arc<dyn Any + Send + Sync>>,
+        owner: Option<Arc<dyn Owner>>,
     ) -> Option<Lending<'a>> {
         let domain = self.domain()?;
         if let Some(owner) = owner {

@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 
 use super::{CACHE, Domain, Registration, Registrations, limit_bytes};
 use crate::limits::LENT_SHARE;
+#[cfg(feature = "verbs")]
+use crate::link::lent::Owner;
 use crate::memory::Shared;
 
 impl Registrations {
@@ -54,6 +56,12 @@ impl Registrations {
         let key = cache.use_once_more(*id)?.key();
         Some((Registration { id: *id }, key))
     }
+}
+
+#[cfg(feature = "verbs")]
+impl Owner for Registration {
+    /// Nobody waits for it.
+    fn lose(&self) {}
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 mod lanes;
 mod queued;
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use crate::frame::{Class, Header, Kind};
 use crate::lane::{Consumer, Piece};
 use crate::limits::{BATCH_BYTES, BATCH_PIECES};
 use crate::link::Transfer;
-use crate::link::lent::Outgoing;
+use crate::link::lent::{Outgoing, Owner};
 use crate::sync::atomic::Ordering;
 
 use super::Session;
@@ -274,8 +273,7 @@ impl Outbound {
             let piece = queued.bytes();
             let piece = &piece[..piece.len().min(BATCH_BYTES - bytes)];
             let lending = queued.memory().and_then(|(memory, leaving)| {
-                let owner =
-                    leaving.map(|leaving| Arc::clone(leaving) as Arc<dyn Any + Send + Sync>);
+                let owner = leaving.map(|leaving| Arc::clone(leaving) as Arc<dyn Owner>);
                 link.lending(memory, owner)
             });
             pieces.push(Outgoing { bytes: piece, lending });

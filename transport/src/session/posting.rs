@@ -45,6 +45,8 @@ pub(crate) enum Undone {
     Handled,
     /// The connection has ended first.
     Abandoned,
+    /// A device may still read the buffer, and does not say when it is done. What comes back is an empty one.
+    Lost,
 }
 
 impl Posting {
@@ -57,6 +59,19 @@ impl Posting {
     pub(crate) fn finish(&self, outcome: Outcome) -> Option<Waker> {
         let mut state = self.state.lock();
         state.outcome = Some(outcome);
+        state.waker.take()
+    }
+
+    /// The transport will never be done with it, and keeps the buffer, registered as it is. Returns who is to be woken.
+    pub(crate) fn lose(&self) -> Option<Waker> {
+        let mut state = self.state.lock();
+        if state.outcome.is_some() || state.is_taken {
+            return None;
+        }
+        // Undoing it is for whoever may free the memory, which nobody does.
+        std::mem::forget(state.registration.take());
+        let block = Block::from_vector(Vec::new());
+        state.outcome = Some(Outcome { block, result: Err(Undone::Lost) });
         state.waker.take()
     }
 

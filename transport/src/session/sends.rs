@@ -11,6 +11,7 @@ use std::task::Waker;
 
 use crate::frame::{Class, Kind, frame_len};
 use crate::limits::{BATCH_BYTES, MESSAGE_MAX};
+use crate::link::lent::Owner;
 use crate::memory::{Block, Shared};
 use crate::sync::Mutex;
 
@@ -67,6 +68,14 @@ impl Leaving {
     /// The link has taken `count` bytes more.
     pub(super) fn note_sent(&self, count: usize) {
         self.sent.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Owner for Leaving {
+    fn lose(&self) {
+        if let Some(waker) = self.posting.lose() {
+            waker.wake();
+        }
     }
 }
 

@@ -488,6 +488,19 @@ impl End {
         self.fetched.store(true, Ordering::Release);
     }
 
+    /// Nobody waits for the peer any more: all that is under way comes back as failed, if the device still answers.
+    pub(super) fn reset(&self) {
+        self.fail();
+        if let Err(error) = self.pair.reset() {
+            tracing::warn!(%error, "a queue pair could not be reset");
+        }
+    }
+
+    /// As [`reset`](Self::reset) was in vain: what the device was lent is not waited for.
+    pub(super) fn lose_lent(&self) {
+        self.pair.lose_lent();
+    }
+
     /// How many sends the device is not done with.
     pub(super) fn under_way(&self) -> usize {
         self.pair.under_way()

@@ -20,7 +20,7 @@ use crate::registration::registration_stats;
 const LEN: usize = 64 << 10;
 
 /// What is registered is counted for the process: the cases take turns.
-static TURN: Mutex<()> = Mutex::new(());
+pub(super) static TURN: Mutex<()> = Mutex::new(());
 
 /// A sender and a receiver, each with a port of its own.
 struct Scene {

@@ -58,6 +58,8 @@ pub(crate) struct VerbsPort {
     reads: u8,
     memory: Memory,
     secret: Option<Secret>,
+    #[cfg(test)]
+    pub(super) deafness: super::silent::Deafness,
 }
 
 impl VerbsPort {
@@ -103,6 +105,8 @@ impl VerbsPort {
             reads,
             memory,
             secret,
+            #[cfg(test)]
+            deafness: super::silent::Deafness::default(),
         }))
     }
 
@@ -217,6 +221,10 @@ impl VerbsPort {
 
     /// Takes in what the device is done with. Returns whether there was anything.
     pub(crate) fn poll(&self) -> bool {
+        #[cfg(test)]
+        if self.deafness.is_deaf() {
+            return false;
+        }
         // Most looks find nothing: they take none of these locks.
         let mut locked = None;
         let (mut unused, mut lent, mut gone) = (Vec::new(), Vec::new(), Vec::new());
@@ -371,9 +379,25 @@ impl VerbsPort {
 }
 
 impl VerbsPort {
-    /// Waits for a while until users have back what is being sent from their memory: nobody drives any more.
+    /// Sees to it that nobody waits for memory that is being sent from: nobody drives any more. What the device has sent in a while
+    /// comes back, and then what it gives up when it is told to. If it does not answer to that either, it may read the rest at any
+    /// time: this is never freed, and its owners are told.
     pub(crate) fn give_back(&self) {
-        self.linger_while(|| self.all_lent.load(Ordering::SeqCst) > 0);
+        let any_lent = || self.all_lent.load(Ordering::SeqCst) > 0;
+        self.linger_while(any_lent);
+        if !any_lent() {
+            return;
+        }
+        let ends: Vec<_> = self.ends.lock().values().cloned().collect();
+        ends.iter().for_each(|end| end.reset());
+        #[cfg(test)]
+        self.deafness.was_reset();
+        self.linger_while(any_lent);
+        if any_lent() {
+            let count = self.all_lent.load(Ordering::SeqCst);
+            tracing::error!(count, "a device does not answer: memory that it sends from is kept");
+            ends.iter().for_each(|end| end.lose_lent());
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "nobody else is left to wait for the device")]

@@ -1,6 +1,5 @@
 //! Memory that a device reads and writes by itself, and who may touch it when.
 
-use std::any::Any;
 use std::io;
 use std::ptr::NonNull;
 use std::slice;
@@ -13,6 +12,7 @@ use ibverbs_sys as sys;
 
 use super::check;
 use super::device::Domain;
+use crate::link::lent::Owner;
 use crate::memory::{Block, Extent, Shared};
 
 /// What a device may do with memory. Never more: none of it can be reached from another machine, as
@@ -267,8 +267,8 @@ pub(in crate::link::verbs) struct Lent {
     /// Immutable as long as anybody holds it. Let go of before its owner is, who may want the memory back.
     memory: Shared,
     key: u32,
-    _counted: Counted,
-    _owner: Arc<dyn Any + Send + Sync>,
+    counted: Counted,
+    owner: Arc<dyn Owner>,
 }
 
 /// Counts for as long as it lives.
@@ -286,11 +286,11 @@ impl Lent {
     pub(in crate::link::verbs) fn new(
         memory: Shared,
         key: u32,
-        owner: Arc<dyn Any + Send + Sync>,
+        owner: Arc<dyn Owner>,
         count: &Arc<AtomicUsize>,
     ) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
-        Self { memory, key, _counted: Counted(Arc::clone(count)), _owner: owner }
+        Self { memory, key, counted: Counted(Arc::clone(count)), owner }
     }
 
     /// How a work request names all of it.
@@ -304,6 +304,15 @@ impl Lent {
 
     pub(super) fn len(&self) -> usize {
         self.memory.len()
+    }
+
+    /// The device will not say that it is done with it: it is kept, with its registration, for as long as the process lives, and counts no
+    /// longer.
+    pub(super) fn lose(self) {
+        let Self { memory, key: _, counted, owner } = self;
+        owner.lose();
+        std::mem::forget((memory, owner));
+        drop(counted);
     }
 }
 

@@ -137,6 +137,16 @@ impl QueuePair {
         check(unsafe { sys::ibv_modify_qp(self.pair.as_ptr(), attributes, set.0.cast_signed()) })
     }
 
+    /// Has the device end everything that is under way: it tells of each request as failed.
+    ///
+    /// # Errors
+    /// The system's, where the device refuses.
+    pub(in crate::link::verbs) fn reset(&self) -> io::Result<()> {
+        let mut attributes =
+            sys::ibv_qp_attr { qp_state: sys::ibv_qp_state::IBV_QPS_ERR, ..Default::default() };
+        self.modify(&mut attributes, mask::IBV_QP_STATE)
+    }
+
     /// Connects it to `peer`, with `packet` as the number of the first packet that it sends, and up to
     /// `reads` of its reads under way.
     pub(in crate::link::verbs) fn connect(

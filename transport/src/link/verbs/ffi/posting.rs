@@ -311,6 +311,20 @@ impl QueuePair {
         }
     }
 
+    /// The device will not tell of what it has been lent: that is never freed, and whoever waits for it is told.
+    pub(in crate::link::verbs) fn lose_lent(&self) {
+        let mut lost = Vec::new();
+        for (_, held) in &mut self.under_way.lock().held {
+            if let Held::Lent(_) = held
+                && let Held::Lent(piece) = std::mem::replace(held, Held::Nothing)
+            {
+                lost.push(piece);
+            }
+        }
+        // Without the lock: its owner wakes others.
+        lost.into_iter().for_each(Lent::lose);
+    }
+
     /// Whether the device will tell of all sends that it is not done with.
     pub(in crate::link::verbs) fn tells_of_all(&self) -> bool {
         self.under_way.lock().untold == 0
