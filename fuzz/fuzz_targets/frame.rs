@@ -32,7 +32,7 @@ fuzz_target!(|stream: &[u8]| {
             Kind::Refuse | Kind::Cancel => reason(body),
             Kind::Grant | Kind::Chunk | Kind::End => {}
             Kind::Source => source(body),
-            Kind::Taken | Kind::Withdraw => {}
+            Kind::Taken | Kind::Withdraw | Kind::Unanswered => {}
         }
         let Some(next) = rest.get(header.frame_len()..) else { return };
         rest = next;
