@@ -1,32 +1,32 @@
 //! What the users, senders and reactor of a connection share.
 
+mod ending;
 mod sender;
+mod writing;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
-use crate::body::Body;
 use crate::error::{CallError, CloseReason};
-use crate::frame::{Class, Kind, frame_len};
-use crate::handshake::{Windows, encode_goodbye};
+use crate::handshake::Windows;
 use crate::lane::Producer;
-use crate::limits::{BATCH_BYTES, GATHER_MIN, LEAVE_TIMEOUT, OVERLAP_BYTES};
-use crate::link::{Link, Transfer};
-use crate::local::{self, OwnLane};
-use crate::memory::{Charge, Memory, MemoryError, Shared};
-use crate::reactor::{Command, ReactorHandle};
+use crate::link::Link;
+use crate::memory::{Charge, Memory, MemoryError};
+use crate::reactor::ReactorHandle;
 use crate::reply::Reply;
 use crate::session::Session;
-use crate::session::call::{CallKey, Sent};
-use crate::session::outbound::{Traffic, Unannounced};
-use crate::session::record::write_record;
+use crate::session::call::CallKey;
+use crate::session::outbound::Traffic;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Time};
 
 use super::Peer;
 
 pub(super) use self::sender::Committed;
+
+pub(crate) use self::ending::Leave;
+pub(crate) use self::writing::Unwritten;
 
 /// What the users, senders and reactor of a connection share.
 #[derive(Debug)]
@@ -66,26 +66,6 @@ pub(crate) struct Core {
     /// Whether something is under way that only its reactor sees.
     pub(crate) busy: AtomicBool,
     _charges: Charges,
-}
-
-/// That no calls and messages begin on a connection any more, on this side or on that of the peer who has
-/// said so. What is under way ends first.
-#[derive(Debug)]
-pub(crate) struct Leave {
-    pub(crate) reason: CloseReason,
-    /// The peer leaves; this side ends the connection when nothing is under way.
-    pub(crate) is_peer: bool,
-    /// When it ends whatever is under way.
-    pub(crate) by: Time,
-}
-
-/// Why a frame was not written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unwritten {
-    /// There is no window for it now.
-    NoRoom,
-    /// There is no memory for it.
-    NoMemory,
 }
 
 /// Count a connection against the limit, for as long as it lives.
@@ -191,67 +171,6 @@ impl Core {
         self.session.open(windows, features);
     }
 
-    /// Reserves window for a message or reply, if there is some, and writes it into this thread's lane.
-    ///
-    /// What goes in and out is small or behind a reference: bodies and errors that are moved through
-    /// memory cost more than the rest of the way.
-    #[inline]
-    pub(super) fn try_send<B: Body>(
-        self: &Arc<Self>,
-        header: (Kind, Class, u64),
-        body: &mut Option<B>,
-        tail: &mut Option<Shared>,
-        len: usize,
-    ) -> Result<Committed, Unwritten> {
-        let mut reserved = false;
-        let committed = local::with_lane(self, |lane| {
-            reserved = lane.try_reserve(self, header.1, frame_len(len));
-            if !reserved {
-                return Err(Unwritten::NoRoom);
-            }
-            self.write_to(lane, header, body, tail).map(|(_, committed)| committed)
-        });
-        // Without memory for a lane, it has not come to reserving.
-        if committed.is_err() && reserved {
-            self.give_back(header.1, len);
-        }
-        committed
-    }
-
-    /// Writes a message or reply for which window has been reserved into this thread's lane, or gives the
-    /// window back.
-    pub(super) fn send_reserved<B: Body>(
-        self: &Arc<Self>,
-        header: (Kind, Class, u64),
-        body: &mut Option<B>,
-        tail: &mut Option<Shared>,
-        len: usize,
-    ) -> Result<Committed, Unwritten> {
-        let committed = local::with_lane(self, |lane| {
-            self.write_to(lane, header, body, tail).map(|(_, committed)| committed)
-        });
-        committed.inspect_err(|_| self.give_back(header.1, len))
-    }
-
-    /// Writes a request for which window has been reserved into this thread's lane, and notes where
-    /// it lies, or gives the window back.
-    #[inline]
-    pub(super) fn request<B: Body>(
-        self: &Arc<Self>,
-        (key, class, deadline): (CallKey, Class, Time),
-        body: &mut Option<B>,
-        len: usize,
-        waker: &Waker,
-    ) -> Result<(Sent, Committed), Unwritten> {
-        let written = local::with_lane(self, |lane| {
-            let call = self.session.calls.open(key, deadline, waker);
-            let written = self.write_to(lane, (Kind::Request, class, key.0), body, &mut None)?;
-            call.written(written.0);
-            Ok(written)
-        });
-        written.inspect_err(|_| self.give_back(class, len))
-    }
-
     /// The next reply of `key`, and whether it was the last.
     #[inline]
     pub(super) fn poll_reply(
@@ -265,120 +184,6 @@ impl Core {
             self.reactor.ensure_driver();
         }
         polled
-    }
-
-    /// Gives back window that was reserved for a frame with a body of `len` bytes.
-    #[cold]
-    pub(super) fn give_back(&self, class: Class, len: usize) {
-        self.session.send_credit.cancel(class, frame_len(len));
-    }
-
-    #[inline]
-    fn write_to<B: Body>(
-        &self,
-        lane: &mut OwnLane,
-        (kind, class, id): (Kind, Class, u64),
-        body: &mut Option<B>,
-        tail: &mut Option<Shared>,
-    ) -> Result<(Sent, Committed), Unwritten> {
-        let body = body.take().expect("a body is written once");
-        let tail = tail.take();
-        let gathered = tail.as_ref().map_or(0, |tail| tail.len());
-        // A long body lies elsewhere.
-        let in_lane = frame_len(if body.len() < GATHER_MIN { body.len() } else { 0 });
-        let header = (kind, class, id, false);
-        let position = write_record(&mut lane.producer, &self.memory, header, body, tail)
-            .map_err(|error| lane.refused(error))?;
-        let backlog = lane.producer.backlog() + gathered as u64;
-        let sent = Sent { lane: lane.producer.lane().index, position };
-        // A batch is full when one more record like this one would not go into the same write.
-        let is_full = backlog + in_lane as u64 > BATCH_BYTES as u64;
-        let is_enough = is_full || kind != Kind::Message && backlog >= OVERLAP_BYTES;
-        let unannounced = Unannounced::of(&lane.producer);
-        let committed = match is_enough && self.takes_more() {
-            true => Committed::Batch { unannounced, long: is_full },
-            false if lane.is_deferred() => Committed::Deferred,
-            false => Committed::Alone(unannounced),
-        };
-        Ok((sent, committed))
-    }
-
-    /// Leaves the connection, unless something is under way on it: nothing begins on it any more, and the
-    /// peer, who is told, ends it when what it has under way has ended. Returns whether it is left.
-    pub(crate) fn try_leave(self: &Arc<Self>, reason: CloseReason) -> bool {
-        if self.leaving().is_some() {
-            return false;
-        }
-        let credit = &self.session.send_credit;
-        credit.shut();
-        let frame = encode_goodbye(&reason);
-        let by = self.clock.now() + LEAVE_TIMEOUT;
-        let leaving = Box::new(Leave { reason, is_peer: false, by });
-        if !self.is_idle() || self.leaving.set(leaving).is_err() {
-            if self.leaving().is_none() {
-                credit.reopen();
-            }
-            return false;
-        }
-        let mut wakers = Vec::new();
-        credit.take_waiters(&mut wakers);
-        self.session.departures.take_waiters(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
-        self.greet(frame);
-        self.reactor.submit(Command::Left(Arc::clone(self)));
-        true
-    }
-
-    /// The peer leaves: what this side has under way ends before the connection does.
-    pub(crate) fn peer_leaves(self: &Arc<Self>, reason: CloseReason, wakers: &mut Vec<Waker>) {
-        self.session.send_credit.shut();
-        let leaving = Box::new(Leave { reason, is_peer: true, by: Time::MAX });
-        if let Err(leaving) = self.leaving.set(leaving) {
-            // Both leave, so neither has anything under way.
-            return self.close(leaving.reason);
-        }
-        self.session.send_credit.take_waiters(wakers);
-        self.session.departures.take_waiters(wakers);
-        self.reactor.submit(Command::Left(Arc::clone(self)));
-    }
-
-    /// Ends the connection: calls fail, waiters wake, and the peer is told why unless it is what
-    /// told us.
-    pub(crate) fn close(self: &Arc<Self>, reason: CloseReason) {
-        let reason = match self.leaving() {
-            Some(leaving) if reason == CloseReason::PeerGone => leaving.reason.clone(),
-            _ => reason,
-        };
-        if self.closed.set(reason).is_err() {
-            return;
-        }
-        let reason = self.closed.get().expect("it was set above");
-        let tell = self.leaving().is_none()
-            && !matches!(
-                reason,
-                CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
-            );
-        let mut discarded = Vec::new();
-        if let (true, Some(mut outbound)) = (tell, self.session.outbound.try_lock()) {
-            // What is still to be told about large bodies, and their chunks, would come behind it.
-            discarded = self.session.departures.discard();
-            // A courtesy: if the link does not take it, the peer finds out by itself.
-            self.session.lanes.greet(encode_goodbye(reason));
-            let _ = outbound.transmit(&self.session, &self.link);
-        }
-        // Before anybody is told that a request has not left.
-        self.session.lanes.end();
-        self.link.finish();
-        drop(discarded);
-        self.session.sends.abandon();
-        self.session.receives.close();
-        let mut wakers = Vec::new();
-        self.session.calls.close(reason, |sent| self.session.has_left(sent), &mut wakers);
-        self.session.send_credit.take_waiters(&mut wakers);
-        self.session.departures.take_waiters(&mut wakers);
-        self.session.departures.take_writers(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
-        self.reactor.submit(Command::Closed(Arc::clone(self)));
     }
 
     /// What went out over the link.

@@ -10,7 +10,9 @@
 //! stays where it is, even if it is given up, until the receiver says that it reads nothing more.
 
 mod bodies;
+mod control;
 mod departure;
+mod places;
 mod queue;
 
 use std::collections::VecDeque;
@@ -34,8 +36,8 @@ use super::sends::Leaving;
 use bodies::Ended;
 use queue::{Granted, Queue};
 
+pub(crate) use control::{ANNOUNCEMENT_COST, Control};
 pub(crate) use departure::Departure;
-pub(crate) use queue::{ANNOUNCEMENT_COST, Control};
 
 /// All large bodies that wait for one connection.
 #[derive(Debug, Default)]

@@ -33,7 +33,7 @@ const RING: Trial = ("trials::cycle::no_cycle_of_three_nodes_locks", "--lib");
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         what: "requests leave no places for bodies to replication",
-        file: "transport/src/session/departures/queue.rs",
+        file: "transport/src/session/departures/places.rs",
         before: "bounded < share * (Class::ALL.len() - class as usize)",
         after: "bounded < max",
         trial: RING,
@@ -117,7 +117,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         what: "window of a large reply is never released",
-        file: "transport/src/session/landings.rs",
+        file: "transport/src/session/landings/chunks.rs",
         before: "            to.wakers.extend(woken);\n            released(to);",
         after: "            to.wakers.extend(woken);",
         trial: CREDITS,

@@ -13,7 +13,7 @@ use crate::session::outbound::Queued;
 use crate::session::outflow::{Outflow, Over, Part, Step};
 
 use super::departure::Departure;
-use super::queue::has_place;
+use super::places::has_place;
 
 /// Those whose head has been taken for sending, and not their end.
 #[derive(Debug, Default)]

@@ -1,19 +1,21 @@
-//! The large bodies of one connection in the order in which they go, and what they become on the wire.
+//! The large bodies of one connection in the order in which they go.
+
+mod turns;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 use crate::error::{CloseReason, StopReason};
-use crate::frame::{Announcement, Class, HEADER_BYTES, Header, Kind, frame_len};
-use crate::limits::{CHUNK_BYTES, TRANSFERS_MAX};
-use crate::link::{Offer, Source, Transfer};
+use crate::frame::{Class, Kind};
+use crate::link::Offer;
 #[cfg(test)]
 use crate::session::ledger::SentBody;
 use crate::session::outbound::Queued;
 use crate::session::sends::Leaving;
 
 use super::bodies::{Bodies, Ended};
+use super::control::{ANNOUNCEMENT_COST, Control};
 use super::departure::Departure;
 
 /// What waits and what is under way.
@@ -37,25 +39,6 @@ pub(super) struct Queue {
     closed: bool,
 }
 
-/// What the receiver of a transfer tells its sender, or the other way round.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Control {
-    /// Bytes up to `position` may be sent.
-    Grant { number: u64, position: u64 },
-    /// Nothing more of it is taken.
-    Refuse { number: u64 },
-    /// Nothing more of a streamed body is taken.
-    RefuseBody { number: u64, reason: StopReason },
-    /// Nothing more of it is sent.
-    Cancel { number: u64 },
-    /// Nothing more of a streamed body is sent: the receiver has refused it.
-    CancelBody { number: u64 },
-    /// Bytes up to `position` have been read, if not sent.
-    Taken { number: u64, position: u64 },
-    /// Nothing more of it is to be read.
-    Withdraw { number: u64 },
-}
-
 /// A transfer that the peer knows of.
 #[derive(Debug)]
 struct Announced {
@@ -68,34 +51,6 @@ struct Announced {
     was_offered: bool,
     /// It was given up, and the peer has yet to say that it reads nothing more.
     withdrawn: bool,
-}
-
-/// What has been taken of what waited.
-#[derive(Debug, Default)]
-pub(super) struct Taken {
-    /// What is charged to its window.
-    pub(super) charged_bytes: usize,
-    /// How many bodies leave from where they lay before.
-    pub(super) tails: u64,
-    /// What it was, if nothing more of it is to be sent.
-    pub(super) whole: Option<Departure>,
-    /// What it was, if a body has begun with it.
-    pub(super) opened: Option<Departure>,
-    /// Who writes that body, and has waited for it.
-    pub(super) waker: Option<Waker>,
-}
-
-/// What has been taken in turn: a chunk, or the end of a body.
-#[derive(Debug, Default)]
-pub(super) struct TakenChunk {
-    /// Whether it was of a transfer.
-    pub(super) is_transfer: bool,
-    /// What the transfer was and whether it had been offered, if it has ended.
-    pub(super) transfer: Option<(Departure, bool)>,
-    /// The body, if it has ended.
-    pub(super) body: Option<Ended>,
-    /// Who writes it, and has waited for room.
-    pub(super) waker: Option<Waker>,
 }
 
 /// What has been granted.
@@ -260,144 +215,6 @@ impl Queue {
         }
     }
 
-    /// Whose chunk is next, if any may be sent: a transfer's or a body's.
-    pub(super) fn next_chunk(&self) -> Option<usize> {
-        if self.closed {
-            return None;
-        }
-        let count = self.announced.len() + self.bodies.len();
-        let in_turn = (0..count).map(|step| (self.turn + step) % count);
-        in_turn.into_iter().find(|at| {
-            let Some(announced) = self.announced.get(*at) else {
-                return self.bodies.is_ready(*at - self.announced.len());
-            };
-            let Announced { sent, granted, departure, withdrawn, .. } = announced;
-            let end = departure.len.min(sent + CHUNK_BYTES);
-            !withdrawn && end <= *granted
-        })
-    }
-
-    /// Moves the next chunk of what is at `at` to `batch`, or the end of a body. Returns what has ended with
-    /// that.
-    pub(super) fn take_chunk(&mut self, at: usize, batch: &mut VecDeque<Queued>) -> TakenChunk {
-        let mut taken = TakenChunk::default();
-        self.turn = at + 1;
-        let Some(announced) = self.announced.get_mut(at) else {
-            (taken.waker, taken.body) = self.bodies.take(at - self.announced.len(), batch);
-            self.turn -= usize::from(taken.body.is_some());
-            return taken;
-        };
-        let Announced { number, departure, sent, .. } = announced;
-        let end = departure.len.min(*sent + CHUNK_BYTES);
-        let (kind, class) = (Kind::Chunk, departure.class);
-        let len = (end - *sent) as u32;
-        batch.push_back(Queued::header(Header { len, kind, class, more: false, id: *number }));
-        departure.put(*sent..end, batch);
-        *sent = end;
-        taken.is_transfer = true;
-        if end == departure.len {
-            self.turn = at;
-            let ended = self.announced.remove(at);
-            taken.transfer = Some((ended.departure, ended.was_offered));
-        }
-        taken
-    }
-
-    /// What may be announced next, or sent whole.
-    pub(super) fn next_waiting(&self) -> Option<usize> {
-        if self.closed || self.waiting.is_empty() {
-            return None;
-        }
-        let announced = || self.announced.iter().map(|announced| &announced.departure);
-        let places = Class::ALL.map(|class| {
-            let classes = announced().map(|departure| departure.class);
-            [has_place(class, classes, TRANSFERS_MAX), self.bodies.has_place(class)]
-        });
-        // A body that has to wait keeps nothing else from going, and no class another.
-        let first = Class::ALL.map(|class| {
-            [false, true].map(|opens| {
-                let is_it =
-                    |departure: &Departure| departure.class == class && departure.opens() == opens;
-                self.waiting.iter().position(is_it)
-            })
-        });
-        (0..self.waiting.len()).find(|at| {
-            let departure = &self.waiting[*at];
-            let (class, opens) = (departure.class as usize, usize::from(departure.opens()));
-            if (departure.is_large() || departure.opens()) && !places[class][opens] {
-                return false;
-            }
-            if !departure.is_reply() {
-                return first[class][opens] == Some(*at);
-            }
-            let mut earlier = announced().chain(self.waiting.range(..at));
-            !earlier.any(|other| other.is_reply() && other.id == departure.id)
-        })
-    }
-
-    /// Moves the announcement of what waits at `at` to `batch`, with an offer if `link` makes one, or all of
-    /// it if it is not large.
-    pub(super) fn take_waiting(
-        &mut self,
-        at: usize,
-        batch: &mut VecDeque<Queued>,
-        link: &dyn Transfer,
-    ) -> Taken {
-        let departure = self.waiting.remove(at).expect("it was just found");
-        let Departure { kind, class, id, more, len, .. } = departure;
-        if departure.opens() {
-            let kind = kind.opening();
-            batch.push_back(Queued::header(Header { len: len as u32, kind, class, more, id }));
-            departure.put(0..len, batch);
-            self.numbers += 1;
-            let waker = self.bodies.begin(self.numbers, &departure);
-            let charged_bytes = frame_len(len);
-            return Taken { charged_bytes, waker, opened: Some(departure), ..Taken::default() };
-        }
-        if let (Some(leaving), true) = (&departure.leaving, departure.is_copied()) {
-            let header = Header { len: len as u32, kind, class, more, id };
-            Queued::copy(batch, header, departure.pieces[1].as_deref().unwrap_or_default());
-            leaving.note_gathered();
-            leaving.note_sent(len);
-            let charged_bytes = frame_len(len);
-            return Taken { charged_bytes, whole: Some(departure), ..Taken::default() };
-        }
-        if !departure.is_large() {
-            batch.push_back(Queued::header(Header { len: len as u32, kind, class, more, id }));
-            departure.put(0..len, batch);
-            let tails = u64::from(departure.has_tail());
-            let charged_bytes = frame_len(len);
-            return Taken { charged_bytes, tails, whole: Some(departure), ..Taken::default() };
-        }
-        let header =
-            Header { len: Announcement::BYTES as u32, kind: Kind::Announce, class, more, id };
-        let mut frame = [0; ANNOUNCEMENT_COST];
-        frame[..HEADER_BYTES].copy_from_slice(&header.encode());
-        frame[HEADER_BYTES..].copy_from_slice(&Announcement { total: len as u64, kind }.encode());
-        self.numbers += 1;
-        let number = self.numbers;
-        let pieces = departure.pieces.iter().flatten();
-        let offers: Option<Vec<_>> = match departure.leaving {
-            // It goes back to its owner as soon as the link has it.
-            Some(_) => None,
-            None => pieces.map(|piece| link.offer(piece)).collect(),
-        };
-        let offers = offers.unwrap_or_default();
-        batch.extend(offers.iter().map(|offer| source_frame(number, &offer.source())));
-        batch.push_back(Queued::frame(&frame));
-        let tails = u64::from(!offers.is_empty() && departure.has_tail());
-        self.announced.push(Announced {
-            number,
-            departure,
-            sent: 0,
-            granted: 0,
-            was_offered: !offers.is_empty(),
-            offers,
-            withdrawn: false,
-        });
-        Taken { charged_bytes: ANNOUNCEMENT_COST, tails, ..Taken::default() }
-    }
-
     /// Lets go of all bodies: nothing is sent any more. What they were is kept. Returns the posted
     /// buffers among them.
     pub(super) fn close(&mut self) -> Vec<Arc<Leaving>> {
@@ -442,61 +259,5 @@ impl Queue {
     fn end(&mut self, at: usize) -> Departure {
         self.turn -= usize::from(self.turn > at);
         self.announced.remove(at).departure
-    }
-}
-
-/// The frame that says where a piece of transfer `number` lies.
-fn source_frame(number: u64, source: &Source) -> Queued {
-    let (kind, class) = (Kind::Source, Class::Reply);
-    let len = Source::BYTES as u32;
-    let mut frame = [0; HEADER_BYTES + Source::BYTES];
-    let header = Header { len, kind, class, more: false, id: number };
-    frame[..HEADER_BYTES].copy_from_slice(&header.encode());
-    frame[HEADER_BYTES..].copy_from_slice(&source.encode());
-    Queued::frame(&frame)
-}
-
-/// Whether one more may begin of `class`, beside those under way, of all `max` that there may be. Each class leaves
-/// to those that it waits for as many places as it has itself: a request never keeps from going what is sent on
-/// behalf of another, nor that a reply.
-pub(super) fn has_place(class: Class, under_way: impl Iterator<Item = Class>, max: usize) -> bool {
-    let (mut all, mut bounded) = (0, 0);
-    for other in under_way {
-        all += 1;
-        bounded += usize::from(other as usize >= class as usize);
-    }
-    let share = max / Class::ALL.len();
-    all < max && bounded < share * (Class::ALL.len() - class as usize)
-}
-
-/// What an announcement costs of its class's window.
-pub(crate) const ANNOUNCEMENT_COST: usize = frame_len(Announcement::BYTES);
-
-impl Control {
-    fn put(self, batch: &mut VecDeque<Queued>) {
-        let class = Class::Reply;
-        let (kind, number, len) = match &self {
-            Self::Grant { number, .. } => (Kind::Grant, *number, size_of::<u64>()),
-            Self::Refuse { number } => (Kind::Refuse, *number, 0),
-            Self::Cancel { number } | Self::CancelBody { number } => (Kind::Cancel, *number, 0),
-            Self::Taken { number, .. } => (Kind::Taken, *number, size_of::<u64>()),
-            Self::Withdraw { number } => (Kind::Withdraw, *number, 0),
-            Self::RefuseBody { number, reason } => {
-                let (kind, reason) = (Kind::Refuse, reason.encode());
-                let len = reason.len() as u32;
-                let header = Header { len, kind, class, more: false, id: *number };
-                return Queued::copy(batch, header, &reason);
-            }
-        };
-        let header = Header { len: len as u32, kind, class, more: false, id: number }.encode();
-        batch.push_back(match self {
-            Self::Grant { position, .. } | Self::Taken { position, .. } => {
-                let mut frame = [0; HEADER_BYTES + size_of::<u64>()];
-                frame[..HEADER_BYTES].copy_from_slice(&header);
-                frame[HEADER_BYTES..].copy_from_slice(&position.to_le_bytes());
-                Queued::frame(&frame)
-            }
-            _ => Queued::frame(&header),
-        });
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame::HEADER_BYTES;
+use crate::limits::{CHUNK_BYTES, FETCHES_MAX, GRANTED_MAX};
 use crate::session::receives::Messages;
 use crate::session::wired::{Remote, Side, body};
 
