@@ -189,11 +189,16 @@ impl Drop for Caller<'_> {
                 reactor.ensure_driver();
             }
         }
+        if reactor.stopping.load(Ordering::SeqCst) {
+            // The role was this thread's, maybe, when the endpoint was shut down.
+            reactor.let_go();
+        }
         pass_on(reactor);
     }
 }
 
-/// Takes the role of the driver, if it is free, for one turn.
+/// Takes the role of the driver, if it is free, for one turn. Whoever shuts the endpoint down meanwhile leaves it to
+/// this thread to let go of everything.
 fn drive(reactor: &Arc<ReactorHandle>, parker: &Parker) -> bool {
     let Some(mut state) = reactor.state.try_lock() else { return false };
     // Nobody else writes it: this thread holds the role.
@@ -201,6 +206,9 @@ fn drive(reactor: &Arc<ReactorHandle>, parker: &Parker) -> bool {
     reactor.drives.store(drives.wrapping_add(1), Ordering::Relaxed);
     state.turn(reactor, Wait::Caller(parker));
     drop(state);
+    if reactor.stopping.load(Ordering::SeqCst) && reactor.members.lock().is_empty() {
+        reactor.let_go();
+    }
     if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 {
         // The future may keep this thread for a while, and somebody else waits.
         pass_on(reactor);

@@ -1,7 +1,7 @@
 //! How an endpoint ends.
 
 use crate::local;
-use crate::reactor::{Command, Wait};
+use crate::reactor::Command;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread;
 
@@ -25,12 +25,9 @@ impl Inner {
             }
         }
         for reactor in &self.reactors {
-            // Nobody drives any more, unless it is this thread, further up.
-            if let Some(mut state) = reactor.state.try_lock() {
-                while state.turn(reactor, Wait::Poll) && !reactor.members.lock().is_empty() {}
-                state.clear(reactor);
-                drop(state);
-                reactor.abandon();
+            // Nobody drives any more, unless it is this thread, further up, or who waits for something.
+            if !reactor.let_go() {
+                reactor.interrupt_sleep();
             }
         }
         self.common.registry.end();

@@ -20,7 +20,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::thread::Thread;
 use crate::time::Time;
 
-use super::{Common, Reactor};
+use super::{Common, Reactor, Wait};
 use timers::Timers;
 
 /// What only the driver of a reactor can do, asked for by others.
@@ -154,6 +154,16 @@ impl ReactorHandle {
     pub(super) fn next_command(&self) -> Option<Command> {
         // A look costs less than an attempt.
         if self.commands.is_empty() { None } else { self.commands.pop() }
+    }
+
+    /// Lets go of everything, when the endpoint has been shut down. Returns false if somebody drives, who does it then.
+    pub(crate) fn let_go(self: &Arc<Self>) -> bool {
+        let Some(mut state) = self.state.try_lock() else { return false };
+        while state.turn(self, Wait::Poll) && !self.members.lock().is_empty() {}
+        state.clear(self);
+        drop(state);
+        self.abandon();
+        true
     }
 
     /// Lets go of what was left for a driver, when nobody will drive any more: it holds connections, which

@@ -56,7 +56,7 @@ fn start(node: u64, memory: &Memory) -> Result<Endpoint, EndpointError> {
 
 /// What comes of a send that is posted by an endpoint which is shut down then, and hears its device no more. Nothing
 /// where there is no device.
-fn shut_down_deaf(deafness: u8) -> Option<Result<Completed, PostFailed>> {
+fn shut_down_deaf(deafness: u8, is_waited_for: bool) -> Option<Result<Completed, PostFailed>> {
     let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
     let server = match start(1, &memory) {
         Ok(server) => server,
@@ -78,8 +78,16 @@ fn shut_down_deaf(deafness: u8) -> Option<Result<Completed, PostFailed>> {
     while link.lent_bytes() == 0 {
         std::thread::yield_now();
     }
-    client.shutdown();
-    let outcome = ticket.wait();
+    let outcome = if is_waited_for {
+        // Who waits drives, and is told to let go of everything.
+        let waits = std::thread::spawn(move || ticket.wait());
+        std::thread::yield_now();
+        client.shutdown();
+        waits.join().unwrap()
+    } else {
+        client.shutdown();
+        ticket.wait()
+    };
     assert!(link.end().unwrap().has_failed(), "its queue pair was reset");
     Some(outcome)
 }
@@ -87,25 +95,31 @@ fn shut_down_deaf(deafness: u8) -> Option<Result<Completed, PostFailed>> {
 #[test]
 fn a_buffer_that_its_device_may_still_read_is_kept_and_its_ticket_ends() {
     let _turn = TURN.lock();
-    let before = registration_stats().used_bytes;
-    let Some(outcome) = shut_down_deaf(FOR_EVER) else { return };
-    let failed = outcome.unwrap_err();
-    assert_eq!((failed.error, failed.buffer.len()), (PostError::Lost, 0));
-    drop(failed.buffer);
-    // Neither the memory is free, nor its registration undone, though nobody has it.
-    assert!(registration_stats().used_bytes >= before + LEN as u64, "its registration is undone");
+    for is_waited_for in [false, true] {
+        let before = registration_stats().used_bytes;
+        let Some(outcome) = shut_down_deaf(FOR_EVER, is_waited_for) else { return };
+        let failed = outcome.unwrap_err();
+        assert_eq!((failed.error, failed.buffer.len()), (PostError::Lost, 0));
+        drop(failed.buffer);
+        // Neither the memory is free, nor its registration undone, though nobody has it.
+        let used = registration_stats().used_bytes;
+        assert!(used >= before + LEN as u64, "its registration is undone");
+    }
 }
 
 #[test]
 fn a_buffer_comes_back_from_a_device_that_ends_what_it_is_told_to_end() {
     let _turn = TURN.lock();
-    let Some(outcome) = shut_down_deaf(UNTIL_RESET) else { return };
-    let buffer = match outcome {
-        Ok(completed) => completed.buffer,
-        Err(failed) => {
-            assert!(matches!(failed.error, PostError::Disconnected(_)), "{}", failed.error);
-            failed.buffer
-        }
-    };
-    assert_eq!(*buffer, [7; LEN]);
+    // Ten times, since who waits drives at some of them only when it is shut down.
+    for turn in 0..10 {
+        let Some(outcome) = shut_down_deaf(UNTIL_RESET, turn % 2 == 0) else { return };
+        let buffer = match outcome {
+            Ok(completed) => completed.buffer,
+            Err(failed) => {
+                assert!(matches!(failed.error, PostError::Disconnected(_)), "{}", failed.error);
+                failed.buffer
+            }
+        };
+        assert_eq!(*buffer, [7; LEN]);
+    }
 }
