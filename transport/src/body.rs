@@ -13,6 +13,9 @@ pub trait Body {
 
     /// Fills `buffer`, which is exactly [`len`](Body::len) bytes long. Its earlier contents are
     /// unspecified, so every byte has to be written.
+    ///
+    /// It is called in the middle of sending. What it does must not use an endpoint or a connection: to call, send or
+    /// close there panics, or waits for itself for ever.
     fn write(self, buffer: &mut [u8]);
 }
 

@@ -38,9 +38,9 @@ pub use fetch::Source;
 
 pub(crate) use fetch::{Fetch, Offer};
 use lent::{Lending, Outgoing, Owner};
-#[cfg(feature = "streams")]
-pub(crate) use shm::reached;
 pub(crate) use shm::{Namespace, ShmLink, ShmListener};
+#[cfg(feature = "streams")]
+pub(crate) use shm::{reached, written_like};
 pub(crate) use sim::{SimLink, SimListener, SimPort};
 pub(crate) use tcp::{TcpLink, TcpListener};
 #[cfg(feature = "streams")]

@@ -54,7 +54,7 @@ pub struct StreamConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamCounters {
     /// Sends as the link itself counts them, one for a gathered write as for any other: over TCP calls of the system, over
-    /// shared memory how often the peer was shown more (of a long write, every 16 KiB), over verbs calls of the device.
+    /// shared memory writes into the ring to the peer, over verbs calls of the device.
     pub sends: u64,
     /// Bytes that the link took.
     pub sent_bytes: u64,

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of it")]
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -258,6 +258,69 @@ fn calls_may_block_in_the_pool(links: LinkPolicy) {
     }
 }
 
+const ASKED: u8 = 1;
+const BACKED_UP: u8 = 2;
+
+/// Backs up what clients ask at the next node, blocking, before it answers.
+#[derive(Default)]
+struct BackingUp {
+    own: OnceLock<Endpoint>,
+    next: OnceLock<Connection>,
+}
+
+impl MessageHandler for BackingUp {
+    fn key(&self, _: &[u8]) -> u64 {
+        0
+    }
+
+    fn handle(&self, messages: &mut PooledMessages<'_>) {
+        while let Some(body) = messages.next() {
+            let responder = messages.responder().unwrap();
+            if body == [ASKED] {
+                let (own, next) = (self.own.get().unwrap(), self.next.get().unwrap());
+                let deadline = own.clock().now() + Duration::from_secs(20);
+                own.block_on(next.for_replication().call(&[BACKED_UP], deadline)).unwrap();
+            }
+            responder.reply_blocking(body).unwrap();
+        }
+    }
+}
+
+/// One thread a node answers clients, and waits for the next node each time.
+fn nodes_that_back_up_in_a_ring_do_not_lock(links: LinkPolicy) {
+    const NODES: usize = 3;
+    let handlers: [Arc<BackingUp>; NODES] = Default::default();
+    let nodes = [0, 1, 2].map(|at: usize| {
+        let pool = HandlerPool::start(1, Arc::clone(&handlers[at]) as _).unwrap();
+        let node = endpoint(at as u64 + 1, links, Arc::new(AllPooled { pool }));
+        let address = node.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        (node, address)
+    });
+    for at in 0..NODES {
+        let (own, (_, next)) = (&nodes[at].0, &nodes[(at + 1) % NODES]);
+        let deadline = own.clock().now() + Duration::from_secs(30);
+        handlers[at].next.set(own.block_on(own.connect(*next, deadline)).unwrap()).unwrap();
+        assert!(handlers[at].own.set(own.clone()).is_ok());
+    }
+    std::thread::scope(|scope| {
+        for (number, (_, address)) in nodes.iter().enumerate() {
+            scope.spawn(move || {
+                let client = endpoint(10 + number as u64, links, Arc::new(NoHandler));
+                let deadline = client.clock().now() + Duration::from_secs(30);
+                client.block_on(async {
+                    let connection = client.connect(*address, deadline).await.unwrap();
+                    let calls = (0..200).map(|_| connection.call(&[ASKED], deadline));
+                    for reply in join_all(calls).await {
+                        assert_eq!(*reply.unwrap(), [ASKED]);
+                    }
+                });
+            });
+        }
+    });
+    // They hold each other.
+    nodes.iter().for_each(|(node, _)| node.shutdown());
+}
+
 /// Makes a test of each case for each link.
 macro_rules! on_every_link {
     ($($case:ident),* $(,)?) => {
@@ -271,6 +334,7 @@ on_every_link!(
     handlers_that_block_hold_up_no_calls,
     what_waits_when_the_pool_ends_is_handled,
     calls_may_block_in_the_pool,
+    nodes_that_back_up_in_a_ring_do_not_lock,
 );
 
 #[test]

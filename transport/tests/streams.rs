@@ -162,6 +162,39 @@ async fn a_gathered_write_is_one_send_of_the_link(config: StreamConfig) {
     other.read_exact(&mut bytes).await.unwrap();
     assert_eq!(&bytes, b"oneandanother");
     assert_eq!((other.counters().receives, other.counters().received_bytes), (1, 13));
+    // As large a one as is measured.
+    let piece = [7; 1024];
+    assert_eq!(one.write_vectored(&[IoSlice::new(&piece); 64]).await.unwrap(), 64 << 10);
+    assert_eq!(one.counters().sends, 2);
+}
+
+/// The forms of addresses are those that sockets have.
+async fn addresses_are_those_of_sockets(config: StreamConfig) {
+    for (listen, host) in [
+        ("[::]:0", "127.0.0.1"),
+        ("[::]:0", "::ffff:127.0.0.1"),
+        ("[::ffff:127.0.0.1]:0", "127.0.0.1"),
+        ("127.0.0.1:0", "::ffff:127.0.0.1"),
+        ("0.0.0.0:0", "0.0.0.0"),
+        ("[::]:0", "::1"),
+    ] {
+        let listener = WeftListener::bind(listen, config.clone()).await.unwrap();
+        let sockets = tokio::net::TcpListener::bind(listen).await.unwrap();
+        let at = |port| std::net::SocketAddr::new(host.parse().unwrap(), port);
+        let ours = WeftStream::connect(at(listener.local_addr().unwrap().port()), config.clone());
+        let theirs = tokio::net::TcpStream::connect(at(sockets.local_addr().unwrap().port()));
+        let (ours, theirs) = (ours.await.unwrap(), theirs.await.unwrap());
+        let ((accepted, from), (socket, socket_from)) =
+            (listener.accept().await.unwrap(), sockets.accept().await.unwrap());
+        let ours =
+            [ours.peer_addr(), ours.local_addr(), accepted.peer_addr(), accepted.local_addr()];
+        let theirs =
+            [theirs.peer_addr(), theirs.local_addr(), socket.peer_addr(), socket.local_addr()];
+        let hosts =
+            |ends: [std::io::Result<std::net::SocketAddr>; 4]| ends.map(|end| end.unwrap().ip());
+        assert_eq!(hosts(ours), hosts(theirs), "{listen} {host}");
+        assert_eq!(from.ip(), socket_from.ip(), "{listen} {host}");
+    }
 }
 
 /// The kernel takes 1,024 pieces at once; a link that is left with the others still has room.
@@ -291,6 +324,7 @@ macro_rules! on_links {
             on_links!(@ $links, reset, a_peer_that_leaves_without_reading_resets);
             on_links!(@ $links, broken_pipe, writing_to_a_peer_that_is_gone_fails_in_the_end);
             on_links!(@ $links, gathered, a_gathered_write_is_one_send_of_the_link);
+            on_links!(@ $links, addresses, addresses_are_those_of_sockets);
             on_links!(@ $links, many_pieces, more_pieces_than_a_link_takes_at_once_all_arrive);
             on_links!(@ $links, cancelled, a_read_that_is_given_up_loses_nothing);
             on_links!(@ $links, round_trips, round_trips_between_two_threads_all_end);

@@ -40,8 +40,8 @@ pub struct EndpointConfig {
     pub clock: Clock,
     /// How many bytes each connection may send us beyond what has been handled.
     pub windows: Windows,
-    /// How many connections there may be. One more ends the one that has been idle for longest,
-    /// or is refused.
+    /// How many connections there may be. One more ends the one that has been idle for longest, and for a second at
+    /// least, or is refused.
     pub connections_max: usize,
     /// How long connecting may take, the greeting included.
     pub connect_timeout: Duration,

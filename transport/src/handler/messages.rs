@@ -19,6 +19,8 @@ pub struct RetainedMessages {
     /// A receive buffer, or copies of the bodies.
     bytes: Shared,
     bodies: Vec<Range<usize>>,
+    /// Which of them were sent in the class of replication, in ascending order.
+    replication: Vec<u32>,
     /// What replies to those that are calls, and which they are.
     responders: Vec<(u32, Responder)>,
     core: Arc<Core>,
@@ -47,6 +49,11 @@ impl RetainedMessages {
     /// Who sent them.
     pub fn peer(&self) -> &Peer {
         self.core.peer()
+    }
+
+    /// Which of them were sent [for replication](crate::Connection::for_replication), in ascending order.
+    pub fn replication(&self) -> &[u32] {
+        &self.replication
     }
 
     /// What replies to those that are calls, each with the index of the call, in ascending order; the first time.
@@ -111,12 +118,15 @@ impl Batch<'_> {
         };
         retained_bytes.fetch_add(kept, Ordering::Relaxed);
         let mut costs = [0; 3];
-        let mut responders = Vec::new();
+        let (mut replication, mut responders) = (Vec::new(), Vec::new());
         for (index, frame) in (0..).zip(frames) {
             let class = frame.class as usize;
             costs[class] += frame.cost();
             let retained = &self.held.retained[class];
             retained.set(retained.get() + frame.cost());
+            if frame.class == Class::Replication {
+                replication.push(index);
+            }
             if frame.kind == Kind::Request {
                 costs[class] -= RESPONDER_COST;
                 responders.push((index, Responder::new(core, frame.id, frame.class)));
@@ -124,7 +134,7 @@ impl Batch<'_> {
         }
         self.taken += count;
         let core = Arc::clone(core);
-        Ok(Some(RetainedMessages { bytes, bodies, responders, core, costs, kept }))
+        Ok(Some(RetainedMessages { bytes, bodies, replication, responders, core, costs, kept }))
     }
 }
 

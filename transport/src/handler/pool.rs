@@ -2,7 +2,7 @@
 //! connection, and more than one core can work on what one connection brings.
 //!
 //! DXNet hands messages to a pool likewise, without an order among them. Here the handler says what has to
-//! stay in order: messages of one key go to one thread. They are handed over by the receive, not one by
+//! stay in order: messages of one key and class go to one thread. They are handed over by the receive, not one by
 //! one: a message costs an index, and its bytes stay where they were received.
 
 use std::fmt;
@@ -27,7 +27,7 @@ const AHEAD_MAX: usize = 2;
 
 /// Handles messages, and calls if it is given some, on the threads of a [`HandlerPool`].
 pub trait MessageHandler: Send + Sync + 'static {
-    /// What the message belongs to. Messages of equal keys from one connection are handled one after the
+    /// What the message belongs to. Messages of equal keys and class from one connection are handled one after the
     /// other, in the order in which they came; those of unequal keys may be handled at the same time.
     /// Called on the reactor's thread, so it has to be cheap.
     fn key(&self, body: &[u8]) -> u64;
@@ -41,8 +41,8 @@ pub trait MessageHandler: Send + Sync + 'static {
 pub struct PooledMessages<'a> {
     retained: &'a RetainedMessages,
     indices: slice::Iter<'a, u32>,
-    /// Which has been taken last.
-    last: u32,
+    /// Which has been taken last, if any.
+    last: Option<u32>,
     /// Of those that are calls and have not been asked about.
     responders: Peekable<vec::IntoIter<(u32, Responder)>>,
     thread: usize,
@@ -57,14 +57,14 @@ impl PooledMessages<'_> {
     /// What replies to what [`next`](Iterator::next) has given last, if that is a call; the first time. Whoever does
     /// not ask leaves the call unanswered.
     pub fn responder(&mut self) -> Option<Responder> {
-        while let Some((_, passed)) = self.responders.next_if(|(index, _)| *index < self.last) {
+        let last = self.last?;
+        while let Some((_, passed)) = self.responders.next_if(|(index, _)| *index < last) {
             drop(passed);
         }
-        let last = self.last;
         self.responders.next_if(|(index, _)| *index == last).map(|(_, responder)| responder)
     }
 
-    /// Which of the pool's threads this is, counted from 0.
+    /// Which of the pool's threads this is, counted from 0; those for replication come after all others.
     pub fn thread(&self) -> usize {
         self.thread
     }
@@ -76,7 +76,7 @@ impl<'a> Iterator for PooledMessages<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         let index = *self.indices.next()?;
-        self.last = index;
+        self.last = Some(index);
         Some(self.retained.body(index as usize))
     }
 
@@ -85,7 +85,9 @@ impl<'a> Iterator for PooledMessages<'a> {
     }
 }
 
-/// Threads that handle messages. What waits for them is bounded by the windows of the connections that it
+/// Threads that handle messages: some for those of clients, and as many for those that were sent
+/// [for replication](crate::Connection::for_replication), so that these are handled though all others wait for a backup of
+/// theirs. What waits for them is bounded by the windows of the connections that it
 /// came on, and counted as retained. Dropping the pool handles what waits, then ends the threads.
 pub struct HandlerPool {
     handler: Arc<dyn MessageHandler>,
@@ -117,7 +119,7 @@ struct Part {
 }
 
 impl HandlerPool {
-    /// Starts `threads` threads.
+    /// Starts `threads` threads, and as many for replication.
     ///
     /// # Errors
     /// [`EndpointError::Config`] without a thread, or [`EndpointError::Start`] if the system refuses one.
@@ -125,10 +127,15 @@ impl HandlerPool {
         if threads == 0 {
             return Err(EndpointError::Config("a pool needs at least one thread"));
         }
-        let queues: Arc<[CachePadded<Queue>]> = (0..threads).map(|_| Default::default()).collect();
-        let mut pool =
-            Self { handler, queues, wake: Vec::with_capacity(threads), threads: Mutex::default() };
-        for number in 0..threads {
+        let queues: Arc<[CachePadded<Queue>]> =
+            (0..2 * threads).map(|_| Default::default()).collect();
+        let mut pool = Self {
+            handler,
+            queues,
+            wake: Vec::with_capacity(2 * threads),
+            threads: Mutex::default(),
+        };
+        for number in 0..2 * threads {
             let (queues, handler) = (Arc::clone(&pool.queues), Arc::clone(&pool.handler));
             let thread = thread::Builder::new()
                 .name(format!("handler-{number}"))
@@ -168,15 +175,20 @@ impl HandlerPool {
                 return;
             }
         };
-        let threads = self.queues.len();
+        let threads = self.queues.len() / 2;
         let each = retained.len() / threads + 8;
         let with_room = || Part { indices: Vec::with_capacity(each), responders: Vec::new() };
         let mut parts: Vec<Part> = (0..threads).map(|_| with_room()).collect();
+        parts.resize_with(2 * threads, Part::default);
+        let replication = retained.replication().to_vec();
+        let mut replication = replication.into_iter().peekable();
         let mut responders = retained.take_responders().into_iter().peekable();
         for index in 0..retained.len() {
             let key = self.handler.key(retained.body(index));
             let index = u32::try_from(index).expect("a receive has fewer bytes than that");
-            let part = &mut parts[(key % threads as u64) as usize];
+            let is_replication = replication.next_if_eq(&index).is_some();
+            let first = if is_replication { threads } else { 0 };
+            let part = &mut parts[first + (key % threads as u64) as usize];
             part.indices.push(index);
             part.responders.extend(responders.next_if(|(call, _)| *call == index));
         }
@@ -205,7 +217,7 @@ impl Queue {
                 handler.handle(&mut PooledMessages {
                     retained: &retained,
                     indices: part.indices.iter(),
-                    last: 0,
+                    last: None,
                     responders: part.responders.into_iter().peekable(),
                     thread,
                 });

@@ -68,6 +68,9 @@ impl Responder {
     /// # Errors
     /// See [`SendError`]. Success means that the reply was taken, not that it has arrived.
     ///
+    /// # Panics
+    /// In the destructor of a thread-local value, as whatever sends, if this thread's part of the transport is gone by then.
+    ///
     /// # Cancel safety
     /// Dropping the future is dropping the responder.
     pub async fn reply(mut self, body: impl Body) -> Result<(), SendError> {
@@ -124,7 +127,7 @@ impl Responder {
     /// See [`SendError`].
     ///
     /// # Panics
-    /// On a simulated endpoint, which only its simulator drives.
+    /// As [`reply`](Self::reply), and on a simulated endpoint, which only its simulator drives.
     pub fn reply_blocking(self, body: impl Body) -> Result<(), SendError> {
         self.core.assert_real();
         let core = Arc::clone(&self.core);

@@ -37,6 +37,8 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use listener::ShmListener;
 pub use mapping::Mapping;
+#[cfg(feature = "streams")]
+pub(crate) use names::written_like;
 pub(crate) use names::{Namespace, reached};
 
 use listener::socket;
@@ -180,10 +182,10 @@ impl ShmLink {
         self.rings.get().is_some_and(|rings| rings.writer.has_room(CAPACITY / 4))
     }
 
-    /// How often the peer was shown something to read.
+    /// Writes that the ring to the peer had room for some of.
     #[cfg(feature = "streams")]
     pub(crate) fn sends(&self) -> u64 {
-        self.rings.get().map_or(0, |rings| rings.writer.shown())
+        self.rings.get().map_or(0, |rings| rings.writer.writes())
     }
 
     /// Where it is connected from: the address that its socket is named after.

@@ -14,7 +14,7 @@ use super::shared_memory::SharedMemory;
 use super::sockets::Sockets;
 use super::{StreamConfig, WeftStream};
 use crate::idle::PollPolicy;
-use crate::link::{LinkPolicy, Namespace, ShmLink, ShmListener, TcpLink, TcpListener};
+use crate::link::{LinkPolicy, Namespace, ShmLink, ShmListener, TcpLink, TcpListener, written_like};
 
 /// Accepts streams: from any TCP program, and from a [`WeftStream`] on this host over shared memory; or, under
 /// [`LinkPolicy::Verbs`], over verbs alone.
@@ -112,6 +112,7 @@ impl WeftListener {
                 Ok((Sockets::accepted(link, from).map(Carrier::Tcp)?, from))
             }
             Incoming::Shm(link, from) => {
+                let from = written_like(from, self.address);
                 let addresses = Addresses { local: self.address_towards(from), peer: from };
                 Ok((SharedMemory::accepted(link, addresses).map(Carrier::Shm)?, from))
             }

@@ -19,7 +19,7 @@ use tokio::io::{Interest, ReadBuf};
 use super::carrier::{Addresses, Moved};
 use super::readiness::watch;
 use super::sleepers::Sleepers;
-use crate::link::{Namespace, ShmLink, Transfer as _, reached};
+use crate::link::{Namespace, ShmLink, Transfer as _, reached, written_like};
 
 #[derive(Debug)]
 pub(super) struct SharedMemory {
@@ -45,8 +45,9 @@ impl SharedMemory {
         })?;
         link.offer()?;
         let local = link.local_address(Namespace::Streams)?;
-        // The address of the other side, as over TCP, however it was written.
-        Self::new(link, Addresses { local, peer: reached(address) })
+        // The addresses of both sides as over TCP.
+        let [local, peer] = [local, reached(address)].map(|end| written_like(end, address));
+        Self::new(link, Addresses { local, peer })
     }
 
     /// The side that accepts: the memory may be still to come.

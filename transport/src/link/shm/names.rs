@@ -62,6 +62,17 @@ pub(crate) fn reached(address: SocketAddr) -> SocketAddr {
     address
 }
 
+/// `address` in the form that sockets of the family of `like` give it: of IPv4, as one of IPv6 where that is theirs.
+#[cfg(feature = "streams")]
+pub(crate) fn written_like(address: SocketAddr, like: SocketAddr) -> SocketAddr {
+    match (address, like) {
+        (SocketAddr::V4(address), SocketAddr::V6(_)) => {
+            SocketAddr::new(address.ip().to_ipv6_mapped().into(), address.port())
+        }
+        _ => address,
+    }
+}
+
 /// The addresses of those who would get a TCP connection to `address`, if they are on this host: who listens
 /// there, before who listens at every address.
 pub(super) fn listeners_for(address: SocketAddr) -> impl Iterator<Item = SocketAddr> {

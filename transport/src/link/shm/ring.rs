@@ -149,14 +149,14 @@ pub(super) struct Writer {
     written: Word,
     /// The last position of the reader's that was found good.
     read: Word,
-    /// How often the reader was shown more. Nothing depends on it, so models do not look at it.
-    shown: std::sync::atomic::AtomicU64,
+    /// Writes that there was room for some of. Nothing depends on it, so models do not look at it.
+    writes: std::sync::atomic::AtomicU64,
 }
 
 impl Writer {
     pub(super) fn new(mapping: Arc<Mapping>, place: Place) -> Self {
         let shared = Shared { mapping, place };
-        Self { shared, written: Word::new(0), read: Word::new(0), shown: Default::default() }
+        Self { shared, written: Word::new(0), read: Word::new(0), writes: Default::default() }
     }
 
     /// Bytes that there is room for.
@@ -201,7 +201,7 @@ impl Writer {
                 written += part.len() as u64;
                 rest = after;
                 if written - published >= STEP as u64 {
-                    self.show(written);
+                    self.shared.written().store(written, Ordering::Release);
                     published = written;
                 }
             }
@@ -209,23 +209,17 @@ impl Writer {
                 break;
             }
         }
-        self.show(written);
+        self.shared.written().store(written, Ordering::Release);
         self.written.store(written, Ordering::Relaxed);
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        self.writes.store(self.writes.load(relaxed) + 1, relaxed);
         Ok(Some(((written - start) as usize, self.take_sleeper())))
     }
 
-    /// Lets the reader see what lies before `written`.
-    #[inline]
-    fn show(&self, written: u64) {
-        self.shared.written().store(written, Ordering::Release);
-        let relaxed = std::sync::atomic::Ordering::Relaxed;
-        self.shown.store(self.shown.load(relaxed) + 1, relaxed);
-    }
-
-    /// How often the reader was shown more: once a write of less than [`STEP`] bytes.
+    /// Writes that there was room for some of.
     #[cfg(feature = "streams")]
-    pub(super) fn shown(&self) -> u64 {
-        self.shown.load(std::sync::atomic::Ordering::Relaxed)
+    pub(super) fn writes(&self) -> u64 {
+        self.writes.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Has the reader ring when it has made room. Returns false if it has already: then it does not.
