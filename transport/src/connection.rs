@@ -158,13 +158,13 @@ impl Connection {
         };
         let call = Outstanding::new(core, key);
         let core = call.core();
-        core.reactor.note_deadline(deadline);
         let mut body = Some(body);
         let written = poll_fn(|context| {
             Poll::Ready(core.request((key, class, deadline), &mut body, len, context.waker()))
         });
         let (sent, committed) =
             written.await.map_err(|_| CallError::Memory(local::take_refusal(core)))?;
+        core.reactor.note_deadline(deadline);
         core.committed(committed);
         call.unless_closed(sent)
     }
@@ -259,12 +259,12 @@ async fn open_call(
         Err(Refused::Full) => SlotWait { core, class, deadline }.await?,
     };
     let call = Outstanding::new(Cow::Owned(Arc::clone(core)), key);
-    core.reactor.note_deadline(deadline);
     poll_fn(|context| {
         drop(core.session.calls.open(key, deadline, context.waker()));
         Poll::Ready(())
     })
     .await;
+    core.reactor.note_deadline(deadline);
     Ok((call, key))
 }
 

@@ -14,7 +14,9 @@ use super::shared_memory::SharedMemory;
 use super::sockets::Sockets;
 use super::{StreamConfig, WeftStream};
 use crate::idle::PollPolicy;
-use crate::link::{LinkPolicy, Namespace, ShmLink, ShmListener, TcpLink, TcpListener, written_like};
+use crate::link::{
+    LinkPolicy, Namespace, ShmLink, ShmListener, TcpLink, TcpListener, written_like,
+};
 
 /// Accepts streams: from any TCP program, and from a [`WeftStream`] on this host over shared memory; or, under
 /// [`LinkPolicy::Verbs`], over verbs alone.

@@ -20,7 +20,8 @@ impl ReactorHandle {
         Time::from_nanos(self.next_deadline.load(Ordering::SeqCst))
     }
 
-    /// Sees to it that the driver looks at deadlines when `deadline` has come.
+    /// Sees to it that the driver looks at deadlines when `deadline` has come. What it is to find then is there already: it
+    /// may look at once, and forgets the deadline.
     #[inline]
     pub(crate) fn note_deadline(&self, deadline: Time) {
         if deadline.nanos() >= self.next_deadline.load(Ordering::SeqCst) {
