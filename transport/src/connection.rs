@@ -76,8 +76,10 @@ impl Connection {
     ///
     /// Calls, messages and bodies of it have a window, call slots, transfers and memory that clients' requests do
     /// not take, so that nodes which are clients and backups of one another never wait in a circle: requests wait for
-    /// what is sent by this, and that waits for replies alone, if whoever handles it answers without calling somebody
-    /// else, and does not wait for a thread that does: a [`HandlerPool`](crate::HandlerPool) has threads of their own for it. Posted buffers go with clients' requests nevertheless.
+    /// what is sent by this, and that waits for replies alone. For that, whoever handles it has to answer without
+    /// calling somebody else, and on a thread that does not wait for one who does: a
+    /// [`HandlerPool`](crate::HandlerPool) has threads of their own for it. Posted buffers go with clients' requests
+    /// nevertheless.
     #[must_use]
     pub fn for_replication(&self) -> Self {
         Self { core: Arc::clone(&self.core), class: Class::Replication }

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
 use crate::error::{CallError, CloseReason};
+use crate::frame::Class;
 use crate::handshake::Windows;
 use crate::lane::Producer;
 use crate::link::Link;
@@ -137,6 +138,15 @@ impl Core {
     /// Why nothing begins on it any more, if so: it has been closed, or left.
     pub(crate) fn ended(&self) -> Option<&CloseReason> {
         self.closed().or_else(|| self.leaving().map(|leaving| &leaving.reason))
+    }
+
+    /// Why nothing is sent in `class` any more, if so. What a connection that has been left still carries are replies.
+    #[inline]
+    pub(crate) fn ended_for(&self, class: Class) -> Option<&CloseReason> {
+        match class {
+            Class::Reply => self.closed(),
+            Class::Replication | Class::Request => self.ended(),
+        }
     }
 
     /// When something last came, credit included.

@@ -42,8 +42,7 @@ impl<'a> Room<'a> {
             }
             credit.cancel(class, ANNOUNCEMENT_COST);
         }
-        let is_reply = class == Class::Reply;
-        if let Some(reason) = if is_reply { core.closed() } else { core.ended() } {
+        if let Some(reason) = core.ended_for(class) {
             return Poll::Ready(Err(reason.clone()));
         }
         core.reactor.ensure_driver();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::body::Body;
-use crate::error::{CloseReason, SendError};
+use crate::error::SendError;
 use crate::frame::{Class, Kind, frame_len};
 use crate::limits::MESSAGE_MAX;
 use crate::local;
@@ -52,22 +52,13 @@ impl<'a, B: Body> Sending<'a, B> {
         head + self.tail.as_ref().map_or(0, |tail| tail.len())
     }
 
-    /// Why it never will be sent, if so. What a connection that is left still carries are replies.
-    #[inline]
-    fn ended(&self) -> Option<&'a CloseReason> {
-        match self.header.1 {
-            Class::Reply => self.core.closed(),
-            Class::Replication | Class::Request => self.core.ended(),
-        }
-    }
-
     /// There was no window for it.
     #[cold]
     fn wait(&mut self, len: usize, context: &Context<'_>) -> Poll<Result<(), SendError>> {
         let (core, header) = (self.core, self.header);
         let credit = &core.session.send_credit;
         if !credit.reserve_or_wait(header.1, frame_len(len), context.waker()) {
-            if let Some(reason) = self.ended() {
+            if let Some(reason) = core.ended_for(self.header.1) {
                 return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
             }
             core.reactor.ensure_driver();
@@ -91,7 +82,7 @@ impl<'a, B: Body> Sending<'a, B> {
         if len > limit {
             return Poll::Ready(Err(SendError::TooLarge { len, limit }));
         }
-        if let Some(reason) = self.ended() {
+        if let Some(reason) = core.ended_for(self.header.1) {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
         }
         let (kind, class, id) = self.header;
@@ -115,7 +106,7 @@ impl<B: Body> Future for Sending<'_, B> {
         if len > MESSAGE_MAX {
             return self.poll_large(len, context);
         }
-        if let Some(reason) = self.ended() {
+        if let Some(reason) = core.ended_for(self.header.1) {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
         }
         let Self { header, body, tail, .. } = &mut *self;

@@ -180,13 +180,12 @@ impl HandlerPool {
         let with_room = || Part { indices: Vec::with_capacity(each), responders: Vec::new() };
         let mut parts: Vec<Part> = (0..threads).map(|_| with_room()).collect();
         parts.resize_with(2 * threads, Part::default);
-        let replication = retained.replication().to_vec();
-        let mut replication = replication.into_iter().peekable();
         let mut responders = retained.take_responders().into_iter().peekable();
+        let mut replication = retained.replication().iter().peekable();
         for index in 0..retained.len() {
             let key = self.handler.key(retained.body(index));
             let index = u32::try_from(index).expect("a receive has fewer bytes than that");
-            let is_replication = replication.next_if_eq(&index).is_some();
+            let is_replication = replication.next_if_eq(&&index).is_some();
             let first = if is_replication { threads } else { 0 };
             let part = &mut parts[first + (key % threads as u64) as usize];
             part.indices.push(index);

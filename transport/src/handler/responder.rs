@@ -108,7 +108,7 @@ impl Responder {
             if core.session.send_credit.reserve_or_wait(Class::Reply, cost, context.waker()) {
                 return Poll::Ready(Ok(()));
             }
-            if let Some(reason) = core.closed() {
+            if let Some(reason) = core.ended_for(Class::Reply) {
                 let (applied, reason) = (Applied::No, reason.clone());
                 return Poll::Ready(Err(BodyError::Disconnected { applied, reason }));
             }
