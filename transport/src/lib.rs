@@ -85,4 +85,4 @@ pub use stream::{
     StreamConfig, StreamCounters, WeftListener, WeftReadHalf, WeftStream, WeftWriteHalf,
 };
 pub use ticket::{Completed, PostFailed, Ticket, TimedOut, Until};
-pub use time::{Clock, ManualClock, Time};
+pub use time::{Clock, ManualClock, SystemClock, Time};
