@@ -192,6 +192,13 @@ impl VerbsLink {
         }
     }
 
+    /// Nothing has come for a moment: does what messages that come do not wait for.
+    pub(crate) fn tidy(&self) {
+        if let Some(end) = self.end() {
+            end.tidy();
+        }
+    }
+
     /// Whether something has been read from the peer's memory since this was asked last.
     #[inline]
     pub(crate) fn take_fetched(&self) -> bool {

@@ -56,6 +56,10 @@ impl VerbsLink {
         match *self {}
     }
 
+    pub(crate) fn tidy(&self) {
+        match *self {}
+    }
+
     pub(crate) fn socket(&self) -> &TcpLink {
         match *self {}
     }
@@ -140,7 +144,7 @@ impl VerbsPort {
         match *self {}
     }
 
-    pub(crate) fn poll(&self) -> bool {
+    pub(crate) fn poll_for(&self, _note: impl FnMut(usize)) -> bool {
         match *self {}
     }
 

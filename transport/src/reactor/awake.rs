@@ -57,7 +57,7 @@ impl Reactor {
         if let Some(port) = &self.port
             && port.is_used()
         {
-            port.poll();
+            port.poll_for(|place| self.awake.note(place));
             port.take_noted(|place| self.awake.note(place));
         }
         if self.awake.places.is_empty() {
@@ -80,8 +80,11 @@ impl Reactor {
             *looks = looks.saturating_add(1);
             match link {
                 InMemory::Shm(link) => !(many && *looks > LOOKS_MAX && link.sleep()),
-                // Whether it is writable may be asked again; of all else the queue tells.
-                InMemory::Verbs(_) => blocked,
+                InMemory::Verbs(link) => {
+                    link.tidy();
+                    // Whether it is writable may be asked again; of all else the queue tells.
+                    blocked
+                }
             }
         });
         self.awake.places = awake;

@@ -9,7 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ffi::{
     Buffer, Exposed, Lent, PairOptions, QueuePair, Queues, Read, Receive, Send, Sent,
@@ -17,7 +17,7 @@ use super::ffi::{
 use super::reading::{Arrivals, Reading};
 use crate::limits::FETCHES_MAX;
 use crate::link::lent::{LENT_MIN, Lending, Outgoing};
-use crate::link::verbs_rules::credits::{Credits, Kind, POST_AT, RECEIVES, RESERVE};
+use crate::link::verbs_rules::credits::{Credits, Kind, POST_AT, POST_MAX, RECEIVES, RESERVE};
 use crate::link::verbs_rules::introduction::{Address, Introduction};
 use crate::link::{Source, TcpLink};
 use crate::memory::{Block, Shared};
@@ -56,6 +56,8 @@ pub(super) struct End {
     packet: u32,
     out: Mutex<Out>,
     inbound: Mutex<Inbound>,
+    /// Something has come that has not been read.
+    any_arrived: AtomicBool,
     /// The connection can bring nothing more.
     ended: AtomicBool,
     /// Something went wrong on it.
@@ -125,7 +127,7 @@ enum Finish {
 #[derive(Debug, Default)]
 struct Inbound {
     arrived: VecDeque<Arrived>,
-    /// Receives that have been read and are to be posted again, [`POST_AT`] in one call.
+    /// Receives that have been read and are to be posted again, [`POST_AT`] to [`POST_MAX`] in one call.
     emptied: Vec<Receive>,
 }
 
@@ -170,6 +172,7 @@ impl End {
             packet,
             out: Mutex::new(out),
             inbound: Mutex::default(),
+            any_arrived: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             is_reached: AtomicBool::new(false),
@@ -263,7 +266,7 @@ impl End {
         self.ended.load(Ordering::Acquire)
             || self.has_failed()
             || self.fetched.load(Ordering::Acquire)
-            || !self.inbound.lock().arrived.is_empty()
+            || self.any_arrived.load(Ordering::Acquire)
     }
 
     /// Whether something may be sent, or a failure be found.
@@ -288,6 +291,10 @@ impl End {
 
     /// Sends as much of `pieces` as there is room for.
     pub(super) fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        if (1..=self.pair.inline_max()).contains(&len) && pieces.len() <= PIECES_MAX {
+            return self.send_short(pieces, len);
+        }
         self.send_all(pieces.iter().map(|piece| (&piece[..], None)))
     }
 
@@ -296,18 +303,47 @@ impl End {
         self.send_all(pieces.iter().map(|piece| (piece.bytes, piece.lending.as_ref())))
     }
 
+    /// Locks what is sent from.
+    ///
+    /// # Errors
+    /// Why nothing is to be sent any more.
+    fn begin_send(&self) -> io::Result<MutexGuard<'_, Out>> {
+        if self.has_failed() {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        let out = self.out.lock();
+        if self.ended.load(Ordering::Acquire) || out.finish != Finish::NotYet {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(out)
+    }
+
+    /// Sends `pieces`, `len` bytes together, in one message that the device copies from where they lie.
+    fn send_short(&self, pieces: &[IoSlice<'_>], len: usize) -> io::Result<usize> {
+        let mut guard = self.begin_send()?;
+        let credits = &mut guard.credits;
+        let room = credits.room();
+        if room == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        // With the last that data may use, so that an empty message can still tell of all before it.
+        let posted = self.pair.post_copied(pieces, room == 1, || credits.send(Kind::Data));
+        match posted {
+            Ok(()) => Ok(len),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+            Err(error) => {
+                self.fail();
+                Err(error)
+            }
+        }
+    }
+
     fn send_all<'a>(
         &self,
         pieces: impl Iterator<Item = (&'a [u8], Option<&'a Lending<'a>>)>,
     ) -> io::Result<usize> {
-        if self.has_failed() {
-            return Err(io::ErrorKind::ConnectionReset.into());
-        }
-        let mut guard = self.out.lock();
+        let mut guard = self.begin_send()?;
         let out = &mut *guard;
-        if self.ended.load(Ordering::Acquire) || out.finish != Finish::NotYet {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
         let mut room = self.room(out);
         if room == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -408,18 +444,35 @@ impl End {
                 }
             }
         }
-        let emptied = inbound.emptied.len() as u32;
-        if emptied >= POST_AT {
-            self.queues.post(inbound.emptied.drain(..)).inspect_err(|_| self.fail())?;
-            let mut out = self.out.lock();
-            out.credits.post(Kind::Data, emptied);
-            self.send_due(&mut out);
+        if inbound.arrived.is_empty() {
+            self.any_arrived.store(false, Ordering::Release);
+        }
+        if inbound.emptied.len() as u32 >= POST_MAX {
+            self.post_emptied(inbound)?;
         }
         match total {
             0 if failed => Err(io::ErrorKind::ConnectionReset.into()),
             0 if !ended => Err(io::ErrorKind::WouldBlock.into()),
             total => Ok(total),
         }
+    }
+
+    /// Nothing has come for a moment: posts again what has been read, if that is worth a call.
+    pub(super) fn tidy(&self) {
+        let mut inbound = self.inbound.lock();
+        if inbound.emptied.len() as u32 >= POST_AT {
+            // A failure has been noted.
+            let _ = self.post_emptied(&mut inbound);
+        }
+    }
+
+    fn post_emptied(&self, inbound: &mut Inbound) -> io::Result<()> {
+        let count = inbound.emptied.len() as u32;
+        self.queues.post(inbound.emptied.drain(..)).inspect_err(|_| self.fail())?;
+        let mut out = self.out.lock();
+        out.credits.post(Kind::Data, count);
+        self.send_due(&mut out);
+        Ok(())
     }
 
     /// A message has come. Returns the receive if nobody has to read it.
@@ -454,6 +507,7 @@ impl End {
             return Some(receive);
         }
         inbound.arrived.push_back(Arrived { receive, len, read: 0 });
+        self.any_arrived.store(true, Ordering::Release);
         None
     }
 
@@ -557,6 +611,12 @@ impl Arrived {
         let start = self.read;
         let unread = self.len - self.read;
         let into_len = into.len().min(unread);
+        if start == 0 && into_len <= HEAD_BYTES {
+            // Most messages are as short.
+            into[..into_len].copy_from_slice(&self.receive.head.bytes()[..into_len]);
+            self.read = into_len;
+            return into_len;
+        }
         let mut into = &mut into[..into_len];
         while !into.is_empty() {
             let from = match self.read.checked_sub(HEAD_BYTES) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use foldhash::fast::RandomState as NumberHasher;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::choice::Choice;
 use super::end::{
@@ -219,8 +219,20 @@ impl VerbsPort {
         self.ends_count.load(Ordering::Acquire) > 0
     }
 
-    /// Takes in what the device is done with. Returns whether there was anything.
+    /// Takes in what the device is done with, and keeps the places that it is for. Returns whether there was anything.
     pub(crate) fn poll(&self) -> bool {
+        self.poll_for(|place| {
+            let mut noted = self.noted.lock();
+            if noted.last() != Some(&place) {
+                noted.push(place);
+                self.any_noted.store(true, Ordering::Release);
+            }
+        })
+    }
+
+    /// As [`poll`](Self::poll), by who looks at the places at once: `note` has each, maybe more than once.
+    #[inline]
+    pub(crate) fn poll_for(&self, mut note: impl FnMut(usize)) -> bool {
         #[cfg(test)]
         if self.deafness.is_deaf() {
             return false;
@@ -229,9 +241,7 @@ impl VerbsPort {
         let mut locked = None;
         let (mut unused, mut lent, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let polled = self.queues.poll(|completion| {
-            let lock = || (self.ends.lock(), self.noted.lock());
-            let (ends, noted): &mut (MutexGuard<'_, _>, MutexGuard<'_, Vec<_>>) =
-                locked.get_or_insert_with(lock);
+            let ends = locked.get_or_insert_with(|| self.ends.lock());
             let Completion { pair, failed, what } = completion;
             let end = ends.get(&pair);
             if let (Some(end), Some(status)) = (end, failed)
@@ -253,9 +263,8 @@ impl VerbsPort {
             }
             let Some(end) = end else { return };
             let place = end.place.load(Ordering::SeqCst);
-            if place != usize::MAX && noted.last() != Some(&place) {
-                noted.push(place);
-                self.any_noted.store(true, Ordering::Release);
+            if place != usize::MAX {
+                note(place);
             }
             let is_orphan = end.is_orphan.load(Ordering::SeqCst);
             if is_orphan && (end.under_way() == 0 || end.has_failed()) {

@@ -16,12 +16,15 @@ pub(in crate::link) const RESERVE: u32 = 8;
 /// its own.
 const RETURN_AT: u32 = (RECEIVES - RESERVE) / 3;
 
-/// How many receives that data has used are posted again at once: in one call, which messages that come one at a
-/// time do not wait for but this often. So few that the peer always has room while they are kept, and while
-/// as many more as it has not been told of are posted.
+/// How many receives that data has used are worth a call to post them again when there is nothing else to do: whoever
+/// waits for a message that comes does not wait for that.
 pub(in crate::link) const POST_AT: u32 = RETURN_AT / 2;
 
-const _: () = assert!(POST_AT + RETURN_AT < RECEIVES - RESERVE);
+/// How many are posted again at once though there is something else to do. So few that the peer always has room while they are
+/// kept, and while as many more as it has not been told of are posted.
+pub(in crate::link) const POST_MAX: u32 = RETURN_AT;
+
+const _: () = assert!(POST_MAX + RETURN_AT < RECEIVES - RESERVE);
 
 /// The fewest receives that a peer may have: data has room beyond the reserve.
 pub(in crate::link) const RECEIVES_MIN: u32 = 2 * RESERVE;
@@ -179,9 +182,13 @@ mod tests {
             2 if me.unread > 0 => {
                 me.unread -= 1;
                 me.emptied += 1;
-                if me.emptied == POST_AT {
+                if me.emptied == POST_MAX {
                     me.credits.post(Kind::Data, std::mem::take(&mut me.emptied));
                 }
+                true
+            }
+            3 if me.emptied >= POST_AT => {
+                me.credits.post(Kind::Data, std::mem::take(&mut me.emptied));
                 true
             }
             _ => false,
@@ -201,7 +208,7 @@ mod tests {
         /// has been read both can send again.
         #[test]
         fn credits_are_neither_overdrawn_nor_lost(
-            steps in prop::collection::vec((0usize..2, 0u8..3), 0..4000)
+            steps in prop::collection::vec((0usize..2, 0u8..4), 0..4000)
         ) {
             let mut sides = [Side::new(), Side::new()];
             for (who, what) in steps {

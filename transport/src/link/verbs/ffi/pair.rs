@@ -60,6 +60,7 @@ pub(in crate::link::verbs) struct PairOptions {
 pub(in crate::link::verbs) struct QueuePair {
     pub(super) pair: NonNull<sys::ibv_qp>,
     pub(super) inline_max: usize,
+    pub(super) sends_max: usize,
     port: u8,
     gid_index: u8,
     reads: u8,
@@ -103,7 +104,8 @@ impl QueuePair {
         };
         let (pair, inline_max) = create(inline).or_else(|_| create(0))?;
         let under_way = Mutex::default();
-        let pair = Self { pair, inline_max, port, gid_index, reads, under_way, queues };
+        let sends_max = sends as usize;
+        let pair = Self { pair, inline_max, sends_max, port, gid_index, reads, under_way, queues };
         // Of memory whose key has been told, if any has.
         let mut access = sys::ibv_access_flags(0);
         if reads > 0 {
@@ -130,6 +132,11 @@ impl QueuePair {
     pub(in crate::link::verbs) fn number(&self) -> u32 {
         // SAFETY: the pair lives as long as `self`; its number does not change.
         unsafe { self.pair.as_ref() }.qp_num
+    }
+
+    /// Sends up to this length the device copies during the call that posts them; nothing if it cannot.
+    pub(in crate::link::verbs) fn inline_max(&self) -> usize {
+        self.inline_max
     }
 
     fn modify(&self, attributes: &mut sys::ibv_qp_attr, set: mask) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What a queue pair is given to do: sends, reads and writes of the peer's memory, and receives of its own.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::ptr;
 
 use ibverbs_sys as sys;
@@ -52,8 +52,6 @@ pub(in crate::link::verbs) struct Write {
 
 /// What the device has until it is done.
 enum Held {
-    /// Nothing: an empty message, or one that it has copied.
-    Nothing,
     /// What it sends from, or a part of that.
     Sent(Buffer),
     /// What it sends from that is somebody else's.
@@ -67,7 +65,9 @@ enum Held {
 pub(super) struct UnderWay {
     /// The number of the next request.
     next: u32,
-    /// In their order, with the number of the request.
+    /// The number of the oldest that is not known to be done.
+    oldest: u32,
+    /// In their order, with the number of the request. Nothing for messages that are empty or have been copied.
     held: VecDeque<(u32, Held)>,
     /// The last requests, that the device will not tell of.
     untold: usize,
@@ -94,7 +94,7 @@ impl UnderWay {
     /// Adds a request that gathers these pieces.
     fn add(
         &mut self,
-        mut request: sys::ibv_send_wr,
+        request: sys::ibv_send_wr,
         pieces: impl Iterator<Item = (Buffer, usize)>,
         lent: Vec<Lent>,
         inline_max: usize,
@@ -110,23 +110,33 @@ impl UnderWay {
             self.elements.push(piece.element());
             len += piece.len();
         }
-        let count = self.elements.len() - first;
-        request.wr_id = u64::from(number);
-        request.num_sge = i32::try_from(count).expect("a request has a few pieces");
-        if count > 0 && (len > inline_max || !lent.is_empty()) {
+        let keeps = len > inline_max || !lent.is_empty();
+        if keeps {
             let kept = self.inline.drain(copied..);
             self.held.extend(kept.map(|buffer| (number, Held::Sent(buffer))));
             self.held.extend(lent.into_iter().map(|piece| (number, Held::Lent(piece))));
             self.keeps = true;
-        } else {
-            self.held.push_back((number, Held::Nothing));
-            if count > 0 {
-                request.send_flags |= sys::ibv_send_flags::IBV_SEND_INLINE.0;
-            }
+        }
+        self.end_request(request, first, len > 0 && !keeps);
+    }
+
+    /// Adds a request for the elements that have been added since there were `first`, which the device copies
+    /// during the call if `is_copied`.
+    fn end_request(&mut self, mut request: sys::ibv_send_wr, first: usize, is_copied: bool) {
+        let count = self.elements.len() - first;
+        request.wr_id = u64::from(self.next);
+        request.num_sge = i32::try_from(count).expect("a request has a few pieces");
+        if is_copied {
+            request.send_flags |= sys::ibv_send_flags::IBV_SEND_INLINE.0;
         }
         self.requests.push(request);
         self.untold += 1;
-        self.next = number.wrapping_add(1);
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// How many requests the device is not done with, or not known to be.
+    fn count(&self) -> usize {
+        self.next.wrapping_sub(self.oldest) as usize
     }
 
     /// Chains the requests that have been added, and returns the first. What is pointed at stays where it is until the
@@ -175,6 +185,44 @@ impl QueuePair {
             under_way.add(request, send.buffer.into_iter(), send.lent, self.inline_max);
         }
         self.submit(&mut under_way, free, tell)
+    }
+
+    /// Sends `pieces` together as one message, which the device copies during the call, with what `immediate` says once it is sure
+    /// that there is room. That it is done is told of if `tell` is set.
+    ///
+    /// # Errors
+    /// `WouldBlock` without room. After any other the pair is of no use any more.
+    ///
+    /// # Panics
+    /// If they are longer together than what a device [copies](Self::inline_max).
+    pub(in crate::link::verbs) fn post_copied(
+        &self,
+        pieces: &[IoSlice<'_>],
+        tell: bool,
+        immediate: impl FnOnce() -> u32,
+    ) -> io::Result<()> {
+        let mut guard = self.under_way.lock();
+        let under_way = &mut *guard;
+        if under_way.count() >= self.sends_max {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut len = 0;
+        for piece in pieces {
+            len += piece.len();
+            // The pieces are short together, or the call panics.
+            let (addr, length) = (piece.as_ptr() as u64, piece.len() as u32);
+            under_way.elements.push(sys::ibv_sge { addr, length, lkey: 0 });
+        }
+        assert!(len <= self.inline_max, "the device copies as much");
+        let request = request(sys::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, immediate());
+        under_way.end_request(request, 0, true);
+        let first = under_way.chain(tell);
+        // SAFETY: the one request points at elements that live to the end of the call; these name borrowed memory, which
+        // the device only reads, and only during the call: it copies, and needs no registration for that.
+        let posted = unsafe { self.post_chain(first) };
+        under_way.elements.clear();
+        under_way.requests.clear();
+        posted
     }
 
     /// Writes what `buffers` have, with how many of their bytes, to where these say, in one call and in order. Buffers that the
@@ -301,9 +349,11 @@ impl QueuePair {
         let number = sent.number;
         let mut under_way = self.under_way.lock();
         let is_done = |of: u32| number.wrapping_sub(of) < u32::MAX / 2;
+        if is_done(under_way.oldest) {
+            under_way.oldest = number.wrapping_add(1);
+        }
         while under_way.held.front().is_some_and(|(of, _)| is_done(*of)) {
             match under_way.held.pop_front().expect("it was just there").1 {
-                Held::Nothing => {}
                 Held::Sent(buffer) => buffers.push(buffer),
                 Held::Lent(piece) => lent.push(piece),
                 Held::Read(buffer) => read.push(buffer),
@@ -314,13 +364,14 @@ impl QueuePair {
     /// The device will not tell of what it has been lent: that is never freed, and whoever waits for it is told.
     pub(in crate::link::verbs) fn lose_lent(&self) {
         let mut lost = Vec::new();
-        for (_, held) in &mut self.under_way.lock().held {
-            if let Held::Lent(_) = held
-                && let Held::Lent(piece) = std::mem::replace(held, Held::Nothing)
-            {
-                lost.push(piece);
+        let mut under_way = self.under_way.lock();
+        for (number, held) in std::mem::take(&mut under_way.held) {
+            match held {
+                Held::Lent(piece) => lost.push(piece),
+                held => under_way.held.push_back((number, held)),
             }
         }
+        drop(under_way);
         // Without the lock: its owner wakes others.
         lost.into_iter().for_each(Lent::lose);
     }
@@ -332,11 +383,7 @@ impl QueuePair {
 
     /// How many requests the device is not done with, or not known to be.
     pub(in crate::link::verbs) fn under_way(&self) -> usize {
-        let under_way = self.under_way.lock();
-        under_way
-            .held
-            .front()
-            .map_or(0, |(oldest, _)| under_way.next.wrapping_sub(*oldest) as usize)
+        self.under_way.lock().count()
     }
 }
 
