@@ -86,6 +86,7 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
+#[expect(clippy::disallowed_methods, reason = "what it has used of a processor, not a time")]
 fn report(what: &str, operations: u64, mut work: impl FnMut()) {
     let start = clock_gettime(ClockId::ThreadCPUTime);
     work();

@@ -13,6 +13,7 @@ pub(crate) struct CpuSeconds {
 
 /// CPU time of this process so far, all threads, user and system, in seconds.
 pub(crate) fn driver_seconds() -> f64 {
+    #[expect(clippy::disallowed_methods, reason = "what it has used of a processor, not a time")]
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
