@@ -48,6 +48,8 @@ pub(in crate::link::verbs) struct Queues {
     channel: NonNull<sys::ibv_comp_channel>,
     completions: NonNull<sys::ibv_cq>,
     receives: Option<NonNull<sys::ibv_srq>>,
+    /// What the device says is read into these, which are not cleared in between.
+    entries: Mutex<Box<[sys::ibv_wc]>>,
     posted: Mutex<Posted>,
     /// Some receives are to be replaced, to be seen without the lock.
     any_due: AtomicBool,
@@ -59,10 +61,8 @@ unsafe impl Send for Queues {}
 // SAFETY: as above.
 unsafe impl Sync for Queues {}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Posted {
-    /// What the device says is read into these, which are not cleared in between.
-    entries: Box<[sys::ibv_wc]>,
     receives: Postings<Receive>,
     elements: Vec<[sys::ibv_sge; 2]>,
     requests: Vec<sys::ibv_recv_wr>,
@@ -130,12 +130,10 @@ impl Queues {
                 }
             })?),
         };
-        let entries = vec![sys::ibv_wc::default(); POLL_MAX].into();
-        let table = Postings::default();
-        let (elements, requests) = (Vec::new(), Vec::new());
-        let posted = Mutex::new(Posted { entries, receives: table, elements, requests });
+        let entries = Mutex::new(vec![sys::ibv_wc::default(); POLL_MAX].into());
+        let posted = Mutex::default();
         let any_due = AtomicBool::new(false);
-        let queues = Self { channel, completions, receives, posted, any_due, domain };
+        let queues = Self { channel, completions, receives, entries, posted, any_due, domain };
         set_nonblocking(queues.descriptor())?;
         Ok(queues)
     }
@@ -184,7 +182,7 @@ impl Queues {
         got == 0
     }
 
-    /// Hands the requests that the device is done with to `done`, which posts no receives. Returns how many there were.
+    /// Hands the requests that the device is done with to `done`. Returns how many there were.
     pub(in crate::link::verbs) fn poll(
         &self,
         mut done: impl FnMut(Completion),
@@ -192,8 +190,7 @@ impl Queues {
         // SAFETY: the device is open.
         let operation = unsafe { (*self.domain.context().as_ptr()).ops.poll_cq };
         let operation = operation.expect("every device can be polled");
-        let mut posted = self.posted.lock();
-        let Posted { entries, receives, .. } = &mut *posted;
+        let mut entries = self.entries.lock();
         let mut total = 0;
         loop {
             // SAFETY: the queue lives as long as `self`, and there is room for so many entries.
@@ -211,12 +208,7 @@ impl Queues {
                     let len = if failed.is_none() && is_write { entry.len() } else { 0 };
                     Completed::Written { len, immediate: entry.imm_data().map(u32::from_be) }
                 } else {
-                    let receive = receives.take((entry.wr_id() & !RECEIVE) as usize);
-                    let receive = receive
-                        .expect("a device returns a number once for each time that it was posted");
-                    if receives.is_due() {
-                        self.any_due.store(true, Ordering::Release);
-                    }
+                    let receive = self.take(entry.wr_id());
                     let capacity = receive.head.len() + receive.body.len();
                     let len = if failed.is_none() { entry.len().min(capacity) } else { 0 };
                     let immediate = entry.imm_data().map(u32::from_be);
@@ -229,6 +221,18 @@ impl Queues {
                 return Ok(total);
             }
         }
+    }
+
+    /// What was posted under that number: the device is done with it. Locked for this alone: whoever handles what has come locks
+    /// what others hold while they post.
+    fn take(&self, number: u64) -> Receive {
+        let place = (number & !RECEIVE) as usize;
+        let mut posted = self.posted.lock();
+        let receive = posted.receives.take(place);
+        if posted.receives.is_due() {
+            self.any_due.store(true, Ordering::Release);
+        }
+        receive.expect("a device returns a number once for each time that it was posted")
     }
 
     /// A queue pair is gone, and with it the receive that a message was coming into.
@@ -253,7 +257,7 @@ impl Queues {
         receives: impl Iterator<Item = Receive>,
     ) -> io::Result<()> {
         let mut posted = self.posted.lock();
-        let Posted { receives: table, elements, requests, .. } = &mut *posted;
+        let Posted { receives: table, elements, requests } = &mut *posted;
         elements.clear();
         requests.clear();
         for receive in receives {
@@ -317,7 +321,7 @@ impl Drop for Queues {
         if let Err(error) = gone {
             // The device may still have the memory.
             tracing::error!(%error, "the queues of a device could not be destroyed");
-            std::mem::forget(std::mem::take(&mut self.posted.lock().receives));
+            std::mem::forget(std::mem::take(&mut *self.posted.lock()));
         }
     }
 }
