@@ -187,8 +187,8 @@ impl QueuePair {
         self.submit(&mut under_way, free, tell)
     }
 
-    /// Sends `pieces` together as one message, which the device copies during the call, with what `immediate` says once it is sure
-    /// that there is room. That it is done is told of if `tell` is set.
+    /// Sends `pieces`, as many as the pair was made for at most, together as one message, which the device copies during the call, with what
+    /// `immediate` says once it is sure that there is room. That it is done is told of if `tell` is set.
     ///
     /// # Errors
     /// `WouldBlock` without room. After any other the pair is of no use any more.
@@ -207,7 +207,8 @@ impl QueuePair {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let mut len = 0;
-        for piece in pieces {
+        // What is empty would be taken for the longest there can be by some devices.
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
             len += piece.len();
             // The pieces are short together, or the call panics.
             let (addr, length) = (piece.as_ptr() as u64, piece.len() as u32);
