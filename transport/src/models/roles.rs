@@ -227,3 +227,22 @@ fn a_request_that_is_said_not_to_be_applied_never_comes() {
         }
     });
 }
+
+/// A deadline that is noted while the driver goes to sleep: either it has seen it, or it is rung for it.
+#[test]
+fn who_sleeps_wakes_for_the_earliest_deadline() {
+    check(3000, || {
+        let node = endpoint(1, Arc::new(NoHandler));
+        let at = Time::from_nanos(5);
+        let mut sleep = pin!(node.sleep_until(at));
+        let polled = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "time stands still");
+        let reactors = node.common().reactors.get().unwrap();
+        let reactor = reactors[0].upgrade().unwrap();
+        while reactor.sleeps_until() != at.nanos() {
+            thread::yield_now();
+        }
+        drop(reactor);
+        node.shutdown();
+    });
+}

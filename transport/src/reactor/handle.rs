@@ -189,6 +189,12 @@ impl ReactorHandle {
         fence(Ordering::SeqCst);
     }
 
+    /// Until when the driver sleeps, in nanoseconds; zero while it does not.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(crate) fn sleeps_until(&self) -> u64 {
+        self.sleeps_until.load(Ordering::SeqCst)
+    }
+
     pub(super) fn wake_up(&self) {
         self.sleeps_until.store(0, Ordering::SeqCst);
     }

@@ -63,7 +63,9 @@ impl Reactor {
             parker.sleep(handle);
         }
         handle.sleep(until);
-        if !wait.is_over(handle) && self.rest() {
+        // Whoever has noted an earlier deadline before that was said has rung no bell.
+        let is_earlier = self.next_timer(handle) < until;
+        if !is_earlier && !wait.is_over(handle) && self.rest() {
             let now = handle.common.clock.now();
             let timeout = (until != Time::MAX).then(|| until.since(now));
             self.poller.wait(timeout, &mut self.ready)?;
@@ -85,7 +87,6 @@ impl Reactor {
         (began, until): (Time, Time),
         wait: Wait<'_>,
     ) -> io::Result<Option<Time>> {
-        let timer = self.next_timer(handle);
         let mut round = 0u32;
         let mut looked = began;
         loop {
@@ -108,7 +109,8 @@ impl Reactor {
                 let now = handle.common.clock.now();
                 let park = self.idle.yielded(looked, now) | self.idle.gave_way(before, now);
                 looked = now;
-                if now >= timer {
+                // Asked each time: others note deadlines meanwhile, and ring nobody who spins.
+                if now >= self.next_timer(handle) {
                     return Ok(Some(looked));
                 }
                 if park || now >= until {
