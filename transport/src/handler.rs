@@ -17,6 +17,7 @@ use crate::frame::{Class, Kind, frame_len};
 use crate::lane::Producer;
 use crate::limits::{LARGE_MAX, MESSAGE_MAX, OVERLAP_BYTES, RETAINED_SHARE};
 use crate::memory::{Charge, MemoryError, Purpose, Shared};
+use crate::reactor::again;
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
 use crate::session::inbound::FrameRef;
 use crate::session::outbound::Unannounced;
@@ -142,7 +143,9 @@ impl<'a> Batch<'a> {
     #[expect(clippy::should_implement_trait, reason = "replies are given between two items")]
     pub fn next(&mut self) -> Option<Incoming<'a>> {
         let frame = self.frames.get(self.taken)?;
-        if self.reply_room() < MESSAGE_MAX || self.held.core.session.departures.is_full_of_replies()
+        let core = self.held.core;
+        if self.reply_room() < MESSAGE_MAX
+            || core.session.departures.is_full_or_wakes(|| again(core))
         {
             return None;
         }

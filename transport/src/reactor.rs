@@ -38,6 +38,7 @@ use crate::time::Time;
 use awake::Awake;
 use conversation::{Brought, Conversation, Received};
 
+pub(crate) use deferred::again;
 pub(crate) use handle::{Command, ReactorHandle};
 pub(crate) use shared::Common;
 

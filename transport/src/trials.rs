@@ -6,6 +6,7 @@ mod clock;
 mod credits;
 mod cycle;
 mod endings;
+mod large_replies;
 mod lending;
 mod refusals;
 
@@ -98,6 +99,12 @@ impl World {
             self.hand.advance_to(next);
             true
         })
+    }
+
+    /// As [`advance`](Self::advance), to what the network does next, and no timer.
+    fn advance_to_event(&self) -> bool {
+        let next = self.network.next_event();
+        next.inspect(|next| self.hand.advance_to(*next)).is_some()
     }
 
     /// The other end of a connection, at endpoint `at`, once it has greeted and while it is open.

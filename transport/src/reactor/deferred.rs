@@ -5,13 +5,17 @@
 //! back before the handler has taken them.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
 
-use crate::connection::Untaken;
+use crate::connection::{Core, Untaken};
 use crate::frame::{HEADER_BYTES, Header, padded};
 use crate::handler::Source;
 use crate::limits::DEFER_BYTES;
 use crate::memory::{Block, Memory, MemoryError, Purpose, Shared};
 use crate::session::inbound::FrameRef;
+
+use super::Command;
 
 /// Frames that the handler is offered at once.
 const RUN_MAX: usize = 256;
@@ -36,6 +40,22 @@ struct Copied {
     taken: usize,
     /// End of the frames that are here.
     filled: usize,
+}
+
+/// Wakes a reactor for the sake of what a connection has set aside.
+struct Again(Weak<Core>);
+
+impl Wake for Again {
+    fn wake(self: Arc<Self>) {
+        if let Some(core) = self.0.upgrade() {
+            Arc::clone(&core.reactor).submit(Command::Retry(core));
+        }
+    }
+}
+
+/// Has what was set aside on `core` tried again.
+pub(crate) fn again(core: &Arc<Core>) -> Waker {
+    Waker::from(Arc::new(Again(Arc::downgrade(core))))
 }
 
 impl Deferred {

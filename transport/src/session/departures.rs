@@ -121,6 +121,21 @@ impl Departures {
         self.queued_bytes[Class::Reply as usize].load(Ordering::Relaxed) >= LARGE_QUEUED_MAX
     }
 
+    /// As [`is_full_of_replies`](Self::is_full_of_replies); if it is, the waker that `again` makes is woken when something has gone.
+    #[inline]
+    pub(crate) fn is_full_or_wakes(&self, again: impl FnOnce() -> Waker) -> bool {
+        if !self.is_full_of_replies() {
+            return false;
+        }
+        let mut queue = self.queue.lock();
+        // What has gone meanwhile has woken nobody.
+        let is_full = self.is_full_of_replies();
+        if is_full {
+            queue.refused.get_or_insert_with(again);
+        }
+        is_full
+    }
+
     /// Makes room for `bytes` in `class`, or has `waker` woken when it is to be tried again. What is not pushed
     /// then is to be [released](Self::release).
     pub(crate) fn reserve_or_wait(&self, class: Class, bytes: usize, waker: &Waker) -> bool {
@@ -159,7 +174,7 @@ impl Departures {
     pub(crate) fn release(&self, class: Class, bytes: usize) {
         let mut queue = self.queue.lock();
         self.queued_bytes[class as usize].fetch_sub(bytes, Ordering::Relaxed);
-        let waiters = std::mem::take(&mut queue.waiters);
+        let waiters = queue.take_waiters();
         drop(queue);
         waiters.into_iter().for_each(Waker::wake);
     }
@@ -332,7 +347,7 @@ impl Departures {
 
     /// Everybody who waits for room, for when nothing begins any more.
     pub(crate) fn take_waiters(&self, wakers: &mut Vec<Waker>) {
-        wakers.append(&mut self.queue.lock().waiters);
+        wakers.append(&mut self.queue.lock().take_waiters());
     }
 
     /// Everybody who writes a body and waits, for when nothing is sent any more.
@@ -354,7 +369,7 @@ impl Departures {
         let class = departure.class as usize;
         self.unfinished[class].fetch_sub(1, Ordering::Relaxed);
         self.queued_bytes[class].fetch_sub(departure.queued_bytes(), Ordering::Relaxed);
-        std::mem::take(&mut queue.waiters)
+        queue.take_waiters()
     }
 
     /// A body is no longer here: who writes it is to be woken, and who waits for the room that it took.
@@ -362,7 +377,7 @@ impl Departures {
         if ended.class == Class::Reply {
             let queued = &self.queued_bytes[Class::Reply as usize];
             queued.fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);
-            wakers.append(&mut queue.waiters);
+            wakers.append(&mut queue.take_waiters());
         }
         self.bodies.fetch_sub(1, Ordering::SeqCst);
         wakers.extend(ended.waker);

@@ -36,6 +36,8 @@ pub(super) struct Queue {
     tickets: u64,
     /// Those who wait for room.
     pub(super) waiters: Vec<Waker>,
+    /// Who has set requests aside because so many replies wait.
+    pub(super) refused: Option<Waker>,
     closed: bool,
 }
 
@@ -63,6 +65,13 @@ pub(super) enum Granted {
 }
 
 impl Queue {
+    /// Those who are to try again now that something has gone.
+    pub(super) fn take_waiters(&mut self) -> Vec<Waker> {
+        let mut waiters = std::mem::take(&mut self.waiters);
+        waiters.extend(self.refused.take());
+        waiters
+    }
+
     /// Adds what goes behind all others. Returns its ticket, and the posted buffer that it was if nothing
     /// is sent any more.
     pub(super) fn push(&mut self, mut departure: Departure) -> (u64, Option<Arc<Leaving>>) {
