@@ -11,13 +11,13 @@ use crate::links::{LinkArgs, Links};
 use crate::shape::Shape;
 
 const SIZES: &str =
-    "64,256,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,4194304";
+    "64,256,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152";
 
 /// A word of the raw ring.
 const SIZE_MIN: usize = 8;
 
-/// Two buffers of so much are what the usual limit on locked memory takes, 8 MiB.
-const SIZE_MAX: usize = 4 << 20;
+/// Three buffers of so much, as a round trip has registered, are what the usual limit on locked memory takes: 8 MiB.
+const SIZE_MAX: usize = 2 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct BuffersOptions {

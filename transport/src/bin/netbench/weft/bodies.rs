@@ -44,7 +44,7 @@ fn read(mut body: BodyReader, clock: &Clock, tally: &Tally) {
     }
 }
 
-/// One thread's bodies of so many bytes, one after the other, its targets in turn, in writes of `size` bytes.
+/// One thread's bodies of so many bytes, one after the other, its targets in turn, in writes of `size` bytes and one of the rest.
 pub(crate) fn send(
     targets: &[Target<'_>],
     size: usize,
@@ -55,11 +55,16 @@ pub(crate) fn send(
     for Target { endpoint, connection, .. } in targets.iter().cycle() {
         let written = endpoint.block_on(async {
             let mut writer = connection.send_body(b"", deadline(endpoint)).await?;
-            while writer.written() < body_bytes {
+            loop {
+                let rest = body_bytes - writer.written();
+                if rest == 0 {
+                    break;
+                }
                 if phases.now() == Phase::Stop {
                     return Ok(None);
                 }
-                writer.write(&filling).await?;
+                let len = usize::try_from(rest).map_or(size, |rest| rest.min(size));
+                writer.write(&filling[..len]).await?;
             }
             writer.finish().await.map(Some)
         });
