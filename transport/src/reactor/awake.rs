@@ -82,6 +82,12 @@ impl Reactor {
                 InMemory::Shm(link) => !(many && *looks > LOOKS_MAX && link.sleep()),
                 InMemory::Verbs(link) => {
                     link.tidy();
+                    if link.is_readable() {
+                        // It has failed at that.
+                        let token = Token(*place as u64);
+                        self.ready.push(Ready { token, readable: true, writable, told: false });
+                        return true;
+                    }
                     // Whether it is writable may be asked again; of all else the queue tells.
                     blocked
                 }
