@@ -83,7 +83,7 @@ impl Reactor {
                 InMemory::Verbs(link) => {
                     link.tidy();
                     if link.is_readable() {
-                        // It has failed at that.
+                        // It has failed at that, or something has come after all.
                         let token = Token(*place as u64);
                         self.ready.push(Ready { token, readable: true, writable, told: false });
                         return true;
