@@ -117,7 +117,7 @@ impl Departures {
 
     /// Whether so much waits that no reply should be added.
     #[inline]
-    pub(crate) fn is_full_of_replies(&self) -> bool {
+    fn is_full_of_replies(&self) -> bool {
         self.queued_bytes[Class::Reply as usize].load(Ordering::Relaxed) >= LARGE_QUEUED_MAX
     }
 
