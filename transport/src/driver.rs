@@ -5,129 +5,98 @@
 //! own has come. So a lone caller has the latency of a bare socket, and a hundred callers share
 //! one receive. While callers come and go, the endpoint's own thread stays out of the way; it takes
 //! the role back when none has driven for a while, or when there is something that nobody drives.
+//!
+//! Only who waits for what a driver brings drives. Whoever waits for a time, or for another thread, would take
+//! the role from those who need it, whenever these are between two calls, and bring them their replies by way
+//! of the scheduler.
 
-use std::cell::Cell;
+mod parker;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::local;
 use crate::reactor::{ReactorHandle, Wait};
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::thread::{self, Thread};
-use crate::sync::{self, Mutex};
+use crate::sync::atomic::Ordering;
+use crate::sync::thread;
+use crate::time::Time;
+
+use parker::{Own, take_reliance};
+
+pub(crate) use parker::{Parker, rely};
 
 /// After this long without a caller that drives, the endpoint's own thread does again.
 const CALLERS_GONE: Duration = Duration::from_millis(5);
 
-/// A thread that waits for a future, and can be woken.
-#[derive(Debug)]
-pub(crate) struct Parker {
-    thread: Thread,
-    /// The future is to be polled again.
-    notified: AtomicBool,
-    /// The thread sleeps, or is about to: it has to be unparked.
-    parked: AtomicBool,
-    /// It is on the list of those who would drive.
-    listed: AtomicBool,
-    /// It has been offered the role, and has not answered yet.
-    offered: AtomicBool,
-    /// It drives a reactor and sleeps in its poller, or is about to.
-    sleeps: AtomicBool,
-    /// Which one.
-    drives: Mutex<Option<Arc<ReactorHandle>>>,
-}
-
-impl Wake for Parker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.notified.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        if self.parked.load(Ordering::SeqCst) {
-            self.thread.unpark();
-        } else if self.sleeps.load(Ordering::SeqCst)
-            && let Some(reactor) = &*self.drives.lock()
-        {
-            reactor.interrupt_sleep();
-        }
-    }
-}
-
-sync::thread_local! {
-    /// What this thread waits with, while it does not.
-    static OWN: Cell<Option<Own>> = const { Cell::new(None) };
-}
-
-/// What a thread waits with.
-struct Own {
-    parker: Arc<Parker>,
-    waker: Waker,
-}
-
-impl Own {
-    /// This thread's; a new one inside a future that itself blocks.
-    fn take() -> Self {
-        OWN.with(Cell::take).unwrap_or_else(|| {
-            let parker = Arc::new(Parker {
-                thread: thread::current(),
-                notified: AtomicBool::new(false),
-                parked: AtomicBool::new(false),
-                listed: AtomicBool::new(false),
-                offered: AtomicBool::new(false),
-                sleeps: AtomicBool::new(false),
-                drives: Mutex::new(None),
-            });
-            Self { waker: Waker::from(Arc::clone(&parker)), parker }
-        })
-    }
-}
-
-impl Parker {
-    /// Whether the future is to be polled again.
-    pub(crate) fn is_notified(&self) -> bool {
-        self.notified.load(Ordering::SeqCst)
-    }
-
-    /// The thread is about to sleep in the poller of `reactor`; it looks whether it is notified once
-    /// more after saying so.
-    pub(crate) fn sleep(&self, reactor: &Arc<ReactorHandle>) {
-        *self.drives.lock() = Some(Arc::clone(reactor));
-        self.sleeps.store(true, Ordering::SeqCst);
-    }
-
-    pub(crate) fn wake_up(&self) {
-        self.sleeps.store(false, Ordering::SeqCst);
-        *self.drives.lock() = None;
-    }
-}
-
-/// Runs `future` on this thread, which drives `reactor` while it waits, if nobody else does.
+/// Runs `future` on this thread, which drives `reactor` while it waits for what a driver brings, if nobody else
+/// does.
 pub(crate) fn block_on<F: Future>(reactor: &Arc<ReactorHandle>, future: F) -> F::Output {
     let mut future = pin!(future);
     let own = Own::take();
-    let caller = Caller::arrive(reactor, &own.parker);
+    let outer_relies = take_reliance();
+    // What is polled once more may leave out what it waits for besides, so once is enough.
+    let mut relies = false;
     let mut context = Context::from_waker(&own.waker);
+    let mut caller = Caller::arrive(reactor, &own.parker);
     let output = loop {
         if own.parker.is_notified() {
             own.parker.notified.store(false, Ordering::SeqCst);
         }
+        // Handlers that a turn has run rely on whoever drives.
+        take_reliance();
         let polled = local::deferred(reactor, || future.as_mut().poll(&mut context));
+        relies |= take_reliance();
         if let Poll::Ready(output) = polled {
             break output;
         }
-        while !own.parker.is_notified() {
-            caller.drive_or_park();
+        if relies {
+            while !own.parker.is_notified() {
+                caller.drive_or_park();
+            }
+        } else {
+            drop(caller);
+            while !own.parker.is_notified() {
+                stand_aside(reactor, &own.parker);
+            }
+            caller = Caller::arrive(reactor, &own.parker);
         }
     };
     drop(caller);
-    OWN.with(|kept| kept.set(Some(own)));
+    if outer_relies {
+        rely();
+    }
+    own.keep();
     output
+}
+
+/// Waits for a time or for another thread, and drives only to find timers that have come, if nobody else does.
+fn stand_aside(reactor: &Arc<ReactorHandle>, parker: &Parker) {
+    let now = reactor.common.clock.now();
+    let until = reactor.next_deadline();
+    if now >= until && drive(reactor, Wait::Poll, parker) {
+        return;
+    }
+    parker.parked.store(true, Ordering::SeqCst);
+    if !parker.is_notified() {
+        match until {
+            Time::MAX => thread::park(),
+            // Somebody drives, and finds them at the end of the turn.
+            _ if now >= until => park_for(CALLERS_GONE),
+            _ => park_for(until.since(now)),
+        }
+    }
+    parker.parked.store(false, Ordering::SeqCst);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread around the reactor waits, not the reactor"
+)]
+fn park_for(timeout: Duration) {
+    thread::park_timeout(timeout);
 }
 
 /// A thread in [`block_on`].
@@ -145,7 +114,7 @@ impl<'a> Caller<'a> {
     fn drive_or_park(&self) {
         let Self { reactor, parker } = self;
         self.answer_offer();
-        if drive(reactor, parker) {
+        if drive(reactor, Wait::Caller(parker), parker) {
             return;
         }
         if reactor.own_drives.load(Ordering::SeqCst) {
@@ -186,7 +155,7 @@ impl Drop for Caller<'_> {
             reactor.relied_on.store(false, Ordering::SeqCst);
             let pending = reactor.state.try_lock().is_some_and(|state| state.has_pending_calls());
             if pending {
-                reactor.ensure_driver();
+                reactor.find_driver();
             }
         }
         if reactor.stopping.load(Ordering::SeqCst) {
@@ -199,19 +168,23 @@ impl Drop for Caller<'_> {
 
 /// Takes the role of the driver, if it is free, for one turn. Whoever shuts the endpoint down meanwhile leaves it to
 /// this thread to let go of everything.
-fn drive(reactor: &Arc<ReactorHandle>, parker: &Parker) -> bool {
+fn drive(reactor: &Arc<ReactorHandle>, wait: Wait<'_>, parker: &Parker) -> bool {
     let Some(mut state) = reactor.state.try_lock() else { return false };
     // Nobody else writes it: this thread holds the role.
     let drives = reactor.drives.load(Ordering::Relaxed);
     reactor.drives.store(drives.wrapping_add(1), Ordering::Relaxed);
-    state.turn(reactor, Wait::Caller(parker));
+    state.turn(reactor, wait);
     drop(state);
     if reactor.stopping.load(Ordering::SeqCst) && reactor.members.lock().is_empty() {
         reactor.let_go();
     }
-    if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 {
+    match wait {
         // The future may keep this thread for a while, and somebody else waits.
-        pass_on(reactor);
+        Wait::Caller(_) if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 => {
+            pass_on(reactor);
+        }
+        Wait::Caller(_) => {}
+        Wait::Poll | Wait::Own => pass_on(reactor),
     }
     true
 }
@@ -265,14 +238,10 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
 
 /// Stays out of the way of callers, until none has driven for a while or, if there are none, somebody needs a
 /// driver. The futures of those who are there may keep their threads, or be polled again and again.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the thread around the reactor waits, not the reactor"
-)]
 fn wait_until_wanted(reactor: &ReactorHandle) {
     loop {
         let drives = reactor.drives.load(Ordering::Relaxed);
-        thread::park_timeout(CALLERS_GONE);
+        park_for(CALLERS_GONE);
         let wanted = reactor.own_wanted.swap(false, Ordering::SeqCst);
         let quiet = reactor.drives.load(Ordering::Relaxed) == drives;
         let callers = reactor.callers.load(Ordering::SeqCst);

@@ -196,6 +196,8 @@ impl Endpoint {
                 Err(TooEarly { until, .. }) => self.sleep_until(until).await,
             }
         };
+        // Also for an attempt that somebody else has begun.
+        self.inner.reactors[0].ensure_driver();
         let outcome = futures_util::future::select(Attempted(&attempt), self.sleep_until(deadline));
         match outcome.await {
             futures_util::future::Either::Left((outcome, _)) => outcome,

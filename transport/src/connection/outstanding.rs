@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use crate::driver;
 use crate::error::{Applied, CallError};
 use crate::reply::Reply;
 use crate::session::call::{CallKey, Sent};
@@ -47,6 +48,7 @@ impl<'a> Outstanding<'a> {
     pub(super) fn poll_reply(&mut self, waker: &Waker) -> Poll<Result<Reply, CallError>> {
         // It has just been sent: to look would cost more than to be woken.
         if std::mem::take(&mut self.fresh) {
+            driver::rely();
             return Poll::Pending;
         }
         let polled = self.core.poll_reply(self.key, waker);

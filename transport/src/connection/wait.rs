@@ -86,6 +86,7 @@ impl Future for SlotWait<'_> {
             }
             Err(Refused::Full) => {
                 self.core.reactor.wake_at(self.deadline, context.waker().clone());
+                self.core.reactor.ensure_driver();
                 Poll::Pending
             }
         }

@@ -11,6 +11,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
 use crate::Connection;
+use crate::driver;
 use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::error::{Applied, CallError, CloseReason};
 use crate::handler::{Batch, Handler, IncomingKind, NoHandler};
@@ -119,8 +120,11 @@ impl Word {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    async fn wait(&self) -> u32 {
+    async fn wait(&self, drives: bool) -> u32 {
         std::future::poll_fn(|context| {
+            if drives {
+                driver::rely();
+            }
             let mut word = self.0.lock();
             word.1 = Some(context.waker().clone());
             word.0.map_or(Poll::Pending, Poll::Ready)
@@ -158,6 +162,29 @@ fn every_caller_gets_its_reply_whoever_drives() {
     });
 }
 
+/// Who stands aside takes the role from nobody: one who calls gets its reply, and the one aside its word from that.
+#[test]
+fn a_caller_gets_its_reply_beside_one_who_stands_aside() {
+    check(3000, || {
+        let pair = Pair::new();
+        let word = Word::default();
+        let calling = {
+            let (client, connection) = (pair.client.clone(), pair.connection.clone());
+            let word = word.clone();
+            thread::spawn(move || {
+                for number in 0..2u8 {
+                    let reply = client.block_on(connection.call(&[number][..], Time::MAX));
+                    assert_eq!(reply.unwrap()[..], [number]);
+                }
+                word.tell(7);
+            })
+        };
+        assert_eq!(pair.client.block_on(word.wait(false)), 7);
+        calling.join().unwrap();
+        pair.end();
+    });
+}
+
 /// Whoever finds the role of the sender taken leaves its message to who has it.
 #[test]
 fn what_is_committed_is_sent_by_somebody() {
@@ -185,14 +212,23 @@ fn what_is_committed_is_sent_by_somebody() {
 /// A driver that sleeps is woken by whoever wakes its future, and not only by what comes over its links.
 #[test]
 fn a_driver_that_sleeps_hears_who_wakes_it() {
-    check(2000, || {
+    who_is_told_wakes(true);
+}
+
+#[test]
+fn who_stands_aside_hears_who_wakes_it() {
+    who_is_told_wakes(false);
+}
+
+fn who_is_told_wakes(drives: bool) {
+    check(2000, move || {
         let pair = Pair::new();
         let word = Word::default();
         let telling = {
             let word = word.clone();
             thread::spawn(move || word.tell(7))
         };
-        assert_eq!(pair.client.block_on(word.wait()), 7);
+        assert_eq!(pair.client.block_on(word.wait(drives)), 7);
         telling.join().unwrap();
         pair.end();
     });

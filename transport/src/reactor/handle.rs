@@ -10,7 +10,7 @@ use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 
 use crate::connection::Core;
-use crate::driver::Parker;
+use crate::driver::{self, Parker};
 use crate::error::ConnectError;
 use crate::link::{Link, Listener};
 use crate::manager::Attempt;
@@ -219,6 +219,13 @@ impl ReactorHandle {
     /// callers that have gone since.
     #[inline]
     pub(crate) fn ensure_driver(&self) {
+        driver::rely();
+        self.find_driver();
+    }
+
+    /// As [`ensure_driver`](Self::ensure_driver), for what this thread does not wait for, or need not drive for.
+    #[inline]
+    pub(crate) fn find_driver(&self) {
         if self.callers.load(Ordering::SeqCst) > 0 {
             if self.relied_on.load(Ordering::SeqCst) {
                 return;

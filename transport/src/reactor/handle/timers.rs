@@ -16,7 +16,7 @@ pub(super) struct Timers {
 
 impl ReactorHandle {
     /// The earliest deadline that anybody waits for.
-    pub(in crate::reactor) fn next_deadline(&self) -> Time {
+    pub(crate) fn next_deadline(&self) -> Time {
         Time::from_nanos(self.next_deadline.load(Ordering::SeqCst))
     }
 
@@ -44,7 +44,8 @@ impl ReactorHandle {
             key
         };
         self.note_deadline(time);
-        self.ensure_driver();
+        // Whoever stands aside for it looks for itself.
+        self.find_driver();
         key
     }
 
