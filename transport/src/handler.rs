@@ -138,7 +138,8 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// The next request or message. Nothing, when the batch is done or when there is no room for
-    /// another reply; in that case what is left comes again, once there is room.
+    /// another reply; in that case what is left comes again, once there is room. There is none while 16 MiB of
+    /// memory that was taken for large replies waits to be sent, or a thousand replies that lie elsewhere.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "replies are given between two items")]
     pub fn next(&mut self) -> Option<Incoming<'a>> {
@@ -281,8 +282,9 @@ impl<'a> Batch<'a> {
         match write_head(&core.memory, body) {
             Ok(head) => {
                 let header = (Kind::Reply, Class::Reply, call.0, more);
-                core.session.departures.reserve(Class::Reply, len);
-                core.session.departures.push(Departure::new(header, head, tail));
+                let departure = Departure::new(header, head, tail);
+                core.session.departures.reserve(Class::Reply, departure.queued_bytes());
+                core.session.departures.push(departure);
             }
             Err(_) => self.failed = Some(CloseReason::Memory),
         }

@@ -38,7 +38,8 @@ pub(crate) const LANDING_MAX: usize = GRANTED_MAX / CHUNK_BYTES;
 pub(crate) const LARGE_SHARE: u64 = 4;
 
 /// Large bodies that wait for one connection, in bytes, or one that is longer: further senders wait.
-/// Each class is counted apart.
+/// Each class is counted apart. Of replies, what lay elsewhere before is not counted: requests would wait for
+/// replies to others, and whoever keeps it bounds that memory.
 pub(crate) const LARGE_QUEUED_MAX: usize = 16 << 20;
 
 /// The longest message, request or reply that a streamed body begins with, in bytes: it goes in one piece,
@@ -56,9 +57,9 @@ pub(crate) const BODY_BLOCKS: usize = BODY_AHEAD_MAX / CHUNK_BYTES;
 /// itself; one more ends the connection.
 pub const BODIES_MAX: usize = 24;
 
-/// What a reply with a streamed body counts for among the large replies that wait, in bytes: no more than
-/// 1,024 of them.
-pub(crate) const BODY_QUEUED_COST: usize = LARGE_QUEUED_MAX / 1024;
+/// What a reply counts for beside the memory that was taken for it, among the large replies that wait, if its body is streamed
+/// or lay elsewhere before, in bytes: no more than 1,024 of them.
+pub(crate) const REPLY_QUEUED_COST: usize = LARGE_QUEUED_MAX / 1024;
 
 /// Pieces of a streamed body that wait to be sent: short ones do not cost more for their number than for
 /// their bytes.

@@ -140,7 +140,7 @@ fn a_timer_comes_in_time_where_callers_have_just_gone() {
     let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
     let deadline = client.clock().now() + Duration::from_secs(60);
     let connection = client.block_on(client.connect(address, deadline)).unwrap();
-    let mut median = || {
+    let median = || {
         let mut late: Vec<_> = (0..101)
             .map(|_| {
                 client.block_on(connection.call(b"caller", deadline)).unwrap();

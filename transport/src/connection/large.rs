@@ -11,6 +11,8 @@ use crate::frame::{Class, Kind};
 use crate::memory::{Memory, MemoryError, Purpose, Shared};
 use crate::reactor::Command;
 use crate::session::call::CallKey;
+#[cfg(doc)]
+use crate::session::departures::queued_cost;
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
 use crate::session::outbound::Unannounced;
 use crate::time::Time;
@@ -23,22 +25,23 @@ use super::wait::WaitFailed;
 pub(super) struct Room<'a> {
     core: &'a Arc<Core>,
     class: Class,
-    len: usize,
+    /// What it counts for among those that wait, in bytes.
+    cost: usize,
     is_used: bool,
 }
 
 impl<'a> Room<'a> {
-    /// Room for `len` bytes in `class`, when there is some.
+    /// Room in `class` for what counts for `cost` bytes ([`queued_cost`]), when there is some.
     pub(super) fn poll(
         core: &'a Arc<Core>,
         class: Class,
-        len: usize,
+        cost: usize,
         context: &Context<'_>,
     ) -> Poll<Result<Self, CloseReason>> {
         let (credit, departures) = (&core.session.send_credit, &core.session.departures);
         if credit.reserve_or_wait(class, ANNOUNCEMENT_COST, context.waker()) {
-            if departures.reserve_or_wait(class, len, context.waker()) {
-                return Poll::Ready(Ok(Self { core, class, len, is_used: false }));
+            if departures.reserve_or_wait(class, cost, context.waker()) {
+                return Poll::Ready(Ok(Self { core, class, cost, is_used: false }));
             }
             credit.cancel(class, ANNOUNCEMENT_COST);
         }
@@ -70,7 +73,7 @@ impl<'a> Room<'a> {
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         if !self.is_used {
-            self.core.session.departures.release(self.class, self.len);
+            self.core.session.departures.release(self.class, self.cost);
             self.core.session.send_credit.cancel(self.class, ANNOUNCEMENT_COST);
         }
     }

@@ -11,6 +11,7 @@ use crate::frame::{Class, Kind, frame_len};
 use crate::limits::MESSAGE_MAX;
 use crate::local;
 use crate::memory::Shared;
+use crate::session::departures::queued_cost;
 
 use super::large::Room;
 use super::{Core, Unwritten};
@@ -86,7 +87,9 @@ impl<'a, B: Body> Sending<'a, B> {
             return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
         }
         let (kind, class, id) = self.header;
-        let room = match std::task::ready!(Room::poll(core, class, len, context)) {
+        let head = self.body.as_ref().map_or(0, Body::len);
+        let cost = queued_cost(kind, head, self.tail.as_ref());
+        let room = match std::task::ready!(Room::poll(core, class, cost, context)) {
             Ok(room) => room,
             Err(reason) => return Poll::Ready(Err(SendError::Disconnected(reason))),
         };

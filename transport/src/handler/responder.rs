@@ -63,7 +63,7 @@ impl Responder {
     }
 
     /// Replies. Waits for the window of replies, and, with more than [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes,
-    /// while 16 MiB of large replies are still to be sent.
+    /// while 16 MiB of memory that was taken for large replies is still to be sent.
     ///
     /// # Errors
     /// See [`SendError`]. Success means that the reply was taken, not that it has arrived.

@@ -22,7 +22,7 @@ use std::task::Waker;
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handshake::{BODIES, LARGE, UNANSWERED};
-use crate::limits::{BATCH_BYTES, BODY_QUEUED_COST, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX};
+use crate::limits::{BATCH_BYTES, LARGE_MAX, LARGE_QUEUED_MAX, MESSAGE_MAX, REPLY_QUEUED_COST};
 use crate::link::Transfer;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ use bodies::Ended;
 use queue::{Granted, Queue};
 
 pub(crate) use control::{ANNOUNCEMENT_COST, Control};
-pub(crate) use departure::Departure;
+pub(crate) use departure::{Departure, queued_cost};
 
 /// All large bodies that wait for one connection.
 #[derive(Debug, Default)]
@@ -376,7 +376,7 @@ impl Departures {
     fn body_ended(&self, queue: &mut Queue, ended: Ended, wakers: &mut Vec<Waker>) {
         if ended.class == Class::Reply {
             let queued = &self.queued_bytes[Class::Reply as usize];
-            queued.fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);
+            queued.fetch_sub(REPLY_QUEUED_COST, Ordering::Relaxed);
             wakers.append(&mut queue.take_waiters());
         }
         self.bodies.fetch_sub(1, Ordering::SeqCst);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::frame::{Class, Kind, padded};
-use crate::limits::{BODY_QUEUED_COST, COPIED_MAX, MESSAGE_MAX};
+use crate::limits::{COPIED_MAX, MESSAGE_MAX, REPLY_QUEUED_COST};
 use crate::memory::Shared;
 use crate::session::outbound::Queued;
 use crate::session::outflow::Outflow;
@@ -27,6 +27,16 @@ pub(crate) struct Departure {
     /// The posted buffer that it is.
     pub(super) leaving: Option<Arc<Leaving>>,
     pub(super) ticket: u64,
+}
+
+/// What room is made for: `head` bytes in memory of their own, and `tail`, which lies elsewhere. Senders wait
+/// for the room; of replies, requests do, so no more of the tail is counted than that there is one.
+pub(crate) fn queued_cost(kind: Kind, head: usize, tail: Option<&Shared>) -> usize {
+    let of_tail = |tail: &Shared| match kind {
+        Kind::Reply => REPLY_QUEUED_COST,
+        _ => tail.len(),
+    };
+    head + tail.map_or(0, of_tail)
 }
 
 impl Departure {
@@ -63,9 +73,12 @@ impl Departure {
     /// is made for the head of a request or message, which the window bounds.
     pub(crate) fn queued_bytes(&self) -> usize {
         match (&self.flow, &self.leaving) {
-            (Some(_), _) if self.is_reply() => BODY_QUEUED_COST,
+            (Some(_), _) if self.is_reply() => REPLY_QUEUED_COST,
             (Some(_), _) | (_, Some(_)) => 0,
-            (None, None) => self.len,
+            (None, None) => {
+                let [head, tail] = self.pieces.each_ref().map(|piece| piece.as_ref());
+                queued_cost(self.kind, head.map_or(0, |head| head.len()), tail)
+            }
         }
     }
 
