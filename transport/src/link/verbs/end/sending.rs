@@ -106,8 +106,8 @@ impl End {
         // With the last that data may use, so that an empty message can still tell of all before it.
         let posted = self.pair.post_copied(pieces, room == 1, || credits.send(Kind::Data));
         match posted {
-            Ok(()) => Ok(len),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+            Ok(true) => Ok(len),
+            Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
             Err(error) => {
                 self.fail();
                 Err(error)

@@ -188,10 +188,10 @@ impl QueuePair {
     }
 
     /// Sends `pieces`, as many as the pair was made for at most, together as one message, which the device copies during the call, with what
-    /// `immediate` says once it is sure that there is room. That it is done is told of if `tell` is set.
+    /// `immediate` says once it is sure that there is room. That it is done is told of if `tell` is set. Returns whether there was room.
     ///
     /// # Errors
-    /// `WouldBlock` without room. After any other the pair is of no use any more.
+    /// After one the pair is of no use any more, whatever its kind: `immediate` has been asked.
     ///
     /// # Panics
     /// If they are longer together than what a device [copies](Self::inline_max).
@@ -200,11 +200,11 @@ impl QueuePair {
         pieces: &[IoSlice<'_>],
         tell: bool,
         immediate: impl FnOnce() -> u32,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let mut guard = self.under_way.lock();
         let under_way = &mut *guard;
         if under_way.count() >= self.sends_max {
-            return Err(io::ErrorKind::WouldBlock.into());
+            return Ok(false);
         }
         let mut len = 0;
         // What is empty would be taken for the longest there can be by some devices.
@@ -223,7 +223,7 @@ impl QueuePair {
         let posted = unsafe { self.post_chain(first) };
         under_way.elements.clear();
         under_way.requests.clear();
-        posted
+        posted.map(|()| true)
     }
 
     /// Writes what `buffers` have, with how many of their bytes, to where these say, in one call and in order. Buffers that the
