@@ -69,7 +69,13 @@ impl Reactor {
             let Some((link, blocked)) = self.in_memory_at(*place) else { return false };
             let (readable, writable) = match &link {
                 InMemory::Shm(link) => (link.is_readable(), blocked && link.is_writable()),
-                InMemory::Verbs(link) => (link.is_readable(), blocked && link.is_writable()),
+                InMemory::Verbs(link) => {
+                    if !link.is_readable() {
+                        // There is time for it. It may fail, or find that something has come after all.
+                        link.tidy();
+                    }
+                    (link.is_readable(), blocked && link.is_writable())
+                }
             };
             if readable || writable {
                 *looks = 0;
@@ -80,17 +86,8 @@ impl Reactor {
             *looks = looks.saturating_add(1);
             match link {
                 InMemory::Shm(link) => !(many && *looks > LOOKS_MAX && link.sleep()),
-                InMemory::Verbs(link) => {
-                    link.tidy();
-                    if link.is_readable() {
-                        // It has failed at that, or something has come after all.
-                        let token = Token(*place as u64);
-                        self.ready.push(Ready { token, readable: true, writable, told: false });
-                        return true;
-                    }
-                    // Whether it is writable may be asked again; of all else the queue tells.
-                    blocked
-                }
+                // Whether it is writable may be asked again; of all else the queue tells.
+                InMemory::Verbs(_) => blocked,
             }
         });
         self.awake.places = awake;
