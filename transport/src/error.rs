@@ -65,7 +65,8 @@ pub enum CallError {
     /// may have been applied.
     #[error("no memory for the reply")]
     ReplyMemory,
-    /// Whoever was to reply at the peer has given that up. The request may have been applied.
+    /// Whoever was to reply at the peer has given that up, or had no memory for the reply. The request may have been
+    /// applied.
     #[error("the peer gives no reply")]
     Unanswered,
 }

@@ -201,7 +201,8 @@ impl<'a> Batch<'a> {
     /// The last or only reply to `call`. One above [`MESSAGE_MAX`] bytes is written into a block of its
     /// own and sent in chunks as far as the peer has memory for it, while others go on; at least one is
     /// taken whenever [`next`](Self::next) has given something. One that is longer than
-    /// [`reply_max`](Self::reply_max) ends the connection.
+    /// [`reply_max`](Self::reply_max) ends the connection. If there is no memory for it, the call fails at its caller
+    /// ([`CallError::Unanswered`](crate::CallError::Unanswered)).
     ///
     /// # Panics
     /// If `body` is longer than [`LARGE_MAX`], or, being no longer than [`MESSAGE_MAX`], than
@@ -261,7 +262,7 @@ impl<'a> Batch<'a> {
             Ok(())
         });
         if written.is_err() {
-            self.failed = Some(CloseReason::Memory);
+            self.give_up(call, frame_len(len));
         }
     }
 
@@ -286,8 +287,21 @@ impl<'a> Batch<'a> {
                 core.session.departures.reserve(Class::Reply, departure.queued_bytes());
                 core.session.departures.push(departure);
             }
-            Err(_) => self.failed = Some(CloseReason::Memory),
+            Err(_) => self.give_up(call, cost),
         }
+    }
+
+    /// There is no memory for a reply to `call`, for which `reserved` bytes of window have been: its caller is told
+    /// that none comes, if it knows of such.
+    #[cold]
+    fn give_up(&mut self, call: CallId, reserved: usize) {
+        let core = self.held.core;
+        if !core.session.departures.tells_unanswered() {
+            self.failed = Some(CloseReason::Memory);
+            return;
+        }
+        core.session.send_credit.cancel(Class::Reply, reserved - frame_len(0));
+        core.push_unanswered(call.0);
     }
 }
 

@@ -135,6 +135,15 @@ impl Responder {
     }
 }
 
+impl Core {
+    /// Leaves word for the caller of `id` that no reply comes. Window for an empty frame has been reserved.
+    pub(super) fn push_unanswered(&self, id: u64) {
+        // Not by a lane: a thread that ends has none of any more, and one may not have got one.
+        let header = (Kind::Unanswered, Class::Reply, id, false);
+        self.session.departures.push(Departure::new(header, None, None));
+    }
+}
+
 impl Drop for Responder {
     fn drop(&mut self) {
         let session = &self.core.session;
@@ -144,9 +153,7 @@ impl Drop for Responder {
             && session.departures.tells_unanswered()
             && session.send_credit.try_reserve(Class::Reply, frame_len(0))
         {
-            // Not by a lane, which a thread that ends has none of any more.
-            let header = (Kind::Unanswered, Class::Reply, self.call, false);
-            session.departures.push(Departure::new(header, None, None));
+            self.core.push_unanswered(self.call);
             is_due = true;
         }
         if is_due {

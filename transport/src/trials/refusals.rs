@@ -1,14 +1,14 @@
-//! What is refused before anything of it was sent, for want of a slot or of memory, takes no window.
+//! What is refused before anything of it was sent, for want of a slot or of memory, takes no window; replies too.
 //!
 //! These come about too seldom in orders drawn at random (`credits.rs`): there are 49,152 slots.
 
 use std::time::Duration;
 
 use super::*;
-use crate::error::{Applied, BodyError};
-use crate::frame::Class;
-use crate::handler::NoHandler;
-use crate::limits::CALLS_MAX;
+use crate::error::{Applied, BodyError, CallError};
+use crate::frame::{Class, frame_len};
+use crate::handler::{Batch, IncomingKind, NoHandler};
+use crate::limits::{CALLS_MAX, MESSAGE_MAX};
 use crate::sync::Mutex;
 
 /// Two nodes, and the connection from the first to the second.
@@ -80,4 +80,52 @@ fn a_body_that_finds_no_memory_takes_no_window() {
         assert_eq!(reserved(&connection), before);
     }
     drop(taken);
+}
+
+/// Answers with so many bytes.
+struct Long(usize);
+
+impl Handler for Long {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            if let IncomingKind::Call(call) = incoming.kind {
+                batch.reply(call, &vec![7; self.0][..]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reply_that_finds_no_memory_fails_its_call_and_no_other() {
+    for len in [64 << 10, 2 * MESSAGE_MAX] {
+        let mut world = World::new(1);
+        world.node(1, Arc::new(NoHandler), 16 << 20, |_| {});
+        let address = world.node(2, Arc::new(Long(len)), 16 << 20, |_| {});
+        let connection = world.connect(0, address);
+        let outcome = Arc::new(Mutex::new(None));
+        let call = |world: &mut World| {
+            let (caller, tells) = (connection.clone(), Arc::clone(&outcome));
+            let deadline = world.after(Duration::from_secs(1));
+            world.tasks.push(Box::pin(async move {
+                let reply = caller.call(b"request", deadline).await;
+                *tells.lock() = Some(reply.map(|reply| reply.len()));
+            }));
+            while !world.tasks.is_empty() {
+                assert!(world.step() || world.advance(), "it ends");
+            }
+            outcome.lock().take().unwrap()
+        };
+        // Whoever answers has all that it needs besides.
+        assert_eq!(call(&mut world), Ok(len));
+        while world.step() || world.advance_to_event() {}
+        let other = world.other_end(&connection.core, 1).unwrap();
+        let replies = || other.session.send_credit.ledger(Class::Reply).0;
+        let before = replies();
+        let taken = world.take_memory(1);
+        assert_eq!(call(&mut world), Err(CallError::Unanswered));
+        assert_eq!(replies(), before + frame_len(0) as u64);
+        drop(taken);
+        assert_eq!(call(&mut world), Ok(len));
+        assert!(connection.is_open());
+    }
 }
