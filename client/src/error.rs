@@ -222,15 +222,10 @@ impl ClientError {
                 Self::Disconnected { node, applied, effect, reason }
             }
             CallError::Memory(error) => Self::Memory(Arc::new(error)),
-            // Only bodies that are longer than any of the protocol can be told so.
-            error @ (CallError::PeerMemory | CallError::ReplyMemory) => {
+            // Of the first two, only bodies that are longer than any of the protocol can be told so. Storage nodes
+            // answer every call, if they have memory for so much as an error.
+            error @ (CallError::PeerMemory | CallError::ReplyMemory | CallError::Unanswered) => {
                 let (applied, reason) = (error.applied(), CloseReason::Memory);
-                Self::Disconnected { node, applied, effect, reason }
-            }
-            // Storage nodes answer every call, if only with an error.
-            error @ CallError::Unanswered => {
-                let applied = error.applied();
-                let reason = CloseReason::Violation("a request that is left without a reply");
                 Self::Disconnected { node, applied, effect, reason }
             }
             // Keys and values are checked before, so that a request always fits a message.
