@@ -8,6 +8,8 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use futures_util::future::{Either, select};
+
 use crate::connection::Connection;
 use crate::driver;
 use crate::error::{AcceptError, ConnectError, EndpointError};
@@ -179,8 +181,9 @@ impl Endpoint {
 
     /// The connection to `address`: the one that is open, or a new one. Many callers make one
     /// attempt and all wait for it. Where an attempt has just failed, all wait for the next, which is made
-    /// after a pause (see [`EndpointConfig::backoff`]); if their deadline is before that, they get the
-    /// error of the last one at once.
+    /// after a pause (see [`EndpointConfig::backoff`]), or for a connection that comes about before that, since the
+    /// [manager](Self::manager) tries the address at its own times, or a node that it has found there connects by itself;
+    /// if their deadline is before the end of the pause, they get the error of the last one at once.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -189,21 +192,24 @@ impl Endpoint {
         address: SocketAddr,
         deadline: Time,
     ) -> Result<Connection, ConnectError> {
+        let mut pause = None;
         let attempt = loop {
             match self.inner.common.connect(address, Asked::ByCaller) {
                 Ok(attempt) => break attempt,
                 Err(TooEarly { until, failure }) if until >= deadline => return Err(failure),
-                Err(TooEarly { until, .. }) => self.sleep_until(until).await,
+                Err(TooEarly { until, .. }) => match pause.take() {
+                    // Asked once more: what has come about before this would wake nobody.
+                    None => pause = Some(self.inner.common.registry.pause(address)),
+                    Some(pause) => drop(select(pause, self.sleep_until(until)).await),
+                },
             }
         };
         // Also for an attempt that somebody else has begun.
         self.inner.reactors[0].ensure_driver();
-        let outcome = futures_util::future::select(Attempted(&attempt), self.sleep_until(deadline));
+        let outcome = select(Attempted(&attempt), self.sleep_until(deadline));
         match outcome.await {
-            futures_util::future::Either::Left((outcome, _)) => outcome,
-            futures_util::future::Either::Right(((), _)) => {
-                Err(ConnectError::DeadlineExceeded { address })
-            }
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(((), _)) => Err(ConnectError::DeadlineExceeded { address }),
         }
     }
 
@@ -222,10 +228,10 @@ impl Endpoint {
             self.inner.reactors.iter().for_each(|reactor| reactor.ensure_driver());
             accepted
         });
-        let outcome = futures_util::future::select(accepted, self.sleep_until(deadline));
+        let outcome = select(accepted, self.sleep_until(deadline));
         match outcome.await {
-            futures_util::future::Either::Left((connection, _)) => Ok(connection),
-            futures_util::future::Either::Right(((), _)) => Err(AcceptError::DeadlineExceeded),
+            Either::Left((connection, _)) => Ok(connection),
+            Either::Right(((), _)) => Err(AcceptError::DeadlineExceeded),
         }
     }
 

@@ -6,7 +6,8 @@
 //! that can grow and shrink at any time, comes back to those it has lost, and tells of what happens.
 //!
 //! - `registry`: attempts, nodes and their lives, and which of two connections to a node stays.
-//! - `schedule`: which addresses are tried, and when; `backoff`: the pauses between attempts.
+//! - `schedule`: which addresses are tried, and when; `backoff`: the pauses between attempts; `pauses`: who waits
+//!   for the end of one.
 //! - `event`: what is told of nodes; `accepted`: connections that others have begun.
 //!
 //! The manager has no thread. The first reactor of the endpoint begins what is due, by the endpoint's
@@ -18,6 +19,7 @@ mod accepted;
 mod attempt;
 mod backoff;
 mod event;
+mod pauses;
 mod registry;
 mod schedule;
 

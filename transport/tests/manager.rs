@@ -19,8 +19,8 @@ use std::time::Duration;
 use futures_util::future::{Either, join, join_all, select};
 use weft_transport::limits::HANDSHAKE_TIMEOUT;
 use weft_transport::{
-    AddressState, Applied, CallError, CloseReason, ConnectError, Endpoint, Incarnation, NodeId,
-    Time,
+    AddressState, Applied, Backoff, CallError, CloseReason, ConnectError, Endpoint, Incarnation,
+    NodeId, Time,
 };
 
 use world::{BACKOFF, INTERVAL, MS, SECOND, World, address, told};
@@ -165,6 +165,52 @@ fn however_many_ask_for_a_dead_address_there_is_no_storm() {
     let attempts = seeker.manager().listed()[0].failures;
     // One as each pause ends and one an interval, whoever waits.
     assert!((20..150).contains(&attempts), "{attempts} attempts");
+}
+
+/// After the first failure nobody asks again by themselves within the life of a test.
+fn patient(world: &World) -> Endpoint {
+    world.endpoint(9, 1, |config| {
+        config.backoff = Backoff { first: 1_000_000 * SECOND, max: 1_000_000 * SECOND };
+    })
+}
+
+#[test]
+fn who_waits_for_the_end_of_a_pause_gets_the_connection_that_the_list_has_led_to() {
+    let world = World::new(1);
+    let seeker = patient(&world);
+    seeker.manager().add(address(1));
+    world.pass(100 * MS);
+    assert_eq!(seeker.manager().listed()[0].failures, 1);
+    let _node = world.node(1, 1);
+    let began = world.now();
+    let asked = (0..5).map(|_| seeker.connect(address(1), Time::MAX));
+    let connections = world.run(join_all(asked));
+    assert!(connections.iter().all(Result::is_ok));
+    assert!(world.now().since(began) <= INTERVAL, "that is when the address was tried");
+}
+
+#[test]
+fn who_waits_for_the_end_of_a_pause_gets_the_connection_that_the_node_has_begun() {
+    let world = World::new(1);
+    let seeker = patient(&world);
+    seeker.listen(address(9)).unwrap();
+    seeker.manager().add(address(1));
+    let node = world.node(1, 1);
+    world.pass(100 * MS);
+    world.stop(node);
+    world.pass(SECOND);
+    let dialling = world.endpoint(1, 2, |_| {});
+    let failed = world.run(seeker.connect(address(1), world.deadline())).err();
+    assert!(matches!(failed, Some(ConnectError::Refused { .. })), "{failed:?}");
+    let began = world.now();
+    let asked = seeker.connect(address(1), Time::MAX);
+    let dialled = async {
+        seeker.sleep_until(began + 10 * MS).await;
+        dialling.connect(address(9), world.deadline()).await
+    };
+    let (connection, dialled) = world.run(join(asked, dialled));
+    assert_eq!(connection.unwrap().peer().incarnation, Incarnation(2));
+    assert!(dialled.is_ok() && world.now().since(began) <= 20 * MS);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::time::Time;
 use super::Backoff;
 use super::attempt::Attempt;
 use super::event::{Listeners, NodeEvent, NodeEvents};
+use super::pauses::{Pause, Pauses};
 use super::schedule::{ListedAddress, Schedule};
 
 pub(crate) use admission::Admission;
@@ -39,6 +40,7 @@ pub(crate) struct Registry {
     hellos: AtomicU64,
     schedule: Mutex<Schedule>,
     listeners: Listeners,
+    pauses: Pauses,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl Registry {
             hellos: AtomicU64::new(0),
             schedule: Mutex::new(Schedule::new(backoff, discovery_interval, seed)),
             listeners: Listeners::default(),
+            pauses: Pauses::default(),
         }
     }
 
@@ -185,7 +188,18 @@ impl Registry {
             Ok(connection) => self.succeed(address, connection, now),
             Err(failure) => self.schedule.lock().fail(address, failure, now),
         }
+        let is_connected = outcome.is_ok();
         attempt.finish(outcome);
+        if is_connected {
+            let mut wakers = Vec::new();
+            self.pauses.end(address, &mut wakers);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Waits for a connection to `address`, from now on, where it is too early for an attempt.
+    pub(crate) fn pause(&self, address: SocketAddr) -> Pause<'_> {
+        self.pauses.begin(address)
     }
 
     /// `address` has led to a connection.

@@ -228,14 +228,18 @@ impl Schedule {
         };
     }
 
-    /// A node is connected.
-    pub(super) fn connected(&mut self, peer: &Peer) {
-        for entry in self.entries.values_mut().filter(|entry| entry.is_node(peer.node)) {
+    /// A node is connected. Returns the addresses where it was last found.
+    pub(super) fn connected(&mut self, peer: &Peer) -> Vec<SocketAddr> {
+        let mut addresses = Vec::new();
+        let entries = self.entries.iter_mut().filter(|(_, entry)| entry.is_node(peer.node));
+        for (address, entry) in entries {
             entry.found = Some((peer.node, peer.incarnation));
             if entry.state == AddressState::Apart {
                 entry.state = AddressState::Connected;
             }
+            addresses.push(*address);
         }
+        addresses
     }
 
     /// A node is not connected any more, and is tried again by itself if it `is_missed`.
