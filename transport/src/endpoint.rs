@@ -56,6 +56,8 @@ pub struct EndpointStats {
     pub connections: u64,
     /// Those of them that run over shared memory.
     pub shared_connections: u64,
+    /// Those that run over verbs.
+    pub verbs_connections: u64,
     /// Bytes of memory that retained bodies keep now.
     pub retained_bytes: u64,
     /// Bytes handed to links of connections that are open now.
@@ -296,7 +298,11 @@ impl Endpoint {
         for reactor in &self.inner.reactors {
             for core in reactor.members.lock().values() {
                 let traffic = core.traffic();
-                stats.shared_connections += u64::from(core.link.kind() == LinkKind::Shm);
+                match core.link.kind() {
+                    LinkKind::Shm => stats.shared_connections += 1,
+                    LinkKind::Verbs => stats.verbs_connections += 1,
+                    LinkKind::Tcp | LinkKind::Sim => {}
+                }
                 stats.bytes_sent += traffic.bytes;
                 stats.batches_sent += traffic.batches;
                 stats.bodies_gathered += traffic.gathered;

@@ -25,7 +25,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use weft_transport::limits::{LARGE_MAX, MESSAGE_MAX};
 use weft_transport::{
-    Applied, CallError, CloseReason, ConnectError, LinkPolicy, Purpose, SendError, Time,
+    Applied, CallError, CloseReason, ConnectError, LinkKind, LinkPolicy, Purpose, SendError, Time,
 };
 
 use bodies::*;
@@ -131,6 +131,15 @@ fn connections_run_over_the_link_that_was_asked_for(world: &World) {
         let connection = client.connect(server.address, world.deadline()).await.unwrap();
         assert_eq!(connection.link(), world.link());
     });
+    let expected = match world.link() {
+        LinkKind::Shm => (1, 1, 0),
+        LinkKind::Verbs => (1, 0, 1),
+        _ => (1, 0, 0),
+    };
+    for stats in [client.stats(), server.endpoint.stats()] {
+        let counts = (stats.connections, stats.shared_connections, stats.verbs_connections);
+        assert_eq!(counts, expected);
+    }
 }
 
 fn a_reply_carries_what_the_request_carried(world: &World) {

@@ -61,12 +61,7 @@ impl Weft {
     /// What the connections that are open run over.
     pub(super) fn link(&self) -> Option<&'static str> {
         let stats = self.client.endpoint().stats();
-        match (stats.connections, stats.shared_connections) {
-            (0, _) => None,
-            (_, 0) => Some("tcp"),
-            (all, shared) if shared >= all => Some("shm"),
-            _ => Some("shm and tcp"),
-        }
+        links(stats.connections, stats.shared_connections, stats.verbs_connections)
     }
 
     /// The sum over all nodes.
@@ -91,4 +86,42 @@ fn bootstrap(properties: &Properties, addresses: &str) -> Result<Vec<String>, Us
     }
     let parse = |address: &str| address.trim().parse::<Address>().map_err(|_| wrong());
     addresses.split(',').map(|address| Ok(parse(address)?.to_string())).collect()
+}
+
+/// What connections run over, of which some are shared and some over verbs.
+fn links(all: u64, shared: u64, verbs: u64) -> Option<&'static str> {
+    let plain = all.saturating_sub(shared + verbs);
+    match (shared > 0, verbs > 0, plain > 0) {
+        (false, false, false) => None,
+        (false, false, true) => Some("tcp"),
+        (true, false, false) => Some("shm"),
+        (false, true, false) => Some("verbs"),
+        (true, false, true) => Some("shm and tcp"),
+        (true, true, false) => Some("shm and verbs"),
+        (false, true, true) => Some("verbs and tcp"),
+        (true, true, true) => Some("shm, verbs and tcp"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_link_that_connections_run_over_is_named() {
+        for (all, shared, verbs, expected) in [
+            (0, 0, 0, None),
+            (3, 0, 0, Some("tcp")),
+            (3, 3, 0, Some("shm")),
+            (3, 0, 3, Some("verbs")),
+            (3, 1, 0, Some("shm and tcp")),
+            (3, 1, 2, Some("shm and verbs")),
+            (3, 0, 1, Some("verbs and tcp")),
+            (3, 1, 1, Some("shm, verbs and tcp")),
+            // One that ended while they were counted.
+            (1, 2, 0, Some("shm")),
+        ] {
+            assert_eq!(links(all, shared, verbs), expected, "{all}, {shared}, {verbs}");
+        }
+    }
 }
