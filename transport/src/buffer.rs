@@ -224,15 +224,26 @@ impl Connection {
     }
 }
 
-/// A buffer that could not be registered, and why.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
+/// A buffer that could not be registered, and why. It reads as that reason does.
+#[derive(Debug)]
 pub struct RegisterFailed {
     /// The buffer, as it was.
     pub buffer: Buffer,
     /// Why.
-    #[source]
     pub error: RegisterFailure,
+}
+
+impl std::fmt::Display for RegisterFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for RegisterFailed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What stands behind the reason: the reason itself has been said.
+        self.error.source()
+    }
 }
 
 /// Why a buffer could not be registered.

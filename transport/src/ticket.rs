@@ -53,16 +53,27 @@ impl Completed {
     }
 }
 
-/// A posted buffer that nothing has come of, and why.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
+/// A posted buffer that nothing has come of, and why. It reads as that reason does.
+#[derive(Debug)]
 pub struct PostFailed {
     /// The buffer. What a receive has written to it is unspecified. An empty one that is not registered, where it is
     /// [lost](PostError::Lost).
     pub buffer: RegisteredBuffer,
     /// Why.
-    #[source]
     pub error: PostError,
+}
+
+impl fmt::Display for PostFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for PostFailed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What stands behind the reason: the reason itself has been said.
+        self.error.source()
+    }
 }
 
 /// A ticket that was not done in time. It is as good as before: it can be waited for again.

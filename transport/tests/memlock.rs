@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of it")]
 
+use std::error::Error as _;
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -55,6 +56,8 @@ fn no_more_is_registered_than_the_process_may_lock() {
     {
         assert!(words.contains(part), "{part:?} is not in {words:?}");
     }
+    let source = failed.source().map(ToString::to_string);
+    assert_eq!(source, None, "its words would be printed twice");
     assert_eq!(failed.buffer.len() as u64, 68 * KIB);
 
     // What is not in use is kept, found again with another connection, and goes when there is need.

@@ -157,6 +157,8 @@ pub(crate) fn a_message_that_is_too_long_for_its_buffer_waits_for_a_longer_one(w
             assert_eq!(failed.error, PostError::TooLong { message, buffer });
             let words = failed.error.to_string();
             assert!(words.contains(&message.to_string()) && words.contains("4096"), "{words}");
+            let source = std::error::Error::source(&failed).map(ToString::to_string);
+            assert_eq!((failed.to_string(), source), (words, None), "none is printed twice");
             assert_eq!(failed.buffer.len(), buffer);
             // It is still the next, for as long as nothing fits it.
             let again = failed.buffer.post_receive().await.unwrap_err();
