@@ -166,7 +166,7 @@ impl Endpoint {
         let refused = |source| EndpointError::Listen { address, source };
         let listener = listener.map_err(refused)?;
         let bound = listener.address().map_err(refused)?;
-        self.inner.common.registry.listens_at(bound);
+        self.inner.common.registry.leads_here(bound);
         let shared = (self.inner.common.sim.is_none()
             && self.inner.common.links != LinkPolicy::Tcp)
             .then(|| ShmListener::bind(bound, Namespace::Endpoints).map(Listener::Shm));

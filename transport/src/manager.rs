@@ -85,8 +85,9 @@ impl ConnectionManager {
 
     /// Puts an address on the list of those to be found: it is tried at once, then every
     /// [`discovery_interval`](crate::EndpointConfig::discovery_interval) until a node answers there, and
-    /// when that is lost after pauses as [`backoff`](crate::EndpointConfig::backoff) says. Returns
-    /// whether it was not on the list.
+    /// when that is lost after pauses as [`backoff`](crate::EndpointConfig::backoff) says. One that leads to this endpoint
+    /// itself is tried no more once that is known: at once where it listens at that very address, else when it has
+    /// found itself there. Returns whether it was not on the list.
     pub fn add(&self, address: SocketAddr) -> bool {
         let common = self.endpoint.common();
         let added = common.registry.add(address, common.clock.now());

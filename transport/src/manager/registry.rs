@@ -124,9 +124,9 @@ impl Registry {
         peers
     }
 
-    /// This endpoint itself listens at `address`: it is not tried.
-    pub(crate) fn listens_at(&self, address: SocketAddr) {
-        self.schedule.lock().listens_at(address);
+    /// `address` leads to this endpoint itself, because it listens there or has been found there: it is not tried.
+    pub(crate) fn leads_here(&self, address: SocketAddr) {
+        self.schedule.lock().leads_here(address);
     }
 
     /// When addresses are due to be tried by themselves.

@@ -49,7 +49,8 @@ pub enum AddressState {
 #[derive(Debug)]
 pub(super) struct Schedule {
     entries: BTreeMap<SocketAddr, Entry>,
-    /// Where this endpoint itself listens, which may be on the list that all nodes are given.
+    /// What leads to this endpoint itself, and may be on the list that all nodes are given: where it listens, and where it
+    /// has found itself.
     own: BTreeSet<SocketAddr>,
     backoff: Backoff,
     interval: Duration,
@@ -96,8 +97,8 @@ impl Schedule {
         Self { entries, own, backoff, interval, random }
     }
 
-    /// This endpoint itself listens at `address`: it is not tried.
-    pub(super) fn listens_at(&mut self, address: SocketAddr) {
+    /// `address` leads to this endpoint itself: it is not tried.
+    pub(super) fn leads_here(&mut self, address: SocketAddr) {
         self.own.insert(address);
     }
 

@@ -120,6 +120,34 @@ fn many_threads_that_ask_for_a_dead_address_share_its_failures() {
     assert_eq!(attempts.load(Ordering::SeqCst), 1);
 }
 
+#[test]
+fn a_node_that_finds_itself_at_an_address_tries_it_no_more() {
+    let (node, everywhere) = node(1, 1, ([0, 0, 0, 0], 0));
+    let own = SocketAddr::from(([127, 0, 0, 1], everywhere.port()));
+    // As where addresses are translated on the way.
+    let (translated, attempts) = counted(own);
+    let dead = TcpListener::bind(SocketAddr::from(ANY_PORT)).unwrap().local_addr().unwrap();
+    let manager = node.manager();
+    assert!([own, translated, dead].into_iter().all(|address| manager.add(address)));
+    let failures = |of| {
+        let listed = manager.listed();
+        listed.iter().find(|listed| listed.address == of).unwrap().failures
+    };
+    node.block_on(async {
+        let until = deadline(&node);
+        while failures(own) == 0 || failures(translated) == 0 {
+            assert!(node.clock().now() < until, "it does not find itself");
+            node.sleep_until(node.clock().now() + MS).await;
+        }
+        let before = failures(dead);
+        while failures(dead) < before + 20 {
+            node.sleep_until(node.clock().now() + MS).await;
+        }
+    });
+    assert_eq!((failures(own), failures(translated), attempts.load(Ordering::SeqCst)), (1, 1, 1));
+    assert_eq!(manager.connected(), []);
+}
+
 /// Where connections are neither taken nor refused: a listener with more of them than it queues.
 fn black_hole() -> (SocketAddr, Vec<Box<dyn Send>>) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -144,6 +144,6 @@ fn what_failed_long_ago_and_is_not_on_the_list_is_forgotten() {
 fn the_endpoint_itself_is_not_tried() {
     let mut schedule = Schedule::new(BACKOFF, INTERVAL, 7);
     schedule.add(address(1), NOW);
-    schedule.listens_at(address(1));
+    schedule.leads_here(address(1));
     assert_eq!((schedule.due(NOW), schedule.next_at()), (vec![], Time::MAX));
 }

@@ -36,6 +36,14 @@ impl Conversation {
         }
         let core = &self.core;
         let (node, incarnation) = (hello.node, hello.incarnation);
+        if (node, incarnation) == (common.node, common.incarnation) {
+            // This endpoint itself. Only the side that has connected knows by which address, and learns from the other's
+            // hello that it is its own.
+            match core.initiated {
+                true => common.registry.leads_here(core.address),
+                false => core.session.lanes.greet(common.hello().encode()),
+            }
+        }
         let peer = Peer { node, incarnation, address: core.address };
         let open = || {
             if !core.initiated {
