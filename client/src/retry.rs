@@ -160,8 +160,8 @@ mod tests {
 
     fn unreachable() -> ClientError {
         let address = "127.0.0.1:7400".parse().unwrap();
-        let refused =
-            ConnectError::Refused { address, kind: std::io::ErrorKind::ConnectionRefused };
+        let kind = std::io::ErrorKind::ConnectionRefused;
+        let refused = ConnectError::Refused { address, kind, os_error: None };
         ClientError::Unreachable { node: node(), reason: refused.into() }
     }
 

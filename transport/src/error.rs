@@ -159,12 +159,14 @@ pub enum AcceptError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// The operating system refused.
-    #[error("cannot connect to {address}: {}", io::Error::from(*kind))]
+    #[error("cannot connect to {address}: {}", system_words(*kind, *os_error))]
     Refused {
         /// Where to.
         address: SocketAddr,
         /// The operating system's reason.
         kind: io::ErrorKind,
+        /// What the system said (`errno`), if it was the system: some of that has no kind of its own.
+        os_error: Option<i32>,
     },
     /// Connections are to run over shared memory alone, and none is shared with this process there.
     #[error(
@@ -202,6 +204,27 @@ pub enum ConnectError {
         /// Where to.
         address: SocketAddr,
     },
+}
+
+impl ConnectError {
+    /// The operating system refused.
+    pub(crate) fn refused(address: SocketAddr, error: &io::Error) -> Self {
+        Self::Refused { address, kind: error.kind(), os_error: error.raw_os_error() }
+    }
+}
+
+/// The system's own words where it said something, as a fragment; else those for the kind.
+fn system_words(kind: io::ErrorKind, os_error: Option<i32>) -> String {
+    let Some(os_error) = os_error else { return io::Error::from(kind).to_string() };
+    let words = io::Error::from_raw_os_error(os_error).to_string();
+    let words = words.strip_suffix(&format!(" (os error {os_error})")).unwrap_or(&words);
+    let mut chars = words.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().chain(words.chars().skip(1)).collect()
+        }
+        _ => words.to_owned(),
+    }
 }
 
 /// Why an endpoint could not start or listen.
@@ -316,4 +339,24 @@ pub struct Goodbye {
     pub code: u16,
     /// The reason in words, as the peer put it.
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_the_system_did() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7400));
+        for (error, words) in [
+            (Errno::MFILE.into(), "too many open files"),
+            (Errno::CONNREFUSED.into(), "connection refused"),
+            (io::ErrorKind::ConnectionRefused.into(), "connection refused"),
+        ] {
+            let refused = ConnectError::refused(address, &error).to_string();
+            assert_eq!(refused, format!("cannot connect to 127.0.0.1:7400: {words}"));
+        }
+    }
 }

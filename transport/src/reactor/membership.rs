@@ -73,7 +73,7 @@ impl Reactor {
         handle.members.lock().insert(id, Arc::clone(&core));
         let mut conversation = Conversation::new(Arc::clone(&core), phase, attempt);
         if let Err(error) = watched {
-            conversation.fail_connect(error.kind());
+            conversation.fail_connect(&error);
         }
         self.conversations[place] = Some(conversation);
         self.keep_awake(place);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::numbered;
 
-/// Threads and connections: enough for any machine that two processes fit on, few enough for the
-/// default descriptor limit.
+/// Threads and connections: enough for any machine that two processes fit on, few enough for the usual limit of 1,024
+/// descriptors, but over verbs, where each client has opened the device besides: there `ulimit -n` is to be raised.
 pub(crate) const LANES_MAX: usize = 256;
 /// Threads of a receiver's pool.
 pub(crate) const HANDLERS_MAX: usize = 16;

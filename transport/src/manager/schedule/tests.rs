@@ -15,7 +15,7 @@ fn peer(node: u64, number: u16) -> Peer {
 
 fn failure(number: u16) -> ConnectError {
     let (address, kind) = (address(number), std::io::ErrorKind::ConnectionRefused);
-    ConnectError::Refused { address, kind }
+    ConnectError::Refused { address, kind, os_error: None }
 }
 
 /// A list of these addresses, which have just been tried.

@@ -78,9 +78,9 @@ impl Conversation {
     }
 
     /// The link cannot come about.
-    pub(in crate::reactor) fn fail_connect(&mut self, kind: io::ErrorKind) {
-        self.end_attempt(|address| ConnectError::Refused { address, kind });
-        self.core.close(CloseReason::Link(kind));
+    pub(in crate::reactor) fn fail_connect(&mut self, error: &io::Error) {
+        self.end_attempt(|address| ConnectError::refused(address, error));
+        self.core.close(CloseReason::Link(error.kind()));
     }
 
     /// The link was to be shared memory alone, and the peer shares none.

@@ -75,7 +75,7 @@ impl Reactor {
                 (LinkPolicy::Shm, io::ErrorKind::ConnectionRefused) if is_listened_on(address) => {
                     ConnectError::NotShared { address }
                 }
-                (_, kind) => ConnectError::Refused { address, kind },
+                _ => ConnectError::refused(address, &error),
             };
             let admitted = link.map_err(refused).and_then(|link| {
                 let shares = link.memory_bytes() > 0;
@@ -123,7 +123,7 @@ impl Reactor {
                 return self.connect_otherwise(handle, place, by);
             }
             Err(_) if core.link.kind() == LinkKind::Shm => conversation.fail_to_share(),
-            Err(error) => conversation.fail_connect(error.kind()),
+            Err(error) => conversation.fail_connect(&error),
             Ok(()) => conversation.greet(&handle.common, by),
         }
         self.watch(&core, core.is_blocked());
