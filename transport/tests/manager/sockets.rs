@@ -95,8 +95,10 @@ fn many_threads_that_ask_for_a_dead_address_share_its_failures() {
         let counter = Arc::clone(&count);
         // It takes connections and ends them.
         std::thread::spawn(move || {
-            while listener.accept().is_ok() {
+            while let Ok(accepted) = listener.accept() {
+                // First, so that it is counted when the other side learns of the end.
                 counter.fetch_add(1, Ordering::SeqCst);
+                drop(accepted);
             }
         });
         (address, count)
