@@ -279,6 +279,9 @@ impl Unreachable {
             Self::Connect(ConnectError::NotShared { .. }) => {
                 "check that it runs here, or connect with --link auto"
             }
+            Self::Connect(ConnectError::NoVerbs { .. }) => {
+                "have it take them, or connect with --link auto"
+            }
             Self::Connect(_) => "check that it runs",
             Self::OtherNode { .. } => {
                 "compare the --node-id, --peers and --listen that the two were started with"

@@ -178,6 +178,16 @@ pub enum ConnectError {
         /// Where to.
         address: SocketAddr,
     },
+    /// Connections are to run over verbs alone, and what answers there takes none so.
+    #[error(
+        "cannot connect to {address}: what answers there takes no connections over verbs, which takes an RDMA \
+         device and a build with the cargo feature `verbs` on both sides, and a peer that is set to auto or \
+         verbs; the link auto takes tcp where there are none"
+    )]
+    NoVerbs {
+        /// Where to.
+        address: SocketAddr,
+    },
     /// The connection came up and ended before the peer had said hello.
     #[error("cannot connect to {address}: {reason}")]
     Closed {

@@ -115,7 +115,7 @@ pub enum LinkPolicy {
     /// [`ConnectError::NotShared`](crate::ConnectError::NotShared).
     Shm,
     /// As `Auto`, but an endpoint without an RDMA device does not start, and connecting to a peer
-    /// without one fails.
+    /// without one fails, with [`ConnectError::NoVerbs`](crate::ConnectError::NoVerbs).
     Verbs,
 }
 
@@ -192,6 +192,18 @@ impl std::fmt::Display for LinkKind {
             Self::Sim => "sim",
         })
     }
+}
+
+/// That whoever answers says something else than what connections over verbs begin with.
+#[cfg(any(feature = "verbs", test))]
+pub(crate) fn not_over_verbs() -> io::Error {
+    io::ErrorKind::Unsupported.into()
+}
+
+/// Whether that is what kept a link of this kind from coming about, and nothing that the system or a device said.
+pub(crate) fn is_not_over_verbs(kind: LinkKind, error: &io::Error) -> bool {
+    let is_unsupported = error.kind() == io::ErrorKind::Unsupported;
+    kind == LinkKind::Verbs && is_unsupported && error.raw_os_error().is_none()
 }
 
 /// A connection's link.

@@ -81,7 +81,7 @@ fn both_sides_need_a_device_and_auto_goes_on_with_tcp() {
     let (_plain, without) = server(config(1, LinkPolicy::Tcp));
     assert_eq!(link_of(config(10, LinkPolicy::Auto), without), Ok(LinkKind::Tcp));
     let refused = link_of(config(11, LinkPolicy::Verbs), without).unwrap_err();
-    assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
+    assert_eq!(refused, ConnectError::NoVerbs { address: without });
 
     let (_able, with) = server(config(2, LinkPolicy::Verbs));
     assert_eq!(link_of(config(12, LinkPolicy::Verbs), with), Ok(LinkKind::Verbs));

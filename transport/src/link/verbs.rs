@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 
 use super::lent::{Lending, Outgoing, Owner};
 use super::verbs_rules::introduction::{INTRODUCTION_BYTES, Introduction, MAGIC};
-use super::{Fetch, Link, Offer, Source, TcpLink, Transfer};
+use super::{Fetch, Link, Offer, Source, TcpLink, Transfer, not_over_verbs};
 use crate::memory::{Block, Extent, Shared};
 use crate::registration::{self, Registration, key_in_use};
 
@@ -234,7 +234,7 @@ impl VerbsLink {
             }
             if is_other {
                 *stage = Stage::Over;
-                return Err(io::ErrorKind::ConnectionRefused.into());
+                return Err(not_over_verbs());
             }
             if let Ok(bytes) = <&[u8; INTRODUCTION_BYTES]>::try_from(&heard[..]) {
                 let peer = Introduction::decode(bytes);

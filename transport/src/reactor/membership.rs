@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::connection::{Charges, Core};
-use crate::error::CloseReason;
+use crate::error::{CloseReason, ConnectError};
 use crate::link::Link;
 use crate::manager::Attempt;
 use crate::poller::Token;
@@ -73,7 +73,7 @@ impl Reactor {
         handle.members.lock().insert(id, Arc::clone(&core));
         let mut conversation = Conversation::new(Arc::clone(&core), phase, attempt);
         if let Err(error) = watched {
-            conversation.fail_connect(&error);
+            conversation.fail_connect(ConnectError::refused(core.address, &error), &error);
         }
         self.conversations[place] = Some(conversation);
         self.keep_awake(place);

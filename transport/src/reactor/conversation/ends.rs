@@ -77,16 +77,10 @@ impl Conversation {
         self.attempt.take()
     }
 
-    /// The link cannot come about.
-    pub(in crate::reactor) fn fail_connect(&mut self, error: &io::Error) {
-        self.end_attempt(|address| ConnectError::refused(address, error));
+    /// The link cannot come about, for which whoever waits for it is told of `failure`.
+    pub(in crate::reactor) fn fail_connect(&mut self, failure: ConnectError, error: &io::Error) {
+        self.end_attempt(|_| failure);
         self.core.close(CloseReason::Link(error.kind()));
-    }
-
-    /// The link was to be shared memory alone, and the peer shares none.
-    pub(in crate::reactor) fn fail_to_share(&mut self) {
-        self.end_attempt(|address| ConnectError::NotShared { address });
-        self.core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
     }
 
     /// The connection has ended; whoever waits for it to come about is told.

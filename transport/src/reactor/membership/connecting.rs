@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{CloseReason, ConnectError};
 use crate::limits::HAND_OVER_TIMEOUT;
-use crate::link::{Link, LinkKind, LinkPolicy, TcpLink, Transfer};
+use crate::link::{Link, LinkKind, LinkPolicy, TcpLink, Transfer, is_not_over_verbs};
 use crate::manager::{Asked, Attempt};
 use crate::reactor::Reactor;
 use crate::reactor::conversation::Phase;
@@ -19,6 +19,17 @@ use crate::time::Time;
 fn is_listened_on(address: SocketAddr) -> bool {
     let attempt = TcpLink::connect(address).and_then(|link| link.finish_connect());
     attempt.err().is_none_or(|error| error.kind() != io::ErrorKind::ConnectionRefused)
+}
+
+/// Why a link that was begun, and that no other is to take the place of, has not come about.
+pub(super) fn failure(kind: LinkKind, address: SocketAddr, error: &io::Error) -> ConnectError {
+    if is_not_over_verbs(kind, error) {
+        return ConnectError::NoVerbs { address };
+    }
+    match kind {
+        LinkKind::Shm => ConnectError::NotShared { address },
+        _ => ConnectError::refused(address, error),
+    }
 }
 
 impl Reactor {
@@ -122,8 +133,10 @@ impl Reactor {
             Err(_) if handle.common.links.after(core.link.kind()).is_some() => {
                 return self.connect_otherwise(handle, place, by);
             }
-            Err(_) if core.link.kind() == LinkKind::Shm => conversation.fail_to_share(),
-            Err(error) => conversation.fail_connect(&error),
+            Err(error) => {
+                let failure = failure(core.link.kind(), core.address, &error);
+                conversation.fail_connect(failure, &error);
+            }
             Ok(()) => conversation.greet(&handle.common, by),
         }
         self.watch(&core, core.is_blocked());

@@ -1,14 +1,18 @@
-use std::io;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use rustix::io::Errno;
+
+use super::connecting::failure;
 use super::*;
 use crate::connection::Connection;
 use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::error::ConnectError;
 use crate::handler::NoHandler;
 use crate::identity::{Incarnation, NodeId};
-use crate::link::{LinkKind, LinkPolicy};
+use crate::link::{LinkKind, LinkPolicy, not_over_verbs};
 use crate::link::{Namespace, ShmListener};
 use crate::manager::Attempted;
 use crate::memory::{Memory, MemoryConfig};
@@ -80,6 +84,37 @@ fn with_shared_memory_alone_an_address_where_nobody_listens_is_refused() {
     let ConnectError::Refused { kind, .. } = &error else { panic!("{error}") };
     assert_eq!(*kind, io::ErrorKind::ConnectionRefused);
     assert!(error.to_string().contains("connection refused"), "{error}");
+}
+
+#[test]
+fn with_verbs_alone_the_error_says_that_who_answers_takes_none() {
+    let address = SocketAddr::from(([127, 0, 0, 1], 7400));
+    let said = |kind, error| failure(kind, address, &error);
+    assert_eq!(said(LinkKind::Verbs, not_over_verbs()), ConnectError::NoVerbs { address });
+    // Nobody answers, or does without a word; and a device that cannot do something.
+    for error in
+        [Errno::CONNREFUSED.into(), Errno::OPNOTSUPP.into(), ErrorKind::ConnectionRefused.into()]
+    {
+        let expected = ConnectError::refused(address, &error);
+        assert_eq!(said(LinkKind::Verbs, error), expected);
+    }
+    assert_eq!(said(LinkKind::Shm, not_over_verbs()), ConnectError::NotShared { address });
+    let plain = ConnectError::refused(address, &not_over_verbs());
+    assert_eq!(said(LinkKind::Tcp, not_over_verbs()), plain);
+}
+
+/// Whoever begins a connection over verbs hears at once that it leads to an endpoint which takes none.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test is who connects")]
+fn an_endpoint_without_verbs_answers_an_introduction_with_something_else() {
+    let (_node, address) = node(LinkPolicy::Tcp, PLENTY);
+    let mut socket = TcpStream::connect(address).unwrap();
+    let mut introduction = [0; 64];
+    introduction[..8].copy_from_slice(b"WEFTVRBS");
+    socket.write_all(&introduction).unwrap();
+    let mut answer = [0; 8];
+    socket.read_exact(&mut answer).unwrap();
+    assert_ne!(answer, *b"WEFTVRBS");
 }
 
 #[test]
