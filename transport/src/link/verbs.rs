@@ -15,6 +15,8 @@ mod held;
 mod liar;
 #[cfg(test)]
 mod lies;
+#[cfg(test)]
+mod on_device;
 mod port;
 mod reading;
 #[cfg(feature = "streams")]

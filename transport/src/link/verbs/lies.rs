@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 
 use super::end::RECEIVE_BYTES;
 use super::liar::{Liar, NOBODY, SENDS, answer_for_nobody};
+use super::on_device;
 use crate::connection::Connection;
-use crate::endpoint::{Endpoint, EndpointConfig};
-use crate::error::{ConnectError, EndpointError};
+use crate::endpoint::Endpoint;
+use crate::error::ConnectError;
 use crate::frame::{Announcement, Class, Header, Kind, frame_len};
 use crate::handler::{Batch, Handler, IncomingKind};
-use crate::identity::{Incarnation, NodeId};
 use crate::link::verbs_rules::credits::Kind as Credited;
-use crate::link::{Link, LinkKind, LinkPolicy, Source, VerbsError};
+use crate::link::{Link, LinkKind, Source};
 use crate::memory::{Memory, MemoryConfig};
 use crate::time::Time;
 
@@ -49,24 +49,15 @@ struct Scene {
     connection: Connection,
 }
 
-fn start(node: u64, handler: Echo) -> Result<Endpoint, EndpointError> {
+fn start(node: u64, handler: Echo) -> Option<Endpoint> {
     let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
-    let mut config = EndpointConfig::new(NodeId(node), Incarnation(1), memory);
-    config.links = LinkPolicy::Verbs;
-    Endpoint::start(config, Arc::new(handler))
+    on_device::start(node, &memory, Arc::new(handler))
 }
 
 impl Scene {
     /// Nothing where there is no device.
     fn new(handler: Echo) -> Option<Self> {
-        let server = match start(1, handler) {
-            Ok(server) => server,
-            Err(EndpointError::Verbs(missing @ VerbsError::NoDevice)) => {
-                eprintln!("skipped: {missing}");
-                return None;
-            }
-            Err(error) => panic!("{error:?}"),
-        };
+        let server = start(1, handler)?;
         let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
         let friend = start(10, Echo::default()).unwrap();
         let connection = friend.block_on(friend.connect(address, deadline(&friend))).unwrap();

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use super::held::TURN;
+use super::on_device;
 use crate::buffer::Buffer;
-use crate::endpoint::{Endpoint, EndpointConfig};
-use crate::error::{EndpointError, PostError};
+use crate::error::PostError;
 use crate::handler::{Batch, Handler, IncomingKind};
-use crate::identity::{Incarnation, NodeId};
-use crate::link::{Link, LinkPolicy, VerbsError};
+use crate::link::Link;
 use crate::memory::{Memory, MemoryConfig};
 use crate::registration::registration_stats;
 use crate::ticket::{Completed, PostFailed};
@@ -48,26 +47,13 @@ impl Handler for Ignore {
     }
 }
 
-fn start(node: u64, memory: &Memory) -> Result<Endpoint, EndpointError> {
-    let mut config = EndpointConfig::new(NodeId(node), Incarnation(1), memory.clone());
-    config.links = LinkPolicy::Verbs;
-    Endpoint::start(config, Arc::new(Ignore))
-}
-
 /// What comes of a send that is posted by an endpoint which is shut down then, and hears its device no more. Nothing
 /// where there is no device.
 fn shut_down_deaf(deafness: u8, is_waited_for: bool) -> Option<Result<Completed, PostFailed>> {
     let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
-    let server = match start(1, &memory) {
-        Ok(server) => server,
-        Err(EndpointError::Verbs(missing @ VerbsError::NoDevice)) => {
-            eprintln!("skipped: {missing}");
-            return None;
-        }
-        Err(error) => panic!("{error:?}"),
-    };
+    let server = on_device::start(1, &memory, Arc::new(Ignore))?;
     let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let client = start(10, &memory).unwrap();
+    let client = on_device::start(10, &memory, Arc::new(Ignore)).unwrap();
     let by = client.clock().now() + Duration::from_secs(30);
     let connection = client.block_on(client.connect(address, by)).unwrap();
     let Link::Verbs(link) = &connection.core.link else { panic!("it is over verbs") };
