@@ -6,10 +6,9 @@
 //! one receive. While callers come and go, the endpoint's own thread stays out of the way; it takes
 //! the role back when none has driven for a while, or when there is something that nobody drives.
 //!
-//! Only who waits for what a driver brings drives. Whoever waits for a time, or for another thread, would take
-//! the role from those who need it, whenever these are between two calls, and bring them their replies by way
-//! of the scheduler.
+//! Who waits only for a time, or for another thread, [stands aside](aside) for those who wait for what a driver brings.
 
+mod aside;
 mod parker;
 
 use std::future::Future;
@@ -22,7 +21,6 @@ use crate::local;
 use crate::reactor::{ReactorHandle, Wait};
 use crate::sync::atomic::Ordering;
 use crate::sync::thread;
-use crate::time::Time;
 
 use parker::{Own, take_reliance};
 
@@ -58,9 +56,7 @@ pub(crate) fn block_on<F: Future>(reactor: &Arc<ReactorHandle>, future: F) -> F:
             }
         } else {
             drop(caller);
-            while !own.parker.is_notified() {
-                stand_aside(reactor, &own.parker);
-            }
+            aside::wait(reactor, &own.parker);
             caller = Caller::arrive(reactor, &own.parker);
         }
     };
@@ -70,33 +66,6 @@ pub(crate) fn block_on<F: Future>(reactor: &Arc<ReactorHandle>, future: F) -> F:
     }
     own.keep();
     output
-}
-
-/// Waits for a time or for another thread, and drives only to find timers that have come, if nobody else does.
-fn stand_aside(reactor: &Arc<ReactorHandle>, parker: &Parker) {
-    let now = reactor.common.clock.now();
-    let until = reactor.next_deadline();
-    if now >= until && drive(reactor, Wait::Poll, parker) {
-        return;
-    }
-    parker.parked.store(true, Ordering::SeqCst);
-    if !parker.is_notified() {
-        match until {
-            Time::MAX => thread::park(),
-            // Somebody drives, and finds them at the end of the turn.
-            _ if now >= until => park_for(CALLERS_GONE),
-            _ => park_for(until.since(now)),
-        }
-    }
-    parker.parked.store(false, Ordering::SeqCst);
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the thread around the reactor waits, not the reactor"
-)]
-fn park_for(timeout: Duration) {
-    thread::park_timeout(timeout);
 }
 
 /// A thread in [`block_on`].
@@ -114,12 +83,19 @@ impl<'a> Caller<'a> {
     fn drive_or_park(&self) {
         let Self { reactor, parker } = self;
         self.answer_offer();
-        if drive(reactor, Wait::Caller(parker), parker) {
+        if drive(reactor, parker) {
             return;
         }
-        if reactor.own_drives.load(Ordering::SeqCst) {
-            reactor.interrupt_own();
+        if reactor.own_drives.load(Ordering::SeqCst) || reactor.aside_drives.load(Ordering::SeqCst)
+        {
+            reactor.interrupt_driver();
         }
+        self.park();
+    }
+
+    /// Sleeps until it is notified, or offered the role; not if nobody drives.
+    fn park(&self) {
+        let Self { reactor, parker } = self;
         parker.parked.store(true, Ordering::SeqCst);
         if !parker.listed.swap(true, Ordering::SeqCst) {
             reactor.waiting.lock().push(Arc::clone(parker));
@@ -168,23 +144,20 @@ impl Drop for Caller<'_> {
 
 /// Takes the role of the driver, if it is free, for one turn. Whoever shuts the endpoint down meanwhile leaves it to
 /// this thread to let go of everything.
-fn drive(reactor: &Arc<ReactorHandle>, wait: Wait<'_>, parker: &Parker) -> bool {
+fn drive(reactor: &Arc<ReactorHandle>, parker: &Parker) -> bool {
     let Some(mut state) = reactor.state.try_lock() else { return false };
     // Nobody else writes it: this thread holds the role.
     let drives = reactor.drives.load(Ordering::Relaxed);
     reactor.drives.store(drives.wrapping_add(1), Ordering::Relaxed);
-    state.turn(reactor, wait);
+    reactor.last_driver.store(parker.id(), Ordering::Relaxed);
+    state.turn(reactor, Wait::Caller(parker));
     drop(state);
     if reactor.stopping.load(Ordering::SeqCst) && reactor.members.lock().is_empty() {
         reactor.let_go();
     }
-    match wait {
+    if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 {
         // The future may keep this thread for a while, and somebody else waits.
-        Wait::Caller(_) if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 => {
-            pass_on(reactor);
-        }
-        Wait::Caller(_) => {}
-        Wait::Poll | Wait::Own => pass_on(reactor),
+        pass_on(reactor);
     }
     true
 }
@@ -222,10 +195,10 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
         let callers = reactor.callers.load(Ordering::SeqCst);
         let mut state = reactor.state.lock();
         reactor.own_drives.store(true, Ordering::SeqCst);
-        reactor.own_interrupt.store(false, Ordering::SeqCst);
+        reactor.interrupt.store(false, Ordering::SeqCst);
         // A caller that has interrupted may be gone by now; as long as that stands, a turn asks no poller.
         while reactor.callers.load(Ordering::SeqCst) <= callers
-            && !reactor.own_interrupt.load(Ordering::SeqCst)
+            && !reactor.interrupt.load(Ordering::SeqCst)
             && !reactor.stopping.load(Ordering::SeqCst)
         {
             state.turn(reactor, Wait::Own);
@@ -238,10 +211,14 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
 
 /// Stays out of the way of callers, until none has driven for a while or, if there are none, somebody needs a
 /// driver. The futures of those who are there may keep their threads, or be polled again and again.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread around the reactor waits, not the reactor"
+)]
 fn wait_until_wanted(reactor: &ReactorHandle) {
     loop {
         let drives = reactor.drives.load(Ordering::Relaxed);
-        park_for(CALLERS_GONE);
+        thread::park_timeout(CALLERS_GONE);
         let wanted = reactor.own_wanted.swap(false, Ordering::SeqCst);
         let quiet = reactor.drives.load(Ordering::Relaxed) == drives;
         let callers = reactor.callers.load(Ordering::SeqCst);

@@ -248,7 +248,10 @@ impl Endpoint {
 
     /// Runs `future` on this thread until it is done. While it waits, the thread drives the links
     /// itself, so this is the fastest way to wait for replies; many calls can be under way in one
-    /// future.
+    /// future. If all that it waits for is a time, or another thread, it gives way to others who wait for replies.
+    ///
+    /// Between two calls nobody else takes the links over at once: what comes in then, for the handler or for futures that
+    /// run elsewhere, waits for the next call, or for five milliseconds without one, unless a thread stays in here.
     ///
     /// # Panics
     /// On a simulated endpoint, which only its simulator drives.

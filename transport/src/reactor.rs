@@ -58,6 +58,8 @@ pub(crate) enum Wait<'a> {
     Own,
     /// Until there is, or until this caller is notified.
     Caller(&'a Parker),
+    /// The same, unless it is interrupted.
+    Aside(&'a Parker),
 }
 
 impl Wait<'_> {
@@ -65,8 +67,9 @@ impl Wait<'_> {
     fn is_over(self, handle: &ReactorHandle) -> bool {
         let interrupted = match self {
             Self::Poll => true,
-            Self::Own => handle.own_interrupt.load(Ordering::SeqCst),
+            Self::Own => handle.interrupt.load(Ordering::SeqCst),
             Self::Caller(parker) => parker.is_notified(),
+            Self::Aside(parker) => parker.is_notified() || handle.interrupt.load(Ordering::SeqCst),
         };
         interrupted || handle.has_work()
     }
@@ -87,6 +90,8 @@ pub(crate) struct Reactor {
     port: Option<Arc<VerbsPort>>,
     /// Turns and rounds of spinning since the poller was asked.
     unasked: u32,
+    /// Until when it was last known to be asked.
+    asked_at: Time,
     scratch: Option<Block>,
     /// What a connection that was tried while spinning has brought; it lies in `scratch`.
     received: Option<(usize, Received)>,
@@ -117,6 +122,7 @@ impl Reactor {
             awake: Awake::default(),
             port: None,
             unasked: 0,
+            asked_at: Time::from_nanos(0),
             scratch: None,
             received: None,
             brought: Brought::default(),
@@ -145,10 +151,13 @@ impl Reactor {
             // Only a descriptor that is not ours could do this: a bug, not the network.
             Err(error) => panic!("the poller failed: {error}"),
         };
-        active |= !self.ready.is_empty();
         handle.begin_turn();
         // The time that spinning has last looked at is some microseconds old at most.
         let now = spun_until.unwrap_or_else(|| handle.common.clock.now());
+        if let Err(error) = self.ask_overdue_poller(now) {
+            panic!("the poller failed: {error}");
+        }
+        active |= !self.ready.is_empty();
         self.hot.clear();
         if let Some((index, received)) = self.received.take() {
             active = true;

@@ -97,6 +97,11 @@ impl Own {
 }
 
 impl Parker {
+    /// Tells it from others that live now: neither 0 nor 1.
+    pub(super) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Whether the future is to be polled again.
     pub(crate) fn is_notified(&self) -> bool {
         self.notified.load(Ordering::SeqCst)

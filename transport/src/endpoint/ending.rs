@@ -13,7 +13,7 @@ impl Inner {
         for reactor in &self.reactors {
             reactor.submit(Command::ShutDown);
             reactor.stopping.store(true, Ordering::SeqCst);
-            reactor.interrupt_own();
+            reactor.interrupt_driver();
             if let Some(thread) = reactor.own_thread.get() {
                 thread.unpark();
             }

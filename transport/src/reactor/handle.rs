@@ -63,10 +63,14 @@ pub(crate) struct ReactorHandle {
     /// Somebody who is not in `block_on` has found a driver in those who are, and may still need one
     /// when they have gone.
     pub(crate) relied_on: AtomicBool,
+    /// Which of those in `block_on` has driven last; zero for none.
+    pub(crate) last_driver: AtomicUsize,
     /// The endpoint's own thread holds the role.
     pub(crate) own_drives: AtomicBool,
-    /// The endpoint's own thread is to let go of the role, or to stop.
-    pub(crate) own_interrupt: AtomicBool,
+    /// A thread in `block_on` that stands aside for callers holds the role.
+    pub(crate) aside_drives: AtomicBool,
+    /// Either of these two is to let go of the role, or the first to stop.
+    pub(crate) interrupt: AtomicBool,
     /// Somebody needs a driver while there are no callers.
     pub(crate) own_wanted: AtomicBool,
     pub(crate) own_thread: OnceLock<Thread>,
@@ -93,8 +97,10 @@ impl ReactorHandle {
             callers: AtomicUsize::new(0),
             drives: AtomicU64::new(0),
             relied_on: AtomicBool::new(false),
+            last_driver: AtomicUsize::new(0),
             own_drives: AtomicBool::new(false),
-            own_interrupt: AtomicBool::new(false),
+            aside_drives: AtomicBool::new(false),
+            interrupt: AtomicBool::new(false),
             own_wanted: AtomicBool::new(false),
             own_thread: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -241,9 +247,9 @@ impl ReactorHandle {
         }
     }
 
-    /// Ends the wait of the endpoint's own thread, so that it lets go of the role.
-    pub(crate) fn interrupt_own(&self) {
-        if !self.own_interrupt.swap(true, Ordering::SeqCst) {
+    /// Ends the wait of the endpoint's own thread, or of who stands aside, so that it lets go of the role.
+    pub(crate) fn interrupt_driver(&self) {
+        if !self.interrupt.swap(true, Ordering::SeqCst) {
             self.kick.kick();
         }
     }

@@ -24,6 +24,9 @@ const LOOKS: u32 = 32;
 /// While it spins or has enough to do without, a reactor asks the poller every so many rounds or turns.
 const POLL_EVERY: u32 = 16;
 
+/// With enough to do without, a reactor asks the poller after this long.
+const POLL_AFTER: Duration = Duration::from_micros(100);
+
 /// While it spins, a reactor lets others onto its core every so many rounds.
 const YIELD_EVERY: u32 = 8;
 
@@ -41,13 +44,13 @@ impl Reactor {
         }
         if let Wait::Poll = wait {
             self.look_at_awake();
-            self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+            self.ask_poller(Some(Duration::ZERO))?;
             return Ok(None);
         }
         if self.look_at_awake() {
             self.idle.end(true, Duration::ZERO);
             if self.is_poller_due() {
-                self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+                self.ask_poller(Some(Duration::ZERO))?;
             }
             return Ok(None);
         }
@@ -59,7 +62,7 @@ impl Reactor {
             return Ok(Some(looked));
         }
         let until = self.next_timer(handle);
-        if let Wait::Caller(parker) = wait {
+        if let Wait::Caller(parker) | Wait::Aside(parker) = wait {
             parker.sleep(handle);
         }
         handle.sleep(until);
@@ -68,11 +71,11 @@ impl Reactor {
         if !is_earlier && !wait.is_over(handle) && self.rest() {
             let now = handle.common.clock.now();
             let timeout = (until != Time::MAX).then(|| until.since(now));
-            self.poller.wait(timeout, &mut self.ready)?;
+            self.ask_poller(timeout)?;
         }
         self.look_at_awake();
         handle.wake_up();
-        if let Wait::Caller(parker) = wait {
+        if let Wait::Caller(parker) | Wait::Aside(parker) = wait {
             parker.wake_up();
         }
         self.idle.end(false, handle.common.clock.now().since(began));
@@ -92,7 +95,7 @@ impl Reactor {
         loop {
             let found = self.receive_hot(handle) || self.watch_awake();
             if self.is_poller_due() || self.hot.is_empty() && self.is_all_quiet() {
-                self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
+                self.ask_poller(Some(Duration::ZERO))?;
             }
             if found || !self.ready.is_empty() {
                 return Ok(Some(looked));
@@ -124,8 +127,25 @@ impl Reactor {
     /// Counts a look at what is there without the poller. Returns whether the poller is to be asked too: its
     /// turn comes by the looks of all waits, since most are over after one or two.
     fn is_poller_due(&mut self) -> bool {
-        self.unasked = (self.unasked + 1) % POLL_EVERY;
-        self.unasked == 0
+        self.unasked += 1;
+        self.unasked >= POLL_EVERY
+    }
+
+    fn ask_poller(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.unasked = 0;
+        self.poller.wait(timeout, &mut self.ready)
+    }
+
+    /// Asks the poller, if that was a while ago: a caller that drives once in a while finds its reply without
+    /// it, and would leave others waiting for many of its calls.
+    pub(super) fn ask_overdue_poller(&mut self, now: Time) -> io::Result<()> {
+        if self.unasked == 0 {
+            self.asked_at = now;
+        } else if now.since(self.asked_at) >= POLL_AFTER {
+            self.asked_at = now;
+            self.ask_poller(Some(Duration::ZERO))?;
+        }
+        Ok(())
     }
 
     /// Looks at links in memory for a moment. Returns whether there is something.

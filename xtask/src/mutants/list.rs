@@ -195,7 +195,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         what: "what waits of replies with bodies is not counted back",
         file: "transport/src/session/departures.rs",
-        before: "            queued.fetch_sub(BODY_QUEUED_COST, Ordering::Relaxed);",
+        before: "            queued.fetch_sub(REPLY_QUEUED_COST, Ordering::Relaxed);",
         after: "            let _ = queued;",
         trial: CREDITS,
     },
