@@ -62,6 +62,7 @@ fn park(parker: &Parker, timeout: Duration) {
 fn drive(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) -> bool {
     // For as long as it drives, it counts as one: the endpoint's own thread stays out of the way.
     let caller = Caller::arrive(reactor, parker);
+    let callers = reactor.callers.load(Ordering::SeqCst);
     let mut state = loop {
         caller.answer_offer();
         if let Some(state) = reactor.state.try_lock() {
@@ -73,20 +74,23 @@ fn drive(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) -> bool {
         reactor.interrupt_driver();
         caller.park();
     };
-    reactor.aside_drives.store(true, Ordering::SeqCst);
+    // Whoever sees that this thread drives may interrupt it, from before the first turn on.
     reactor.interrupt.store(false, Ordering::SeqCst);
+    reactor.aside_drives.store(true, Ordering::SeqCst);
     reactor.last_driver.store(parker.id(), Ordering::Relaxed);
-    let callers = reactor.callers.load(Ordering::SeqCst);
     let is_over = || {
         parker.is_notified()
             || reactor.interrupt.load(Ordering::SeqCst)
             || reactor.callers.load(Ordering::SeqCst) > callers
             || reactor.stopping.load(Ordering::SeqCst)
     };
-    // Once at least: deadlines may have come.
-    state.turn(reactor, Wait::Aside(parker));
-    while !is_over() {
-        state.turn(reactor, Wait::Aside(parker));
+    loop {
+        // One turn at least: deadlines may have come.
+        let wait = if is_over() { Wait::Poll } else { Wait::Aside(parker) };
+        state.turn(reactor, wait);
+        if is_over() {
+            break;
+        }
     }
     reactor.aside_drives.store(false, Ordering::SeqCst);
     if !parker.is_notified() {
