@@ -11,8 +11,6 @@ use crate::frame::{Class, Kind};
 use crate::memory::{Memory, MemoryError, Purpose, Shared};
 use crate::reactor::Command;
 use crate::session::call::CallKey;
-#[cfg(doc)]
-use crate::session::departures::queued_cost;
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
 use crate::session::outbound::Unannounced;
 use crate::time::Time;
@@ -31,7 +29,7 @@ pub(super) struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Room in `class` for what counts for `cost` bytes ([`queued_cost`]), when there is some.
+    /// Room in `class` for what counts for `cost` bytes (`queued_cost`), when there is some.
     pub(super) fn poll(
         core: &'a Arc<Core>,
         class: Class,

@@ -1,7 +1,8 @@
 //! Who sends, who drives, and who is woken: nothing is left lying, and nobody sleeps for ever.
 //!
 //! Time stands still, so that no timer mends what a bell has missed: a thread that waits in vain does so
-//! until the model has taken too many steps.
+//! until the model has taken too many steps. That holds for those who sleep in a poller. A thread that is parked
+//! may go on by itself here, as shuttle's threads do: these models do not see that nobody has unparked it.
 
 use std::pin::pin;
 use std::sync::Arc;
