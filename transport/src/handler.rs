@@ -254,7 +254,8 @@ impl<'a> Batch<'a> {
         }
         .and_then(|lane| {
             let header = (Kind::Reply, Class::Reply, call.0, more);
-            write_record(lane, &core.memory, header, body, tail)?;
+            let gathers = core.link.gathers(body.len());
+            write_record(lane, &core.memory, header, body, tail, gathers)?;
             self.unannounced = Unannounced::of(lane);
             if lane.backlog() >= OVERLAP_BYTES {
                 core.flush_lanes(self.unannounced);

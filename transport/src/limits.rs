@@ -155,8 +155,11 @@ pub(crate) const RETAINED_SHARE: u64 = 4;
 #[cfg(any(test, feature = "verbs"))]
 pub(crate) const LENT_SHARE: u64 = 2;
 
-/// Bodies from this length on are written into a block of their own and gathered from there.
+/// Bodies from this length on are written into a block of their own and gathered from there, in bytes; ...
 pub(crate) const GATHER_MIN: usize = 32 << 10;
+
+/// ... over shared memory, where they are copied once more and that is cheaper from what has just been copied, from this length on.
+pub(crate) const SHM_GATHER_MIN: usize = 64 << 10;
 
 /// Messages up to this length are copied out of posted buffers, in bytes: it costs less than to gather
 /// two pieces, and keep track of them until the link has taken them.
@@ -183,6 +186,6 @@ const _: () = assert!(CARRY_MAX < PLACED_HEAD_BYTES && PLACED_HEAD_BYTES < RECEI
 const _: () = assert!(MESSAGE_MAX < LARGE_MAX);
 const _: () = assert!(frame_len(CHUNK_BYTES) <= RECEIVE_BYTES);
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(8) && GRANTED_MAX.is_multiple_of(CHUNK_BYTES));
-const _: () = assert!(GATHER_MIN <= MESSAGE_MAX);
+const _: () = assert!(GATHER_MIN <= SHM_GATHER_MIN && SHM_GATHER_MIN <= MESSAGE_MAX);
 const _: () = assert!(BODY_HEAD_MAX <= CHUNK_BYTES && BODY_AHEAD_MAX.is_multiple_of(CHUNK_BYTES));
 const _: () = assert!(BODY_COPIED_MAX <= CHUNK_BYTES && BODY_COPIED_MAX * 32 >= CHUNK_BYTES);

@@ -23,6 +23,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::{GATHER_MIN, SHM_GATHER_MIN};
 use crate::memory::{Block, Shared};
 
 pub use sim::{SimConfig, SimNetwork};
@@ -250,6 +251,12 @@ impl Link {
             Self::Verbs(_) => LinkKind::Verbs,
             Self::Sim(_) => LinkKind::Sim,
         }
+    }
+
+    /// Whether a body of `len` bytes is better gathered from where it lies than copied to others.
+    #[inline]
+    pub(crate) fn gathers(&self, len: usize) -> bool {
+        len >= GATHER_MIN && (len >= SHM_GATHER_MIN || self.kind() != LinkKind::Shm)
     }
 
     /// What memory is registered with to be sent and received over it.

@@ -3,11 +3,10 @@
 use crate::body::Body;
 use crate::frame::{Class, HEADER_BYTES, Header, Kind, padded};
 use crate::lane::Producer;
-use crate::limits::GATHER_MIN;
 use crate::memory::{Memory, MemoryError, Purpose, Shared};
 
 /// Writes a frame with `body`, followed by `tail` if there is one, and commits it. The tail is not
-/// copied; a long body is written once, into a block of its own, and gathered from there. Returns
+/// copied; a body of its own that `gathers` is written into a block and gathered from there. Returns
 /// the position of the frame in its lane.
 #[inline]
 pub(crate) fn write_record(
@@ -16,6 +15,7 @@ pub(crate) fn write_record(
     (kind, class, id, more): (Kind, Class, u64, bool),
     body: impl Body,
     tail: Option<Shared>,
+    gathers: bool,
 ) -> Result<u64, MemoryError> {
     let head = body.len();
     let tail = tail.filter(|tail| !tail.is_empty());
@@ -23,7 +23,7 @@ pub(crate) fn write_record(
     let header = Header { len: len as u32, kind, class, more, id }.encode();
     let padding = padded(len) - len;
     producer.shrink_if_idle();
-    if head >= GATHER_MIN && tail.is_none() {
+    if gathers && tail.is_none() {
         let mut block = memory.allocate(head, Purpose::Send)?;
         block.mark_touched(head);
         body.write(&mut block[..head]);

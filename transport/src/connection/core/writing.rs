@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::{Committed, Core};
 use crate::body::Body;
 use crate::frame::{Class, Kind, frame_len};
-use crate::limits::{BATCH_BYTES, GATHER_MIN, OVERLAP_BYTES};
+use crate::limits::{BATCH_BYTES, OVERLAP_BYTES};
 use crate::local::{self, OwnLane};
 use crate::memory::Shared;
 use crate::session::call::{CallKey, Sent};
@@ -103,9 +103,10 @@ impl Core {
         let tail = tail.take();
         let gathered = tail.as_ref().map_or(0, |tail| tail.len());
         // A long body lies elsewhere.
-        let in_lane = frame_len(if body.len() < GATHER_MIN { body.len() } else { 0 });
+        let gathers = self.link.gathers(body.len());
+        let in_lane = frame_len(if gathers { 0 } else { body.len() });
         let header = (kind, class, id, false);
-        let position = write_record(&mut lane.producer, &self.memory, header, body, tail)
+        let position = write_record(&mut lane.producer, &self.memory, header, body, tail, gathers)
             .map_err(|error| lane.refused(error))?;
         let backlog = lane.producer.backlog() + gathered as u64;
         let sent = Sent { lane: lane.producer.lane().index, position };

@@ -7,6 +7,7 @@ use super::*;
 use crate::frame::{HEADER_BYTES, frame_len};
 use crate::handshake::Windows;
 use crate::lane::Producer;
+use crate::limits::GATHER_MIN;
 use crate::memory::Memory;
 use crate::memory::MemoryConfig;
 use crate::session::receives::Messages;
@@ -18,7 +19,7 @@ fn write(session: &Session, memory: &Memory, producer: &mut Producer, number: u6
     let lane = u64::from(producer.lane().index);
     let body = [lane.to_le_bytes(), number.to_le_bytes()].concat();
     let header = (Kind::Message, Class::Request, 0, false);
-    write_record(producer, memory, header, &body[..], None).unwrap();
+    write_record(producer, memory, header, &body[..], None, false).unwrap();
     session.lanes.announce(Unannounced::of(producer));
 }
 
@@ -99,7 +100,8 @@ fn writes_are_as_long_as_they_get_and_no_record_is_torn() {
             for _ in 0..records {
                 let body = vec![lane as u8; len];
                 let header = (Kind::Message, Class::Request, lane, false);
-                write_record(&mut producer, &memory, header, &body[..], None).unwrap();
+                write_record(&mut producer, &memory, header, &body[..], None, len >= GATHER_MIN)
+                    .unwrap();
                 session.lanes.announce(Unannounced::of(&producer));
             }
         }
