@@ -144,6 +144,10 @@ impl Reactor {
     /// whether anything happened.
     pub(crate) fn turn(&mut self, handle: &Arc<ReactorHandle>, wait: Wait<'_>) -> bool {
         let mut active = self.run_commands(handle);
+        if active {
+            // Such as those who are to hear of an end: the wait below may be long.
+            self.wake(handle);
+        }
         active |= self.flush(handle);
         self.ready.clear();
         let spun_until = match self.gather_ready(handle, wait) {
@@ -228,7 +232,7 @@ impl Reactor {
         began
     }
 
-    /// Wakes those whose replies have come. A caller that drives lets the others commit their next
+    /// Wakes those whose replies, or what else they wait for, have come. A caller that drives lets the others commit their next
     /// requests, which the flush at the end of the turn then sends together.
     fn wake(&mut self, handle: &ReactorHandle) {
         let woken = self.brought.wakers.len();

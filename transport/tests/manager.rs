@@ -14,13 +14,17 @@ mod trial;
 mod world;
 
 use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
 use weft_transport::limits::HANDSHAKE_TIMEOUT;
 use weft_transport::{
-    AddressState, Applied, Backoff, CallError, CloseReason, ConnectError, Endpoint, Incarnation,
-    NodeId, Time,
+    AddressState, Applied, Backoff, Batch, CallError, CloseReason, ConnectError, Endpoint, Handler,
+    Incarnation, NodeId, Time,
 };
 
 use world::{BACKOFF, INTERVAL, MS, SECOND, World, address, told};
@@ -356,4 +360,52 @@ fn idle_connections_go_by_least_recent_use_and_none_that_is_in_use() {
     world.pass(2 * SECOND);
     let open: u64 = nodes.iter().map(|node| node.stats().connections).sum();
     assert_eq!((open, seeker.stats().connections), (3, 3));
+}
+
+/// Whether who waits to be told has been woken, and how many messages came before and after that.
+#[derive(Default)]
+struct Order {
+    is_woken: AtomicBool,
+    came: [AtomicUsize; 2],
+}
+
+impl Wake for Order {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Handler for Order {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {
+            let came = &self.came[usize::from(self.is_woken.load(Ordering::SeqCst))];
+            came.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A turn may sleep when it looks for input, so whom an end concerns is to be woken before.
+#[test]
+fn an_end_is_told_of_before_the_turn_looks_for_input() {
+    let world = World::new(1);
+    let order = Arc::new(Order::default());
+    let node = world.endpoint_with(Arc::clone(&order) as Arc<dyn Handler>, 9, 1, |_| {});
+    node.listen(address(9)).unwrap();
+    let peers = [1, 2].map(|id| world.endpoint(id, 1, |_| {}));
+    let connections = world.run(join_all(
+        peers
+            .iter()
+            .map(|peer| async { peer.connect(address(9), world.deadline()).await.unwrap() }),
+    ));
+    world.pass(100 * MS);
+    let mut events = node.manager().events();
+    world.hang(&node, true);
+    world.run(connections[1].send(b"x")).unwrap();
+    world.pass(100 * MS);
+    let waker = Waker::from(Arc::clone(&order));
+    assert!(pin!(events.next()).poll(&mut Context::from_waker(&waker)).is_pending());
+    node.manager().connection(NodeId(1)).unwrap().close();
+    node.turn();
+    assert_eq!(order.came.each_ref().map(|came| came.load(Ordering::SeqCst)), [0, 1]);
+    assert_eq!(told(&mut events), ["lost 1.1: closed"]);
 }

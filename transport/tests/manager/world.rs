@@ -62,13 +62,24 @@ impl World {
         life: u64,
         change: impl FnOnce(&mut EndpointConfig),
     ) -> Endpoint {
+        self.endpoint_with(Arc::new(Echo), id, life, change)
+    }
+
+    /// The same, with a handler of its own.
+    pub(crate) fn endpoint_with(
+        &self,
+        handler: Arc<dyn Handler>,
+        id: u64,
+        life: u64,
+        change: impl FnOnce(&mut EndpointConfig),
+    ) -> Endpoint {
         let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
         let mut config = EndpointConfig::new(NodeId(id), Incarnation(life), memory);
         config.clock = self.clock.clone();
         config.discovery_interval = INTERVAL;
         config.backoff = BACKOFF;
         change(&mut config);
-        let endpoint = Endpoint::simulated(config, Arc::new(Echo), &self.network).unwrap();
+        let endpoint = Endpoint::simulated(config, handler, &self.network).unwrap();
         self.members.borrow_mut().push(Member { endpoint: endpoint.clone(), hangs: false });
         endpoint
     }

@@ -89,6 +89,7 @@ impl Reactor {
             conversation.core.close(CloseReason::ShuttingDown);
         }
         self.run_commands(handle);
+        self.wake(handle);
         for place in 0..self.conversations.len() {
             self.remove(place);
         }
