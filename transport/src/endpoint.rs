@@ -157,8 +157,11 @@ impl Endpoint {
     /// Accepts connections at `address`; port 0 takes a free one. Returns the address.
     ///
     /// # Errors
-    /// [`EndpointError::Listen`].
+    /// [`EndpointError::Listen`], or [`EndpointError::ShutDown`].
     pub fn listen(&self, address: SocketAddr) -> Result<SocketAddr, EndpointError> {
+        if self.inner.is_shut_down() {
+            return Err(EndpointError::ShutDown { address });
+        }
         let listener = match &self.inner.common.sim {
             Some(port) => port.listen(address).map(Listener::Sim),
             None => TcpListener::bind(address).map(Listener::Tcp),
@@ -170,13 +173,19 @@ impl Endpoint {
         let shared = (self.inner.common.sim.is_none()
             && self.inner.common.links != LinkPolicy::Tcp)
             .then(|| ShmListener::bind(bound, Namespace::Endpoints).map(Listener::Shm));
-        self.inner.reactors[0].submit(Command::Listen(listener));
+        let first = &self.inner.reactors[0];
+        first.submit(Command::Listen(listener));
         match shared {
             None => {}
-            Some(Ok(listener)) => self.inner.reactors[0].submit(Command::Listen(listener)),
+            Some(Ok(listener)) => first.submit(Command::Listen(listener)),
             Some(Err(error)) => {
                 tracing::warn!(%error, address = %bound, "peers on this host will connect by TCP");
             }
+        }
+        if self.inner.is_shut_down() {
+            // Meanwhile, so nobody may drive any more who would let go of the listeners.
+            first.let_go();
+            return Err(EndpointError::ShutDown { address });
         }
         Ok(bound)
     }
@@ -196,6 +205,9 @@ impl Endpoint {
     ) -> Result<Connection, ConnectError> {
         let mut pause = None;
         let attempt = loop {
+            if self.inner.is_shut_down() {
+                return Err(ConnectError::ShutDown { address });
+            }
             match self.inner.common.connect(address, Asked::ByCaller) {
                 Ok(attempt) => break attempt,
                 Err(TooEarly { until, failure }) if until >= deadline => return Err(failure),
@@ -211,7 +223,10 @@ impl Endpoint {
         let outcome = select(Attempted(&attempt), self.sleep_until(deadline));
         match outcome.await {
             Either::Left((outcome, _)) => outcome,
-            Either::Right(((), _)) => Err(ConnectError::DeadlineExceeded { address }),
+            Either::Right(_) if self.inner.is_shut_down() => {
+                Err(ConnectError::ShutDown { address })
+            }
+            Either::Right(_) => Err(ConnectError::DeadlineExceeded { address }),
         }
     }
 
@@ -232,8 +247,9 @@ impl Endpoint {
         });
         let outcome = select(accepted, self.sleep_until(deadline));
         match outcome.await {
-            Either::Left((connection, _)) => Ok(connection),
-            Either::Right(((), _)) => Err(AcceptError::DeadlineExceeded),
+            Either::Left((Some(connection), _)) => Ok(connection),
+            Either::Left((None, _)) => Err(AcceptError::ShutDown),
+            Either::Right(_) => Err(AcceptError::DeadlineExceeded),
         }
     }
 
@@ -260,7 +276,7 @@ impl Endpoint {
         driver::block_on(&self.inner.reactors[0], future)
     }
 
-    /// Completes at `at`.
+    /// Completes at `at`, and at once when the endpoint is shut down, or has been: nobody looks at its timers then.
     pub fn sleep_until(&self, at: Time) -> Sleep {
         Sleep { reactor: Arc::clone(&self.inner.reactors[0]), at, timer: None }
     }
@@ -319,6 +335,10 @@ impl Endpoint {
     /// Stops accepting, sends what is committed, says goodbye on every connection, and ends the
     /// endpoint's threads. Calls that wait fail, and messages above
     /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost.
+    ///
+    /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
+    /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
+    /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end.
     pub fn shutdown(&self) {
         self.inner.shut_down();
     }

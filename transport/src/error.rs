@@ -148,6 +148,9 @@ pub enum AcceptError {
     /// None has come in time.
     #[error("no peer has connected in time")]
     DeadlineExceeded,
+    /// The endpoint has been shut down, and no connection is left that something can still be received from.
+    #[error("no peer can connect: this endpoint is shut down")]
+    ShutDown,
     /// What comes to this endpoint goes to its handler.
     #[error(
         "connections are handled by this endpoint's handler: set EndpointConfig::messages to Messages::Posted"
@@ -247,6 +250,12 @@ pub enum EndpointError {
         address: SocketAddr,
         /// The operating system's reason.
         source: io::Error,
+    },
+    /// This endpoint has been shut down.
+    #[error("cannot listen on {address}: this endpoint is shut down")]
+    ShutDown {
+        /// Where it was to listen.
+        address: SocketAddr,
     },
     /// The operating system refused a thread, a poller or a descriptor.
     #[error("cannot start the endpoint: {what}")]

@@ -134,7 +134,7 @@ impl ConnectionManager {
     }
 
     /// What becomes of nodes from now on. Whoever takes nothing for long misses the oldest events, and
-    /// holds up nobody.
+    /// holds up nobody. Once the endpoint has been shut down there are none.
     pub fn events(&self) -> NodeEvents {
         self.registry().events()
     }

@@ -281,7 +281,7 @@ impl Future for Until {
         if ticket.core.clock.now() >= self.deadline {
             return Poll::Ready(Err(TimedOut { ticket }));
         }
-        self.timer = Some(ticket.core.reactor.wake_at(self.deadline, context.waker().clone()));
+        self.timer = ticket.core.reactor.wake_at(self.deadline, context.waker().clone());
         self.ticket = Some(ticket);
         Poll::Pending
     }

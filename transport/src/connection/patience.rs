@@ -38,7 +38,7 @@ impl Patience {
             return Err(BodyError::Silent { patience: self.limit });
         }
         if until != Time::MAX {
-            self.timer = Some(core.reactor.wake_at(until, context.waker().clone()));
+            self.timer = core.reactor.wake_at(until, context.waker().clone());
         }
         Ok(())
     }

@@ -30,7 +30,15 @@ impl Inner {
                 reactor.interrupt_sleep();
             }
         }
+        self.common.accepted.end();
         self.common.registry.end();
+        // Last, so that who waits for one of the above with a deadline learns of that first.
+        self.reactors.iter().for_each(|reactor| reactor.end_timers());
+    }
+
+    /// Whether it has been shut down, or is about to be.
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.reactors[0].stopping.load(Ordering::SeqCst)
     }
 }
 

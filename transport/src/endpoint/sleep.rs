@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use crate::reactor::ReactorHandle;
 use crate::time::Time;
 
-/// Completes at a given time; see [`Endpoint::sleep_until`](super::Endpoint::sleep_until).
+/// Completes at a given time, or when the endpoint is shut down; see [`Endpoint::sleep_until`](super::Endpoint::sleep_until).
 #[derive(Debug)]
 pub struct Sleep {
     pub(super) reactor: Arc<ReactorHandle>,
@@ -26,8 +26,8 @@ impl Future for Sleep {
         if self.reactor.common.clock.now() >= self.at {
             return Poll::Ready(());
         }
-        self.timer = Some(self.reactor.wake_at(self.at, context.waker().clone()));
-        Poll::Pending
+        self.timer = self.reactor.wake_at(self.at, context.waker().clone());
+        if self.timer.is_some() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 

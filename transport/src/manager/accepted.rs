@@ -19,6 +19,8 @@ pub(crate) struct Accepted {
 struct AcceptedState {
     waiting: VecDeque<Arc<Core>>,
     wakers: Vec<Waker>,
+    /// No more will come.
+    ended: bool,
 }
 
 impl Accepted {
@@ -46,11 +48,23 @@ impl Accepted {
         }
     }
 
-    /// The connection that has waited longest, or later.
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Connection> {
+    /// No more will come.
+    pub(crate) fn end(&self) {
+        let mut state = self.state.lock();
+        state.ended = true;
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The connection that has waited longest, or later; none if no more will come.
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<Connection>> {
         let mut state = self.state.lock();
         if let Some(core) = state.waiting.pop_front() {
-            return Poll::Ready(Connection::new(core));
+            return Poll::Ready(Some(Connection::new(core)));
+        }
+        if state.ended {
+            return Poll::Ready(None);
         }
         if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             state.wakers.push(context.waker().clone());

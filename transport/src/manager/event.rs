@@ -78,20 +78,27 @@ impl NodeEvents {
 /// Those who want to know.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    queues: Mutex<Vec<Weak<Mutex<Queue>>>>,
+    state: Mutex<ListenersState>,
+}
+
+#[derive(Debug, Default)]
+struct ListenersState {
+    queues: Vec<Weak<Mutex<Queue>>>,
+    ended: bool,
 }
 
 impl Listeners {
-    /// One more.
+    /// One more. If nothing more will happen, it is told so.
     pub(super) fn join(&self) -> NodeEvents {
-        let queue = Arc::default();
-        self.queues.lock().push(Arc::downgrade(&queue));
+        let mut state = self.state.lock();
+        let queue = Arc::new(Mutex::new(Queue { ended: state.ended, ..Queue::default() }));
+        state.queues.push(Arc::downgrade(&queue));
         NodeEvents { queue }
     }
 
     /// Tells everybody. Who waits is to be woken when no lock is held any more.
     pub(super) fn tell(&self, event: &NodeEvent, wakers: &mut Vec<Waker>) {
-        self.for_each(|queue| {
+        self.state.lock().for_each(|queue| {
             if queue.events.len() == EVENTS_MAX {
                 queue.events.pop_front();
                 queue.missed += 1;
@@ -104,15 +111,20 @@ impl Listeners {
     /// Nothing more will happen.
     pub(super) fn end(&self) {
         let mut wakers = Vec::new();
-        self.for_each(|queue| {
+        let mut state = self.state.lock();
+        state.ended = true;
+        state.for_each(|queue| {
             queue.ended = true;
             wakers.extend(queue.waker.take());
         });
+        drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
+}
 
-    fn for_each(&self, mut change: impl FnMut(&mut Queue)) {
-        self.queues.lock().retain(|queue| match queue.upgrade() {
+impl ListenersState {
+    fn for_each(&mut self, mut change: impl FnMut(&mut Queue)) {
+        self.queues.retain(|queue| match queue.upgrade() {
             Some(queue) => {
                 change(&mut queue.lock());
                 true
@@ -154,6 +166,7 @@ mod tests {
         assert_eq!(next(&mut late), None);
         listeners.end();
         assert_eq!([next(&mut early), next(&mut late)], [Some(None), Some(None)]);
+        assert_eq!(next(&mut listeners.join()), Some(None), "too late for anything");
     }
 
     #[test]
@@ -174,6 +187,6 @@ mod tests {
         let listeners = Listeners::default();
         drop(listeners.join());
         tell(&listeners, 1);
-        assert!(listeners.queues.lock().is_empty());
+        assert!(listeners.state.lock().queues.is_empty());
     }
 }

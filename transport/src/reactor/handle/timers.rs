@@ -12,6 +12,8 @@ use super::ReactorHandle;
 pub(super) struct Timers {
     wakers: BTreeMap<(Time, u64), Waker>,
     next: u64,
+    /// Nobody looks at them any more.
+    ended: bool,
 }
 
 impl ReactorHandle {
@@ -34,10 +36,14 @@ impl ReactorHandle {
         }
     }
 
-    /// Has `waker` woken at `time`. Returns what [`forget_timer`](Self::forget_timer) takes.
-    pub(crate) fn wake_at(&self, time: Time, waker: Waker) -> (Time, u64) {
+    /// Has `waker` woken at `time`. Returns what [`forget_timer`](Self::forget_timer) takes; nothing once timers
+    /// [have ended](Self::end_timers).
+    pub(crate) fn wake_at(&self, time: Time, waker: Waker) -> Option<(Time, u64)> {
         let key = {
             let mut timers = self.timers.lock();
+            if timers.ended {
+                return None;
+            }
             timers.next += 1;
             let key = (time, timers.next);
             timers.wakers.insert(key, waker);
@@ -46,7 +52,17 @@ impl ReactorHandle {
         self.note_deadline(time);
         // Whoever stands aside for it looks for itself.
         self.find_driver();
-        key
+        Some(key)
+    }
+
+    /// The endpoint is shut down, and nobody looks at timers any more: wakes all who wait for one.
+    pub(crate) fn end_timers(&self) {
+        let wakers = {
+            let mut timers = self.timers.lock();
+            timers.ended = true;
+            std::mem::take(&mut timers.wakers)
+        };
+        wakers.into_values().for_each(Waker::wake);
     }
 
     /// The waker of a timer that has not fired is dropped.

@@ -1,0 +1,168 @@
+//! What waits on an endpoint when it is shut down, and what is asked of it afterwards: none of it waits for ever,
+//! whoever polls it.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as the tests do")]
+#![expect(clippy::disallowed_methods, reason = "who listens and answers nobody")]
+
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use weft_transport::{
+    AcceptError, Backoff, Clock, CloseReason, ConnectError, Endpoint, EndpointConfig,
+    EndpointError, Incarnation, LinkPolicy, Memory, MemoryConfig, Messages, NoHandler, NodeId,
+    SimConfig, SimNetwork, Time,
+};
+
+/// Nobody listens there.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+/// Longer than any of this takes.
+const LONG: Duration = Duration::from_secs(1_000_000);
+
+fn config() -> EndpointConfig {
+    let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+    let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory);
+    config.messages = Messages::Posted;
+    config.backoff = Backoff { first: LONG, max: LONG };
+    config
+}
+
+fn real(links: LinkPolicy) -> Endpoint {
+    Endpoint::start(EndpointConfig { links, ..config() }, Arc::new(NoHandler)).unwrap()
+}
+
+fn simulated() -> Endpoint {
+    let (clock, hand) = Clock::manual();
+    let network =
+        SimConfig { seed: 1, delay: Duration::ZERO..Duration::ZERO, loss: 0.0, partial: 0.0 };
+    let network = SimNetwork::new(network, hand);
+    Endpoint::simulated(EndpointConfig { clock, ..config() }, Arc::new(NoHandler), &network)
+        .unwrap()
+}
+
+fn endpoints() -> [Endpoint; 3] {
+    [real(LinkPolicy::Tcp), real(LinkPolicy::Shm), simulated()]
+}
+
+/// A future that was found waiting.
+struct Waiting<'a, T> {
+    future: Pin<Box<dyn Future<Output = T> + 'a>>,
+    woken: Arc<Woken>,
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<'a, T> Waiting<'a, T> {
+    fn begin(future: impl Future<Output = T> + 'a) -> Self {
+        let mut waiting = Self { future: Box::pin(future), woken: Arc::default() };
+        assert!(waiting.poll().is_pending());
+        waiting
+    }
+
+    fn poll(&mut self) -> Poll<T> {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        self.future.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+
+    /// What it ends with; it has been woken for that.
+    fn ended(mut self) -> T {
+        assert!(self.woken.0.load(Ordering::SeqCst), "nobody would poll it again");
+        match self.poll() {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("it still waits"),
+        }
+    }
+}
+
+fn later(endpoint: &Endpoint) -> Time {
+    endpoint.clock().now() + LONG
+}
+
+#[test]
+fn what_waits_ends_when_the_endpoint_is_shut_down() {
+    for endpoint in endpoints() {
+        let mut events = endpoint.manager().events();
+        let sleep = Waiting::begin(endpoint.sleep_until(later(&endpoint)));
+        let accepts = [Time::MAX, later(&endpoint)].map(|deadline| {
+            let endpoint = &endpoint;
+            Waiting::begin(async move { endpoint.accept(deadline).await.err() })
+        });
+        let event = Waiting::begin(events.next());
+        endpoint.shutdown();
+        sleep.ended();
+        for accept in accepts {
+            assert_eq!(accept.ended(), Some(AcceptError::ShutDown));
+        }
+        assert_eq!(event.ended(), None);
+    }
+}
+
+#[test]
+fn who_waits_for_a_connection_is_told_when_the_endpoint_is_shut_down() {
+    let silent = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = silent.local_addr().unwrap();
+    for endpoint in [real(LinkPolicy::Tcp), simulated()] {
+        let connect = Waiting::begin(async { endpoint.connect(address, Time::MAX).await.err() });
+        endpoint.shutdown();
+        let error = connect.ended().unwrap();
+        let (shut_down, reason) = (ConnectError::ShutDown { address }, CloseReason::ShuttingDown);
+        let closed = ConnectError::Closed { address, reason };
+        assert!(error == shut_down || error == closed, "{error}");
+    }
+}
+
+#[test]
+fn who_waits_for_the_end_of_a_pause_is_told_that_the_endpoint_is_shut_down() {
+    let endpoint = real(LinkPolicy::Tcp);
+    let failed = endpoint.block_on(endpoint.connect(NOWHERE, later(&endpoint)));
+    assert!(matches!(failed, Err(ConnectError::Refused { .. })));
+    let connect = Waiting::begin(async { endpoint.connect(NOWHERE, Time::MAX).await.err() });
+    endpoint.shutdown();
+    assert_eq!(connect.ended(), Some(ConnectError::ShutDown { address: NOWHERE }));
+}
+
+#[test]
+fn what_is_asked_for_after_the_shutdown_ends_at_once() {
+    // Already listened on: that the endpoint is shut down is seen first.
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let taken = listener.local_addr().unwrap();
+    for endpoint in endpoints() {
+        let (deadline, address) = (later(&endpoint), taken);
+        endpoint.shutdown();
+        assert!(endpoint.sleep_until(deadline).now_or_never().is_some());
+        for deadline in [Time::MAX, deadline] {
+            let accepted = endpoint.accept(deadline).now_or_never();
+            assert_eq!(accepted.map(Result::err), Some(Some(AcceptError::ShutDown)));
+            let connected = endpoint.connect(address, deadline).now_or_never();
+            let shut_down = ConnectError::ShutDown { address };
+            assert_eq!(connected.map(Result::err), Some(Some(shut_down)));
+        }
+        assert_eq!(endpoint.manager().events().next().now_or_never(), Some(None));
+        let listened = endpoint.listen(address);
+        assert!(matches!(listened, Err(EndpointError::ShutDown { address }) if address == taken));
+    }
+}
+
+#[test]
+fn nobody_listens_any_more_where_an_endpoint_did() {
+    let endpoint = real(LinkPolicy::Auto);
+    let address = endpoint.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    assert!(TcpStream::connect(address).is_ok());
+    endpoint.shutdown();
+    assert!(TcpStream::connect(address).is_err());
+    assert!(endpoint.listen(address).is_err());
+    assert!(TcpStream::connect(address).is_err());
+}
