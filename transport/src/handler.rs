@@ -200,12 +200,13 @@ impl<'a> Batch<'a> {
 
     /// The last or only reply to `call`. One above [`MESSAGE_MAX`] bytes is written into a block of its
     /// own and sent in chunks as far as the peer has memory for it, while others go on; at least one is
-    /// taken whenever [`next`](Self::next) has given something. One that is longer than
-    /// [`reply_max`](Self::reply_max) ends the connection. If there is no memory for it, the call fails at its caller
-    /// ([`CallError::Unanswered`](crate::CallError::Unanswered)).
+    /// taken whenever [`next`](Self::next) has given something. If there is no memory for it, or it is longer than
+    /// [`LARGE_MAX`] bytes, which is logged as an error, the call fails at its caller
+    /// ([`CallError::Unanswered`](crate::CallError::Unanswered)): such a body is for [`reply_body`](Self::reply_body).
+    /// A peer that can be sent less than that ([`reply_max`](Self::reply_max)) is disconnected for a reply that is longer.
     ///
     /// # Panics
-    /// If `body` is longer than [`LARGE_MAX`], or, being no longer than [`MESSAGE_MAX`], than
+    /// If [`next`](Self::next) has not given something to reply to since the last reply, and `body` is longer than
     /// [`reply_room`](Self::reply_room).
     #[inline]
     pub fn reply(&mut self, call: CallId, body: impl Body) {
@@ -263,7 +264,7 @@ impl<'a> Batch<'a> {
             Ok(())
         });
         if written.is_err() {
-            self.give_up(call, frame_len(len));
+            self.give_up(call, frame_len(len), CloseReason::Memory);
         }
     }
 
@@ -273,14 +274,24 @@ impl<'a> Batch<'a> {
     fn write_large(&mut self, call: CallId, body: impl Body, tail: Option<Shared>, more: bool) {
         let core = self.held.core;
         let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
-        assert!(len <= LARGE_MAX, "a reply of {len} bytes");
-        if len > self.reply_max() {
+        let is_too_long = len > LARGE_MAX;
+        if !is_too_long && len > self.reply_max() {
             self.failed = Some(CloseReason::Violation("no large messages, though a reply is one"));
             return;
         }
         let cost = if len > MESSAGE_MAX { ANNOUNCEMENT_COST } else { frame_len(len) };
         let reserved = core.session.send_credit.try_reserve(Class::Reply, cost);
         assert!(reserved, "a reply of {len} bytes without room");
+        if is_too_long {
+            tracing::error!(
+                bytes = len,
+                limit = LARGE_MAX,
+                peer = %self.peer().node,
+                "a reply is longer than any may be, so its call fails: Batch::reply_body has no limit"
+            );
+            let reason = CloseReason::Violation("a reply is longer than any may be");
+            return self.give_up(call, cost, reason);
+        }
         match write_head(&core.memory, body) {
             Ok(head) => {
                 let header = (Kind::Reply, Class::Reply, call.0, more);
@@ -288,17 +299,17 @@ impl<'a> Batch<'a> {
                 core.session.departures.reserve(Class::Reply, departure.queued_bytes());
                 core.session.departures.push(departure);
             }
-            Err(_) => self.give_up(call, cost),
+            Err(_) => self.give_up(call, cost, CloseReason::Memory),
         }
     }
 
-    /// There is no memory for a reply to `call`, for which `reserved` bytes of window have been: its caller is told
-    /// that none comes, if it knows of such.
+    /// There can be no reply to `call`, for which `reserved` bytes of window have been: its caller is told
+    /// that none comes, if it knows of such; else the connection ends, for `reason`.
     #[cold]
-    fn give_up(&mut self, call: CallId, reserved: usize) {
+    fn give_up(&mut self, call: CallId, reserved: usize, reason: CloseReason) {
         let core = self.held.core;
         if !core.session.departures.tells_unanswered() {
-            self.failed = Some(CloseReason::Memory);
+            self.failed = Some(reason);
             return;
         }
         core.session.send_credit.cancel(Class::Reply, reserved - frame_len(0));

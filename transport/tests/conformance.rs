@@ -85,6 +85,7 @@ on_every_link!(
     a_large_call_ends_at_its_deadline,
     a_request_that_never_fits_is_refused,
     a_reply_that_never_fits_fails_its_call_only,
+    a_reply_that_is_too_long_fails_its_call_only,
     large_messages_wait_while_there_is_no_memory_for_them,
     what_finds_no_memory_to_be_written_to_costs_no_credit,
     calls_given_up_while_they_wait_for_a_slot_cost_no_credit,

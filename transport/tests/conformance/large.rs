@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 use weft_transport::limits::{CHUNK_BYTES, LARGE_MAX, MESSAGE_MAX};
 use weft_transport::{
-    Applied, Batch, CallError, CloseReason, Connection, Endpoint, Handler, IncomingKind, Memory,
-    MemoryConfig, Purpose, Shared, Time,
+    Applied, Batch, Body, CallError, CloseReason, Connection, Endpoint, Handler, IncomingKind,
+    Memory, MemoryConfig, Purpose, Shared, Time,
 };
 
 use super::SECOND;
@@ -337,6 +337,67 @@ pub(crate) fn a_reply_that_never_fits_fails_its_call_only(world: &World) {
         let reply = connection.call(&(1_500_000u32).to_le_bytes(), world.deadline()).await.unwrap();
         assert!(*reply == bytes[..1_500_000]);
         until(world, &client, || bytes.holders() == 2).await;
+    });
+}
+
+/// Longer than any reply may be. Nobody asks for its bytes.
+struct TooLong;
+
+impl Body for TooLong {
+    fn len(&self) -> usize {
+        LARGE_MAX + 1
+    }
+
+    fn write(self, _: &mut [u8]) {
+        panic!("it is refused for its length");
+    }
+}
+
+/// Replies to some requests with more than a reply may have, in each of the ways in which that can be given.
+struct Overlong {
+    tail: Shared,
+}
+
+impl Handler for Overlong {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            let IncomingKind::Call(call) = incoming.kind else { continue };
+            match incoming.body {
+                b"whole" => batch.reply(call, TooLong),
+                b"shared" => batch.reply_shared(call, TooLong, self.tail.clone()),
+                b"part" => batch.reply_part(call, TooLong),
+                b"after a part" => {
+                    batch.reply_part(call, b"part");
+                    batch.reply(call, TooLong);
+                }
+                body => batch.reply(call, body),
+            }
+        }
+    }
+}
+
+pub(crate) fn a_reply_that_is_too_long_fails_its_call_only(world: &World) {
+    let memory = Memory::new(MemoryConfig { limit_bytes: 8 << 20 }).unwrap();
+    let server = world.node(1, Arc::new(Overlong { tail: shared(&memory, &[7; 100]) }));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let ways: [&[u8]; 4] = [b"whole", b"shared", b"part", b"after a part"];
+        for way in ways {
+            let error = match connection.call_streamed(way, world.deadline()).await {
+                Ok(mut replies) => loop {
+                    match replies.next().await {
+                        Some(Ok(part)) => assert_eq!((way, &*part), (ways[3], &b"part"[..])),
+                        Some(Err(error)) => break error,
+                        None => panic!("it ends with an error"),
+                    }
+                },
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(error, CallError::Unanswered);
+            echoes(&connection, b"small", world.deadline()).await;
+        }
+        assert!(connection.is_open());
     });
 }
 
