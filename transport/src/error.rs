@@ -286,8 +286,13 @@ pub enum CloseReason {
     #[error("the peer is gone")]
     PeerGone,
     /// The operating system reported an error on the link.
-    #[error("link failed: {}", io::Error::from(*.0))]
-    Link(io::ErrorKind),
+    #[error("link failed: {}", system_words(*kind, *os_error))]
+    Link {
+        /// The operating system's reason.
+        kind: io::ErrorKind,
+        /// What the system said (`errno`), if it was the system: some of that has no kind of its own.
+        os_error: Option<i32>,
+    },
     /// The peer is shutting down.
     #[error("the peer is shutting down")]
     ShuttingDown,
@@ -304,7 +309,7 @@ pub enum CloseReason {
     },
     /// The bytes are no frame.
     #[error("malformed frame: {0}")]
-    Frame(#[from] FrameError),
+    Frame(FrameError),
     /// A frame came that its place in the conversation does not allow.
     #[error("protocol violation: {0}")]
     Violation(&'static str),
@@ -350,6 +355,20 @@ pub enum CloseReason {
     Goodbye(Goodbye),
 }
 
+impl CloseReason {
+    /// The operating system reported this on the link.
+    pub(crate) fn link(error: &io::Error) -> Self {
+        Self::Link { kind: error.kind(), os_error: error.raw_os_error() }
+    }
+}
+
+/// Not a source: the message says all of it.
+impl From<FrameError> for CloseReason {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+
 /// The reason that a peer gave for ending a connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text} (goodbye {code})")]
@@ -376,6 +395,42 @@ mod tests {
         ] {
             let refused = ConnectError::refused(address, &error).to_string();
             assert_eq!(refused, format!("cannot connect to 127.0.0.1:7400: {words}"));
+            assert_eq!(CloseReason::link(&error).to_string(), format!("link failed: {words}"));
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_twice_where_an_error_is_printed_with_its_sources() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7400));
+        let refused = || io::Error::from(Errno::ADDRINUSE);
+        let limit = || MemoryError::Fragmented { requested_bytes: 9, largest_free_bytes: 7 };
+        let link = || CloseReason::link(&Errno::NETDOWN.into());
+        let (frame, applied) = (CloseReason::from(FrameError::UnknownKind(99)), Applied::Maybe);
+        let errors: Vec<Box<dyn std::error::Error>> = vec![
+            Box::new(frame.clone()),
+            Box::new(link()),
+            Box::new(CallError::Memory(limit())),
+            Box::new(CallError::Disconnected { applied, reason: frame.clone() }),
+            Box::new(SendError::Memory(limit())),
+            Box::new(SendError::Disconnected(frame.clone())),
+            Box::new(PostError::Memory(limit())),
+            Box::new(PostError::Disconnected(link())),
+            Box::new(BodyError::Memory(limit())),
+            Box::new(BodyError::Aborted(StopReason::Memory)),
+            Box::new(BodyError::Disconnected { applied, reason: link() }),
+            Box::new(ConnectError::refused(address, &refused())),
+            Box::new(ConnectError::Closed { address, reason: frame }),
+            Box::new(EndpointError::Listen { address, source: refused() }),
+            Box::new(EndpointError::Start { what: "a thread", source: refused() }),
+            Box::new(EndpointError::Memory(limit())),
+            Box::new(EndpointError::Verbs(VerbsError::NoDevice)),
+        ];
+        for error in &errors {
+            let chain = std::iter::successors(Some(&**error), |error| error.source());
+            let said: Vec<_> = chain.map(ToString::to_string).collect();
+            for (at, source) in said.iter().enumerate().skip(1) {
+                assert!(said[..at].iter().all(|above| !above.contains(&**source)), "{said:?}");
+            }
         }
     }
 }

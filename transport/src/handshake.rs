@@ -176,7 +176,7 @@ pub fn decode_goodbye(header: &Header, body: &[u8]) -> CloseReason {
 /// The stable number of a reason.
 fn code(reason: &CloseReason) -> u16 {
     match reason {
-        CloseReason::Closed | CloseReason::PeerGone | CloseReason::Link(_) => 1,
+        CloseReason::Closed | CloseReason::PeerGone | CloseReason::Link { .. } => 1,
         CloseReason::ShuttingDown => 2,
         CloseReason::BadMagic => 3,
         CloseReason::Version { .. } => 4,

@@ -91,7 +91,7 @@ impl Reactor {
         let reason = match conversation.receive(scratch) {
             Ok(Some(received)) if received.count == 0 => CloseReason::PeerGone,
             Ok(received) => return received,
-            Err(error) => CloseReason::Link(error.kind()),
+            Err(error) => CloseReason::link(&error),
         };
         conversation.core.close(reason);
         self.remove(index);

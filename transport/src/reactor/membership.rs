@@ -88,7 +88,7 @@ impl Reactor {
             return;
         }
         if let Err(error) = self.poller.set_writable(&core.link, Token(place as u64), writable) {
-            core.close(CloseReason::Link(error.kind()));
+            core.close(CloseReason::link(&error));
         }
         if writable {
             // The link may have had room, and rung, before it was known to be full.

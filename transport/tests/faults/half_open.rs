@@ -7,6 +7,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use weft_transport::{Applied, CallError, CloseReason, Connection};
 
 use super::resets::listener;
@@ -46,7 +47,8 @@ fn gone_after(node: &Node) -> Duration {
 }
 
 fn timed_out() -> CloseReason {
-    CloseReason::Link(ErrorKind::TimedOut)
+    let os_error = Some(Errno::TIMEDOUT.raw_os_error());
+    CloseReason::Link { kind: ErrorKind::TimedOut, os_error }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use weft_transport::frame::{HEADER_BYTES, Kind};
 use weft_transport::handshake::Hello;
@@ -61,7 +62,8 @@ fn a_reset_fails_the_calls_under_way_and_no_other_connection() {
             let deadline = node.hand.now() + PATIENCE;
             let connection = node.endpoint.connect(address, deadline).await.unwrap();
             let calls = [connection.call(&body, deadline), connection.call(&body, deadline)];
-            let reason = CloseReason::Link(ErrorKind::ConnectionReset);
+            let os_error = Some(Errno::CONNRESET.raw_os_error());
+            let reason = CloseReason::Link { kind: ErrorKind::ConnectionReset, os_error };
             let lost = CallError::Disconnected { applied: Applied::Maybe, reason: reason.clone() };
             for outcome in futures_util::future::join_all(calls).await {
                 assert_eq!(outcome.map(drop), Err(lost.clone()));

@@ -76,7 +76,7 @@ impl Core {
         let tell = self.leaving().is_none()
             && !matches!(
                 reason,
-                CloseReason::PeerGone | CloseReason::Link(_) | CloseReason::Goodbye(_)
+                CloseReason::PeerGone | CloseReason::Link { .. } | CloseReason::Goodbye(_)
             );
         let mut discarded = Vec::new();
         if let (true, Some(mut outbound)) = (tell, self.session.outbound.try_lock()) {

@@ -174,7 +174,7 @@ impl Core {
         drop(left);
         fence(Ordering::SeqCst);
         if let Err(error) = progress {
-            self.close(CloseReason::Link(error.kind()));
+            self.close(CloseReason::link(&error));
             return false;
         }
         // That shared memory has room again changes nothing about how it is watched.

@@ -80,7 +80,7 @@ impl Conversation {
     /// The link cannot come about, for which whoever waits for it is told of `failure`.
     pub(in crate::reactor) fn fail_connect(&mut self, failure: ConnectError, error: &io::Error) {
         self.end_attempt(|_| failure);
-        self.core.close(CloseReason::Link(error.kind()));
+        self.core.close(CloseReason::link(error));
     }
 
     /// The connection has ended; whoever waits for it to come about is told.

@@ -157,6 +157,6 @@ impl Reactor {
         {
             self.connect_over(handle, next, core.address, attempt, by);
         }
-        core.close(CloseReason::Link(io::ErrorKind::ConnectionRefused));
+        core.close(CloseReason::link(&io::ErrorKind::ConnectionRefused.into()));
     }
 }
