@@ -480,6 +480,34 @@ async fn nobody_listening_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_listener_that_is_dropped_resets_what_it_has_not_accepted() {
+    for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
+        in_time(async move {
+            let config = config(links, PollPolicy::Park);
+            let listener = WeftListener::bind(ANYWHERE, config.clone()).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut accepted_first = WeftStream::connect(address, config.clone()).await.unwrap();
+            drop(listener.accept().await.unwrap());
+            let mut quiet = WeftStream::connect(address, config.clone()).await.unwrap();
+            let mut wrote = WeftStream::connect(address, config.clone()).await.unwrap();
+            wrote.write_all(b"never read").await.unwrap();
+            let mut waits = WeftStream::connect(address, config).await.unwrap();
+            let waits = tokio::spawn(async move { waits.read(&mut [0]).await });
+            tokio::task::yield_now().await;
+            drop(listener);
+            for read in
+                [quiet.read(&mut [0]).await, wrote.read(&mut [0]).await, waits.await.unwrap()]
+            {
+                assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset, "{links}");
+            }
+            // Who was accepted and dropped has come to a good end.
+            assert_eq!(read_all(&mut accepted_first).await, b"", "{links}");
+        })
+        .await;
+    }
+}
+
 const VICTIM_ADDRESS: &str = "WEFT_TEST_VICTIM_ADDRESS";
 const VICTIM_LINK: &str = "WEFT_TEST_VICTIM_LINK";
 

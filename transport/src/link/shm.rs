@@ -146,6 +146,7 @@ impl ShmLink {
         let mapping = Arc::new(mapping);
         let writer = Writer::new(Arc::clone(&mapping), out);
         let reader = Reader::new(mapping, back);
+        writer.arrive();
         let fresh = self.rings.set(Rings { writer, reader }).is_ok();
         assert!(fresh, "a link gets its memory once");
     }

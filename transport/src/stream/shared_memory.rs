@@ -183,6 +183,15 @@ impl SharedMemory {
     }
 }
 
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        if !self.link.get_ref().is_open() {
+            // It was accepted and never used. With its memory taken, the peer can tell that from a listener that is gone.
+            let _ = self.link.get_ref().finish_connect();
+        }
+    }
+}
+
 fn reset<T>() -> Poll<io::Result<T>> {
     Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
 }

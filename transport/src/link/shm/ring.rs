@@ -79,6 +79,11 @@ impl Shared {
         &self.mapping.words()[self.place.control + 1]
     }
 
+    /// Not zero: the side that writes has the memory, which is when it has been accepted.
+    fn arrived(&self) -> &Word {
+        &self.mapping.words()[self.place.control + 2]
+    }
+
     /// End of what has been read.
     #[inline]
     fn read(&self) -> &Word {
@@ -157,6 +162,11 @@ impl Writer {
     pub(super) fn new(mapping: Arc<Mapping>, place: Place) -> Self {
         let shared = Shared { mapping, place };
         Self { shared, written: Word::new(0), read: Word::new(0), writes: Default::default() }
+    }
+
+    /// Says that this side has the memory.
+    pub(super) fn arrive(&self) {
+        self.shared.arrived().store(1, Ordering::Release);
     }
 
     /// Bytes that there is room for.
@@ -347,6 +357,12 @@ impl Reader {
     #[inline]
     pub(super) fn is_finished(&self) -> bool {
         self.shared.finished().load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the writer has ever had the memory.
+    #[cfg(feature = "streams")]
+    pub(super) fn writer_arrived(&self) -> bool {
+        self.shared.arrived().load(Ordering::Acquire) != 0
     }
 
     /// Has the writer ring when it has written. Returns false if it has already: then it does not.

@@ -98,10 +98,13 @@ impl ShmLink {
         wake
     }
 
-    /// Whether the peer is gone and has neither said that it would send no more nor read what was
-    /// sent to it.
+    /// Whether the peer is gone and has not said that it would send no more; and has not read what was
+    /// sent to it, or never had the memory, because nobody accepted this side where it listened.
     pub(crate) fn was_reset(&self) -> bool {
-        let cut = |rings: &super::Rings| !rings.reader.is_finished() && rings.writer.is_unread();
+        let cut = |rings: &super::Rings| {
+            !rings.reader.is_finished()
+                && (rings.writer.is_unread() || !rings.reader.writer_arrived())
+        };
         self.ended.load(Ordering::Acquire) && self.rings.get().is_none_or(cut)
     }
 }
