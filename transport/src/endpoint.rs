@@ -191,8 +191,8 @@ impl Endpoint {
     }
 
     /// The connection to `address`: the one that is open, or a new one. Many callers make one
-    /// attempt and all wait for it. Where an attempt has just failed, all wait for the next, which is made
-    /// after a pause (see [`EndpointConfig::backoff`]), or for a connection that comes about before that, since the
+    /// attempt and all wait for it. Where an attempt has just failed, or several connections in a row have not lasted,
+    /// all wait for the next, which is made after a pause (see [`EndpointConfig::backoff`]), or for a connection that comes about before that, since the
     /// [manager](Self::manager) tries the address at its own times, or a node that it has found there connects by itself;
     /// if their deadline is before the end of the pause, they get the error of the last one at once.
     ///

@@ -191,7 +191,8 @@ pub enum ConnectError {
         /// Where to.
         address: SocketAddr,
     },
-    /// The connection came up and ended before the peer had said hello.
+    /// The connection came up and ended before the peer had said hello; or soon after, several times in a row, and
+    /// the pause until the next attempt ends after the deadline.
     #[error("cannot connect to {address}: {reason}")]
     Closed {
         /// Where to.

@@ -85,7 +85,8 @@ impl ConnectionManager {
 
     /// Puts an address on the list of those to be found: it is tried at once, then every
     /// [`discovery_interval`](crate::EndpointConfig::discovery_interval) until a node answers there, and
-    /// when that is lost after pauses as [`backoff`](crate::EndpointConfig::backoff) says. One that leads to this endpoint
+    /// when that is lost after pauses as [`backoff`](crate::EndpointConfig::backoff) says, which grow while its connections
+    /// do not last. One that leads to this endpoint
     /// itself is tried no more once that is known: at once where it listens at that very address, else when it has
     /// found itself there. Returns whether it was not on the list.
     pub fn add(&self, address: SocketAddr) -> bool {

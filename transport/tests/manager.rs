@@ -124,6 +124,82 @@ fn a_lost_node_is_tried_after_pauses_that_grow_and_are_drawn_from_the_seed() {
     assert_ne!(run(8).0, first);
 }
 
+/// How many connections to the only address of the list there are while `duration` passes, of which the node there
+/// ends each when it has lasted for so long.
+fn connections_that_last(
+    world: &World,
+    [seeker, node]: [&Endpoint; 2],
+    lasts: Duration,
+    duration: Duration,
+) -> usize {
+    let (end, mut count) = (world.now() + duration, 0);
+    while world.now() < end {
+        if let Some(connection) = node.manager().connection(seeker.node()) {
+            world.pass(lasts);
+            connection.close();
+            count += 1;
+        }
+        world.pass(MS);
+    }
+    count
+}
+
+#[test]
+fn a_peer_that_greets_and_goes_is_tried_as_seldom_as_one_that_does_not_answer() {
+    let world = World::new(1);
+    let (node, seeker) = (world.node(1, 1), world.endpoint(9, 1, |_| {}));
+    seeker.manager().add(address(1));
+    world.pass(100 * MS);
+    let sides = [&seeker, &node];
+    let count = connections_that_last(&world, sides, Duration::ZERO, 30 * SECOND);
+    // As many as there are attempts at a node that is lost, above.
+    assert!((30..150).contains(&count), "{count} connections in 30 s");
+
+    // Nor does it help to ask.
+    let asked = std::cell::Cell::new(0);
+    let asking = pin!(async {
+        loop {
+            if let Ok(connection) = seeker.connect(address(1), Time::MAX).await {
+                asked.set(asked.get() + 1);
+                while connection.is_open() {
+                    seeker.sleep_until(world.now() + MS).await;
+                }
+            }
+        }
+    });
+    let closing = async {
+        loop {
+            if let Some(connection) = node.manager().connection(NodeId(9)) {
+                connection.close();
+            }
+            node.sleep_until(world.now() + MS).await;
+        }
+    };
+    let end = world.now() + 30 * SECOND;
+    assert!(world.run_until(end, join(asking, closing)).is_none());
+    assert!((30..150).contains(&asked.get()), "{} connections in 30 s", asked.get());
+}
+
+#[test]
+fn a_connection_that_lasts_ends_the_back_off() {
+    let world = World::new(1);
+    let (node, seeker) = (world.node(1, 1), world.endpoint(9, 1, |_| {}));
+    seeker.manager().add(address(1));
+    world.pass(100 * MS);
+    let sides = [&seeker, &node];
+    connections_that_last(&world, sides, Duration::ZERO, 30 * SECOND);
+    while node.manager().connection(NodeId(9)).is_none() {
+        world.pass(MS);
+    }
+    let lasts = INTERVAL + 10 * MS;
+    let count = connections_that_last(&world, sides, lasts, 20 * SECOND);
+    // With the longest of pauses that would be as few as ten.
+    assert!(
+        count as u128 >= (20 * SECOND).as_millis() / (lasts + BACKOFF.first + 10 * MS).as_millis(),
+        "{count}"
+    );
+}
+
 #[test]
 fn many_that_lose_a_node_do_not_come_back_at_one_moment() {
     let world = World::new(1);
@@ -313,7 +389,8 @@ fn a_connection_that_the_network_loses_comes_back() {
     world.pass(100 * MS);
     for _ in 0..20 {
         assert!(world.network.lose_one());
-        world.pass(SECOND);
+        // Of that, it lasts for long enough to be come back to as soon again.
+        world.pass(BACKOFF.first + INTERVAL + 20 * MS);
         assert!(seeker.manager().connection(NodeId(1)).is_some());
     }
     let told = told(&mut events);

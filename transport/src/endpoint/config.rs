@@ -47,7 +47,9 @@ pub struct EndpointConfig {
     pub connect_timeout: Duration,
     /// How often an address of the connection manager's list is tried where no node has been found.
     pub discovery_interval: Duration,
-    /// For how long an address that could not be connected to is left alone.
+    /// For how long an address that could not be connected to is left alone, and one of the list whose node was lost. The
+    /// pauses begin anew after a connection that has lasted for [`discovery_interval`](Self::discovery_interval), or for the
+    /// longest pause, whichever is less.
     pub backoff: Backoff,
     /// What these pauses are drawn from: the same seed draws the same ones.
     pub seed: u64,

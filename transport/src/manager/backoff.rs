@@ -1,4 +1,4 @@
-//! How long an address that could not be connected to is left alone: exponential back-off with full
+//! How long an address that could not be connected to, or not for long, is left alone: exponential back-off with full
 //! jitter.
 //!
 //! The pause is drawn from zero to a bound that doubles with each failure in a row ("full jitter":
@@ -10,7 +10,8 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// The bounds of the pauses between attempts to connect to one address.
+/// The bounds of the pauses between attempts to connect to one address. They grow with each failure in a row, and a
+/// connection that does not last is one: see [`EndpointConfig::backoff`](crate::EndpointConfig::backoff).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The longest pause after the first failure. Above zero.

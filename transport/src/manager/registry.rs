@@ -14,7 +14,7 @@ use std::time::Duration;
 use dashmap::{DashMap, Entry};
 
 use crate::connection::{Connection, Core, Peer};
-use crate::error::{CloseReason, ConnectError};
+use crate::error::ConnectError;
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::NODES_KEPT;
 use crate::sync::Mutex;
@@ -205,10 +205,10 @@ impl Registry {
     /// `address` has led to a connection.
     fn succeed(&self, address: SocketAddr, connection: &Connection, now: Time) {
         let peer = connection.peer();
-        self.schedule.lock().succeed(address, peer);
-        if !connection.is_open() {
+        self.schedule.lock().succeed(address, peer, now);
+        if let Some(reason) = connection.core.ended() {
             // It may have been forgotten before the schedule knew of it.
-            self.schedule.lock().lost(peer.node, true, now);
+            self.schedule.lock().lost(peer.node, reason, now);
         }
     }
 
@@ -219,9 +219,7 @@ impl Registry {
             && known.connection.take_if(|known| Arc::ptr_eq(known, core)).is_some()
         {
             self.listeners.tell(&NodeEvent::Lost { peer: *peer, reason: reason.clone() }, wakers);
-            // Who was let go on purpose is not come back to.
-            let is_missed = !matches!(reason, CloseReason::Closed | CloseReason::Evicted);
-            self.schedule.lock().lost(peer.node, is_missed, now);
+            self.schedule.lock().lost(peer.node, reason, now);
         }
         if core.initiated {
             self.forget_attempt(core.address);

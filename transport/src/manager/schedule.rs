@@ -4,6 +4,12 @@
 //! found and lost is tried again by itself after a pause ([`Backoff`]), unless the node was let go for
 //! want of use: then it waits until somebody asks. Who asks for an address that has just failed waits for
 //! the end of the pause, so that many callers make no storm.
+//!
+//! A greeting alone does not end a back-off, or a peer that greets and goes would be tried again and again after the
+//! shortest of pauses: the connection has to last. It counts as lasting after the interval at which addresses are tried where nobody is
+//! found, or the longest pause, if that is shorter, because then nobody is tried more often than who is not
+//! there at all. What was carried meanwhile does not count: a peer that fails with the first call would be tried
+//! as often as one that fails with the greeting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,7 +20,7 @@ use rand::rngs::StdRng;
 
 use super::Backoff;
 use crate::connection::Peer;
-use crate::error::ConnectError;
+use crate::error::{CloseReason, ConnectError};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::ATTEMPTS_MAX;
 use crate::time::Time;
@@ -30,7 +36,8 @@ pub struct ListedAddress {
     pub state: AddressState,
     /// How many attempts in a row have failed.
     pub failures: u32,
-    /// What the last of them failed with.
+    /// What the last of them failed with; or what the last connection ended with, where several in a row have not
+    /// lasted.
     pub failure: Option<ConnectError>,
 }
 
@@ -65,6 +72,10 @@ struct Entry {
     state: AddressState,
     failures: u32,
     failure: Option<ConnectError>,
+    /// How many connections in a row have not lasted.
+    brief: u32,
+    /// Since when there is one, if there is.
+    connected_at: Time,
     /// Until then, who asks has to wait.
     failed_until: Time,
     /// When it is tried by itself.
@@ -79,6 +90,8 @@ impl Entry {
             state: AddressState::Apart,
             failures: 0,
             failure: None,
+            brief: 0,
+            connected_at: Time::ZERO,
             failed_until: Time::ZERO,
             next_at,
         }
@@ -86,6 +99,14 @@ impl Entry {
 
     fn is_node(&self, node: NodeId) -> bool {
         self.found.is_some_and(|(found, _)| found == node)
+    }
+
+    /// There is a connection.
+    fn connect(&mut self, now: Time) {
+        if self.state != AddressState::Connected {
+            self.state = AddressState::Connected;
+            self.connected_at = now;
+        }
     }
 }
 
@@ -198,14 +219,14 @@ impl Schedule {
     }
 
     /// An attempt at `address` has led to this node.
-    pub(super) fn succeed(&mut self, address: SocketAddr, peer: &Peer) {
+    pub(super) fn succeed(&mut self, address: SocketAddr, peer: &Peer, now: Time) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         if !entry.listed {
             self.entries.remove(&address);
             return;
         }
         entry.found = Some((peer.node, peer.incarnation));
-        entry.state = AddressState::Connected;
+        entry.connect(now);
         entry.failures = 0;
         entry.failure = None;
         entry.failed_until = Time::ZERO;
@@ -222,7 +243,8 @@ impl Schedule {
         entry.state = AddressState::Apart;
         entry.failures = entry.failures.saturating_add(1);
         entry.failure = Some(failure.clone());
-        entry.failed_until = now + backoff.draw(entry.failures, &mut self.random);
+        let failures = entry.failures.saturating_add(entry.brief);
+        entry.failed_until = now + backoff.draw(failures, &mut self.random);
         entry.next_at = match entry.found {
             Some(_) => entry.failed_until,
             None => now + self.interval,
@@ -230,28 +252,44 @@ impl Schedule {
     }
 
     /// A node is connected. Returns the addresses where it was last found.
-    pub(super) fn connected(&mut self, peer: &Peer) -> Vec<SocketAddr> {
+    pub(super) fn connected(&mut self, peer: &Peer, now: Time) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();
         let entries = self.entries.iter_mut().filter(|(_, entry)| entry.is_node(peer.node));
         for (address, entry) in entries {
             entry.found = Some((peer.node, peer.incarnation));
             if entry.state == AddressState::Apart {
-                entry.state = AddressState::Connected;
+                entry.connect(now);
             }
             addresses.push(*address);
         }
         addresses
     }
 
-    /// A node is not connected any more, and is tried again by itself if it `is_missed`.
-    pub(super) fn lost(&mut self, node: NodeId, is_missed: bool, now: Time) {
-        for entry in self.entries.values_mut() {
-            if entry.is_node(node) && entry.state == AddressState::Connected {
-                entry.state = AddressState::Apart;
-                entry.next_at = match is_missed {
-                    true => now + self.backoff.draw(1, &mut self.random),
-                    false => Time::MAX,
-                };
+    /// A node is not connected any more, and is tried again by itself unless it was let go on purpose.
+    pub(super) fn lost(&mut self, node: NodeId, reason: &CloseReason, now: Time) {
+        let lasting = self.interval.min(self.backoff.max);
+        for (address, entry) in &mut self.entries {
+            if !entry.is_node(node) || entry.state != AddressState::Connected {
+                continue;
+            }
+            entry.state = AddressState::Apart;
+            let lasted = now.since(entry.connected_at) >= lasting;
+            if lasted {
+                entry.brief = 0;
+            }
+            if matches!(reason, CloseReason::Closed | CloseReason::Evicted) {
+                entry.next_at = Time::MAX;
+                continue;
+            }
+            if !lasted {
+                entry.brief = entry.brief.saturating_add(1);
+            }
+            entry.next_at = now + self.backoff.draw(entry.brief, &mut self.random);
+            if entry.brief > 1 {
+                // Not for the first time: who asks waits as after a failure.
+                entry.failed_until = entry.next_at;
+                let (address, reason) = (*address, reason.clone());
+                entry.failure = Some(ConnectError::Closed { address, reason });
             }
         }
     }

@@ -82,7 +82,7 @@ impl Registry {
         let Some(existing) = existing else {
             tell(NodeEvent::Connected(*peer));
             known.connection = Some(Arc::clone(core));
-            let addresses = self.schedule.lock().connected(peer);
+            let addresses = self.schedule.lock().connected(peer, core.clock.now());
             addresses.into_iter().for_each(|address| self.pauses.end(address, wakers));
             drop(known);
             if let Some(outdated) = outdated {
