@@ -4,6 +4,8 @@
 //! `cargo xtask models` runs these and the models of the rings, which stand beside them.
 
 #[cfg(not(feature = "loom"))]
+mod nodes;
+#[cfg(not(feature = "loom"))]
 mod roles;
 
 /// Tries all orders of the threads of `model` in which none is interrupted more than so often, and all

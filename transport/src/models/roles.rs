@@ -1,144 +1,20 @@
 //! Who sends, who drives, and who is woken: nothing is left lying, and nobody sleeps for ever.
 //!
-//! Time stands still, so that no timer mends what a bell has missed: a thread that waits in vain does so
-//! until the model has taken too many steps. That holds for those who sleep in a poller. A thread that is parked
-//! may go on by itself here, as shuttle's threads do: these models do not see that nobody has unparked it.
+//! No clock goes on here, so that no timer mends what a bell has missed: a thread that waits in vain does so
+//! until the model has taken too many steps. A thread that is parked goes on when it is unparked and not by itself,
+//! and who parks for a time besides does so in half of all runs, where time stands still; in the others, its time may
+//! be over at any moment.
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use shuttle::{Config, MaxSteps, Runner};
-
-use crate::Connection;
-use crate::driver;
-use crate::endpoint::{Endpoint, EndpointConfig};
+use super::nodes::{Pair, Word, check, elsewhere, endpoint, send};
 use crate::error::{Applied, CallError, CloseReason};
-use crate::handler::{Batch, Handler, IncomingKind, NoHandler};
-use crate::identity::{Incarnation, NodeId};
-use crate::idle::PollPolicy;
-use crate::link::LinkPolicy;
-use crate::memory::{Memory, MemoryConfig};
-use crate::sync::{Mutex, thread};
-use crate::time::{Clock, Time};
-
-/// More than any run takes that ends.
-const STEPS_MAX: usize = 400_000;
-
-const SEED: u64 = 7;
-
-/// How often a run of the second kind changes whose turn it is, but for threads that wait.
-const CHANGES: usize = 4;
-
-/// Runs `model` so many times, each time in another order: now one where whose turn it is is drawn at every step,
-/// now one where it changes in a few places only, which finds who is interrupted for long (PCT).
-fn check(times: usize, model: impl Fn() + Send + Sync + 'static) {
-    let model = Arc::new(model);
-    let run = |scheduler: Box<dyn Scheduler + Send>| {
-        let mut config = Config::new();
-        config.stack_size = 1 << 20;
-        config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
-        config.silence_warnings = true;
-        let model = Arc::clone(&model);
-        Runner::new(scheduler, config).run(move || model());
-    };
-    run(Box::new(RandomScheduler::new_from_seed(SEED, times / 2)));
-    run(Box::new(PctScheduler::new_from_seed(SEED, CHANGES, times / 2)));
-}
-
-/// Answers requests with their bodies, and keeps all that comes.
-#[derive(Default)]
-struct Listening {
-    came: Mutex<Vec<Vec<u8>>>,
-}
-
-impl Handler for Listening {
-    fn handle(&self, batch: &mut Batch<'_>) {
-        while let Some(incoming) = batch.next() {
-            self.came.lock().push(incoming.body.to_vec());
-            if let IncomingKind::Call(call) = incoming.kind {
-                batch.reply(call, incoming.body);
-            }
-        }
-    }
-}
-
-/// A node that listens, one that is connected to it, and their connection.
-struct Pair {
-    server: Endpoint,
-    client: Endpoint,
-    connection: Connection,
-    listening: Arc<Listening>,
-}
-
-impl Pair {
-    fn new() -> Self {
-        let listening = Arc::new(Listening::default());
-        let server = endpoint(1, Arc::clone(&listening) as Arc<dyn Handler>);
-        let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
-        let client = endpoint(2, Arc::new(NoHandler));
-        let connection = client.block_on(client.connect(address, Time::MAX)).unwrap();
-        Self { server, client, connection, listening }
-    }
-
-    /// Waits until so much has come.
-    fn wait_for(&self, count: usize) {
-        while self.listening.came.lock().len() < count {
-            thread::yield_now();
-        }
-    }
-
-    fn end(self) {
-        self.client.shutdown();
-        while self.server.stats().connections > 0 {
-            thread::yield_now();
-        }
-        self.server.shutdown();
-    }
-}
-
-fn endpoint(id: u64, handler: Arc<dyn Handler>) -> Endpoint {
-    let memory = Memory::new(MemoryConfig { limit_bytes: 8 << 20 }).unwrap();
-    let mut config = EndpointConfig::new(NodeId(id), Incarnation(1), memory);
-    config.poll = PollPolicy::Park;
-    config.links = LinkPolicy::Shm;
-    config.clock = Clock::manual().0;
-    Endpoint::start(config, handler).unwrap()
-}
-
-/// A word that one thread tells another, who waits for it in a future.
-#[derive(Clone, Default)]
-struct Word(Arc<Mutex<(Option<u32>, Option<Waker>)>>);
-
-impl Word {
-    fn tell(&self, value: u32) {
-        let waker = {
-            let mut word = self.0.lock();
-            word.0 = Some(value);
-            word.1.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    async fn wait(&self, drives: bool) -> u32 {
-        std::future::poll_fn(|context| {
-            if drives {
-                driver::rely();
-            }
-            let mut word = self.0.lock();
-            word.1 = Some(context.waker().clone());
-            word.0.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
-    }
-}
-
-/// A send by a thread that does not drive.
-fn send(connection: &Connection, body: &[u8]) {
-    let sent = pin!(connection.send(body)).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(sent.is_ready(), "there is window for it");
-}
+use crate::handler::NoHandler;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::thread;
+use crate::time::Time;
 
 /// The role of the driver goes from one caller to the other and to the endpoint's own thread; whoever is
 /// left with it brings the others their replies, and nobody is left without.
@@ -159,6 +35,52 @@ fn every_caller_gets_its_reply_whoever_drives() {
             })
             .collect();
         callers.into_iter().for_each(|caller| caller.join().unwrap());
+        pair.end();
+    });
+}
+
+/// Who has its reply may have long something else to do: those who wait for theirs do not wait for that too.
+#[test]
+fn nobody_waits_for_a_caller_that_keeps_its_thread() {
+    check(3000, || {
+        let pair = Pair::new();
+        let done = Arc::new(AtomicUsize::new(0));
+        let callers: Vec<_> = (0..3u8)
+            .map(|caller| {
+                let (client, connection) = (pair.client.clone(), pair.connection.clone());
+                let done = Arc::clone(&done);
+                thread::spawn(move || {
+                    client.block_on(async {
+                        let reply = connection.call(&[caller][..], Time::MAX).await;
+                        assert_eq!(reply.unwrap()[..], [caller]);
+                        done.fetch_add(1, Ordering::SeqCst);
+                        while caller == 0 && done.load(Ordering::SeqCst) < 3 {
+                            thread::yield_now();
+                        }
+                    });
+                })
+            })
+            .collect();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        pair.end();
+    });
+}
+
+/// A call that nobody drives for while waiting: by callers that come and go, and else by the endpoint's own thread.
+#[test]
+fn a_call_elsewhere_gets_its_reply_from_whoever_drives() {
+    check(3000, || {
+        let pair = Pair::new();
+        let calling = {
+            let (client, connection) = (pair.client.clone(), pair.connection.clone());
+            thread::spawn(move || {
+                let reply = client.block_on(connection.call(&[1][..], Time::MAX));
+                assert_eq!(reply.unwrap()[..], [1]);
+            })
+        };
+        let reply = elsewhere(pair.connection.call(&[2][..], Time::MAX));
+        assert_eq!(reply.unwrap()[..], [2]);
+        calling.join().unwrap();
         pair.end();
     });
 }
@@ -217,7 +139,7 @@ fn a_driver_that_sleeps_hears_who_wakes_it() {
 }
 
 #[test]
-fn who_stands_aside_hears_who_wakes_it() {
+fn who_stands_aside_and_drives_hears_who_wakes_it() {
     who_is_told_wakes(false);
 }
 
@@ -231,6 +153,22 @@ fn who_is_told_wakes(drives: bool) {
         };
         assert_eq!(pair.client.block_on(word.wait(drives)), 7);
         telling.join().unwrap();
+        pair.end();
+    });
+}
+
+/// Another thread has driven last, so this one leaves the role to it for a while.
+#[test]
+fn who_stands_aside_and_is_parked_hears_who_wakes_it() {
+    check(2000, || {
+        let pair = Pair::new();
+        let word = Word::default();
+        let waiting = {
+            let (client, word) = (pair.client.clone(), word.clone());
+            thread::spawn(move || client.block_on(word.wait(false)))
+        };
+        word.tell(7);
+        assert_eq!(waiting.join().unwrap(), 7);
         pair.end();
     });
 }

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::BorrowedFd;
 
 pub(crate) use std::sync::OnceLock;
+use std::sync::TryLockError;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub(crate) use shuttle::sync::atomic;
@@ -11,15 +12,124 @@ pub(crate) use shuttle::thread_local;
 
 use atomic::{AtomicBool, Ordering};
 
-/// Threads of a model.
+/// Threads of a model: one that is parked goes on when it is unparked, and never before. Shuttle's own may go on by
+/// themselves, as the system's may, but a model of those would not see that nobody has unparked one.
 pub(crate) mod thread {
+    use std::cell::{Cell, OnceCell};
+    use std::io;
+    use std::sync::Arc;
     use std::time::Duration;
 
-    pub(crate) use shuttle::thread::*;
+    use shuttle::sync::{Condvar, Mutex};
 
-    /// A time may be over as soon as it begins: whoever relies on more is wrong on a busy machine.
+    pub(crate) use shuttle::thread::yield_now;
+
+    std::thread_local! {
+        // All threads of a model, and who runs it, are on one of the system's.
+        static TIME_PASSES: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Says whether a time that is waited for may be over, in the models that this thread runs from now on.
+    pub(crate) fn let_time_pass(passes: bool) {
+        TIME_PASSES.set(passes);
+    }
+
+    /// What is waited for until it is unparked.
+    #[derive(Debug, Default)]
+    struct Token {
+        is_there: Mutex<bool>,
+        came: Condvar,
+    }
+
+    #[derive(Debug, Clone, Default)]
+    pub(crate) struct Thread(Arc<Token>);
+
+    impl Thread {
+        /// Tells it from others that live now.
+        pub(crate) fn id(&self) -> usize {
+            Arc::as_ptr(&self.0).addr()
+        }
+
+        pub(crate) fn unpark(&self) {
+            *self.0.is_there.lock().expect(NO_POISON) = true;
+            self.0.came.notify_one();
+        }
+    }
+
+    const NO_POISON: &str = "a model ends at its first panic";
+
+    shuttle::thread_local! {
+        static CURRENT: OnceCell<Thread> = const { OnceCell::new() };
+    }
+
+    pub(crate) fn current() -> Thread {
+        CURRENT.with(|current| current.get_or_init(Thread::default).clone())
+    }
+
+    pub(crate) fn park() {
+        let Token { is_there, came } = &*current().0;
+        let is_there = is_there.lock().expect(NO_POISON);
+        // Shuttle's wakes nobody who is not notified.
+        let mut is_there = came.wait_while(is_there, |is_there| !*is_there).expect(NO_POISON);
+        *is_there = false;
+    }
+
+    /// Where time passes, it may be over as soon as it begins: whoever relies on more is wrong on a busy machine. Where
+    /// it stands still, it is never over, and whoever should have been unparked meanwhile is found waiting.
     pub(crate) fn park_timeout(_timeout: Duration) {
+        if !TIME_PASSES.get() {
+            return park();
+        }
+        *current().0.is_there.lock().expect(NO_POISON) = false;
         yield_now();
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct JoinHandle<T> {
+        thread: Thread,
+        handle: shuttle::thread::JoinHandle<T>,
+    }
+
+    impl<T> JoinHandle<T> {
+        pub(crate) fn thread(&self) -> &Thread {
+            &self.thread
+        }
+
+        pub(crate) fn join(self) -> std::thread::Result<T> {
+            self.handle.join()
+        }
+    }
+
+    pub(crate) fn spawn<T: Send + 'static>(
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        Builder::new().spawn(run).expect("a thread of a model costs the system nothing")
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Builder(shuttle::thread::Builder);
+
+    impl Builder {
+        pub(crate) fn new() -> Self {
+            Self(shuttle::thread::Builder::new())
+        }
+
+        pub(crate) fn name(self, name: String) -> Self {
+            Self(self.0.name(name))
+        }
+
+        pub(crate) fn spawn<T: Send + 'static>(
+            self,
+            run: impl FnOnce() -> T + Send + 'static,
+        ) -> io::Result<JoinHandle<T>> {
+            let thread = Thread::default();
+            let current = thread.clone();
+            let handle = self.0.spawn(move || {
+                CURRENT.with(|own| own.set(current).expect("nobody has asked for it yet"));
+                run()
+            })?;
+            Ok(JoinHandle { thread, handle })
+        }
     }
 }
 
@@ -49,8 +159,12 @@ impl<T> Mutex<T> {
         if self.taken.swap(true, Ordering::SeqCst) {
             return None;
         }
-        let value =
-            self.value.try_lock().unwrap_or_else(|_| panic!("its word says that it is free"));
+        let value = match self.value.try_lock() {
+            Ok(value) => value,
+            // The model has failed, and drops what it was made of.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => panic!("its word says that it is free"),
+        };
         Some(MutexGuard { taken: &self.taken, value: Some(value) })
     }
 
