@@ -60,6 +60,15 @@ pub(super) struct Listening {
     pub(super) came: Mutex<Vec<Vec<u8>>>,
 }
 
+impl Listening {
+    /// Waits until so much has come.
+    pub(super) fn wait_for(&self, count: usize) {
+        while self.came.lock().len() < count {
+            thread::yield_now();
+        }
+    }
+}
+
 impl Handler for Listening {
     fn handle(&self, batch: &mut Batch<'_>) {
         while let Some(incoming) = batch.next() {
@@ -94,13 +103,6 @@ impl Pair {
             }
         };
         Self { server, client, connection, listening }
-    }
-
-    /// Waits until so much has come.
-    pub(super) fn wait_for(&self, count: usize) {
-        while self.listening.came.lock().len() < count {
-            thread::yield_now();
-        }
     }
 
     pub(super) fn end(self) {

@@ -41,7 +41,7 @@ fn every_caller_gets_its_reply_whoever_drives() {
 
 /// Who has its reply may have long something else to do: those who wait for theirs do not wait for that too.
 #[test]
-fn nobody_waits_for_a_caller_that_keeps_its_thread() {
+fn nobody_waits_for_callers_that_keep_their_threads() {
     check(3000, || {
         let pair = Pair::new();
         let done = Arc::new(AtomicUsize::new(0));
@@ -54,7 +54,7 @@ fn nobody_waits_for_a_caller_that_keeps_its_thread() {
                         let reply = connection.call(&[caller][..], Time::MAX).await;
                         assert_eq!(reply.unwrap()[..], [caller]);
                         done.fetch_add(1, Ordering::SeqCst);
-                        while caller == 0 && done.load(Ordering::SeqCst) < 3 {
+                        while done.load(Ordering::SeqCst) < 3 {
                             thread::yield_now();
                         }
                     });
@@ -116,13 +116,15 @@ fn what_is_committed_is_sent_by_somebody() {
         let senders: Vec<_> = (0..2u8)
             .map(|sender| {
                 let connection = pair.connection.clone();
+                let listening = Arc::clone(&pair.listening);
                 thread::spawn(move || {
-                    (0..3u8).for_each(|number| send(&connection, &[sender, number]))
+                    (0..3u8).for_each(|number| send(&connection, &[sender, number]));
+                    // A thread that ends sends what it has left to others.
+                    listening.wait_for(6);
                 })
             })
             .collect();
         senders.into_iter().for_each(|sender| sender.join().unwrap());
-        pair.wait_for(6);
         let came = pair.listening.came.lock().clone();
         for sender in 0..2u8 {
             let own: Vec<u8> = came.iter().filter(|m| m[0] == sender).map(|m| m[1]).collect();
