@@ -6,21 +6,25 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::pin::Pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join;
 use weft_transport::{
     AcceptError, Backoff, Clock, CloseReason, ConnectError, Endpoint, EndpointConfig,
     EndpointError, Incarnation, LinkPolicy, Memory, MemoryConfig, Messages, NoHandler, NodeId,
-    SimConfig, SimNetwork, Time,
+    PollPolicy, SimConfig, SimNetwork, Time,
 };
 
 /// Nobody listens there.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+/// What a wait that does not end would outlast.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longer than any of this takes.
 const LONG: Duration = Duration::from_secs(1_000_000);
@@ -153,6 +157,33 @@ fn what_is_asked_for_after_the_shutdown_ends_at_once() {
         assert_eq!(endpoint.manager().events().next().now_or_never(), Some(None));
         let listened = endpoint.listen(address);
         assert!(matches!(listened, Err(EndpointError::ShutDown { address }) if address == taken));
+    }
+}
+
+/// It drives the links while it waits, and the endpoint's own thread needs that role to end.
+#[test]
+fn who_accepts_by_blocking_does_not_hold_up_the_shutdown() {
+    for poll in [PollPolicy::Busy, PollPolicy::Adaptive, PollPolicy::Park] {
+        let config = EndpointConfig { poll, links: LinkPolicy::Tcp, ..config() };
+        let endpoint = Endpoint::start(config, Arc::new(NoHandler)).unwrap();
+        let (waits, told) = mpsc::channel();
+        let (stopping, done) = (endpoint.clone(), waits.clone());
+        let (tell, polled) = mpsc::channel();
+        std::thread::spawn(move || {
+            let accepted = endpoint.block_on(async {
+                let accept = pin!(endpoint.accept(Time::MAX));
+                let both = join(accept, async { tell.send(()).unwrap() });
+                both.await.0.err()
+            });
+            waits.send(accepted).unwrap();
+        });
+        polled.recv_timeout(PATIENCE).unwrap();
+        std::thread::spawn(move || {
+            stopping.shutdown();
+            done.send(None).unwrap();
+        });
+        let ends = [(); 2].map(|()| told.recv_timeout(PATIENCE).expect("it ends"));
+        assert!(ends.contains(&Some(AcceptError::ShutDown)), "{ends:?}");
     }
 }
 
