@@ -193,7 +193,13 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
         }
         // Those who are there have something else to do.
         let callers = reactor.callers.load(Ordering::SeqCst);
-        let mut state = reactor.state.lock();
+        // Not waited for: who drives may do so for as long as it likes, and whoever shuts the endpoint down waits for
+        // this thread. The last caller finds it again, should somebody need a driver by then.
+        let Some(mut state) = reactor.state.try_lock() else {
+            reactor.relied_on.store(true, Ordering::SeqCst);
+            thread::yield_now();
+            continue;
+        };
         reactor.own_drives.store(true, Ordering::SeqCst);
         reactor.interrupt.store(false, Ordering::SeqCst);
         // A caller that has interrupted may be gone by now; as long as that stands, a turn asks no poller.

@@ -4,16 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as the tests do")]
 #![expect(clippy::disallowed_methods, reason = "who listens and answers nobody")]
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use weft_transport::{
     AcceptError, Backoff, Clock, CloseReason, ConnectError, Endpoint, EndpointConfig,
     EndpointError, Incarnation, LinkPolicy, Memory, MemoryConfig, Messages, NoHandler, NodeId,
@@ -160,7 +160,62 @@ fn what_is_asked_for_after_the_shutdown_ends_at_once() {
     }
 }
 
-/// It drives the links while it waits, and the endpoint's own thread needs that role to end.
+/// Completes when it has been told to, which the endpoint knows nothing of.
+#[derive(Default)]
+struct Word(Mutex<(bool, Option<Waker>)>);
+
+impl Word {
+    fn tell(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.0 = true;
+        state.1.take().into_iter().for_each(Waker::wake);
+    }
+
+    async fn told(&self) {
+        let told = poll_fn(|context| {
+            let mut state = self.0.lock().unwrap();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1 = Some(context.waker().clone());
+            Poll::Pending
+        });
+        told.await;
+    }
+}
+
+/// It goes on driving while it waits for something else.
+#[test]
+fn who_waits_for_more_than_the_endpoint_does_not_hold_up_the_shutdown() {
+    for poll in [PollPolicy::Busy, PollPolicy::Adaptive, PollPolicy::Park] {
+        let config = EndpointConfig { poll, links: LinkPolicy::Tcp, ..config() };
+        let endpoint = Endpoint::start(config, Arc::new(NoHandler)).unwrap();
+        let (word, stopping) = (Arc::new(Word::default()), endpoint.clone());
+        let (tell, polled) = mpsc::channel();
+        let waiting = {
+            let word = Arc::clone(&word);
+            std::thread::spawn(move || {
+                let mut events = endpoint.manager().events();
+                let accept = pin!(endpoint.accept(Time::MAX));
+                let waits = join3(accept, events.next(), word.told());
+                let all = join(waits, async { tell.send(()).unwrap() });
+                let ((accepted, event, ()), ()) = endpoint.block_on(all);
+                (accepted.err(), event)
+            })
+        };
+        polled.recv_timeout(PATIENCE).unwrap();
+        let (done, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            stopping.shutdown();
+            done.send(()).unwrap();
+        });
+        ended.recv_timeout(PATIENCE).expect("the endpoint is shut down");
+        word.tell();
+        assert_eq!(waiting.join().unwrap(), (Some(AcceptError::ShutDown), None));
+    }
+}
+
+/// It drives the links while it waits, as the endpoint's own thread may want to.
 #[test]
 fn who_accepts_by_blocking_does_not_hold_up_the_shutdown() {
     for poll in [PollPolicy::Busy, PollPolicy::Adaptive, PollPolicy::Park] {

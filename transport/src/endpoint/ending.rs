@@ -18,8 +18,6 @@ impl Inner {
                 thread.unpark();
             }
         }
-        // Before the threads are waited for: who blocks for a connection to accept drives, and they need the role to end.
-        self.common.accepted.end();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             // The last clone may be dropped by a handler, on one of these threads.
             if thread.thread().id() != thread::current().id() {
@@ -32,6 +30,7 @@ impl Inner {
                 reactor.interrupt_sleep();
             }
         }
+        self.common.accepted.end();
         self.common.registry.end();
         // Last, so that who waits for one of the above with a deadline learns of that first.
         self.reactors.iter().for_each(|reactor| reactor.end_timers());
