@@ -255,7 +255,7 @@ impl<'a> Batch<'a> {
         }
         .and_then(|lane| {
             let header = (Kind::Reply, Class::Reply, call.0, more);
-            let gathers = core.link.gathers(body.len());
+            let gathers = core.link.gathers(body.len(), lane.backlog());
             write_record(lane, &core.memory, header, body, tail, gathers)?;
             self.unannounced = Unannounced::of(lane);
             if lane.backlog() >= OVERLAP_BYTES {

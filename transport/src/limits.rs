@@ -158,8 +158,12 @@ pub(crate) const LENT_SHARE: u64 = 2;
 /// Bodies from this length on are written into a block of their own and gathered from there, in bytes; ...
 pub(crate) const GATHER_MIN: usize = 32 << 10;
 
-/// ... over shared memory, where they are copied once more and that is cheaper from what has just been copied, from this length on.
+/// ... over shared memory, where they are copied once more and that is cheaper from what has just been copied, from this length on, ...
 pub(crate) const SHM_GATHER_MIN: usize = 64 << 10;
+
+/// ... or when this much waits in the lane already, in bytes: lanes keep the memory that they have grown to, blocks go with
+/// what lies in them.
+pub(crate) const SHM_GATHER_BACKLOG: u64 = 256 << 10;
 
 /// Messages up to this length are copied out of posted buffers, in bytes: it costs less than to gather
 /// two pieces, and keep track of them until the link has taken them.

@@ -23,7 +23,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{GATHER_MIN, SHM_GATHER_MIN};
+use crate::limits::{GATHER_MIN, SHM_GATHER_BACKLOG, SHM_GATHER_MIN};
 use crate::memory::{Block, Shared};
 
 pub use sim::{SimConfig, SimNetwork};
@@ -253,10 +253,14 @@ impl Link {
         }
     }
 
-    /// Whether a body of `len` bytes is better gathered from where it lies than copied to others.
+    /// Whether a body of `len` bytes is better gathered from a block of its own than copied behind the `backlog` bytes that
+    /// wait in a lane.
     #[inline]
-    pub(crate) fn gathers(&self, len: usize) -> bool {
-        len >= GATHER_MIN && (len >= SHM_GATHER_MIN || self.kind() != LinkKind::Shm)
+    pub(crate) fn gathers(&self, len: usize, backlog: u64) -> bool {
+        len >= GATHER_MIN
+            && (len >= SHM_GATHER_MIN
+                || backlog >= SHM_GATHER_BACKLOG
+                || self.kind() != LinkKind::Shm)
     }
 
     /// What memory is registered with to be sent and received over it.

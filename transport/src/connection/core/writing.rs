@@ -103,7 +103,7 @@ impl Core {
         let tail = tail.take();
         let gathered = tail.as_ref().map_or(0, |tail| tail.len());
         // A long body lies elsewhere.
-        let gathers = self.link.gathers(body.len());
+        let gathers = self.link.gathers(body.len(), lane.producer.backlog());
         let in_lane = frame_len(if gathers { 0 } else { body.len() });
         let header = (kind, class, id, false);
         let position = write_record(&mut lane.producer, &self.memory, header, body, tail, gathers)
