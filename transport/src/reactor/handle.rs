@@ -75,6 +75,8 @@ pub(crate) struct ReactorHandle {
     pub(crate) own_wanted: AtomicBool,
     pub(crate) own_thread: OnceLock<Thread>,
     pub(crate) stopping: AtomicBool,
+    /// Everything has been let go of, and nobody looks for what is left for a driver.
+    abandoned: AtomicBool,
     /// The connections that have not ended, for those who do not hold the role.
     pub(crate) members: Mutex<BTreeMap<u64, Arc<Core>>>,
     in_turn: CachePadded<AtomicBool>,
@@ -104,6 +106,7 @@ impl ReactorHandle {
             own_wanted: AtomicBool::new(false),
             own_thread: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             members: Mutex::default(),
             in_turn: CachePadded::default(),
             sleeps_until: CachePadded::default(),
@@ -136,6 +139,7 @@ impl ReactorHandle {
     pub(crate) fn push_dirty(&self, core: Arc<Core>) {
         self.dirty.push(core);
         fence(Ordering::SeqCst);
+        self.abandon_late();
     }
 
     /// Flushes every connection that has been left. Returns whether there was one.
@@ -154,6 +158,7 @@ impl ReactorHandle {
     pub(crate) fn submit(&self, command: Command) {
         self.commands.push(command);
         fence(Ordering::SeqCst);
+        self.abandon_late();
         self.wake_driver();
     }
 
@@ -168,8 +173,19 @@ impl ReactorHandle {
         while state.turn(self, Wait::Poll) && !self.members.lock().is_empty() {}
         state.clear(self);
         drop(state);
+        self.abandoned.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         self.abandon();
         true
+    }
+
+    /// What has just been left for a driver is let go of, if none looks any more: behind a fence, so that either this
+    /// thread sees that or the last driver sees what was left.
+    #[inline]
+    fn abandon_late(&self) {
+        if self.abandoned.load(Ordering::Relaxed) {
+            self.abandon();
+        }
     }
 
     /// Lets go of what was left for a driver, when nobody will drive any more: it holds connections, which

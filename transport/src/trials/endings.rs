@@ -40,3 +40,40 @@ fn no_connection_outlives_its_endpoints() {
         assert_eq!(left, 0, "after {steps} steps");
     }
 }
+
+/// Wherever a large call is when its endpoint is shut down, and whether it is then heard out or given up: neither its
+/// connection nor its reactor outlives it and its thread, which keeps a lane.
+#[test]
+fn a_call_that_outlives_its_endpoints_leaves_nothing() {
+    for (steps, is_given_up) in (0..60).flat_map(|steps| [(steps, false), (steps, true)]) {
+        let calling = std::thread::spawn(move || {
+            let mut world = World::new(steps);
+            world.node(1, Arc::new(NoHandler), 64 << 20, |_| {});
+            let address = world.node(2, Arc::new(NoHandler), 64 << 20, |_| {});
+            let connection = world.connect(0, address);
+            let left = Arc::downgrade(&connection.core);
+            let reactor = Arc::downgrade(&connection.core.reactor);
+            world.tasks.push(Box::pin(async move {
+                let called = connection.call(&vec![1; 3 << 20][..], Time::MAX).await;
+                assert!(called.is_err(), "nobody answers");
+            }));
+            for _ in 0..steps {
+                if !world.step() {
+                    world.advance();
+                }
+            }
+            let calls = std::mem::take(&mut world.tasks);
+            world.endpoints.iter().for_each(Endpoint::shutdown);
+            drop(world);
+            if !is_given_up {
+                for mut call in calls {
+                    assert!(call.as_mut().poll(&mut noop()).is_ready());
+                }
+            }
+            (left, reactor)
+        });
+        let (core, reactor) = calling.join().unwrap();
+        let left = (core.strong_count(), reactor.strong_count());
+        assert_eq!(left, (0, 0), "after {steps} steps");
+    }
+}
