@@ -139,9 +139,11 @@ fn small_calls_are_measured_beside_large_replies_and_a_body() {
 #[test]
 fn sizes_are_printed_and_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (pattern, link) in [("one-way", "tcp"), ("bidirectional", "shm"), ("all-to-all", "tcp")] {
-        let file = folder.path().join(format!("{pattern}.svg"));
-        let sizes = "--sizes 1,7,64,70000,1048576 --nodes 3 --senders 2";
+    for (pattern, link) in
+        [("one-way", "tcp"), ("bidirectional", "shm"), ("all-to-all --nodes 3", "tcp")]
+    {
+        let file = folder.path().join("figure.svg");
+        let sizes = "--sizes 1,7,64,70000,1048576 --senders 2";
         let svg = file.display();
         let object =
             object(&format!("sizes --pattern {pattern} --link {link} {sizes} --svg {svg}"));
@@ -304,6 +306,7 @@ fn wrong_usage_says_what_is_wrong_and_exits_with_2() {
         ("rate --size 1 --senders 17", "1 bytes can tell 16 senders apart, but there are 17"),
         ("rate --handlers 17", "--handlers is 17, but must be from 1 to 16"),
         ("latency --handlers 2", "calls are answered by the thread that receives them"),
+        ("sizes --nodes 3", "--nodes is of --pattern all-to-all"),
         ("all-to-all --nodes 1", "--nodes is 1, but must be from 2 to 64"),
         ("all-to-all --nodes 64 --poll busy", "need a processor each"),
         ("all-to-all --size 2 --senders 64 --nodes 5", "256 senders apart, but there are 320"),

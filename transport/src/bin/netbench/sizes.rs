@@ -5,6 +5,9 @@ mod figure;
 pub(crate) mod plan;
 mod report;
 
+use std::fs::File;
+use std::io::Write as _;
+
 use anyhow::Context as _;
 
 use crate::affinity;
@@ -25,6 +28,12 @@ struct Point {
 
 pub(crate) fn measure(plan: &SizesPlan) -> anyhow::Result<String> {
     affinity::pin(plan.placement.client())?;
+    // Before all that is measured would be lost.
+    let figure = plan.svg.as_ref().map(|path| {
+        let file = File::create(path);
+        file.with_context(|| format!("failed to write {}", path.display())).map(|file| (path, file))
+    });
+    let figure = figure.transpose()?;
     let mut runs = Vec::with_capacity(plan.runs);
     for _ in 0..plan.runs {
         // All sizes take turns, so that what the machine does meanwhile hits all of them.
@@ -32,8 +41,8 @@ pub(crate) fn measure(plan: &SizesPlan) -> anyhow::Result<String> {
         runs.push(points.collect::<anyhow::Result<Vec<_>>>()?);
     }
     let report = Report::new(plan, &runs);
-    if let Some(path) = &plan.svg {
-        std::fs::write(path, figure::svg(&report)?)
+    if let Some((path, mut file)) = figure {
+        file.write_all(figure::svg(&report)?.as_bytes())
             .with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(if plan.json { report.json() } else { report.text() })

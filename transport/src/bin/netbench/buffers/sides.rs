@@ -1,6 +1,7 @@
 //! Both ends of the connection, at each level: one thread a side, which drives the link itself.
 
 use std::collections::VecDeque;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -76,7 +77,13 @@ where
         served.block_on(async {
             let connection = served.accept(Time::MAX).await.expect("messages are posted here");
             // It ends when the client goes away, and a client that does not says what went wrong.
-            let _ = serve(connection).await;
+            if let Err(error) = serve(connection.clone()).await
+                && connection.is_open()
+            {
+                let _ = writeln!(std::io::stderr(), "netbench: the server: {error:#}");
+                // Or the client would wait for ever.
+                connection.close();
+            }
         });
     });
     Ok((address, endpoint))

@@ -40,9 +40,9 @@ pub(crate) struct SizesOptions {
     /// Who sends to whom
     #[arg(long, value_enum, default_value_t = Pattern::OneWay)]
     pattern: Pattern,
-    /// Processes of --pattern all-to-all
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole)]
-    nodes: usize,
+    /// Processes of --pattern all-to-all [default: 4]
+    #[arg(long, value_name = "N", value_parser = whole)]
+    nodes: Option<usize>,
     /// Bytes of a message, in ascending order [default: the powers of two from 1 to 1048576]
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = whole)]
     sizes: Option<Vec<usize>>,
@@ -104,8 +104,12 @@ impl SizesOptions {
         }
         within("--senders", self.senders, 1, bounds::LANES_MAX)?;
         within("--handlers", self.handlers, 1, bounds::HANDLERS_MAX)?;
-        within("--nodes", self.nodes, 2, mesh::plan::NODES_MAX)?;
-        let nodes = if self.pattern == Pattern::AllToAll { self.nodes } else { 2 };
+        let nodes = match (self.pattern, self.nodes) {
+            (Pattern::AllToAll, nodes) => nodes.unwrap_or(4),
+            (_, None) => 2,
+            (_, Some(_)) => return Err("--nodes is of --pattern all-to-all".to_owned()),
+        };
+        within("--nodes", nodes, 2, mesh::plan::NODES_MAX)?;
         let sending = if self.pattern == Pattern::OneWay { 1 } else { nodes };
         for size in &sizes {
             bounds::producers(*size, self.senders * sending)?;
