@@ -76,7 +76,7 @@ pub(crate) struct ReactorHandle {
     pub(crate) own_thread: OnceLock<Thread>,
     pub(crate) stopping: AtomicBool,
     /// Everything has been let go of, and nobody looks for what is left for a driver.
-    abandoned: AtomicBool,
+    pub(super) abandoned: AtomicBool,
     /// The connections that have not ended, for those who do not hold the role.
     pub(crate) members: Mutex<BTreeMap<u64, Arc<Core>>>,
     in_turn: CachePadded<AtomicBool>,

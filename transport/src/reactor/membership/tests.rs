@@ -131,6 +131,7 @@ fn what_is_begun_while_an_endpoint_shuts_down_is_let_go_of() {
     };
     // As if it were asked for before it is known that the endpoint stops, but after all others were closed.
     reactor.stopping.store(false, Ordering::SeqCst);
+    reactor.abandoned.store(false, Ordering::SeqCst);
     let begun = turn();
     assert_eq!(reactor.members.lock().len(), 1);
     reactor.stopping.store(true, Ordering::SeqCst);
