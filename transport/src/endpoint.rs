@@ -183,8 +183,7 @@ impl Endpoint {
             }
         }
         if self.inner.is_shut_down() {
-            // Meanwhile, so nobody may drive any more who would let go of the listeners.
-            first.let_go();
+            // Meanwhile; whoever lets go of everything does so of the listeners.
             return Err(EndpointError::ShutDown { address });
         }
         Ok(bound)
