@@ -8,7 +8,10 @@ mod cycle;
 mod endings;
 mod large_replies;
 mod lending;
+mod overdraw;
 mod refusals;
+mod room;
+mod stranger;
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -174,6 +174,38 @@ fn a_peer_that_sends_more_than_its_window_is_cut_off() {
 }
 
 #[test]
+fn a_window_may_be_filled_to_its_last_byte_and_nothing_that_takes_it_may_come_behind() {
+    let requests = [Kind::Message, Kind::Request, Kind::OpenMessage, Kind::OpenRequest];
+    let replies = [Kind::Reply, Kind::Unanswered, Kind::OpenReply];
+    let behind = [
+        (Class::Request, Kind::Request, &requests[..]),
+        (Class::Replication, Kind::Message, &requests),
+        (Class::Reply, Kind::Reply, &replies),
+    ];
+    for (class, filling, behind) in behind {
+        let longest = frame(filling, class, &vec![0; MESSAGE_MAX]);
+        let window = Windows::default().of(class) as usize;
+        let fill = |left: usize| {
+            let mut bytes = hello();
+            for _ in 0..window / longest.len() {
+                bytes.extend_from_slice(&longest);
+            }
+            let rest = window % longest.len() - frame_len(left);
+            bytes.extend(frame(filling, class, &vec![0; rest]));
+            bytes
+        };
+        assert!(feed(&fill(0), &[60_000]).is_ok(), "{class:?}");
+        // Frames are of multiples of 8 bytes, so that is the least that one can be too long by.
+        let bytes = fill(8);
+        for &kind in behind {
+            let beyond = [&bytes[..], &frame(kind, class, b"")].concat();
+            let ended = feed(&beyond, &[60_000]);
+            assert_eq!(ended, Err(CloseReason::WindowExceeded), "{class:?}, {kind:?}");
+        }
+    }
+}
+
+#[test]
 fn a_grant_for_what_was_never_sent_is_refused() {
     let mut bytes = hello();
     let mut grant = frame(Kind::Credit, Class::Request, b"");
