@@ -6,10 +6,11 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::stranger::Stranger;
 use super::*;
-use crate::error::{Applied, CallError};
+use crate::error::{Applied, CallError, CloseReason, ConnectError};
 use crate::handler::{Batch, IncomingKind};
-use crate::limits::MESSAGE_MAX;
+use crate::limits::{HANDSHAKE_TIMEOUT, MESSAGE_MAX};
 use crate::sync::Mutex;
 
 const HOURS: Duration = Duration::from_secs(5 * 3600);
@@ -85,6 +86,54 @@ fn a_jump_in_the_middle_of_a_body_ends_no_connection() {
         for (call, len) in calls.iter().zip(lens) {
             assert_eq!(*call.lock(), Some(Ok(len)), "after {steps} steps");
         }
+    }
+}
+
+/// Wherever a connection is on its way, and on whichever side: it has the rest of its time after a jump.
+#[test]
+fn a_connection_that_is_being_made_has_its_time_in_spite_of_a_jump() {
+    const BEFORE: Duration = Duration::from_secs(1);
+    /// More than the pace at which time-outs are looked for.
+    const PACE: Duration = Duration::from_millis(250);
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Lacks {
+        Link,
+        Hello,
+        StrangersHello,
+    }
+    for lacks in [Lacks::Link, Lacks::Hello, Lacks::StrangersHello] {
+        let mut world = World::new(1);
+        world.make_prompt();
+        let own = world.node(1, Arc::new(Echo), 64 << 20, |config| {
+            config.connect_timeout = HANDSHAKE_TIMEOUT;
+        });
+        let address = world.node(2, Arc::new(Echo), 64 << 20, |_| {});
+        world.settle();
+        // It never answers.
+        let _stopped = world.endpoints.pop();
+        let _stranger = match lacks {
+            Lacks::StrangersHello => Some(Stranger::silent(&world, own)),
+            Lacks::Link | Lacks::Hello => {
+                if lacks == Lacks::Link {
+                    world.network.configure(|config| config.delay = HOURS * 3..HOURS * 3);
+                }
+                let endpoint = world.endpoints[0].clone();
+                world.tasks.push(Box::pin(async move {
+                    let reason = CloseReason::HandshakeTimeout;
+                    let failed = endpoint.connect(address, Time::MAX).await.map(drop);
+                    assert_eq!(failed, Err(ConnectError::Closed { address, reason }));
+                }));
+                None
+            }
+        };
+        let is_under_way = |world: &World| world.endpoints[0].stats().connections == 1;
+        world.pass(BEFORE);
+        assert!(is_under_way(&world), "{lacks:?}");
+        world.jump(HOURS);
+        world.pass(HANDSHAKE_TIMEOUT - BEFORE - PACE);
+        assert!(is_under_way(&world), "{lacks:?}: it is given up too early");
+        world.pass(2 * PACE);
+        assert!(!is_under_way(&world) && world.tasks.is_empty(), "{lacks:?}: it is not given up");
     }
 }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::*;
 use crate::handler::NoHandler;
 
+/// The length of a request of which one is more than the simulated network holds.
+const WAITING: usize = 512 << 10;
+
 /// Two nodes that connect to each other at one moment, of whose connections one is too many; wherever in this
 /// they are shut down, no connection outlives them.
 #[test]
@@ -39,6 +42,42 @@ fn no_connection_outlives_its_endpoints() {
         let left = cores.iter().filter(|core| core.upgrade().is_some()).count();
         assert_eq!(left, 0, "after {steps} steps");
     }
+}
+
+/// What is on its way when a connection ends, in lanes and in what the link has yet to take, is nobody's any more: its
+/// memory is free at once, though somebody keeps the connection.
+#[test]
+fn what_waits_to_be_sent_is_let_go_of_with_its_connection() {
+    let mut world = World::new(1);
+    world.node(1, Arc::new(NoHandler), 16 << 20, |_| {});
+    let address = world.node(2, Arc::new(NoHandler), 16 << 20, |_| {});
+    let connection = world.connect(0, address);
+    let deadline = world.after(Duration::from_secs(60));
+    let call = |world: &mut World, len: usize| {
+        let caller = connection.clone();
+        world.tasks.push(Box::pin(async move {
+            let called = caller.call(&vec![1; len][..], deadline).await;
+            assert!(called.is_err(), "nobody answers");
+        }));
+    };
+    // This thread has its lane from here on.
+    call(&mut world, 0);
+    while !world.tasks.is_empty() {
+        assert!(world.step() || world.advance(), "it fails");
+    }
+    let memory = world.endpoints[0].memory().clone();
+    let free_bytes = memory.free_bytes();
+    let stopped = world.endpoints.pop();
+    for _ in 0..3 {
+        call(&mut world, WAITING);
+    }
+    while world.step() || world.advance_to_event() {}
+    assert!(memory.free_bytes() < free_bytes - 2 * WAITING as u64, "much waits");
+    connection.close();
+    while world.step() {}
+    assert!(world.tasks.is_empty(), "they have failed");
+    assert_eq!(memory.free_bytes(), free_bytes);
+    drop((connection, stopped));
 }
 
 /// Wherever a large call is when its endpoint is shut down, and whether it is then heard out or given up: neither its
