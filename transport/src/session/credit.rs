@@ -253,14 +253,16 @@ mod tests {
         assert_eq!(credit.room(CLASS), 0);
     }
 
+    struct Woken(AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
     #[test]
     fn what_is_given_back_wakes_those_who_wait() {
-        struct Woken(AtomicBool);
-        impl std::task::Wake for Woken {
-            fn wake(self: std::sync::Arc<Self>) {
-                self.0.store(true, Ordering::SeqCst);
-            }
-        }
         let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
         let waker = Waker::from(std::sync::Arc::clone(&woken));
         let credit = SendCredit::new();
@@ -270,6 +272,29 @@ mod tests {
         credit.cancel(CLASS, 30);
         assert!(woken.0.load(Ordering::SeqCst));
         assert!(credit.reserve_or_wait(CLASS, 50, &waker));
+    }
+
+    #[test]
+    fn while_it_is_shut_nothing_but_replies_is_reserved() {
+        let woken = std::sync::Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(std::sync::Arc::clone(&woken));
+        let credit = SendCredit::new();
+        for class in Class::ALL {
+            credit.grant(class, 100, &mut Vec::new());
+        }
+        credit.shut();
+        assert!(credit.try_reserve(Class::Reply, 24));
+        for class in [Class::Replication, Class::Request] {
+            assert!(!credit.try_reserve(class, 24));
+            assert!(!credit.reserve_or_wait(class, 24, &waker));
+            assert_eq!(credit.ledger(class), (0, 100), "what is refused takes nothing");
+        }
+        assert!(!woken.0.load(Ordering::SeqCst));
+        credit.reopen();
+        assert!(woken.0.load(Ordering::SeqCst));
+        for class in Class::ALL {
+            assert!(credit.try_reserve(class, 24));
+        }
     }
 
     #[test]
