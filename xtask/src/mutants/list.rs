@@ -29,6 +29,23 @@ const CLOCK: Trial = ("trials::clock::a_clock_that_is_set_back_harms_nobody", "-
 
 const RING: Trial = ("trials::cycle::no_cycle_of_three_nodes_locks", "--lib");
 
+const MAKING: Trial =
+    ("trials::clock::a_connection_that_is_being_made_has_its_time_in_spite_of_a_jump", "--lib");
+const ENDED: Trial =
+    ("trials::endings::what_waits_to_be_sent_is_let_go_of_with_its_connection", "--lib");
+const OVERDRAWN: Trial = (
+    "trials::overdraw::who_sends_a_frame_beyond_its_window_is_ended_before_that_is_handled",
+    "--lib",
+);
+const SHUT: Trial =
+    ("session::credit::tests::while_it_is_shut_nothing_but_replies_is_reserved", "--lib");
+const ORDER: Trial =
+    ("trials::room::connections_make_room_in_the_order_of_their_last_use", "--lib");
+const IN_USE: Trial =
+    ("trials::room::who_is_in_use_makes_no_room_however_long_nothing_came", "--lib");
+const TIME_TO_GO: Trial = ("trials::room::who_is_left_to_make_room_has_its_time_to_go", "--lib");
+const KEPT: Trial = ("trials::room::memory_is_taken_from_who_has_kept_it_for_longest", "--lib");
+
 /// All of them.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -247,5 +264,61 @@ pub(super) const MUTANTS: &[Mutant] = &[
         before: "self.0.saturating_sub(earlier.0)",
         after: "self.0 - earlier.0",
         trial: CLOCK,
+    },
+    Mutant {
+        what: "memory is taken from who has kept it for the shortest time",
+        file: "transport/src/reactor/membership/accepting.rs",
+        before: "keeping.min_by_key(",
+        after: "keeping.max_by_key(",
+        trial: KEPT,
+    },
+    Mutant {
+        what: "who is left to make room has hardly any time to go",
+        file: "transport/src/connection/core/ending.rs",
+        before: "self.clock.now() + LEAVE_TIMEOUT;",
+        after: "self.clock.now() + LEAVE_TIMEOUT / 100;",
+        trial: TIME_TO_GO,
+    },
+    Mutant {
+        what: "a peer may send more than its window",
+        file: "transport/src/session/inbound/frames.rs",
+        before: "if *received > credit.announced(header.class) {",
+        after: "if *received > credit.announced(header.class) + 8 {",
+        trial: OVERDRAWN,
+    },
+    Mutant {
+        what: "a connection that is being made has no time left after a jump of the clock",
+        file: "transport/src/reactor/conversation/patience.rs",
+        before: "            *by = *by + time;",
+        after: "            *by = *by + time * 0;",
+        trial: MAKING,
+    },
+    Mutant {
+        what: "window is reserved on a connection that is being left",
+        file: "transport/src/session/credit.rs",
+        before: "Ok(_) if window.shut.load(Ordering::SeqCst) => {",
+        after: "Ok(_) if end == 0 => {",
+        trial: SHUT,
+    },
+    Mutant {
+        what: "what waits to be sent is kept beyond the end of its connection",
+        file: "transport/src/reactor/conversation/ends.rs",
+        before: "        let discarded = self.core.session.outbound.lock().discard(&self.core.session);\n        drop(discarded);",
+        after: "",
+        trial: ENDED,
+    },
+    Mutant {
+        what: "who is in use is asked to make room in place of who is not",
+        file: "transport/src/reactor/membership/accepting.rs",
+        before: "core.is_idle() && now.since",
+        after: "now.since",
+        trial: IN_USE,
+    },
+    Mutant {
+        what: "the connection that was used last makes room",
+        file: "transport/src/reactor/membership/accepting.rs",
+        before: "filter(is_idle).min_by_key(",
+        after: "filter(is_idle).max_by_key(",
+        trial: ORDER,
     },
 ];
