@@ -146,11 +146,11 @@ pub struct Attempt {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
     /// The address is not `HOST:PORT`, or the name of the host cannot be resolved.
-    #[error("{0}")]
+    #[error(transparent)]
     Address(#[from] AddressError),
     /// Connecting failed.
     #[error("{}", Connecting(.0))]
-    Connect(#[from] ConnectError),
+    Connect(ConnectError),
     /// Another node answers at the address.
     #[error("{found} answers at its address")]
     OtherNode {
@@ -260,6 +260,13 @@ impl NodeName {
     pub(crate) fn of_peer(connection: &Connection) -> Self {
         let peer = connection.peer();
         Self { id: peer.node, address: peer.address.to_string().into() }
+    }
+}
+
+/// Not a source: the message says all of it.
+impl From<ConnectError> for Unreachable {
+    fn from(error: ConnectError) -> Self {
+        Self::Connect(error)
     }
 }
 
@@ -382,5 +389,23 @@ impl fmt::Display for Chain<'_> {
             source = error.source();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_of_errors_says_why_a_node_is_unreachable_once() {
+        let address = ([127, 0, 0, 1], 7400).into();
+        let late: Unreachable = ConnectError::DeadlineExceeded { address }.into();
+        let malformed: Unreachable = AddressError::Malformed.into();
+        for (error, text) in
+            [(late, "no answer in time"), (malformed, "the address is not HOST:PORT")]
+        {
+            assert_eq!(error.to_string(), text);
+            assert!(error.source().is_none());
+        }
     }
 }

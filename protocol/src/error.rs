@@ -159,7 +159,14 @@ pub enum ReplyError<'a> {
     Refused(ErrorReply<'a>),
     /// The bytes are no reply to this operation.
     #[error("malformed reply: {0}")]
-    Malformed(#[from] DecodeError),
+    Malformed(DecodeError),
+}
+
+/// Not a source: the message says all of it.
+impl From<DecodeError> for ReplyError<'_> {
+    fn from(error: DecodeError) -> Self {
+        Self::Malformed(error)
+    }
 }
 
 impl ReplyError<'_> {
@@ -169,5 +176,19 @@ impl ReplyError<'_> {
             Self::Refused(reply) => reply.code,
             Self::Malformed(_) => ErrorCode::MalformedReply,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn a_chain_of_errors_says_why_a_reply_is_malformed_once() {
+        let error = ReplyError::from(DecodeError::TrailingBytes { extra: 3 });
+        assert_eq!(error.to_string(), "malformed reply: message has 3 bytes too many");
+        assert!(error.source().is_none());
     }
 }

@@ -83,7 +83,8 @@ impl ConnectionManager {
         &self.endpoint.common().registry
     }
 
-    /// Puts an address on the list of those to be found: it is tried at once, then every
+    /// Puts an address on the list of those to be found: it is tried at once, or when the pause after a failure ends if
+    /// it has just failed, whoever asked for it then. After that it is tried every
     /// [`discovery_interval`](crate::EndpointConfig::discovery_interval) until a node answers there, and
     /// when that is lost after pauses as [`backoff`](crate::EndpointConfig::backoff) says, which grow while its connections
     /// do not last. One that leads to this endpoint

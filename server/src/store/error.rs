@@ -9,7 +9,7 @@ use weft_transport::MemoryError;
 pub enum StoreError {
     /// The memory limit has no room for the object or for its entry in the index.
     #[error("find memory for the object: {0}")]
-    MemoryLimit(#[from] MemoryError),
+    MemoryLimit(MemoryError),
     /// The key is longer than a record can say.
     #[error("store a key of {len} bytes: the limit is {limit}; use a hash of it")]
     KeyTooLong {
@@ -44,6 +44,13 @@ pub enum StoreError {
         /// Segments of the log.
         limit: u32,
     },
+}
+
+/// Not a source: the message says all of it.
+impl From<MemoryError> for StoreError {
+    fn from(error: MemoryError) -> Self {
+        Self::MemoryLimit(error)
+    }
 }
 
 /// Memory that is not what was written to it: a fault of the machine or of this program.
@@ -86,4 +93,19 @@ pub enum Corruption {
         /// Live records in the log.
         objects: usize,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn a_chain_of_errors_says_why_there_is_no_memory_once() {
+        let refused = MemoryError::Fragmented { requested_bytes: 9, largest_free_bytes: 8 };
+        let error = StoreError::from(refused);
+        assert_eq!(error.to_string(), format!("find memory for the object: {refused}"));
+        assert!(error.source().is_none());
+    }
 }
