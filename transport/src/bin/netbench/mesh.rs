@@ -63,16 +63,18 @@ pub(crate) fn flow(
     for index in 0..case.nodes {
         let cpu = stage.cpus.get(index % stage.cpus.len().max(1)).copied();
         let arguments = node::arguments(shape, case, method, index, cpu);
-        let (process, address) = Process::start("node", &arguments)?;
+        let (process, address) = Process::start(format!("node {index}"), &arguments)?;
         nodes.push(process);
         addresses.push(address);
     }
     let addresses = Value::from(addresses).to_string();
     for node in &mut nodes {
-        expect(&node.ask(&addresses)?, "connected")?;
+        node.tell(&addresses)?;
+        node.expect("connected")?;
     }
     for node in &mut nodes {
-        expect(&node.ask("go")?, "going")?;
+        node.tell("go")?;
+        node.expect("going")?;
     }
     std::thread::sleep(stage.warm_up);
     let before = sample(&mut nodes)?;
@@ -94,7 +96,7 @@ pub(crate) fn flow(
         node.tell("stop")?;
     }
     for node in &mut nodes {
-        expect(&node.answer()?, "stopped")?;
+        node.expect("stopped")?;
     }
     let mut total = Flow::default();
     let mut each_node = Vec::with_capacity(nodes.len());
@@ -117,9 +119,4 @@ fn sample(nodes: &mut [Process]) -> anyhow::Result<Vec<Sample>> {
     // Asked all at once, so that the samples are of one moment.
     nodes.iter_mut().try_for_each(|node| node.tell("sample"))?;
     nodes.iter_mut().map(|node| Sample::parse(&node.answer()?)).collect()
-}
-
-fn expect(answer: &str, expected: &str) -> anyhow::Result<()> {
-    anyhow::ensure!(answer == expected, "a node said {answer:?} instead of {expected:?}");
-    Ok(())
 }

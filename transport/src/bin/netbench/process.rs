@@ -8,8 +8,8 @@ use anyhow::Context as _;
 
 /// A running process; dropping it ends it.
 pub(crate) struct Process {
-    /// What it is, for errors.
-    name: &'static str,
+    /// What it is, and which of several, for errors.
+    name: String,
     child: Child,
     /// Taken when the process is to end.
     stdin: Option<ChildStdin>,
@@ -19,9 +19,10 @@ pub(crate) struct Process {
 impl Process {
     /// Starts this same binary with `arguments`, and returns the line by which it says that it is ready.
     pub(crate) fn start(
-        name: &'static str,
+        name: impl Into<String>,
         arguments: &[String],
     ) -> anyhow::Result<(Self, String)> {
+        let name = name.into();
         let this = std::env::current_exe().context("failed to find this program's own file")?;
         let mut child = Command::new(this)
             .args(arguments)
@@ -59,6 +60,17 @@ impl Process {
         // An empty line is the end of its output: it has said on stderr what was wrong.
         anyhow::ensure!(!line.is_empty(), "the {} process ended too soon", self.name);
         Ok(line.trim_end().to_owned())
+    }
+
+    /// Its next line, which is to be `expected`.
+    pub(crate) fn expect(&mut self, expected: &str) -> anyhow::Result<()> {
+        let said = self.answer()?;
+        let name = &self.name;
+        anyhow::ensure!(
+            said == expected,
+            "the {name} process said {said:?} instead of {expected:?}"
+        );
+        Ok(())
     }
 }
 
