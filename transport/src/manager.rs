@@ -83,13 +83,12 @@ impl ConnectionManager {
         &self.endpoint.common().registry
     }
 
-    /// Puts an address on the list of those to be found: it is tried at once, or when the pause after a failure ends if
-    /// it has just failed, whoever asked for it then. After that it is tried every
+    /// Puts an address on the list of those to be found: it is tried at once, even if it has just failed, then every
     /// [`discovery_interval`](crate::EndpointConfig::discovery_interval) until a node answers there, and
     /// when that is lost after pauses as [`backoff`](crate::EndpointConfig::backoff) says, which grow while its connections
     /// do not last. One that leads to this endpoint
     /// itself is tried no more once that is known: at once where it listens at that very address, else when it has
-    /// found itself there. Returns whether it was not on the list.
+    /// found itself there. Returns whether it was not on the list; one that was goes on at its pace.
     pub fn add(&self, address: SocketAddr) -> bool {
         let common = self.endpoint.common();
         let added = common.registry.add(address, common.clock.now());

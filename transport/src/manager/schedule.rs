@@ -123,11 +123,12 @@ impl Schedule {
         self.own.insert(address);
     }
 
-    /// Puts an address on the list, to be tried from now on. Returns whether it was not there.
+    /// Puts an address on the list, to be tried from now on, whatever has failed there before. Returns whether it
+    /// was not there.
     pub(super) fn add(&mut self, address: SocketAddr, now: Time) -> bool {
         let entry = self.entries.entry(address).or_insert_with(|| Entry::new(false, now));
         if !entry.listed {
-            entry.next_at = now.max(entry.failed_until);
+            entry.next_at = now;
         }
         !std::mem::replace(&mut entry.listed, true)
     }

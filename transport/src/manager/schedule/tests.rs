@@ -190,6 +190,25 @@ fn what_is_off_the_list_is_not_tried() {
     assert_eq!(schedule.next_at(), NOW);
 }
 
+/// Whoever puts it there expects something to have changed. Who asks for the connection still waits.
+#[test]
+fn what_comes_on_the_list_is_tried_at_once_though_it_has_just_failed() {
+    let mut schedule = tried([1]);
+    for _ in 0..5 {
+        schedule.fail(address(1), &failure(1), NOW);
+        let pause = schedule.pause(address(1), NOW);
+        assert!(pause.is_some(), "it has just failed");
+        assert!(schedule.remove(address(1)) && schedule.next_at() == Time::MAX);
+        assert!(schedule.add(address(1), NOW));
+        assert_eq!((schedule.due(NOW), schedule.pause(address(1), NOW)), (vec![address(1)], pause));
+        assert!(!schedule.add(address(1), NOW));
+        schedule.begin(address(1));
+    }
+    schedule.fail(address(1), &failure(1), NOW);
+    // It has been on the list since: nothing is new.
+    assert!(!schedule.add(address(1), NOW) && schedule.next_at() > NOW);
+}
+
 #[test]
 fn no_more_are_tried_at_once_than_may_be() {
     let count = ATTEMPTS_MAX as u16 + 10;
