@@ -15,7 +15,7 @@ pub use body::{BodyError, StopReason};
 /// Whether a call that failed may have had its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// It never left this process, and never will.
+    /// It never left this process whole, and never will: the peer has nothing that it could execute.
     No,
     /// It left or is still to leave, and no reply came back.
     Maybe,
