@@ -14,7 +14,7 @@ use crate::body::Body;
 use crate::connection::{Core, Peer, Untaken, write_head};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
-use crate::lane::Producer;
+use crate::lane::{Mark, Producer};
 use crate::limits::{LARGE_MAX, MESSAGE_MAX, OVERLAP_BYTES, RETAINED_SHARE};
 use crate::memory::{Charge, MemoryError, Purpose, Shared};
 use crate::reactor::again;
@@ -295,12 +295,21 @@ impl<'a> Batch<'a> {
         match write_head(&core.memory, body) {
             Ok(head) => {
                 let header = (Kind::Reply, Class::Reply, call.0, more);
-                let departure = Departure::new(header, head, tail);
+                let departure = Departure::new(header, head, tail).behind(self.mark());
                 core.session.departures.reserve(Class::Reply, departure.queued_bytes());
                 core.session.departures.push(departure);
             }
             Err(_) => self.give_up(call, cost, CloseReason::Memory),
         }
+    }
+
+    /// The replies that nobody has taken for sending yet, for what is not to overtake them. The sender is told of
+    /// them.
+    fn mark(&self) -> Option<Mark> {
+        let lane = self.lane.as_ref()?;
+        let mark = lane.mark()?;
+        self.held.core.session.lanes.announce(Unannounced::of(lane));
+        Some(mark)
     }
 
     /// There can be no reply to `call`, for which `reserved` bytes of window have been: its caller is told
@@ -313,7 +322,7 @@ impl<'a> Batch<'a> {
             return;
         }
         core.session.send_credit.cancel(Class::Reply, reserved - frame_len(0));
-        core.push_unanswered(call.0);
+        core.push_unanswered(call.0, self.mark());
     }
 }
 

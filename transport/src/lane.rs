@@ -51,6 +51,21 @@ impl Lane {
     }
 }
 
+/// How far a lane had been written when something that does not go by it was left for sending, which is to
+/// follow what came before.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    lane: Arc<Lane>,
+    position: u64,
+}
+
+impl Mark {
+    /// Whether the sender has taken all records before it.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.lane.taken.load(Ordering::SeqCst) >= self.position
+    }
+}
+
 /// The producing end: writes records, in order.
 #[derive(Debug)]
 pub(crate) struct Producer {
@@ -158,6 +173,12 @@ impl Producer {
     #[inline]
     pub(crate) fn lane(&self) -> &Arc<Lane> {
         &self.lane
+    }
+
+    /// Where the lane ends now, unless all of it has been taken.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        let mark = Mark { lane: Arc::clone(&self.lane), position: self.position };
+        (!mark.is_reached()).then_some(mark)
     }
 
     /// Bytes that are committed and not yet sent, tails not counted.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use crate::connection::{Core, Unwritten};
 use crate::frame::Class;
-use crate::lane::Producer;
+use crate::lane::{Mark, Producer};
 use crate::memory::MemoryError;
 use crate::reactor::ReactorHandle;
 use crate::session::outbound::Unannounced;
@@ -169,6 +169,17 @@ pub(crate) fn promise(core: &Arc<Core>) -> bool {
             local.dirty.push(Arc::clone(core));
         }
         is_promised
+    })
+}
+
+/// What this thread has committed to `core` and nobody has taken yet, for what is not to overtake it. The sender
+/// is told of it.
+pub(crate) fn mark(core: &Core) -> Option<Mark> {
+    with_local(|local| {
+        let own = local.lanes.iter().find(|lane| lane.connection == core.id)?;
+        let mark = own.producer.mark()?;
+        core.session.lanes.announce(Unannounced::of(&own.producer));
+        Some(mark)
     })
 }
 

@@ -12,6 +12,8 @@ mod body_ends;
 mod buffers;
 #[path = "conformance/large.rs"]
 mod large;
+#[path = "conformance/order.rs"]
+mod order;
 #[path = "conformance/responders.rs"]
 mod responders;
 #[path = "conformance/shortage.rs"]
@@ -32,6 +34,7 @@ use bodies::*;
 use body_ends::*;
 use buffers::*;
 use large::*;
+use order::*;
 use responders::*;
 use shortage::*;
 use world::{Echo, Numbered, World, counter};
@@ -104,6 +107,9 @@ on_every_link!(
     a_buffer_is_registered_again_with_another_connection,
     buffers_are_not_posted_where_messages_are_handled,
     tickets_can_be_waited_for_by_blocking,
+    the_last_part_of_a_reply_comes_last,
+    a_body_comes_behind_the_messages_that_were_sent_before_it,
+    a_long_message_comes_behind_those_that_were_sent_before_it,
     bodies_of_every_length_arrive_with_what_they_began_with,
     a_long_body_takes_no_more_memory_than_a_short_one,
     what_is_flushed_arrives_before_more_is_written,

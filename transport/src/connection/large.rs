@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use crate::body::Body;
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
+use crate::local;
 use crate::memory::{Memory, MemoryError, Purpose, Shared};
 use crate::reactor::Command;
 use crate::session::call::CallKey;
@@ -59,6 +60,7 @@ impl<'a> Room<'a> {
     ) -> Result<u64, MemoryError> {
         let head = write_head(&self.core.memory, body)?;
         let departure = Departure::new((kind, self.class, id, false), head, tail);
+        let departure = departure.behind(local::mark(self.core));
         self.is_used = true;
         let ticket = self.core.session.departures.push(departure);
         self.core.send_soon(Unannounced::NONE);

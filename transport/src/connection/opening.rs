@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::body::Body;
 use crate::error::{Applied, BodyError, CallError};
 use crate::frame::{Class, Kind, frame_len};
+use crate::lane::Mark;
 use crate::limits::BODY_HEAD_MAX;
+use crate::local;
 use crate::reactor::Command;
 use crate::session::call::Sent;
 use crate::session::departures::Departure;
@@ -32,7 +34,7 @@ impl Connection {
     ) -> Result<BodyWriter, BodyError> {
         check_head(&self.core, head.len())?;
         let core = self.reserve(head.len(), deadline).await.map_err(not_begun)?;
-        let (flow, _) = core.open_body((Kind::Message, self.class, 0), head)?;
+        let (flow, _) = core.open_body((Kind::Message, self.class, 0), head, local::mark(&core))?;
         if let Some(reason) = core.closed() {
             core.abandon_sends();
             if !flow.is_opened() {
@@ -126,7 +128,8 @@ impl Connection {
         let reserved = Reserved::new(&core, self.class, len);
         let (call, key) = open_call(&core, self.class, deadline).await.map_err(not_begun)?;
         reserved.used();
-        let (flow, ticket) = core.open_body((Kind::Request, self.class, key.0), head)?;
+        let (flow, ticket) =
+            core.open_body((Kind::Request, self.class, key.0), head, local::mark(&core))?;
         let sent = Sent { lane: Sent::LARGE, position: ticket };
         core.session.calls.written(key, sent);
         let replies = call.unless_closed(sent).map_err(not_begun)?.into_replies();
@@ -146,12 +149,13 @@ pub(crate) fn check_head(core: &Core, len: usize) -> Result<(), BodyError> {
 }
 
 impl Core {
-    /// Has `head` sent, for which window has been reserved, and what will be written behind it. Gives the
-    /// window back if there is no memory.
+    /// Has `head` sent, for which window has been reserved, and what will be written behind it; all of that behind
+    /// `mark`. Gives the window back if there is no memory.
     pub(crate) fn open_body(
         self: &Arc<Self>,
         (kind, class, id): (Kind, Class, u64),
         head: impl Body,
+        mark: Option<Mark>,
     ) -> Result<(Arc<Outflow>, u64), BodyError> {
         let len = head.len();
         let head = match write_head(&self.memory, head) {
@@ -162,7 +166,7 @@ impl Core {
             }
         };
         let flow = Arc::new(Outflow::default());
-        let departure = Departure::opening((kind, class, id), head, &flow);
+        let departure = Departure::opening((kind, class, id), head, &flow).behind(mark);
         self.session.departures.reserve(class, departure.queued_bytes());
         let ticket = self.session.departures.push(departure);
         self.send_soon(Unannounced::NONE);

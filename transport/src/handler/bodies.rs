@@ -31,7 +31,8 @@ impl Batch<'_> {
         check_head(core, len)?;
         let reserved = core.session.send_credit.try_reserve(Class::Reply, frame_len(len));
         assert!(reserved, "a reply of {len} bytes without room");
-        let (flow, _) = core.open_body((Kind::Reply, Class::Reply, call.0), head)?;
+        let mark = self.mark();
+        let (flow, _) = core.open_body((Kind::Reply, Class::Reply, call.0), head, mark)?;
         Ok(BodyWriter::new(core, flow))
     }
 }

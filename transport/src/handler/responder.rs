@@ -14,6 +14,8 @@ use crate::connection::{BodyWriter, Core, Peer, Sending, check_head};
 use crate::driver;
 use crate::error::{Applied, BodyError, SendError};
 use crate::frame::{Class, HEADER_BYTES, Kind, frame_len};
+use crate::lane::Mark;
+use crate::local;
 use crate::memory::Shared;
 use crate::session::departures::Departure;
 use crate::session::outbound::Unannounced;
@@ -116,7 +118,8 @@ impl Responder {
             Poll::Pending
         })
         .await?;
-        let (flow, _) = core.open_body((Kind::Reply, Class::Reply, self.call), head)?;
+        let (flow, _) =
+            core.open_body((Kind::Reply, Class::Reply, self.call), head, local::mark(&core))?;
         self.is_answered = true;
         Ok(BodyWriter::new(&core, flow))
     }
@@ -136,11 +139,12 @@ impl Responder {
 }
 
 impl Core {
-    /// Leaves word for the caller of `id` that no reply comes. Window for an empty frame has been reserved.
-    pub(super) fn push_unanswered(&self, id: u64) {
+    /// Leaves word for the caller of `id` that no reply comes, behind `mark`. Window for an empty frame has been
+    /// reserved.
+    pub(super) fn push_unanswered(&self, id: u64, mark: Option<Mark>) {
         // Not by a lane: a thread that ends has none of any more, and one may not have got one.
         let header = (Kind::Unanswered, Class::Reply, id, false);
-        self.session.departures.push(Departure::new(header, None, None));
+        self.session.departures.push(Departure::new(header, None, None).behind(mark));
     }
 }
 
@@ -153,7 +157,7 @@ impl Drop for Responder {
             && session.departures.tells_unanswered()
             && session.send_credit.try_reserve(Class::Reply, frame_len(0))
         {
-            self.core.push_unanswered(self.call);
+            self.core.push_unanswered(self.call, None);
             is_due = true;
         }
         if is_due {

@@ -321,7 +321,8 @@ impl Departures {
                 gathered.left.extend(departure.into_leaving());
             }
         }
-        let more = queue.next_chunk().is_some() || queue.next_waiting().is_some();
+        let more =
+            queue.next_chunk().is_some() || queue.next_waiting().is_some() || queue.any_held_up();
         self.ready.store(more, Ordering::Relaxed);
         drop(queue);
         waiters.into_iter().for_each(Waker::wake);

@@ -51,6 +51,20 @@ fn body(number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + at / 251 + number * 7) as u8).collect()
 }
 
+pub(crate) fn a_long_message_comes_behind_those_that_were_sent_before_it(world: &World) {
+    with_ends(world, |ends| async move {
+        let lens = [100, 200, 300, 2 * MESSAGE_MAX];
+        for _ in 0..10 {
+            for len in lens {
+                ends.ours.send(&vec![1; len][..]).await.unwrap();
+            }
+            for len in lens {
+                assert_eq!(ends.theirs.receive().await.unwrap().len(), len);
+            }
+        }
+    });
+}
+
 pub(crate) fn posted_buffers_carry_messages_of_every_size(world: &World) {
     with_ends(world, |ends| async move {
         const LEN: usize = MESSAGE_MAX + 300_000;

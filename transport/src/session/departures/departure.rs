@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::frame::{Class, Kind, padded};
+use crate::lane::Mark;
 use crate::limits::{COPIED_MAX, MESSAGE_MAX, REPLY_QUEUED_COST};
 use crate::memory::Shared;
 use crate::session::outbound::Queued;
@@ -26,6 +27,8 @@ pub(crate) struct Departure {
     pub(super) flow: Option<Arc<Outflow>>,
     /// The posted buffer that it is.
     pub(super) leaving: Option<Arc<Leaving>>,
+    /// What its sender had sent by a lane before, and it may not overtake.
+    behind: Option<Mark>,
     pub(super) ticket: u64,
 }
 
@@ -47,7 +50,19 @@ impl Departure {
     ) -> Self {
         let pieces = [head, tail];
         let len = pieces.iter().flatten().map(|piece| piece.len()).sum();
-        Self { kind, class, id, more, len, pieces, flow: None, leaving: None, ticket: 0 }
+        let (flow, leaving, behind) = (None, None, None);
+        Self { kind, class, id, more, len, pieces, flow, leaving, behind, ticket: 0 }
+    }
+
+    /// Begins when all before `mark` has been taken for sending. The lane has been announced by now, or
+    /// nobody would take it.
+    pub(crate) fn behind(self, mark: Option<Mark>) -> Self {
+        Self { behind: mark, ..self }
+    }
+
+    /// Whether it would overtake what its sender has sent before.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.behind.as_ref().is_some_and(|mark| !mark.is_reached())
     }
 
     /// The head of a streamed body.

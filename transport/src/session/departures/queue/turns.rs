@@ -109,6 +109,9 @@ impl Queue {
         });
         (0..self.waiting.len()).find(|at| {
             let departure = &self.waiting[*at];
+            if departure.is_held_up() {
+                return false;
+            }
             let (class, opens) = (departure.class as usize, usize::from(departure.opens()));
             if (departure.is_large() || departure.opens()) && !places[class][opens] {
                 return false;
@@ -119,6 +122,11 @@ impl Queue {
             let mut earlier = announced().chain(self.waiting.range(..at));
             !earlier.any(|other| other.is_reply() && other.id == departure.id)
         })
+    }
+
+    /// Whether something goes as soon as what its sender had sent before has been taken.
+    pub(in crate::session::departures) fn any_held_up(&self) -> bool {
+        !self.closed && self.waiting.iter().any(Departure::is_held_up)
     }
 
     /// Moves the announcement of what waits at `at` to `batch`, with an offer if `link` makes one, or all of
