@@ -174,7 +174,7 @@ impl Endpoint {
             && self.inner.common.links != LinkPolicy::Tcp)
             .then(|| ShmListener::bind(bound, Namespace::Endpoints).map(Listener::Shm));
         let first = &self.inner.reactors[0];
-        first.submit(Command::Listen(listener));
+        // They are dropped in the order in which they come: who is given the port next finds its name free.
         match shared {
             None => {}
             Some(Ok(listener)) => first.submit(Command::Listen(listener)),
@@ -182,6 +182,7 @@ impl Endpoint {
                 tracing::warn!(%error, address = %bound, "peers on this host will connect by TCP");
             }
         }
+        first.submit(Command::Listen(listener));
         if self.inner.is_shut_down() {
             // Meanwhile; whoever lets go of everything does so of the listeners.
             return Err(EndpointError::ShutDown { address });

@@ -294,6 +294,9 @@ pub enum CloseReason {
         /// What the system said (`errno`), if it was the system: some of that has no kind of its own.
         os_error: Option<i32>,
     },
+    /// This endpoint was shut down.
+    #[error("this endpoint is shut down")]
+    ShutDown,
     /// The peer is shutting down.
     #[error("the peer is shutting down")]
     ShuttingDown,

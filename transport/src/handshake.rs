@@ -147,7 +147,9 @@ impl Hello {
 
 /// The last frame in a direction, for `reason`.
 pub fn encode_goodbye(reason: &CloseReason) -> Vec<u8> {
-    let mut text = reason.to_string();
+    // To the peer, it is the peer that is.
+    let told = if *reason == CloseReason::ShutDown { &CloseReason::ShuttingDown } else { reason };
+    let mut text = told.to_string();
     let mut end = text.len().min(GREETING_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -177,7 +179,7 @@ pub fn decode_goodbye(header: &Header, body: &[u8]) -> CloseReason {
 fn code(reason: &CloseReason) -> u16 {
     match reason {
         CloseReason::Closed | CloseReason::PeerGone | CloseReason::Link { .. } => 1,
-        CloseReason::ShuttingDown => 2,
+        CloseReason::ShutDown | CloseReason::ShuttingDown => 2,
         CloseReason::BadMagic => 3,
         CloseReason::Version { .. } => 4,
         CloseReason::Frame(_) => 5,

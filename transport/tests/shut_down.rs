@@ -15,9 +15,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{join, join3};
 use weft_transport::{
-    AcceptError, Backoff, Clock, CloseReason, ConnectError, Endpoint, EndpointConfig,
-    EndpointError, Incarnation, LinkPolicy, Memory, MemoryConfig, Messages, NoHandler, NodeId,
-    PollPolicy, SimConfig, SimNetwork, Time,
+    AcceptError, Applied, Backoff, Batch, CallError, Clock, CloseReason, ConnectError, Endpoint,
+    EndpointConfig, EndpointError, Handler, Incarnation, LinkPolicy, Memory, MemoryConfig,
+    Messages, NoHandler, NodeEvent, NodeId, PollPolicy, Responder, SendError, SimConfig,
+    SimNetwork, Time,
 };
 
 /// Nobody listens there.
@@ -121,10 +122,60 @@ fn who_waits_for_a_connection_is_told_when_the_endpoint_is_shut_down() {
     for endpoint in [real(LinkPolicy::Tcp), simulated()] {
         let connect = Waiting::begin(async { endpoint.connect(address, Time::MAX).await.err() });
         endpoint.shutdown();
-        let error = connect.ended().unwrap();
-        let (shut_down, reason) = (ConnectError::ShutDown { address }, CloseReason::ShuttingDown);
-        let closed = ConnectError::Closed { address, reason };
-        assert!(error == shut_down || error == closed, "{error}");
+        assert_eq!(connect.ended(), Some(ConnectError::ShutDown { address }));
+    }
+}
+
+/// Keeps the calls that come, and answers none.
+#[derive(Default)]
+struct Silent(Mutex<Vec<Responder>>);
+
+impl Handler for Silent {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(mut incoming) = batch.next() {
+            self.0.lock().unwrap().extend(incoming.responder());
+        }
+    }
+}
+
+/// Whoever asks why a connection has ended learns who was shut down: the peer, or the endpoint itself.
+#[test]
+fn either_side_is_told_which_of_them_was_shut_down() {
+    for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
+        let silent = Arc::new(Silent::default());
+        let served = EndpointConfig { links, messages: Messages::Handled, ..config() };
+        let server = Endpoint::start(served, Arc::clone(&silent) as _).unwrap();
+        let address = server.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let called = EndpointConfig { links, node: NodeId(2), ..config() };
+        let client = Endpoint::start(called, Arc::new(NoHandler)).unwrap();
+        let mut events = client.manager().events();
+        let mut told = server.manager().events();
+        let connection =
+            client.block_on(client.connect(address, client.clock().now() + PATIENCE)).unwrap();
+        let mut call = pin!(connection.call(b"anybody?", Time::MAX));
+        client.block_on(poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            let has_come = !silent.0.lock().unwrap().is_empty();
+            context.waker().wake_by_ref();
+            if has_come { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        client.shutdown();
+        let reason = CloseReason::ShutDown;
+        let disconnected = CallError::Disconnected { applied: Applied::Maybe, reason };
+        assert_eq!(call.now_or_never().unwrap().err(), Some(disconnected));
+        let sent = connection.send(b"more").now_or_never().unwrap();
+        assert!(matches!(sent, Err(SendError::Disconnected(CloseReason::ShutDown))));
+        let lost = |reason| move |event: &NodeEvent| matches!(event, NodeEvent::Lost { reason: why, .. } if *why == reason);
+        let own = std::iter::from_fn(|| events.next().now_or_never().flatten());
+        assert_eq!(own.filter(lost(CloseReason::ShutDown)).count(), 1);
+        let seen = server.block_on(async {
+            loop {
+                if let NodeEvent::Lost { reason, .. } = told.next().await.unwrap() {
+                    return reason;
+                }
+            }
+        });
+        assert_eq!(seen, CloseReason::ShuttingDown);
     }
 }
 

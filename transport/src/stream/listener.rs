@@ -30,7 +30,8 @@ pub struct WeftListener {
 /// Where streams come in.
 #[derive(Debug)]
 enum Doors {
-    Sockets { tcp: AsyncFd<TcpListener>, shm: Option<AsyncFd<ShmListener>> },
+    // Dropped in this order: who is given the port next finds its name free.
+    Sockets { shm: Option<AsyncFd<ShmListener>>, tcp: AsyncFd<TcpListener> },
     // Nobody else is let in: to tell them apart, one would have to wait for them to speak first, which is not for a
     // client to do in every protocol.
     Verbs(Reception),

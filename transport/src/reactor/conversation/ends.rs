@@ -86,7 +86,10 @@ impl Conversation {
     /// The connection has ended; whoever waits for it to come about is told.
     pub(in crate::reactor) fn begin_draining(&mut self, until: Time) {
         let reason = self.core.closed().cloned().unwrap_or(CloseReason::Closed);
-        self.end_attempt(|address| ConnectError::Closed { address, reason });
+        self.end_attempt(|address| match reason {
+            CloseReason::ShutDown => ConnectError::ShutDown { address },
+            reason => ConnectError::Closed { address, reason },
+        });
         if matches!(self.phase, Phase::Draining { .. }) {
             return;
         }

@@ -77,7 +77,7 @@ impl Reactor {
         }
         for conversation in self.open() {
             conversation.core.flush(false);
-            conversation.core.close(CloseReason::ShuttingDown);
+            conversation.core.close(CloseReason::ShutDown);
         }
     }
 
@@ -86,7 +86,7 @@ impl Reactor {
     pub(crate) fn clear(&mut self, handle: &Arc<ReactorHandle>) {
         self.listeners.clear();
         for conversation in self.open() {
-            conversation.core.close(CloseReason::ShuttingDown);
+            conversation.core.close(CloseReason::ShutDown);
         }
         self.run_commands(handle);
         self.wake(handle);

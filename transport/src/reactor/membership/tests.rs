@@ -138,10 +138,9 @@ fn what_is_begun_while_an_endpoint_shuts_down_is_let_go_of() {
     reactor.state.lock().clear(&reactor);
     assert!(reactor.members.lock().is_empty(), "a member that nobody closes is driven for ever");
     let (mut begun, refused) = (pin!(Attempted(&begun)), turn());
-    let reason = CloseReason::ShuttingDown;
     let mut context = Context::from_waker(Waker::noop());
     let closed = begun.as_mut().poll(&mut context).map(|ended| ended.map(drop));
-    assert_eq!(closed, Poll::Ready(Err(ConnectError::Closed { address, reason })));
+    assert_eq!(closed, Poll::Ready(Err(ConnectError::ShutDown { address })));
     let refused = pin!(Attempted(&refused)).poll(&mut context).map(|ended| ended.map(drop));
     assert_eq!(refused, Poll::Ready(Err(ConnectError::ShutDown { address })));
 }
