@@ -39,6 +39,9 @@ impl PlacementArgs {
     }
 }
 
+/// How nodes are placed that are neither server nor client.
+pub(crate) const EACH_IN_TURN: &str = "a processor each in turn";
+
 impl Placement {
     /// Takes what was asked for; for a side that was not named, the server's default is the first
     /// and the client's the last processor that this process may use. With one processor nothing is

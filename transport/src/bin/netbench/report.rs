@@ -186,6 +186,8 @@ fn column(name: &str) -> &str {
 
 fn cell(name: &str, value: f64) -> String {
     match name {
+        // Of long messages there are few.
+        "messages_per_second" if value < 1e6 => format!("{:.5}", value / 1e6),
         "messages_per_second" => format!("{:.2}", value / 1e6),
         "bytes_per_second" => format!("{:.2}", value / 1e9),
         _ => format!("{value:.1}"),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::MeshFlow;
 use super::node::NodeMethod;
 use super::plan::{Case, MeshPlan};
+use crate::affinity::EACH_IN_TURN;
 use crate::report::rounded;
 use crate::table::{median, table};
 
@@ -48,8 +49,7 @@ impl<'a> Report<'a> {
 
     pub(super) fn text(&self) -> String {
         let MeshPlan { shape, processors, .. } = self.plan;
-        let placement =
-            if self.plan.cpus.is_empty() { "unpinned" } else { "a processor each in turn" };
+        let placement = if self.plan.cpus.is_empty() { "unpinned" } else { EACH_IN_TURN };
         let mut text = format!(
             "{} over {}: {} B, senders {}, handlers {}, poll {}; {placement}; median of {} runs of {} s\n\
              totals over all receivers; raw: {}",

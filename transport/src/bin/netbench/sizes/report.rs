@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::Point;
-use super::plan::SizesPlan;
+use super::plan::{Pattern, SizesPlan};
+use crate::affinity::EACH_IN_TURN;
 use crate::mesh::node::NodeMethod;
 use crate::report::rounded;
 use crate::table::{median, table};
@@ -98,10 +99,13 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn text(&self) -> String {
+        let placement = match self.plan.pattern {
+            Pattern::AllToAll if !self.plan.cpus.is_empty() => EACH_IN_TURN.to_owned(),
+            _ => self.plan.placement.to_string(),
+        };
         let mut text = format!(
-            "{}; {}; median of {} runs of {} s; raw: {}",
+            "{}; {placement}; median of {} runs of {} s; raw: {}",
             self.heading(),
-            self.plan.placement,
             self.plan.runs,
             self.plan.window.as_secs_f64(),
             self.raw_method()

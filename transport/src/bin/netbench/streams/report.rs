@@ -58,15 +58,20 @@ impl<'a> Report<'a> {
                 };
                 let _ = write!(text, "{:>8}{:>6}", "bytes", "conns");
                 for method in self.methods {
-                    let _ = write!(text, "{:>18}", method.name());
+                    let _ = write!(text, "{:>20}", method.name());
                 }
             }
             let _ = write!(text, "\n{:>8}{:>6}", case.size, case.connections);
             let scale = if case.flush.is_some() { 1e6 } else { 1.0 };
             for series in series {
                 let Spread { mean, deviation } = Spread::of(series);
-                let cell = format!("{:.3} ± {:.3}", mean / scale, deviation / scale);
-                let _ = write!(text, "{cell:>18}");
+                let (mean, deviation) = (mean / scale, deviation / scale);
+                // As wide as a busy machine makes them.
+                let cell = match mean.max(deviation) {
+                    long if long >= 1e4 => format!("{mean:.0} ± {deviation:.0}"),
+                    _ => format!("{mean:.3} ± {deviation:.3}"),
+                };
+                let _ = write!(text, "{cell:>20}");
             }
         }
         text
