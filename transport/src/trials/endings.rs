@@ -1,9 +1,12 @@
 //! What endpoints leave behind: nothing.
 
+use std::io::ErrorKind;
 use std::sync::Weak;
+use std::task::Wake;
 use std::time::Duration;
 
 use super::*;
+use crate::error::CloseReason;
 use crate::handler::NoHandler;
 
 /// The length of a request of which one is more than the simulated network holds.
@@ -78,6 +81,55 @@ fn what_waits_to_be_sent_is_let_go_of_with_its_connection() {
     assert!(world.tasks.is_empty(), "they have failed");
     assert_eq!(memory.free_bytes(), free_bytes);
     drop((connection, stopped));
+}
+
+/// Shuts nodes down when it is woken.
+struct ShutsDown(Vec<Endpoint>);
+
+impl Wake for ShutsDown {
+    fn wake(self: Arc<Self>) {
+        self.0.iter().for_each(Endpoint::shutdown);
+    }
+}
+
+/// Who closes a connection wakes those who wait on it before it tells the driver. If the last driver has gone by then, it
+/// is told in vain: all that it would have done is done.
+#[test]
+fn a_connection_whose_end_nobody_hears_of_leaves_nothing() {
+    // The side that connected or the other, alone or both.
+    for (at, both) in [(0, false), (0, true), (1, false), (1, true)] {
+        let closing = std::thread::spawn(move || {
+            let mut world = World::new(1);
+            world.node(1, Arc::new(NoHandler), 16 << 20, |_| {});
+            let address = world.node(2, Arc::new(NoHandler), 16 << 20, |_| {});
+            let connection = world.connect(0, address);
+            world.settle();
+            let other = world.other_end(&connection.core, 1).expect("it has greeted");
+            let core = [&connection.core, &other][at];
+            let ending = world.endpoints[at].clone();
+            let mut ended = vec![ending.clone()];
+            ended.extend(both.then(|| world.endpoints[1 - at].clone()));
+            let waker = Waker::from(Arc::new(ShutsDown(ended)));
+            let caller = Connection::new(Arc::clone(core));
+            let mut calling = Box::pin(caller.call(&[1][..], Time::MAX));
+            assert!(calling.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            core.close(CloseReason::link(&ErrorKind::BrokenPipe.into()));
+            assert!(calling.as_mut().poll(&mut noop()).is_ready(), "nobody answers");
+            let counted = ending.stats().connections;
+            world.endpoints.iter().for_each(Endpoint::shutdown);
+            let left = [&connection.core, &other].map(Arc::downgrade);
+            let reactors = left
+                .each_ref()
+                .map(|core| Arc::downgrade(&core.upgrade().expect("it is held here").reactor));
+            drop((calling, connection, other, ending, world));
+            (left, reactors, counted)
+        });
+        let (cores, reactors, counted) = closing.join().unwrap();
+        let left = cores.map(|core| core.strong_count());
+        assert_eq!(left, [0, 0], "endpoint {at} ends, both: {both}");
+        assert_eq!(reactors.map(|reactor| reactor.strong_count()), [0, 0]);
+        assert_eq!(counted, 0, "it counts no more");
+    }
 }
 
 /// Wherever a large call is when its endpoint is shut down, and whether it is then heard out or given up: neither its

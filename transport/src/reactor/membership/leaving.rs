@@ -89,6 +89,12 @@ impl Reactor {
             conversation.core.close(CloseReason::ShutDown);
         }
         self.run_commands(handle);
+        // Another thread may have closed one and not said so yet: then it says so to nobody. And none comes after
+        // this: whoever clears has seen that the endpoint stops, which keeps all that is begun out.
+        let unsaid = std::mem::take(&mut *handle.members.lock());
+        for core in unsaid.values() {
+            self.leave(handle, core);
+        }
         self.wake(handle);
         for place in 0..self.conversations.len() {
             self.remove(place);
