@@ -100,6 +100,9 @@ impl Conversation {
         if let Phase::Connecting { by, .. } | Phase::Greeting { by } = &mut self.phase {
             *by = *by + time;
         }
+        if let Phase::Connecting { link_by: Some(link_by), .. } = &mut self.phase {
+            *link_by = *link_by + time;
+        }
     }
 
     /// Closes what has run out of time. Returns whether the conversation is over and done.

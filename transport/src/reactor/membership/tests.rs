@@ -12,16 +12,23 @@ use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::error::ConnectError;
 use crate::handler::NoHandler;
 use crate::identity::{Incarnation, NodeId};
+use crate::limits::HAND_OVER_TIMEOUT;
 use crate::link::{LinkKind, LinkPolicy, not_over_verbs};
 use crate::link::{Namespace, ShmListener};
 use crate::manager::Attempted;
 use crate::memory::{Memory, MemoryConfig};
 use crate::reactor::Wait;
+use crate::time::Clock;
 
 fn endpoint(id: NodeId, links: LinkPolicy, limit_bytes: u64) -> Endpoint {
+    endpoint_by(id, links, limit_bytes, Clock::system())
+}
+
+fn endpoint_by(id: NodeId, links: LinkPolicy, limit_bytes: u64, clock: Clock) -> Endpoint {
     let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
     let mut config = EndpointConfig::new(id, Incarnation(1), memory);
     config.links = links;
+    config.clock = clock;
     // Far enough away that only a hang reaches it.
     config.connect_timeout = Duration::from_secs(60);
     Endpoint::start(config, Arc::new(NoHandler)).unwrap()
@@ -143,4 +150,41 @@ fn what_is_begun_while_an_endpoint_shuts_down_is_let_go_of() {
     assert_eq!(closed, Poll::Ready(Err(ConnectError::ShutDown { address })));
     let refused = pin!(Attempted(&refused)).poll(&mut context).map(|ended| ended.map(drop));
     assert_eq!(refused, Poll::Ready(Err(ConnectError::ShutDown { address })));
+}
+
+#[test]
+fn a_link_that_is_coming_about_has_its_time_in_spite_of_a_jump() {
+    const BEFORE: Duration = HAND_OVER_TIMEOUT.checked_div(2).unwrap();
+    let (_node, address) = node(LinkPolicy::Tcp, PLENTY);
+    let _silent = ShmListener::bind(address, Namespace::Endpoints).unwrap();
+    let (clock, hand) = Clock::manual();
+    let seeker = endpoint_by(NodeId(2), LinkPolicy::Auto, PLENTY, clock.clone());
+    let reactor = seeker.common().reactors.get().unwrap()[0].upgrade().unwrap();
+    // Its thread ends, and what it would do is done here.
+    seeker.shutdown();
+    reactor.stopping.store(false, Ordering::SeqCst);
+    reactor.abandoned.store(false, Ordering::SeqCst);
+    let turn = || {
+        let mut state = reactor.state.lock();
+        state.turn(&reactor, Wait::Poll);
+        let kinds: Vec<_> = state.open().map(|open| open.core.link.kind()).collect();
+        (kinds, state.next_timer(&reactor))
+    };
+    let pass = |time: Duration| {
+        let end = clock.now() + time;
+        loop {
+            match turn() {
+                (kinds, _) if clock.now() >= end => return kinds,
+                (_, next) => hand.advance_to(next.min(end)),
+            }
+        }
+    };
+    reactor.submit(Command::Connect(address, Arc::new(Attempt::default())));
+    assert_eq!(pass(BEFORE), [LinkKind::Shm]);
+    hand.advance_to(clock.now() + Duration::from_secs(3600));
+    // What passed between the last look and the jump counts as seen or not.
+    assert_eq!(pass(HAND_OVER_TIMEOUT - BEFORE - 2 * HOUSEKEEPING), [LinkKind::Shm]);
+    assert_eq!(pass(3 * HOUSEKEEPING), [LinkKind::Tcp], "it goes on over the next");
+    reactor.stopping.store(true, Ordering::SeqCst);
+    reactor.state.lock().clear(&reactor);
 }
