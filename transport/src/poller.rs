@@ -181,7 +181,9 @@ impl Epoll {
         let events: &[epoll::Event] =
             match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
                 Ok((events, _)) => events,
-                Err(rustix::io::Errno::INTR) => &[],
+                // As when the process was stopped. What has come meanwhile is found all the same: whoever looks at
+                // timers after this has looked at links.
+                Err(rustix::io::Errno::INTR) => return self.wait(Some(Duration::ZERO), ready),
                 Err(error) => return Err(error.into()),
             };
         for event in events {
@@ -207,4 +209,32 @@ impl Epoll {
 
 fn interest(writable: bool) -> EventFlags {
     if writable { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::link::TcpLink;
+
+    /// The system ends the wait of who was stopped, and does not say what has come.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test is who writes, and stops itself")]
+    fn who_is_stopped_while_it_waits_finds_what_has_come_meanwhile() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = Link::Tcp(TcpLink::connect(listener.local_addr().unwrap()).unwrap());
+        let (peer, _) = listener.accept().unwrap();
+        let (poller, _kick) = Poller::epoll().unwrap();
+        poller.add(&link, Token(7), false).unwrap();
+        let script = "sleep 0.2; kill -STOP $PPID; sleep 0.2; printf x; kill -CONT $PPID";
+        let mut stopping = Command::new("sh");
+        stopping.args(["-c", script]).stdout(Stdio::from(std::os::fd::OwnedFd::from(peer)));
+        let mut stopping = stopping.spawn().unwrap();
+        let mut ready = Vec::new();
+        poller.wait(Some(Duration::from_secs(60)), &mut ready).unwrap();
+        assert!(ready.iter().any(|ready| ready.token == Token(7) && ready.readable), "{ready:?}");
+        assert!(stopping.wait().unwrap().success());
+    }
 }

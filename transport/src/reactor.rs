@@ -217,6 +217,10 @@ impl Reactor {
     /// something to do.
     fn run_timers(&mut self, handle: &Arc<ReactorHandle>, now: Time) -> bool {
         let mut began = false;
+        let late = self.lateness(now);
+        if late > Duration::ZERO {
+            handle.note_unseen(late);
+        }
         if handle.take_due(now, &mut self.brought.wakers) {
             for conversation in self.conversations.iter().flatten() {
                 let calls = &conversation.core.session.calls;

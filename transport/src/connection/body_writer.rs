@@ -55,7 +55,8 @@ impl BodyWriter {
 
     /// For how long a write waits at most for the receiver to take something, before it gives the body up with
     /// [`BodyError::Silent`]. At first, as long as a peer may stall
-    /// ([`EndpointConfig::stall_timeout`](crate::EndpointConfig::stall_timeout)).
+    /// ([`EndpointConfig::stall_timeout`](crate::EndpointConfig::stall_timeout)). While this process is stopped, or its
+    /// handlers keep the driver from the links, no time passes for this but 100 ms each time.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience.set(patience, &self.core);
     }

@@ -8,18 +8,19 @@ use crate::time::Time;
 
 use super::Core;
 
-/// Measures one wait at a time.
+/// Measures one wait at a time. What nobody could see of it does not count: see
+/// [`unseen`](crate::reactor::ReactorHandle::unseen).
 #[derive(Debug)]
 pub(super) struct Patience {
     limit: Duration,
-    /// When the wait that has begun is over.
-    until: Option<Time>,
+    /// When the wait has begun, and how long the driver had not been looking by then.
+    began: Option<(Time, Duration)>,
     timer: Option<(Time, u64)>,
 }
 
 impl Patience {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, until: None, timer: None }
+        Self { limit, began: None, timer: None }
     }
 
     /// Waits no longer than `limit` from now on, and from the next wait on.
@@ -29,12 +30,17 @@ impl Patience {
     }
 
     /// Nothing has come of a poll. Has it polled again when there is no more patience, which is an error then.
+    ///
+    /// Only when the driver has come to the end of the wait too: until then, what the other side has done may lie
+    /// where nobody has looked, if this process was stopped.
     pub(super) fn wait(&mut self, core: &Core, context: &Context<'_>) -> Result<(), BodyError> {
-        let now = core.clock.now();
-        let until = *self.until.get_or_insert(now + self.limit);
-        self.forget_timer(core);
-        if now >= until {
-            self.until = None;
+        let seen_until = self.take_seen(core);
+        // Behind it, so that what the driver noted before is known.
+        let unseen = core.reactor.unseen();
+        let (began, before) = *self.began.get_or_insert_with(|| (core.clock.now(), unseen));
+        let until = began + self.limit + unseen.saturating_sub(before);
+        if seen_until.is_some_and(|seen| seen >= until) {
+            self.began = None;
             return Err(BodyError::Silent { patience: self.limit });
         }
         if until != Time::MAX {
@@ -45,13 +51,13 @@ impl Patience {
 
     /// The other side has gone on.
     pub(super) fn end_wait(&mut self, core: &Core) {
-        self.until = None;
-        self.forget_timer(core);
+        self.began = None;
+        self.take_seen(core);
     }
 
-    fn forget_timer(&mut self, core: &Core) {
-        if let Some(timer) = self.timer.take() {
-            core.reactor.forget_timer(timer);
-        }
+    /// Forgets the timer. Returns what it was set to, if the driver has come to that.
+    fn take_seen(&mut self, core: &Core) -> Option<Time> {
+        let timer = self.timer.take()?;
+        (!core.reactor.forget_timer(timer)).then_some(timer.0)
     }
 }

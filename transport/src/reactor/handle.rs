@@ -87,6 +87,8 @@ pub(crate) struct ReactorHandle {
     kick: Kick,
     next_deadline: AtomicU64,
     timers: Mutex<Timers>,
+    /// In nanoseconds.
+    unseen: AtomicU64,
 }
 
 impl ReactorHandle {
@@ -115,6 +117,7 @@ impl ReactorHandle {
             kick,
             next_deadline: AtomicU64::new(u64::MAX),
             timers: Mutex::default(),
+            unseen: AtomicU64::new(0),
         }
     }
 

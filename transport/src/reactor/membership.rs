@@ -115,10 +115,15 @@ impl Reactor {
         self.housekeeping_at.get_or_insert(now + HOUSEKEEPING);
     }
 
+    /// How much later than it should have the driver looks after connections at `now`.
+    pub(super) fn lateness(&self, now: Time) -> Duration {
+        self.housekeeping_at.map_or(Duration::ZERO, |at| now.since(at))
+    }
+
     /// Looks after connections that are not simply open: closes what has run out of time, retries
     /// what had to wait, and drops what has been read to its end.
     pub(super) fn housekeep(&mut self, handle: &Arc<ReactorHandle>, now: Time) {
-        let late = self.housekeeping_at.map_or(Duration::ZERO, |at| now.since(at));
+        let late = self.lateness(now);
         // Who is so late was stopped itself, as by a debugger or with its machine: what peers have not
         // done meanwhile is not held against them.
         let stopped = late >= handle.common.stall_timeout / 2;

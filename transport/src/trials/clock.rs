@@ -1,6 +1,8 @@
 //! Clocks that jump, as when a machine is stopped for hours and goes on: what has run out of time ends, at
 //! once and in order, and nobody is blamed for what they could not do meanwhile.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -8,9 +10,10 @@ use rand::{RngExt, SeedableRng};
 
 use super::stranger::Stranger;
 use super::*;
-use crate::error::{Applied, CallError, CloseReason, ConnectError};
-use crate::handler::{Batch, IncomingKind};
-use crate::limits::{HANDSHAKE_TIMEOUT, MESSAGE_MAX};
+use crate::connection::BodyReader;
+use crate::error::{Applied, BodyError, CallError, CloseReason, ConnectError};
+use crate::handler::{Batch, IncomingKind, NoHandler};
+use crate::limits::{CHUNK_BYTES, HANDSHAKE_TIMEOUT, MESSAGE_MAX};
 use crate::sync::Mutex;
 
 const HOURS: Duration = Duration::from_secs(5 * 3600);
@@ -232,5 +235,104 @@ fn a_clock_that_is_set_back_harms_nobody() {
         let last = world.call(&connection, 10, world.after(Duration::from_secs(5)));
         world.go_on(Duration::from_secs(5), || last.lock().is_some());
         assert_eq!(*last.lock(), Some(Ok(10)), "seed {seed}");
+    }
+}
+
+/// Takes the body that comes with a message.
+#[derive(Default)]
+struct Taker(Mutex<Option<BodyReader>>);
+
+impl Handler for Taker {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            *self.0.lock() = incoming.take_body();
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Side {
+    Reader,
+    Writer,
+}
+
+/// Who waits for the other side of a streamed body, and is stopped meanwhile for longer than its patience, does not give
+/// the body up for that: not if the other has gone on, which nobody has looked for yet; and if it has not, then when it has
+/// not for as long as this one went on.
+#[test]
+fn who_was_stopped_does_not_give_up_the_body_of_another() {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const BEFORE: Duration = Duration::from_secs(1);
+    const STOPPED: Duration = Duration::from_secs(8);
+    /// More than the pace at which connections are looked after.
+    const PACE: Duration = Duration::from_millis(150);
+    let sides = [Side::Reader, Side::Writer];
+    for (waits, goes_on) in sides.into_iter().flat_map(|side| [(side, true), (side, false)]) {
+        let mut world = World::new(1);
+        world.make_prompt();
+        world.node(1, Arc::new(NoHandler), 64 << 20, |_| {});
+        let taker = Arc::new(Taker::default());
+        let address = world.node(2, Arc::clone(&taker) as _, 64 << 20, |_| {});
+        let connection = world.connect(0, address);
+        let begun = pin!(connection.send_body(b"head", Time::MAX)).poll(&mut noop());
+        let Poll::Ready(Ok(mut writer)) = begun else { panic!("there is window") };
+        world.settle();
+        let mut reader = taker.0.lock().take().expect("it has come");
+        writer.set_patience(PATIENCE);
+        reader.set_patience(PATIENCE);
+        // How often who waits has gone on, and why it does no more.
+        let went: Arc<Mutex<(usize, Option<BodyError>)>> = Arc::default();
+        let seen = Arc::clone(&went);
+        let mut go_on: Box<dyn FnMut()> = match waits {
+            Side::Reader => {
+                world.tasks.push(Box::pin(async move {
+                    let error = loop {
+                        match reader.next().await {
+                            Ok(_) => seen.lock().0 += 1,
+                            Err(error) => break error,
+                        }
+                    };
+                    seen.lock().1 = Some(error);
+                }));
+                Box::new(move || {
+                    assert!(pin!(writer.write(b"more")).poll(&mut noop()).is_ready());
+                    writer.send_now();
+                })
+            }
+            Side::Writer => {
+                world.tasks.push(Box::pin(async move {
+                    let error = loop {
+                        match writer.write(&[1; CHUNK_BYTES]).await {
+                            Ok(()) => seen.lock().0 += 1,
+                            Err(error) => break error,
+                        }
+                    };
+                    seen.lock().1 = Some(error);
+                }));
+                Box::new(move || while pin!(reader.next()).poll(&mut noop()).is_ready() {})
+            }
+        };
+        let other = world.endpoints[usize::from(waits == Side::Writer)].clone();
+        world.settle();
+        let before = went.lock().0;
+        world.pass(BEFORE);
+        assert_eq!(*went.lock(), (before, None), "{waits:?} waits");
+        if goes_on {
+            go_on();
+            while other.turn() {}
+        }
+        world.jump(STOPPED);
+        // It looks whether it has waited for long enough before its driver looks what has come.
+        world.step();
+        assert_eq!(*went.lock(), (before, None), "{waits:?}, {goes_on}: it gives up at once");
+        world.settle();
+        assert_eq!(went.lock().0 > before, goes_on, "{waits:?}");
+        if !goes_on {
+            world.pass(PATIENCE - BEFORE - PACE);
+            assert_eq!(*went.lock(), (before, None), "{waits:?}: it gives up too early");
+            world.pass(2 * PACE);
+            let silent = BodyError::Silent { patience: PATIENCE };
+            assert_eq!(*went.lock(), (before, Some(silent)), "{waits:?}: it does not give up");
+        }
     }
 }

@@ -1,7 +1,9 @@
-//! When the driver of a reactor has to look again: deadlines of calls, and timers of those who sleep.
+//! When the driver of a reactor has to look again: deadlines of calls, and timers of those who sleep. And for how long
+//! it has not looked when it should have.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::sync::atomic::{Ordering, fence};
 use crate::time::Time;
@@ -65,9 +67,22 @@ impl ReactorHandle {
         wakers.into_values().for_each(Waker::wake);
     }
 
-    /// The waker of a timer that has not fired is dropped.
-    pub(crate) fn forget_timer(&self, key: (Time, u64)) {
-        self.timers.lock().wakers.remove(&key);
+    /// The waker of a timer that has not fired is dropped. Returns whether there was one.
+    pub(crate) fn forget_timer(&self, key: (Time, u64)) -> bool {
+        self.timers.lock().wakers.remove(&key).is_some()
+    }
+
+    /// For how long, in all, the driver has not looked after connections when it should have, such as while its process was
+    /// stopped: what peers did meanwhile, nobody could see, nor answer. Counted while there is something to look after.
+    pub(crate) fn unseen(&self) -> Duration {
+        Duration::from_nanos(self.unseen.load(Ordering::SeqCst))
+    }
+
+    /// The driver looks after connections so much later than it should have. Before it fires timers: whoever hears of one
+    /// knows of this.
+    pub(in crate::reactor) fn note_unseen(&self, late: Duration) {
+        let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        self.unseen.fetch_add(late, Ordering::SeqCst);
     }
 
     /// Takes the deadlines that have come, and forgets the next one: the caller finds it anew.
