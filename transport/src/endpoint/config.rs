@@ -53,9 +53,13 @@ pub struct EndpointConfig {
     pub backoff: Backoff,
     /// What these pauses are drawn from: the same seed draws the same ones.
     pub seed: u64,
-    /// A peer that has taken nothing for this long, of what waits for it, is disconnected, whether that waits here
-    /// or in the system. So is one whose machine is silent, and says nothing when it is asked, which over TCP is
-    /// done after 10 s. A peer that nothing waits for may be stopped for as long as it likes.
+    /// A peer is disconnected that for this long takes nothing though its link is full, so that something waits on this
+    /// side, over TCP also in the system's buffer for sending; that grants nothing of large bodies while all of them wait
+    /// for that; or that does not go on with a frame or large body that it has begun. So is one whose machine is silent, and says nothing
+    /// when it is asked, which over TCP is done after 10 s.
+    ///
+    /// What the link has room for does not wait: the ring of shared memory, or the socket buffer of the peer's system. With
+    /// no more than that under way a peer may be stopped for as long as it likes.
     pub stall_timeout: Duration,
 }
 
