@@ -10,6 +10,7 @@ use crate::lane::Producer;
 use crate::limits::GATHER_MIN;
 use crate::memory::Memory;
 use crate::memory::MemoryConfig;
+use crate::session::departures::Departure;
 use crate::session::receives::Messages;
 use crate::session::record::write_record;
 use crate::session::wired::Wire;
@@ -57,6 +58,59 @@ proptest! {
             seen[lane as usize] += 1;
         }
         prop_assert_eq!(seen, written);
+    }
+
+    /// However much is in a lane and however little the link takes: what is left for sending beside it comes behind
+    /// all that was written to it before, and waits for nothing else.
+    #[test]
+    fn what_goes_beside_a_lane_comes_behind_what_was_written_to_it_before(
+        writes in prop::collection::vec((0..3_u64, 0..12_u64, 0..30_000_usize, 0..60_000_usize), 1..40),
+    ) {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+        let session = Session::new(&Windows::default(), Messages::Handled);
+        session.open(&Windows::default(), 0);
+        let mut lanes: Vec<_> = (0..3).map(|_| session.lanes.open(&memory).unwrap()).collect();
+        let (mut written, mut beside, wire) = ([0; 3], 0, Wire::default());
+        for (lane, count, len, room) in writes {
+            let (producer, written) = (&mut lanes[lane as usize], &mut written[lane as usize]);
+            for _ in 0..count {
+                let header = (Kind::Message, Class::Request, (lane << 32) | *written, false);
+                write_record(producer, &memory, header, &vec![0; len][..], None, false).unwrap();
+                *written += 1;
+            }
+            // Nobody has been told of the records but by this.
+            let mark = producer.mark();
+            session.lanes.announce(Unannounced::of(producer));
+            let header = (Kind::Reply, Class::Reply, (lane << 32) | *written, false);
+            let departure = Departure::new(header, None, None).behind(mark);
+            session.departures.reserve(Class::Reply, departure.queued_bytes());
+            session.departures.push(departure);
+            beside += 1;
+            wire.make_room(room);
+            session.outbound.lock().transmit(&session, &wire).unwrap();
+        }
+        wire.make_room(usize::MAX);
+        prop_assert_eq!(session.outbound.lock().transmit(&session, &wire).unwrap(), Progress::Done);
+        prop_assert!(!session.is_waiting() && session.departures.is_idle());
+
+        let (bytes, mut seen) = (wire.bytes.borrow(), [0; 3]);
+        let mut rest = &bytes[..];
+        while let Some(first) = rest.first_chunk() {
+            let header = Header::decode(first).unwrap();
+            let (lane, number) = ((header.id >> 32) as usize, header.id & u64::from(u32::MAX));
+            match header.kind {
+                Kind::Message => {
+                    prop_assert_eq!(number, seen[lane]);
+                    seen[lane] += 1;
+                }
+                _ => {
+                    prop_assert!(seen[lane] >= number, "{} of {number} before it", seen[lane]);
+                    beside -= 1;
+                }
+            }
+            rest = &rest[header.frame_len()..];
+        }
+        prop_assert_eq!((seen, beside), (written, 0));
     }
 }
 
