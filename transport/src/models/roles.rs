@@ -5,6 +5,7 @@
 //! and who parks for a time besides does so in half of all runs, where time stands still; in the others, its time may
 //! be over at any moment.
 
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -221,5 +222,32 @@ fn who_sleeps_wakes_for_the_earliest_deadline() {
         }
         drop(reactor);
         node.shutdown();
+    });
+}
+
+/// Both ends of a connection are shut down while a thread that drives neither finds the link broken: whoever comes last,
+/// nothing outlives them.
+#[test]
+fn endpoints_that_are_shut_down_while_their_connection_ends_leave_nothing() {
+    check(2000, || {
+        let ending = thread::spawn(|| {
+            let pair = Pair::new();
+            let reactors = [&pair.client, &pair.server]
+                .map(|node| node.common().reactors.get().unwrap()[0].clone());
+            let core = Arc::downgrade(&pair.connection.core);
+            let Pair { server, client, connection, .. } = pair;
+            let closing = thread::spawn(move || {
+                connection.core.close(CloseReason::link(&ErrorKind::BrokenPipe.into()));
+            });
+            let other = thread::spawn(move || server.shutdown());
+            client.shutdown();
+            drop(client);
+            closing.join().unwrap();
+            other.join().unwrap();
+            (core, reactors)
+        });
+        let (core, reactors) = ending.join().unwrap();
+        let left = reactors.map(|reactor| reactor.strong_count());
+        assert_eq!((core.strong_count(), left), (0, [0, 0]));
     });
 }
