@@ -45,5 +45,6 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shut_down();
+        self.common.accepted.leave();
     }
 }

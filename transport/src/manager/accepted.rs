@@ -21,6 +21,8 @@ struct AcceptedState {
     wakers: Vec<Waker>,
     /// No more will come.
     ended: bool,
+    /// Nobody asks any more.
+    is_left: bool,
 }
 
 impl Accepted {
@@ -34,6 +36,9 @@ impl Accepted {
             return;
         }
         let mut state = self.state.lock();
+        if state.is_left {
+            return;
+        }
         state.waiting.push_back(Arc::clone(core));
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
@@ -55,6 +60,15 @@ impl Accepted {
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nobody asks any more. What waits is let go of: it holds its endpoint, and so this.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state.lock();
+        state.is_left = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
     }
 
     /// The connection that has waited longest, or later; none if no more will come.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::error::CloseReason;
 use crate::handler::NoHandler;
+use crate::session::receives::Messages;
 
 /// The length of a request of which one is more than the simulated network holds.
 const WAITING: usize = 512 << 10;
@@ -167,4 +168,28 @@ fn a_call_that_outlives_its_endpoints_leaves_nothing() {
         let left = (core.strong_count(), reactor.strong_count());
         assert_eq!(left, (0, 0), "after {steps} steps");
     }
+}
+
+/// A connection that nobody has asked for, on which a message waits, is let go of with the last of its endpoint.
+#[test]
+fn what_nobody_has_accepted_ends_with_its_endpoint() {
+    let ending = std::thread::spawn(|| {
+        let mut world = World::new(1);
+        world.make_prompt();
+        world.node(1, Arc::new(NoHandler), 16 << 20, |_| {});
+        let posted = |config: &mut EndpointConfig| config.messages = Messages::Posted;
+        let address = world.node(2, Arc::new(NoHandler), 16 << 20, posted);
+        let connection = world.connect(0, address);
+        let sent = std::pin::pin!(connection.send(&[1][..])).poll(&mut noop());
+        assert!(sent.is_ready(), "there is window");
+        world.settle();
+        let other = world.other_end(&connection.core, 1).expect("it has greeted");
+        assert_eq!(other.session.receives.waiting(), 1);
+        drop((connection, world));
+        // As if it had greeted only now, while a caller drove.
+        other.reactor.common.accepted.add(&other);
+        (Arc::downgrade(&other), Arc::downgrade(&other.reactor))
+    });
+    let (core, reactor) = ending.join().unwrap();
+    assert_eq!((core.strong_count(), reactor.strong_count()), (0, 0));
 }
