@@ -41,16 +41,44 @@ pub struct Nodes {
 pub enum BuildError {
     /// No map for so many nodes and partitions.
     #[error("no map: {0}")]
-    Map(#[from] MapError),
+    Map(MapError),
     /// The process has no memory for it.
     #[error("no memory: {0}")]
-    Memory(#[from] MemoryError),
+    Memory(MemoryError),
     /// A store refused to start.
     #[error("no store: {0}")]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// An endpoint refused to start or listen.
     #[error("no endpoint: {0}")]
-    Endpoint(#[from] EndpointError),
+    Endpoint(EndpointError),
+}
+
+/// Not a source: the message says all of it.
+impl From<MapError> for BuildError {
+    fn from(error: MapError) -> Self {
+        Self::Map(error)
+    }
+}
+
+/// Not a source: the message says all of it.
+impl From<MemoryError> for BuildError {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
+/// Not a source: the message says all of it.
+impl From<StoreError> for BuildError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Not a source: the message says all of it.
+impl From<EndpointError> for BuildError {
+    fn from(error: EndpointError) -> Self {
+        Self::Endpoint(error)
+    }
 }
 
 impl Nodes {
@@ -146,3 +174,27 @@ const PORT: u16 = 7400;
 const INCARNATION: Incarnation = Incarnation(1);
 const NODE_MEMORY_BYTES: u64 = 256 << 20;
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use std::time::Duration;
+
+    use weft_transport::SimConfig;
+
+    use super::*;
+
+    const DELAY: Duration = Duration::from_micros(5);
+
+    #[test]
+    fn a_chain_of_errors_says_why_there_is_no_cluster_once() {
+        let mut world =
+            World::new(1, SimConfig { seed: 0, delay: DELAY..DELAY, loss: 0.0, partial: 0.0 });
+        let Err(error) = Nodes::build(&mut world, 2, 0, 1, &production) else {
+            panic!("there is no map without partitions");
+        };
+        assert!(error.to_string().starts_with("no map: "), "{error}");
+        assert!(error.source().is_none());
+    }
+}

@@ -82,10 +82,10 @@ pub struct Summary {
 pub enum Failure {
     /// No order explains what clients were told.
     #[error("not linearizable: {0}")]
-    Linearizability(#[from] CheckError),
+    Linearizability(CheckError),
     /// The world came to a halt.
     #[error("stuck: {0}")]
-    Stuck(#[from] Stuck),
+    Stuck(Stuck),
     /// The time was up before the clients were done.
     #[error("clients still run after {} virtual seconds", .at.nanos() / 1_000_000_000)]
     TooLong {
@@ -111,6 +111,20 @@ pub enum Failure {
     /// The world could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+}
+
+/// Not a source: the message says all of it.
+impl From<CheckError> for Failure {
+    fn from(error: CheckError) -> Self {
+        Self::Linearizability(error)
+    }
+}
+
+/// Not a source: the message says all of it.
+impl From<Stuck> for Failure {
+    fn from(error: Stuck) -> Self {
+        Self::Stuck(error)
+    }
 }
 
 impl fmt::Display for Run {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the tests run the program")]
 
+use std::error::Error;
 use std::process::{Command, Output};
 
 use weft_sim::cluster::production;
@@ -36,6 +37,8 @@ fn one_seed_prints_what_was_drawn_and_on_request_its_history() {
 fn a_failure_names_its_seed_and_how_to_replay_it() {
     let mut run = store::run(5, &production);
     run.outcome = Err(Failure::Stuck(Stuck::Livelock { at: Time::from_nanos(2000) }));
+    let cause = run.outcome.as_ref().err().and_then(Error::source);
+    assert!(cause.is_none(), "the message has said it already");
     let text = run.to_string();
     assert!(text.starts_with("seed 5 of scenario store: stuck: no end of things"), "{text}");
     assert!(text.ends_with("replay: weft-sim --scenario store --seed 5 --history"), "{text}");

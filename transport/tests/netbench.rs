@@ -2,8 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "the test runs the program")]
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn netbench(line: &str) -> Output {
@@ -156,6 +158,9 @@ fn sizes_are_printed_and_drawn() {
             }
         }
         assert!(object["dips"].is_array() && object["raw_dips"].is_array(), "{object}");
+        // Of many nodes none is the server.
+        let of_two = object["pinned"] == true && !pattern.starts_with("all-to-all");
+        assert_eq!(object["server_cpu"].is_u64(), of_two, "{object}");
         let text = std::fs::read_to_string(&file).expect("the figure was written");
         let figure = roxmltree::Document::parse(&text).expect("it is well-formed");
         let texts: Vec<&str> = figure.descendants().filter_map(|node| node.text()).collect();
@@ -173,6 +178,44 @@ fn a_figure_that_cannot_be_written_is_an_error_that_names_it() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("failed to write /nowhere/at/all.svg"), "{stderr}");
+}
+
+/// Whoever measures sees a reset connection, or that nothing comes any more.
+#[test]
+fn a_server_process_that_was_killed_is_named_with_its_signal() {
+    let mut measuring = Command::new(env!("CARGO_BIN_EXE_netbench"))
+        .args("rate --unpinned --seconds 60 --runs 1".split(' '))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built with this test");
+    let of_it = format!("/proc/{0}/task/{0}/children", measuring.id());
+    let server = loop {
+        assert!(measuring.try_wait().expect("it is a child").is_none(), "it measured nothing");
+        let children = std::fs::read_to_string(&of_it).unwrap_or_default();
+        if let Some(server) = children.split_whitespace().next() {
+            break server.parse().expect("a process id");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    // Most likely it measures then; what is said is the same while it starts.
+    std::thread::sleep(Duration::from_millis(500));
+    let server = Pid::from_raw(server).expect("not zero");
+    kill_process(server, Signal::KILL).expect("it has not been waited for");
+    let output = measuring.wait_with_output().expect("its stderr can be read");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("netbench: the server process: signal: 9 (SIGKILL)"), "{stderr}");
+}
+
+#[cfg(not(feature = "verbs"))]
+#[test]
+fn verbs_are_refused_once_where_they_were_not_built() {
+    for line in ["latency --link verbs", "streams --link tcp,verbs", "all-to-all --link verbs"] {
+        let output = netbench(line);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert_eq!(stderr.matches("was built without verbs").count(), 1, "{line}: {stderr}");
+    }
 }
 
 #[test]

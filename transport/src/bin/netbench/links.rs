@@ -1,7 +1,7 @@
 //! Which link the transport runs over, as the command line says it.
 
 use clap::ValueEnum;
-use weft_transport::{LinkPolicy, VerbsOptions};
+use weft_transport::{LinkPolicy, VerbsError, VerbsOptions};
 
 /// What connects the processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -38,6 +38,11 @@ pub(crate) struct DeviceArgs {
 }
 
 impl LinkArgs {
+    /// The link that was named, whether or not it can be used.
+    pub(crate) fn kind(&self) -> LinkKind {
+        self.link
+    }
+
     pub(crate) fn into_links(self) -> Result<Links, String> {
         Ok(Links { kind: self.link, verbs: self.device.into_options(&[self.link])? })
     }
@@ -46,6 +51,10 @@ impl LinkArgs {
 impl DeviceArgs {
     /// The device for these links.
     pub(crate) fn into_options(self, links: &[LinkKind]) -> Result<VerbsOptions, String> {
+        // The processes that it starts would each say so in the middle of things.
+        if links.contains(&LinkKind::Verbs) && !cfg!(feature = "verbs") {
+            return Err(format!("--link verbs: {}", VerbsError::NotBuilt));
+        }
         let Self { device, gid_index } = self;
         let flags = [("--device", device.is_some()), ("--gid-index", gid_index.is_some())];
         match flags.into_iter().find(|(_, given)| *given) {

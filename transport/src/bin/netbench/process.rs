@@ -2,11 +2,12 @@
 //! is told, and ends when its standard input does, so it cannot outlive the one that started it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::Context as _;
 
-/// A running process; dropping it ends it.
+/// A running process; dropping it ends it, and says on stderr if a signal had done so before.
 pub(crate) struct Process {
     /// What it is, and which of several, for errors.
     name: String,
@@ -78,6 +79,13 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.stdin = None;
         // It ends with its stdin; if it was already gone, waiting says so at once.
-        let _ = self.child.wait();
+        let ended = self.child.wait();
+        // What fails by itself has said so. Of a process that was killed, those who measure see a
+        // reset connection or nothing, and nobody but this one knows why.
+        if let Ok(status) = ended
+            && status.signal().is_some()
+        {
+            let _ = writeln!(std::io::stderr(), "netbench: the {} process: {status}", self.name);
+        }
     }
 }

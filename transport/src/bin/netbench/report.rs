@@ -171,6 +171,15 @@ pub(crate) fn rounded(value: f64) -> Value {
     json!((value * 1e3).round() / 1e3)
 }
 
+/// In millions, with two decimals or, of long messages, which are few, with three digits.
+pub(crate) fn millions(value: f64) -> String {
+    let millions = value / 1e6;
+    let digits_before = if value > 0.0 { millions.log10().floor() } else { 0.0 };
+    // At least a thousandth of a message a second.
+    let decimals = (2.0 - digits_before).clamp(2.0, 9.0);
+    format!("{millions:.*}", decimals as usize)
+}
+
 fn column(name: &str) -> &str {
     match name {
         "p50_us" => "p50 us",
@@ -186,9 +195,7 @@ fn column(name: &str) -> &str {
 
 fn cell(name: &str, value: f64) -> String {
     match name {
-        // Of long messages there are few.
-        "messages_per_second" if value < 1e6 => format!("{:.5}", value / 1e6),
-        "messages_per_second" => format!("{:.2}", value / 1e6),
+        "messages_per_second" => millions(value),
         "bytes_per_second" => format!("{:.2}", value / 1e9),
         _ => format!("{value:.1}"),
     }
@@ -228,6 +235,12 @@ mod tests {
         assert_eq!(object["raw_methods"][1]["p50_us"], 8.0);
         assert_eq!(object["each_run"][1]["ratio"], 0.5);
         assert_eq!(object["server_cpu"], Value::Null);
+    }
+
+    #[test]
+    fn few_messages_have_their_digits_too() {
+        let cells = [25_432_100.0, 6_543.0, 53.2, 0.0125, 0.0].map(millions);
+        assert_eq!(cells, ["25.43", "0.00654", "0.0000532", "0.000000013", "0.00"]);
     }
 
     #[test]

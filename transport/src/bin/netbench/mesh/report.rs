@@ -6,7 +6,7 @@ use super::MeshFlow;
 use super::node::NodeMethod;
 use super::plan::{Case, MeshPlan};
 use crate::affinity::EACH_IN_TURN;
-use crate::report::rounded;
+use crate::report::{millions, rounded};
 use crate::table::{median, table};
 
 /// From this share on the processors are what binds.
@@ -74,8 +74,8 @@ impl<'a> Report<'a> {
                 let bytes = self.median(index, WEFT, |flow| flow.total.bytes_per_second);
                 vec![
                     case.name(),
-                    format!("{:.2}", messages(WEFT) / 1e6),
-                    format!("{:.2}", messages(RAW) / 1e6),
+                    millions(messages(WEFT)),
+                    millions(messages(RAW)),
                     format!("{:.2}", messages(WEFT) / messages(RAW)),
                     format!("{:.2}", bytes / 1e9),
                     format!("{:.2}", messages(WEFT) / self.messages(0, WEFT)),

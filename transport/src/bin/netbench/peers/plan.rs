@@ -50,14 +50,14 @@ pub(crate) struct PeersPlan {
 
 impl PeersOptions {
     pub(crate) fn into_plan(self) -> Result<PeersPlan, String> {
-        let links = self.links.into_links()?;
-        if links.kind == LinkKind::Verbs {
+        if self.links.kind() == LinkKind::Verbs {
             return Err(
                 "--link is verbs, whose peer is perftest: `cargo xtask softroce --release` \
                         runs it beside netbench; here, choose tcp or shm"
                     .to_owned(),
             );
         }
+        let links = self.links.into_links()?;
         within("--size", self.size, 1, bounds::SIZE_MAX)?;
         within("--large-size", self.large_size, 1, bounds::SIZE_MAX)?;
         Ok(PeersPlan {

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::Point;
 use super::plan::{Pattern, SizesPlan};
-use crate::affinity::EACH_IN_TURN;
+use crate::affinity::{EACH_IN_TURN, Placement};
 use crate::mesh::node::NodeMethod;
-use crate::report::rounded;
+use crate::report::{millions, rounded};
 use crate::table::{median, table};
 use crate::tally::Flow;
 
@@ -115,8 +115,8 @@ impl<'a> Report<'a> {
             let bytes = |side| self.bytes(index, side).median;
             vec![
                 size.to_string(),
-                format!("{:.3}", messages(Side::Weft) / 1e6),
-                format!("{:.3}", messages(Side::Raw) / 1e6),
+                millions(messages(Side::Weft)),
+                millions(messages(Side::Raw)),
                 format!("{:.3}", bytes(Side::Weft) / 1e9),
                 format!("{:.3}", bytes(Side::Raw) / 1e9),
                 format!("{:.2}", bytes(Side::Weft) / bytes(Side::Raw)),
@@ -141,6 +141,11 @@ impl<'a> Report<'a> {
     pub(super) fn json(&self) -> String {
         let plan = self.plan;
         let cases: Vec<Value> = (0..plan.sizes.len()).map(|index| self.case(index)).collect();
+        // Of more than two nodes there is no one server, nor one client.
+        let of_two = match plan.pattern {
+            Pattern::OneWay | Pattern::Bidirectional => plan.placement,
+            Pattern::AllToAll => Placement::Unpinned,
+        };
         json!({
             "benchmark": "sizes",
             "pattern": plan.pattern.name(),
@@ -151,8 +156,9 @@ impl<'a> Report<'a> {
             "poll": plan.poll.to_string(),
             "seconds": plan.window.as_secs_f64(),
             "runs": plan.runs,
-            "server_cpu": plan.placement.server().map(|cpu| cpu.0),
-            "client_cpu": plan.placement.client().map(|cpu| cpu.0),
+            "pinned": !plan.cpus.is_empty(),
+            "server_cpu": of_two.server().map(|cpu| cpu.0),
+            "client_cpu": of_two.client().map(|cpu| cpu.0),
             "raw_method": self.raw_method(),
             "cases": cases,
             "dips": self.dips(Side::Weft).iter().map(Dip::json).collect::<Vec<_>>(),
