@@ -45,6 +45,10 @@ const IN_USE: Trial =
     ("trials::room::who_is_in_use_makes_no_room_however_long_nothing_came", "--lib");
 const TIME_TO_GO: Trial = ("trials::room::who_is_left_to_make_room_has_its_time_to_go", "--lib");
 const KEPT: Trial = ("trials::room::memory_is_taken_from_who_has_kept_it_for_longest", "--lib");
+const BEHIND: Trial = (
+    "session::outbound::tests::what_goes_beside_a_lane_comes_behind_what_was_written_to_it_before",
+    "--lib",
+);
 
 /// All of them.
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -320,5 +324,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         before: "filter(is_idle).min_by_key(",
         after: "filter(is_idle).max_by_key(",
         trial: ORDER,
+    },
+    Mutant {
+        what: "what goes beside a lane overtakes what its sender has written to it before",
+        file: "transport/src/session/departures/departure.rs",
+        before: "self.behind.as_ref().is_some_and(|mark| !mark.is_reached())",
+        after: "false",
+        trial: BEHIND,
     },
 ];
