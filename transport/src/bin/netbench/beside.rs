@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::phases;
 use crate::quantiles::Quantiles;
-use crate::report::rounded;
+use crate::report::{micros, rounded};
 use crate::serve::Service;
 use crate::server_process::ServerProcess;
 use crate::table::{median, table};
@@ -112,7 +112,7 @@ fn text(plan: &BesidePlan, cases: &[Case]) -> String {
     );
     let row = |case: &Case| {
         let mut row = vec![case.name.to_owned()];
-        row.extend(case.quantiles.map(|micros| format!("{micros:.1}")));
+        row.extend(case.quantiles.map(micros));
         row.extend([format!("{:.1}", case.taken), format!("{:.2}", case.to_alone)]);
         row
     };

@@ -180,6 +180,11 @@ pub(crate) fn millions(value: f64) -> String {
     format!("{millions:.*}", decimals as usize)
 }
 
+/// Round trips over shared memory take half a microsecond, and one decimal would be a tenth of that.
+pub(crate) fn micros(value: f64) -> String {
+    if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
 fn column(name: &str) -> &str {
     match name {
         "p50_us" => "p50 us",
@@ -197,7 +202,7 @@ fn cell(name: &str, value: f64) -> String {
     match name {
         "messages_per_second" => millions(value),
         "bytes_per_second" => format!("{:.2}", value / 1e9),
-        _ => format!("{value:.1}"),
+        _ => micros(value),
     }
 }
 
@@ -250,7 +255,7 @@ latency over tcp: 64 B, connections 1, senders 1, handlers 1, poll adaptive; unp
                                 p50 us          p99 us
 weft                              26.0           100.0
 raw blocking                      20.0           100.0
-raw busy-poll                      8.0           100.0
+raw busy-poll                     8.00           100.0
 ratio                             1.30";
         assert_eq!(report().text(), expected);
     }
