@@ -214,8 +214,8 @@ impl Connection {
     ///
     /// Messages of one thread arrive in the order in which they were sent, but for those above
     /// [`MESSAGE_MAX`] bytes: these go in chunks, as far as the peer has memory for them, and may be
-    /// overtaken. They wait for one another when more than 16 MiB of them are to be sent, and what has
-    /// not been sent of them when the connection ends is lost.
+    /// overtaken. They wait for one another when more than 16 MiB of them are to be sent. What the link has
+    /// not taken when the connection ends is lost.
     ///
     /// # Errors
     /// See [`SendError`](crate::SendError). Success means that the message was taken, not that it has arrived.
@@ -240,7 +240,9 @@ impl Connection {
         self.core.flush(false);
     }
 
-    /// Ends the connection. Calls that wait fail.
+    /// Ends the connection, now. Calls that wait fail, and messages are lost that the link has not taken yet, such as for
+    /// want of room: certain that one has arrived is who has an answer to something that was sent after it.
+    /// [`Endpoint::shutdown`](crate::Endpoint::shutdown) waits for them.
     pub fn close(&self) {
         local::announce_all();
         self.core.close(CloseReason::Closed);

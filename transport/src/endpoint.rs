@@ -336,6 +336,11 @@ impl Endpoint {
     /// endpoint's threads. Calls that wait fail, and messages above
     /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost.
     ///
+    /// Returns when the peers have taken what was sent and have closed their side, unless another thread is in
+    /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer that takes nothing is waited for up to
+    /// [`LEAVE_TIMEOUT`](crate::limits::LEAVE_TIMEOUT) where something is left for it, and half a second for its end.
+    /// What it has not taken by then is lost.
+    ///
     /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
     /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end.

@@ -106,7 +106,8 @@ pub(crate) const EVENTS_MAX: usize = 1024;
 /// How long a peer may take from connecting to a complete hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a peer may take to end a connection that this side leaves; then it is closed.
+/// How long a peer may take to end a connection that this side leaves, or to take what was committed when the endpoint is
+/// shut down; then it is closed.
 pub const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes received at once into a reactor's buffer.

@@ -102,6 +102,8 @@ pub(crate) struct Reactor {
     paused: Vec<usize>,
     /// It has been said that there are none.
     warned: bool,
+    /// Until when what is committed is still sent, once the endpoint has been shut down.
+    closes_by: Option<Time>,
 }
 
 /// Tokens from here on are listeners'.
@@ -130,6 +132,7 @@ impl Reactor {
             housekeeping_at: None,
             paused: Vec::new(),
             warned: false,
+            closes_by: None,
         }
     }
 
@@ -175,6 +178,9 @@ impl Reactor {
         self.wake(handle);
         handle.end_turn();
         active |= self.flush(handle);
+        if let Some(by) = self.closes_by {
+            active |= self.close_what_is_sent(handle, by);
+        }
         active
     }
 

@@ -7,13 +7,14 @@
 use std::future::{Future, poll_fn};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{join, join3};
+use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{
     AcceptError, Applied, Backoff, Batch, CallError, Clock, CloseReason, ConnectError, Endpoint,
     EndpointConfig, EndpointError, Handler, Incarnation, LinkPolicy, Memory, MemoryConfig,
@@ -177,6 +178,79 @@ fn either_side_is_told_which_of_them_was_shut_down() {
         });
         assert_eq!(seen, CloseReason::ShuttingDown);
     }
+}
+
+/// Handles nothing as long as somebody holds it.
+#[derive(Default)]
+struct Stuck(Mutex<()>);
+
+impl Handler for Stuck {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {
+            drop(self.0.lock().unwrap());
+        }
+    }
+}
+
+/// Counts what comes, and takes its time.
+#[derive(Default)]
+struct Slow(AtomicUsize);
+
+impl Handler for Slow {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {
+            std::thread::sleep(Duration::from_micros(200));
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// More than a ring or the buffers of two sockets hold, of every kind of message up to `MESSAGE_MAX`.
+#[test]
+fn what_was_sent_before_the_shutdown_arrives() {
+    for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
+        for (len, count) in [(20, 3000), (16_000, 400), (60_000, 200), (MESSAGE_MAX, 20)] {
+            let slow = Arc::new(Slow::default());
+            let served = EndpointConfig { links, messages: Messages::Handled, ..config() };
+            let server = Endpoint::start(served, Arc::clone(&slow) as _).unwrap();
+            let address = server.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+            let called = EndpointConfig { links, node: NodeId(2), ..config() };
+            let client = Endpoint::start(called, Arc::new(NoHandler)).unwrap();
+            let deadline = client.clock().now() + PATIENCE;
+            let connection = client.block_on(client.connect(address, deadline)).unwrap();
+            let message = vec![7; len];
+            for _ in 0..count {
+                client.block_on(connection.send(&message[..])).unwrap();
+            }
+            client.shutdown();
+            let late = connection.send(&message[..]).now_or_never().expect("it waits for nothing");
+            assert_eq!(late, Err(SendError::Disconnected(CloseReason::ShutDown)));
+            let deadline = server.clock().now() + PATIENCE;
+            while slow.0.load(Ordering::SeqCst) < count && server.clock().now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(slow.0.load(Ordering::SeqCst), count, "{len} bytes over {links}");
+        }
+    }
+}
+
+/// Nobody reads there.
+#[test]
+fn who_takes_nothing_does_not_hold_up_the_shutdown_for_long() {
+    let stuck = Arc::new(Stuck::default());
+    let served = EndpointConfig { links: LinkPolicy::Shm, messages: Messages::Handled, ..config() };
+    let server = Endpoint::start(served, Arc::clone(&stuck) as _).unwrap();
+    let address = server.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let called = EndpointConfig { links: LinkPolicy::Shm, node: NodeId(2), ..config() };
+    let client = Endpoint::start(called, Arc::new(NoHandler)).unwrap();
+    let deadline = client.clock().now() + PATIENCE;
+    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let held = stuck.0.lock().unwrap();
+    while connection.send(&[7; 60_000][..]).now_or_never().is_some() {}
+    client.shutdown();
+    let took = PATIENCE.saturating_sub(deadline.since(client.clock().now()));
+    assert!(took < PATIENCE / 2, "{took:?}");
+    drop(held);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::thread::Thread;
 use crate::time::Time;
 
-use super::{Common, Reactor, Wait};
+use super::{Common, Reactor};
 use timers::Timers;
 
 /// What only the driver of a reactor can do, asked for by others.
@@ -173,7 +173,7 @@ impl ReactorHandle {
     /// Lets go of everything, when the endpoint has been shut down. Returns false if somebody drives, who does it then.
     pub(crate) fn let_go(self: &Arc<Self>) -> bool {
         let Some(mut state) = self.state.try_lock() else { return false };
-        while state.turn(self, Wait::Poll) && !self.members.lock().is_empty() {}
+        state.finish(self);
         state.clear(self);
         drop(state);
         self.abandoned.store(true, Ordering::SeqCst);

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::connection::Core;
 use crate::error::CloseReason;
+use crate::limits::LEAVE_TIMEOUT;
 use crate::link::Transfer;
-use crate::reactor::Reactor;
-use crate::reactor::conversation::Phase;
+use crate::reactor::conversation::{Conversation, Phase};
 use crate::reactor::handle::ReactorHandle;
-use crate::time::Time;
+use crate::reactor::{Reactor, Wait};
+use crate::time::{Clock, Time};
 
 /// How long a closed connection is read to its end, so that the peer gets the goodbye instead of
 /// a reset.
@@ -60,8 +61,8 @@ impl Reactor {
         }
     }
 
-    /// Accepts nothing more, hands what has arrived to the handler, sends the replies, and closes
-    /// everything.
+    /// Accepts nothing more, hands what has arrived to the handler, and closes everything when what is committed,
+    /// such as the replies, has been sent.
     pub(super) fn shut_down(&mut self, handle: &Arc<ReactorHandle>) {
         self.listeners.clear();
         let now = handle.common.clock.now();
@@ -75,9 +76,49 @@ impl Reactor {
                 }
             }
         }
-        for conversation in self.open() {
-            conversation.core.flush(false);
-            conversation.core.close(CloseReason::ShutDown);
+        let by = handle.common.clock.now() + LEAVE_TIMEOUT;
+        self.closes_by = Some(by);
+        self.close_what_is_sent(handle, by);
+        self.housekeep_soon(now);
+    }
+
+    /// Once the endpoint has been shut down: closes the connections on which the link has taken all that was
+    /// committed, and the others when that has had its time. Returns whether there was one.
+    #[cold]
+    pub(in crate::reactor) fn close_what_is_sent(
+        &mut self,
+        handle: &ReactorHandle,
+        by: Time,
+    ) -> bool {
+        let is_over = handle.common.clock.now() >= by;
+        let mut any = false;
+        for Conversation { core, phase, .. } in self.open() {
+            // Nothing waits for the link but what it has no room for, or has not been opened for.
+            let is_sent = || core.flush(true) && !core.is_blocked();
+            if is_over || *phase != Phase::Open || is_sent() {
+                core.close(CloseReason::ShutDown);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Drives an endpoint that has been shut down until its connections are closed and read to their end: who still
+    /// takes what was sent is not to lose it to a reset.
+    pub(crate) fn finish(&mut self, handle: &Arc<ReactorHandle>) {
+        loop {
+            if self.turn(handle, Wait::Poll) {
+                continue;
+            }
+            // Nothing comes of waiting where time stands still.
+            let is_virtual = matches!(handle.common.clock, Clock::Manual(_));
+            if is_virtual || self.conversations.iter().all(Option::is_none) {
+                return;
+            }
+            // Whoever interrupts wants to drive, or has left something, which is done by now.
+            handle.interrupt.store(false, Ordering::SeqCst);
+            self.housekeep_soon(handle.common.clock.now());
+            self.turn(handle, Wait::Own);
         }
     }
 
@@ -100,6 +141,7 @@ impl Reactor {
             self.remove(place);
         }
         self.conversations.clear();
+        self.closes_by = None;
         if let Some(port) = &self.port {
             port.give_back();
         }
