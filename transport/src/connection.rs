@@ -217,6 +217,10 @@ impl Connection {
     /// overtaken. They wait for one another when more than 16 MiB of them are to be sent. What the link has
     /// not taken when the connection ends is lost.
     ///
+    /// A peer that could never have memory for a message ends the connection, for all who use it
+    /// ([`CloseReason::Goodbye`](crate::CloseReason::Goodbye), code 14), since nobody could be told otherwise: of its memory, one may take a quarter of
+    /// what is not set aside, so that 64 MiB need 256 MiB there beside that. A [request](Self::call) that is too long fails alone.
+    ///
     /// # Errors
     /// See [`SendError`](crate::SendError). Success means that the message was taken, not that it has arrived.
     #[inline]

@@ -174,7 +174,7 @@ pub enum ConnectError {
     /// Connections are to run over shared memory alone, and none is shared with this process there.
     #[error(
         "cannot connect to {address}: nobody there shares memory with this process, which takes \
-         the same host and user, a peer that is not set to tcp, and room for it on both sides; \
+         the same host and user, a peer that is not set to tcp and takes one more connection, and memory for it on both sides; \
          the link auto takes tcp where there is none"
     )]
     NotShared {
