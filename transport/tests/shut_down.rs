@@ -16,10 +16,10 @@ use futures_util::FutureExt;
 use futures_util::future::{join, join3};
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{
-    AcceptError, Applied, Backoff, Batch, CallError, Clock, CloseReason, ConnectError, Endpoint,
-    EndpointConfig, EndpointError, Handler, Incarnation, LinkPolicy, Memory, MemoryConfig,
-    Messages, NoHandler, NodeEvent, NodeId, PollPolicy, Responder, SendError, SimConfig,
-    SimNetwork, Time,
+    AcceptError, Applied, Backoff, Batch, CallError, Clock, CloseReason, ConnectError, Connection,
+    Endpoint, EndpointConfig, EndpointError, Handler, Incarnation, LinkPolicy, Memory,
+    MemoryConfig, Messages, NoHandler, NodeEvent, NodeId, PollPolicy, Responder, SendError,
+    SimConfig, SimNetwork, Time,
 };
 
 /// Nobody listens there.
@@ -231,6 +231,39 @@ fn what_was_sent_before_the_shutdown_arrives() {
             }
             assert_eq!(slow.0.load(Ordering::SeqCst), count, "{len} bytes over {links}");
         }
+    }
+}
+
+/// Either waits for the other to take what it has sent, and takes what comes meanwhile.
+#[test]
+fn two_that_have_sent_each_other_more_than_fits_are_shut_down_together() {
+    for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
+        let [one, other] = &[1, 2].map(|node| {
+            let messages = Messages::Handled;
+            let config = EndpointConfig { links, node: NodeId(node), messages, ..config() };
+            Endpoint::start(config, Arc::new(Slow::default())).unwrap()
+        });
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let [at_one, at_other] = [one, other].map(|end| end.listen(anywhere).unwrap());
+        let deadline = one.clock().now() + PATIENCE;
+        let there = one.block_on(one.connect(at_other, deadline)).unwrap();
+        let back = other.block_on(other.connect(at_one, deadline)).unwrap();
+        let fill = |connection: &Connection| {
+            let mut count = 0;
+            while connection.send(&[7; 60_000][..]).now_or_never().is_some_and(|sent| sent.is_ok())
+            {
+                count += 1;
+            }
+            count
+        };
+        let sent = [fill(&there), fill(&back)];
+        assert!(sent.iter().all(|count| *count > 1), "{sent:?} over {links}");
+        std::thread::scope(|scope| {
+            scope.spawn(|| one.shutdown());
+            scope.spawn(|| other.shutdown());
+        });
+        let left = deadline.since(one.clock().now());
+        assert!(left > PATIENCE / 2, "{:?} over {links}", PATIENCE.saturating_sub(left));
     }
 }
 
