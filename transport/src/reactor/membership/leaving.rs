@@ -106,18 +106,24 @@ impl Reactor {
     /// Drives an endpoint that has been shut down until its connections are closed and read to their end: who still
     /// takes what was sent is not to lose it to a reset.
     pub(crate) fn finish(&mut self, handle: &Arc<ReactorHandle>) {
+        let clock = &handle.common.clock;
+        // All have ended by then, unless whoever closed one has not said so.
+        let by = clock.now() + LEAVE_TIMEOUT + 2 * DRAIN;
         loop {
-            if self.turn(handle, Wait::Poll) {
+            let active = self.turn(handle, Wait::Poll);
+            if self.conversations.iter().all(Option::is_none) || clock.now() >= by {
+                return;
+            }
+            if active {
                 continue;
             }
             // Nothing comes of waiting where time stands still.
-            let is_virtual = matches!(handle.common.clock, Clock::Manual(_));
-            if is_virtual || self.conversations.iter().all(Option::is_none) {
+            if matches!(clock, Clock::Manual(_)) {
                 return;
             }
             // Whoever interrupts wants to drive, or has left something, which is done by now.
             handle.interrupt.store(false, Ordering::SeqCst);
-            self.housekeep_soon(handle.common.clock.now());
+            self.housekeep_soon(clock.now());
             self.turn(handle, Wait::Own);
         }
     }
