@@ -218,7 +218,7 @@ impl Connection {
     /// not taken when the connection ends is lost.
     ///
     /// A peer that could never have memory for a message ends the connection, for all who use it
-    /// ([`CloseReason::Goodbye`](crate::CloseReason::Goodbye), code 14), since nobody could be told otherwise: of its memory, one may take a quarter of
+    /// ([`CloseReason::Goodbye`], code 14), since nobody could be told otherwise: of its memory, one may take a quarter of
     /// what is not set aside, so that 64 MiB need 256 MiB there beside that. A [request](Self::call) that is too long fails alone.
     ///
     /// # Errors
