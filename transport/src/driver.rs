@@ -213,6 +213,8 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
         drop(state);
         pass_on(reactor);
     }
+    // Here, so that an endpoint with several reactors waits for the peers of all of them at once.
+    reactor.let_go();
 }
 
 /// Stays out of the way of callers, until none has driven for a while or, if there are none, somebody needs a

@@ -339,7 +339,8 @@ impl Endpoint {
     /// Returns when the peers have taken what was sent and have closed their side, unless another thread is in
     /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer that takes nothing is waited for up to
     /// [`LEAVE_TIMEOUT`](crate::limits::LEAVE_TIMEOUT) where something is left for it, and half a second for its end.
-    /// What it has not taken by then is lost.
+    /// What it has not taken by then is lost. All peers are waited for at the same time; where time stands still, on a
+    /// [simulated](Self::simulated) endpoint, none is.
     ///
     /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
