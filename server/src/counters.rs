@@ -37,11 +37,13 @@ pub enum Event {
     BytesRead,
     /// Bytes of values that were written.
     BytesWritten,
+    /// A write found no memory and waited for segments to be emptied.
+    WriteWaited,
 }
 
 impl Event {
     /// Every event, in the order of their declaration.
-    pub const ALL: [Event; 12] = [
+    pub const ALL: [Event; 13] = [
         Event::Batch,
         Event::Refused,
         Event::Malformed,
@@ -54,6 +56,7 @@ impl Event {
         Event::PinRefused,
         Event::BytesRead,
         Event::BytesWritten,
+        Event::WriteWaited,
     ];
 }
 

@@ -16,6 +16,7 @@ use parking_lot::RwLock;
 use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, MapError, StatsReply};
 use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, Time};
 
+use crate::cleaner::Cleaner;
 use crate::counters::Counters;
 use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
@@ -48,6 +49,7 @@ pub struct NodeHandler {
     pub(crate) memory: NodeMemory,
     pub(crate) partitions: Partitions,
     pub(crate) pins: Pins,
+    pub(crate) cleaner: Cleaner,
     pub(crate) counters: Counters,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
     map: RwLock<ClusterMap>,
@@ -68,6 +70,7 @@ impl NodeHandler {
             incarnation,
             partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
             pins: Pins::new(memory.clone()),
+            cleaner: Cleaner::new(memory.store.clone()),
             memory,
             counters: Counters::new(),
             surroundings: RwLock::new(None),
@@ -114,6 +117,12 @@ impl NodeHandler {
         self.stopping.load(Ordering::Relaxed)
     }
 
+    /// Empties segments of the log for some ten microseconds, if memory is short enough for that. Returns whether
+    /// there was one to empty.
+    pub fn clean(&self) -> bool {
+        self.cleaner.step(&self.partitions, self.clock.unix_millis())
+    }
+
     /// How the node is: what it holds, what it has done, what that costs.
     pub fn stats(&self) -> StatsReply<'static> {
         report::stats(self)
@@ -152,6 +161,7 @@ impl Handler for NodeHandler {
     fn handle(&self, batch: &mut Batch<'_>) {
         let mut work = Work::new(self, batch, self.clock.unix_millis());
         work.work_off();
+        work.pay();
         self.counters.add(&work.tally);
     }
 }

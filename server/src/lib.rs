@@ -23,6 +23,8 @@ pub mod process;
 pub mod report;
 pub mod store;
 
+mod cleaner;
+mod cleaner_thread;
 mod dispatch;
 mod lookahead;
 mod operation;

@@ -10,6 +10,7 @@ use weft_transport::{
     Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError, Purpose,
 };
 
+use crate::cleaner_thread::CleanerThread;
 use crate::config::Config;
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::http::HttpServer;
@@ -27,6 +28,7 @@ pub struct Node {
     monitor: Monitor,
     http: Option<HttpServer>,
     address: SocketAddr,
+    _cleaner: CleanerThread,
 }
 
 impl Node {
@@ -88,6 +90,7 @@ impl Node {
                 }
             }
         });
+        let cleaner = CleanerThread::start(Arc::clone(&handler)).map_err(StartError::Cleaner)?;
         monitor.set_serving(true);
         tracing::info!(
             node = config.node.0,
@@ -99,7 +102,7 @@ impl Node {
             poll = %config.poll,
             "serving"
         );
-        Ok(Node { endpoint, handler, monitor, http, address })
+        Ok(Node { endpoint, handler, monitor, http, address, _cleaner: cleaner })
     }
 
     /// Where it takes data connections, with the real port if it was told 0.
@@ -149,6 +152,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The thread that empties segments cannot start.
+    #[error("cannot start the cleaner's thread")]
+    Cleaner(#[source] io::Error),
     /// The endpoint cannot listen.
     #[error("cannot take data connections; check --listen, and that no other node runs there")]
     Listen(#[source] EndpointError),

@@ -61,6 +61,11 @@ impl Partitions {
         self.owned.len()
     }
 
+    /// The partition at `position`, below [`len`](Self::len). The caller may hold no other.
+    pub(crate) fn lock(&self, position: u16) -> MutexGuard<'_, Partition> {
+        self.owned[usize::from(position)].lock()
+    }
+
     /// The sum over all partitions. Takes one lock after the other, so the caller may hold none.
     pub(crate) fn stats(&self) -> PartitionStats {
         let mut sum = PartitionStats::default();
@@ -146,7 +151,7 @@ impl<'n> Held<'n> {
         if self.current.as_ref().is_none_or(|(held, _)| *held != position) {
             // The old one first: two are never held.
             self.current = None;
-            self.current = Some((position, self.partitions.owned[usize::from(position)].lock()));
+            self.current = Some((position, self.partitions.lock(position)));
         }
         &mut self.current.as_mut().expect("it was locked just now").1
     }

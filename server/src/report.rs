@@ -44,6 +44,8 @@ pub(crate) fn figures(node: &NodeHandler) -> Vec<Figure> {
     add(&family::INDEX_BYTES, "", store.index_bytes);
     add(&family::EXPIRED, "", store.expired_removed);
     add(&family::PARTITIONS, "", node.partitions.len() as u64);
+    add(&family::CLEANER_MOVED, "", node.cleaner.moved_bytes());
+    add(&family::CLEANER_FREED, "", node.cleaner.freed_bytes());
 
     add(&family::MEMORY_LIMIT, "", node.memory.limit_bytes());
     add(&family::MEMORY_ALLOCATED, "", node.memory.allocated_bytes());

@@ -8,12 +8,14 @@
 //!   sent
 //!   from where they lie; a segment goes back when its last object dies;
 //! - `index`: from a key's hash to the address of its record, 8 bytes an entry;
-//! - `partition`: the verbs, and the versions.
+//! - `partition`: the verbs, and the versions;
+//! - `cleaning`: which segments are worth emptying, and how their objects move.
 //!
 //! The log-structured layout is RAMCloud's (Rumble et al., FAST '14), and so is the bucket that is
 //! one cache line with the key left in the log.
 
 mod address;
+mod cleaning;
 mod error;
 mod header;
 mod index;
@@ -22,7 +24,9 @@ mod partition;
 mod prefetch;
 mod segment;
 
+pub use self::cleaning::{Cleaned, Victim};
 pub use self::error::{Corruption, StoreError};
+pub(crate) use self::log::kept_back_bytes;
 pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,
 };

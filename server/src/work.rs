@@ -10,6 +10,7 @@ use crate::dispatch::{Arrived, dispatch};
 use crate::handler::NodeHandler;
 use crate::limits::BATCH_MAX;
 use crate::partitions::Held;
+use crate::store::{Partition, StoreError};
 
 /// Stands for the slot of a request that has none.
 const NO_SLOT: Slot = Slot::from_number(0).expect("there is a first slot");
@@ -24,12 +25,14 @@ pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) now_ms: u64,
     /// Where multi-operations put their replies together; its buffer is kept between them.
     part: Option<PartBuilder>,
+    /// Bytes of keys and values that were written.
+    written_bytes: u64,
 }
 
 impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     pub(crate) fn new(node: &'n NodeHandler, batch: &'b mut Batch<'f>, now_ms: u64) -> Self {
         let held = Held::new(&node.partitions);
-        Work { node, batch, held, tally: Tally::default(), now_ms, part: None }
+        Work { node, batch, held, tally: Tally::default(), now_ms, part: None, written_bytes: 0 }
     }
 
     /// Takes, prefetches and executes what has arrived in runs of up to [`BATCH_MAX`], until there
@@ -60,6 +63,49 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         if self.node.pins.is_survey_due() {
             self.held.release();
             self.node.pins.survey(&self.node.partitions);
+        }
+    }
+
+    /// Has `write` done in the partition of `slot`. When it finds no memory for its `len` bytes, segments are emptied
+    /// and it is tried again, until that is of no use.
+    ///
+    /// # Errors
+    /// What to answer: this node has no such table or partition, or the write was refused.
+    #[inline]
+    pub(crate) fn write<T>(
+        &mut self,
+        table: TableId,
+        slot: Slot,
+        len: usize,
+        mut write: impl FnMut(&mut Partition, u64) -> Result<T, StoreError>,
+    ) -> Result<T, ErrorReply<'static>> {
+        let node = self.node;
+        loop {
+            let freed_bytes = node.cleaner.freed_bytes();
+            match write(self.held.enter(table, slot)?, self.now_ms) {
+                Ok(done) => {
+                    self.written_bytes += len as u64;
+                    return Ok(done);
+                }
+                Err(StoreError::MemoryLimit(_)) if self.make_room(len, freed_bytes) => {}
+                Err(error) => return Err(node.refusal(&error)),
+            }
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, len: usize, seen_bytes: u64) -> bool {
+        self.tally.event(Event::WriteWaited);
+        self.held.release();
+        let Self { node, now_ms, .. } = *self;
+        node.cleaner.make_room(&node.partitions, len as u64, seen_bytes, now_ms)
+    }
+
+    /// Pays for what the batch has written, when its replies are done.
+    pub(crate) fn pay(&mut self) {
+        if self.written_bytes > 0 {
+            self.held.release();
+            self.node.cleaner.pay(&self.node.partitions, self.written_bytes, self.now_ms);
         }
     }
 

@@ -6,17 +6,33 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use weft_protocol::{TableId, Version};
-use weft_server::store::{Partition, PartitionConfig, StoreError};
+use weft_server::store::{Cleaned, Partition, PartitionConfig, StoreError, Victim};
 use weft_transport::{Memory, MemoryConfig, Purpose, Shared};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Put { key: Key, len: usize, fill: u8, ttl_ms: Option<u64> },
+    Put {
+        key: Key,
+        len: usize,
+        fill: u8,
+        ttl_ms: Option<u64>,
+    },
     Delete(Key),
     Get(Key),
     Pin(Key),
     Unpin(prop::sample::Index),
-    Wait { ms: u64 },
+    Wait {
+        ms: u64,
+    },
+    /// Looks which segments of at most so many hundredths of live bytes there are, and takes one of them.
+    Choose {
+        percent: u8,
+        index: prop::sample::Index,
+    },
+    /// Empties it further.
+    Clean {
+        budget: usize,
+    },
     Verify,
 }
 
@@ -48,6 +64,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => key().prop_map(Step::Pin),
         2 => any::<prop::sample::Index>().prop_map(Step::Unpin),
         2 => (0_u64..20).prop_map(|ms| Step::Wait { ms }),
+        3 => (30_u8..=100, any::<prop::sample::Index>())
+            .prop_map(|(percent, index)| Step::Choose { percent, index }),
+        6 => (1_usize..100_000).prop_map(|budget| Step::Clean { budget }),
         1 => Just(Step::Verify),
     ]
 }
@@ -58,18 +77,21 @@ struct Checked {
     partition: Partition,
     model: BTreeMap<Key, Object>,
     pins: Vec<(Shared, Vec<u8>)>,
+    victim: Option<Victim>,
     now_ms: u64,
 }
 
 impl Checked {
     fn new(limit_bytes: u64, seed: u64) -> Checked {
         let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
+        memory.keep_back(64 << 10);
         let config = PartitionConfig { id: 1, epoch: 1, seed, memory: memory.clone() };
         Checked {
             memory,
             partition: Partition::new(config).unwrap(),
             model: BTreeMap::new(),
             pins: Vec::new(),
+            victim: None,
             now_ms: 1_000,
         }
     }
@@ -130,6 +152,27 @@ impl Checked {
             }
             Step::Unpin(_) => {}
             Step::Wait { ms } => self.now_ms += ms,
+            Step::Choose { percent, index } => {
+                let victims: Vec<_> = self.partition.victims(f64::from(percent) / 100.0).collect();
+                if !victims.is_empty() {
+                    self.victim = Some(*index.get(&victims));
+                }
+            }
+            Step::Clean { budget } => {
+                // It may be gone by now, or its number another segment's.
+                let Some(victim) = &mut self.victim else { return };
+                let cleaned = self.partition.clean(victim, budget, self.now_ms);
+                assert_eq!(self.partition.version(), before);
+                assert!(cleaned.is_done || cleaned.freed_bytes == 0);
+                if cleaned.is_done {
+                    let again = self.partition.clean(victim, budget, self.now_ms);
+                    assert_eq!(again, Cleaned { is_done: true, ..Cleaned::default() });
+                }
+                if let Some(refused) = cleaned.refused {
+                    assert!(matches!(refused, StoreError::MemoryLimit(_)), "{refused}");
+                    assert!(!cleaned.is_done);
+                }
+            }
             Step::Verify => self.partition.verify().unwrap(),
         }
         let account = self.memory.account();

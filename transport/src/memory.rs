@@ -36,6 +36,7 @@ mod shared;
 
 use std::sync::Arc;
 
+use self::account::Reach;
 pub use self::account::{Account, Charge, Purpose};
 pub use self::appender::Appender;
 pub use self::block::Block;
@@ -82,8 +83,20 @@ impl Memory {
     /// [`MemoryError::LimitReached`] when the limit has no room for it, [`MemoryError::Fragmented`]
     /// when it has, but not in one piece.
     pub fn allocate(&self, len: usize, purpose: Purpose) -> Result<Block, MemoryError> {
+        self.take(len, purpose, Reach::Common)
+    }
+
+    /// Hands out memory as [`allocate`](Self::allocate) does, also from what is [kept back](Self::keep_back).
+    ///
+    /// # Errors
+    /// Those of `allocate`.
+    pub fn allocate_kept_back(&self, len: usize, purpose: Purpose) -> Result<Block, MemoryError> {
+        self.take(len, purpose, Reach::KeptBack)
+    }
+
+    fn take(&self, len: usize, purpose: Purpose, reach: Reach) -> Result<Block, MemoryError> {
         let pages = len.div_ceil(PAGE_BYTES).max(1);
-        let run = self.pool.take(pages, purpose)?;
+        let run = self.pool.take(pages, purpose, reach)?;
         Ok(Block::new(Extent::new(self.clone(), run, purpose)))
     }
 
@@ -100,6 +113,13 @@ impl Memory {
     /// whatever others take, a session finds room as long as sessions take no more than that.
     pub fn reserve_for_sessions(&self, bytes: u64) {
         self.pool.ledger.reserve(bytes);
+    }
+
+    /// Keeps `bytes` of the limit, in place of what was kept back before, for who asks with
+    /// [`allocate_kept_back`](Self::allocate_kept_back): a cleaner, which needs memory to make memory free. What is
+    /// given back while less than that is left fills it up first.
+    pub fn keep_back(&self, bytes: u64) {
+        self.pool.ledger.keep_back(bytes);
     }
 
     /// What is used now, and for what.

@@ -13,15 +13,13 @@ pub(crate) fn execute(
     multi_put: &MultiPut<'_>,
 ) -> Result<(), ErrorReply<'static>> {
     let &MultiPut { table, pairs, .. } = multi_put;
-    let node = work.node;
     let mut part = work.take_part();
     let mut pairs = Lookahead::new(table, pairs.iter(), |pair| pair.key);
     while let Some((index, pair, slot)) = pairs.next(&mut work.held) {
         work.tally.event(Event::Item);
-        let done = work.held.enter(table, slot).and_then(|partition| {
-            partition
-                .put(table, &pair.key, &pair.value, pair.expires_at_ms, work.now_ms)
-                .map_err(|error| node.refusal(&error))
+        let len = pair.key.len() + pair.value.len();
+        let done = work.write(table, slot, len, |partition, now_ms| {
+            partition.put(table, &pair.key, &pair.value, pair.expires_at_ms, now_ms)
         });
         let pushed = match done {
             Ok(version) => {

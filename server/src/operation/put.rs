@@ -13,11 +13,10 @@ pub(crate) fn execute(
     put: &Put<'_>,
 ) -> Result<(), ErrorReply<'static>> {
     let &Put { table, key, value, expires_at_ms, .. } = put;
-    let node = work.node;
-    let partition = work.held.enter(table, slot)?;
-    let version = partition
-        .put(table, &key, &value, expires_at_ms, work.now_ms)
-        .map_err(|error| node.refusal(&error))?;
+    let len = key.len() + value.len();
+    let version = work.write(table, slot, len, |partition, now_ms| {
+        partition.put(table, &key, &value, expires_at_ms, now_ms)
+    })?;
     work.tally.add(Event::BytesWritten, value.len() as u64);
     work.batch.reply(call, PutReply { version });
     Ok(())

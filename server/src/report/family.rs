@@ -64,6 +64,17 @@ pub(super) static EXPIRED: Family = counter(
 pub(super) static PARTITIONS: Family =
     gauge(stat_name::PARTITIONS, "weft_store_partitions", "Partitions that the node owns.");
 
+pub(super) static CLEANER_MOVED: Family = counter(
+    "cleaner.moved_bytes",
+    "weft_cleaner_moved_bytes_total",
+    "Bytes of records that were moved out of segments, so that these are free.",
+);
+pub(super) static CLEANER_FREED: Family = counter(
+    "cleaner.freed_bytes",
+    "weft_cleaner_freed_bytes_total",
+    "Bytes of the segments that were emptied so.",
+);
+
 pub(super) static MEMORY_LIMIT: Family = gauge(
     stat_name::MEMORY_LIMIT_BYTES,
     "weft_memory_limit_bytes",
@@ -133,6 +144,7 @@ pub(super) fn of_event(event: Event) -> &'static Family {
         Event::PinRefused => &PINS_REFUSED,
         Event::BytesRead => &BYTES_READ,
         Event::BytesWritten => &BYTES_WRITTEN,
+        Event::WriteWaited => &WRITES_WAITED,
     }
 }
 
@@ -179,3 +191,8 @@ static BYTES_READ: Family =
     counter("values.bytes_read", "weft_values_read_bytes_total", "Bytes of values read.");
 static BYTES_WRITTEN: Family =
     counter("values.bytes_written", "weft_values_written_bytes_total", "Bytes of values written.");
+static WRITES_WAITED: Family = counter(
+    "writes.waited",
+    "weft_writes_waited_total",
+    "Writes that found no memory and waited for segments to be emptied.",
+);

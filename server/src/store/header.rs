@@ -134,6 +134,11 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// All of it, with the padding.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        &self.bytes[..self.len()]
+    }
+
     pub(super) fn is_live(&self) -> bool {
         self.bytes[..4] == LIVE.to_le_bytes()
     }

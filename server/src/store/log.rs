@@ -6,10 +6,11 @@
 //! pins that went away. A list of dead but pinned segments, swept on allocation, would leave memory
 //! unused while another partition is refused.
 //!
-//! Segments with a few live objects stay as they are. A cleaner finds what it needs here: live
-//! bytes by segment, a walk through its records, and a header that says which key to ask the index
-//! for.
+//! Segments with a few live objects stay until a cleaner moves these elsewhere (`cleaning`). In a
+//! large log, what it moves goes to segments of its own: it has lived for long, and will live
+//! longer than what is written beside it (Rumble et al., FAST '14).
 
+use weft_protocol::Version;
 use weft_transport::{Appender, Block, Memory, MemoryError, PAGE_BYTES, Purpose};
 
 use super::address::Address;
@@ -18,55 +19,140 @@ use super::header::Record;
 use super::prefetch;
 use super::segment::Segment;
 
-/// The smallest segment. A partition with little in it takes little: segments grow with the log, so
-/// that the unused end of the last one stays about an eighth of it.
+/// The smallest segment. A partition with little in it takes little: segments grow with the log.
 const SEGMENT_BYTES_MIN: usize = 64 << 10;
+/// The part of the log that a segment takes: what is unused of the last one is half of that on average. A node that has
+/// many partitions could not fill nine tenths of its memory with much more.
+const OPEN_SHARE: usize = 32;
 /// The size of a segment of a large log.
 const SEGMENT_BYTES_MAX: usize = 1 << 20;
+/// The part of the limit that a segment may take at most.
+const SEGMENTS_MIN: u64 = 64;
 /// A longer record gets a segment of its own, so that at most a quarter of a segment is left
 /// unused.
-const SHARED_RECORD_MAX: usize = SEGMENT_BYTES_MAX / 4;
+const SHARED_RECORD_SHARE: usize = 4;
+/// A log of fewer of the largest segments has one end: the unused part of a second would be too much of
+/// it.
+const TWO_ENDS_SEGMENTS: usize = 8;
 
 const _: () = assert!(SEGMENT_BYTES_MAX <= Address::OFFSET_END);
+
+/// Who appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Whoever writes.
+    Written,
+    /// The cleaner.
+    Moved,
+}
+
+/// From where memory for a segment is taken.
+type Allocate = fn(&Memory, usize, Purpose) -> Result<Block, MemoryError>;
+
+/// The size of a segment of a large log within `limit_bytes` of memory: a power of two.
+fn segment_bytes_max(limit_bytes: u64) -> usize {
+    let share = usize::try_from(limit_bytes / SEGMENTS_MIN).unwrap_or(usize::MAX);
+    let power = share.max(1).ilog2();
+    (1 << power.min(SEGMENT_BYTES_MAX.ilog2())).max(SEGMENT_BYTES_MIN)
+}
+
+/// Memory to keep back for a cleaner: what it moves needs no more before a segment is free.
+pub(crate) fn kept_back_bytes(limit_bytes: u64) -> u64 {
+    2 * segment_bytes_max(limit_bytes) as u64
+}
 
 #[derive(Debug)]
 pub(super) struct Log {
     memory: Memory,
+    segment_bytes_max: usize,
     /// By number; the first is never used, since numbers start at 1.
     segments: Vec<Option<Segment>>,
     free_numbers: Vec<u32>,
-    /// The segment that is appended to.
-    open: Option<u32>,
+    /// The segments that are appended to, by [`End`].
+    open: [Option<u32>; 2],
+    /// Segments so far.
+    births: u64,
     footprint: usize,
     live_objects: usize,
     live_bytes: usize,
+    /// Bytes of all records that have died here.
+    killed_bytes: u64,
 }
 
 impl Log {
     pub(super) fn new(memory: Memory) -> Log {
         Log {
+            segment_bytes_max: segment_bytes_max(memory.account().limit_bytes),
             memory,
             segments: vec![None],
             free_numbers: Vec::new(),
-            open: None,
+            open: [None; 2],
+            births: 0,
             footprint: 0,
             live_objects: 0,
             live_bytes: 0,
+            killed_bytes: 0,
         }
     }
 
-    /// Appends a live record of `len` bytes (padded), made of `parts`.
+    /// Appends a live record of `len` bytes (padded), made of `parts`, that is written with `version`.
     #[inline]
-    pub(super) fn append(&mut self, parts: &[&[u8]], len: usize) -> Result<Address, StoreError> {
-        if let Some(number) = self.open
-            && len <= SHARED_RECORD_MAX
-            && let Some(offset) = self.segment_mut(number).append(parts)
-        {
-            self.live_objects += 1;
-            self.live_bytes += len;
-            return Ok(Address::new(number, offset));
-        }
-        self.append_to_new(parts, len)
+    pub(super) fn append(
+        &mut self,
+        parts: &[&[u8]],
+        len: usize,
+        version: Version,
+    ) -> Result<Address, StoreError> {
+        let offset = self.open[End::Written as usize]
+            .filter(|_| len <= self.shared_record_max())
+            .and_then(|number| Some((number, self.segment_mut(number).append(parts, version)?)));
+        let address = match offset {
+            Some((number, offset)) => Address::new(number, offset),
+            None => self.append_to_new(End::Written, Memory::allocate, len, |segment, _| {
+                segment.append(parts, version)
+            })?,
+        };
+        self.live_objects += 1;
+        self.live_bytes += len;
+        Ok(address)
+    }
+
+    /// Appends a live record once more, and marks the one at `address` as no longer current. Takes what memory
+    /// is kept back, if need be.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append); nothing has changed then.
+    pub(super) fn relocate(&mut self, address: Address) -> Result<Address, StoreError> {
+        let record = self.record(address);
+        let (len, version) = (record.len(), record.version());
+        let end = if self.footprint < TWO_ENDS_SEGMENTS * self.segment_bytes_max {
+            End::Written
+        } else {
+            End::Moved
+        };
+        let (number, offset) = (address.segment(), address.offset());
+        let copy =
+            |to: &mut Segment, from: &Segment| to.append(&[from.record(offset).bytes()], version);
+        let open = self.open[end as usize].filter(|_| len <= self.shared_record_max());
+        let moved = open.and_then(|open| {
+            let slots = self.segments.get_disjoint_mut([open as usize, number as usize]);
+            let [Some(to), Some(from)] = slots.expect("no open segment is cleaned") else {
+                panic!("an address leads to a segment that is there")
+            };
+            Some(Address::new(open, copy(to, from)?))
+        });
+        let moved = match moved {
+            Some(moved) => moved,
+            None => self.append_to_new(end, Memory::allocate_kept_back, len, |to, log| {
+                copy(to, log.segment(number))
+            })?,
+        };
+        self.live_objects += 1;
+        self.live_bytes += len;
+        self.kill(address);
+        // It lives on elsewhere.
+        self.killed_bytes -= len as u64;
+        Ok(moved)
     }
 
     /// Marks a record as no longer current. The segment goes back if this was its last.
@@ -78,6 +164,7 @@ impl Log {
         let is_dead = segment.is_dead();
         self.live_objects -= 1;
         self.live_bytes -= len;
+        self.killed_bytes += len as u64;
         if is_dead {
             self.release(number);
         }
@@ -93,6 +180,12 @@ impl Log {
         self.segments[number as usize]
             .as_ref()
             .expect("an address leads to a segment that is there")
+    }
+
+    /// The segment of this number, if it is still the one that was born then.
+    pub(super) fn segment_of(&self, number: u32, birth: u64) -> Option<&Segment> {
+        let segment = self.segments.get(number as usize)?.as_ref()?;
+        (segment.birth() == birth).then_some(segment)
     }
 
     /// Asks for the start of a record to be brought into the cache.
@@ -113,6 +206,11 @@ impl Log {
         (0_u32..).zip(&self.segments).filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
     }
 
+    /// All segments that nobody appends to, with their numbers.
+    pub(super) fn closed_segments(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        self.segments().filter(|(number, _)| !self.open.contains(&Some(*number)))
+    }
+
     /// Bytes of all segments, as the memory's account counts them.
     pub(super) fn footprint(&self) -> usize {
         self.footprint
@@ -126,37 +224,51 @@ impl Log {
         self.live_bytes
     }
 
+    /// Bytes of all records that have died here, whether their memory is free by now or not.
+    pub(super) fn killed_bytes(&self) -> u64 {
+        self.killed_bytes
+    }
+
+    /// Appends a first record of `len` bytes to a new segment.
     #[cold]
-    fn append_to_new(&mut self, parts: &[&[u8]], len: usize) -> Result<Address, StoreError> {
+    fn append_to_new(
+        &mut self,
+        end: End,
+        allocate: Allocate,
+        len: usize,
+        append: impl FnOnce(&mut Segment, &Log) -> Option<usize>,
+    ) -> Result<Address, StoreError> {
         // All that can fail comes before anything changes; the open segment stays open on failure,
         // for records that still fit it.
         let number = self.free_number()?;
-        let block = self.allocate(len)?;
-        let mut segment = Segment::new(block);
-        let offset = segment.append(parts).expect("a new segment has room for what it is made for");
+        let block = self.allocate(allocate, len)?;
+        self.births += 1;
+        let mut segment = Segment::new(block, self.births);
+        let offset = append(&mut segment, self);
+        let offset = offset.expect("a new segment has room for what it is made for");
         self.footprint += segment.footprint();
-        self.live_objects += 1;
-        self.live_bytes += len;
         self.free_numbers.pop();
         self.segments[number as usize] = Some(segment);
-        if len <= SHARED_RECORD_MAX {
-            self.open = Some(number);
+        if len <= self.shared_record_max() {
+            self.open[end as usize] = Some(number);
         }
         Ok(Address::new(number, offset))
     }
 
     /// Memory for a segment that begins with a record of `len` bytes: as large as suits the log, or
     /// smaller, if the limit has no room for that but for less.
-    fn allocate(&self, len: usize) -> Result<Block, MemoryError> {
+    fn allocate(&self, allocate: Allocate, len: usize) -> Result<Block, MemoryError> {
+        let allocate = |bytes| allocate(&self.memory, bytes, Purpose::Log);
         let needed = Appender::block_len(len).next_multiple_of(PAGE_BYTES);
-        if len > SHARED_RECORD_MAX {
-            return self.memory.allocate(needed, Purpose::Log);
+        if len > self.shared_record_max() {
+            return allocate(needed);
         }
-        let suits_log = (self.footprint / 8).next_power_of_two();
+        let suits_log = (self.footprint / OPEN_SHARE).next_power_of_two();
         let suits_record = (4 * len).next_power_of_two();
-        let mut bytes = suits_log.max(suits_record).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let mut bytes =
+            suits_log.max(suits_record).clamp(SEGMENT_BYTES_MIN, self.segment_bytes_max);
         loop {
-            match self.memory.allocate(bytes, Purpose::Log) {
+            match allocate(bytes) {
                 Err(_) if bytes / 2 >= needed.max(SEGMENT_BYTES_MIN) => bytes /= 2,
                 outcome => return outcome,
             }
@@ -181,9 +293,14 @@ impl Log {
         let segment = self.segments[number as usize].take().expect("a dead segment was there");
         self.footprint -= segment.footprint();
         self.free_numbers.push(number);
-        if self.open == Some(number) {
-            self.open = None;
+        for open in self.open.iter_mut().filter(|open| **open == Some(number)) {
+            *open = None;
         }
+    }
+
+    #[inline]
+    fn shared_record_max(&self) -> usize {
+        self.segment_bytes_max / SHARED_RECORD_SHARE
     }
 
     #[inline]

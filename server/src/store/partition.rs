@@ -38,10 +38,10 @@ pub struct PartitionConfig {
 #[derive(Debug)]
 pub struct Partition {
     id: u16,
-    index: Index,
-    log: Log,
+    pub(super) index: Index,
+    pub(super) log: Log,
     version: Version,
-    expired_removed: u64,
+    pub(super) expired_removed: u64,
 }
 
 /// An object, where it lies.
@@ -160,7 +160,7 @@ impl Partition {
         let parts = [head.bytes(), key, value];
         match self.find_current(tag, table, key, now_ms) {
             Some((slot, old)) => {
-                let new = self.log.append(&parts, len)?;
+                let new = self.log.append(&parts, len, version)?;
                 // The old record is dead before anybody can learn of the new one, so that a reader
                 // of the log by address never takes the old value for current after it has seen, or
                 // been told of, the new one.
@@ -170,7 +170,7 @@ impl Partition {
             None => {
                 // The slot first: of the two, only the append could not be undone.
                 let slot = self.index.reserve(tag)?;
-                let new = self.log.append(&parts, len)?;
+                let new = self.log.append(&parts, len, version)?;
                 self.index.fill(slot, tag, new);
             }
         }
@@ -285,7 +285,7 @@ impl Partition {
     }
 
     /// Dead in the log before it is gone from the index, in the order of an overwrite.
-    fn remove(&mut self, slot: Slot, address: Address) {
+    pub(super) fn remove(&mut self, slot: Slot, address: Address) {
         self.log.kill(address);
         self.index.remove(slot);
     }

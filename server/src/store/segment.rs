@@ -1,5 +1,6 @@
 //! A block of registered memory with records one after the other.
 
+use weft_protocol::Version;
 use weft_transport::{Appender, Block, Shared};
 
 use super::header::{DEAD, Record};
@@ -8,20 +9,27 @@ use super::header::{DEAD, Record};
 #[derive(Debug)]
 pub(super) struct Segment {
     log: Appender,
+    /// Tells it from others that have had its number.
+    birth: u64,
     live_objects: u32,
     live_bytes: usize,
+    /// The sum of the write sequences of what is live. No overflow: 44 bits each, and less than a
+    /// millionth of that is the number of records that fit.
+    live_sequences: u64,
 }
 
 impl Segment {
-    pub(super) fn new(block: Block) -> Segment {
-        Segment { log: block.append_only(), live_objects: 0, live_bytes: 0 }
+    pub(super) fn new(block: Block, birth: u64) -> Segment {
+        let log = block.append_only();
+        Segment { log, birth, live_objects: 0, live_bytes: 0, live_sequences: 0 }
     }
 
-    /// Appends a live record; says at which offset it starts, or `None` when there is no room.
+    /// Appends a live record that was written with `version`; says at which offset it starts, or `None` when there is no room.
     #[inline]
-    pub(super) fn append(&mut self, parts: &[&[u8]]) -> Option<usize> {
+    pub(super) fn append(&mut self, parts: &[&[u8]], version: Version) -> Option<usize> {
         let offset = self.log.append(parts)?;
         self.live_objects += 1;
+        self.live_sequences += version.sequence();
         self.live_bytes += self.log.committed() - offset;
         Some(offset)
     }
@@ -30,9 +38,11 @@ impl Segment {
     /// the log it took.
     #[inline]
     pub(super) fn kill(&mut self, offset: usize) -> usize {
-        let len = self.record(offset).len();
+        let record = self.record(offset);
+        let (len, version) = (record.len(), record.version());
         self.log.store_word(offset, DEAD);
         self.live_objects -= 1;
+        self.live_sequences -= version.sequence();
         self.live_bytes -= len;
         len
     }
@@ -45,7 +55,12 @@ impl Segment {
 
     /// All records, dead ones too, with their offsets. Ends early at bytes that are no record.
     pub(super) fn records(&self) -> Records<'_> {
-        Records { rest: self.log.bytes(), offset: 0 }
+        self.records_from(0)
+    }
+
+    /// The records from the one that starts at `offset` on.
+    pub(super) fn records_from(&self, offset: usize) -> Records<'_> {
+        Records { rest: &self.log.bytes()[offset..], offset }
     }
 
     /// A counted view of bytes of this segment, which stay where they are as long as it lives.
@@ -60,6 +75,19 @@ impl Segment {
 
     pub(super) fn is_pinned(&self) -> bool {
         self.log.pinned()
+    }
+
+    pub(super) fn birth(&self) -> u64 {
+        self.birth
+    }
+
+    pub(super) fn live_bytes(&self) -> usize {
+        self.live_bytes
+    }
+
+    /// The write sequence that what is live has on average.
+    pub(super) fn mean_sequence(&self) -> u64 {
+        self.live_sequences / u64::from(self.live_objects.max(1))
     }
 
     /// Bytes that it counts for in the memory's account.

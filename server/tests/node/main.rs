@@ -10,6 +10,7 @@
 )]
 
 mod bad_bytes;
+mod cleaning;
 mod configuration;
 mod crowd;
 mod hoarders;

@@ -50,6 +50,15 @@ impl Purpose {
     }
 }
 
+/// How far into the limit who asks for memory may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Up to what is kept back.
+    Common,
+    /// Up to the limit, but for what is reserved for sessions.
+    KeptBack,
+}
+
 /// A picture of the account, in bytes. The fields are read one after the other: while others
 /// allocate, they may disagree by what was in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +75,8 @@ pub struct Account {
     pub heap_bytes: u64,
     /// A part of the limit that only [`Purpose::Session`] may take.
     pub reserved_bytes: u64,
+    /// A part of the limit that only [`Memory::allocate_kept_back`] may take.
+    pub kept_back_bytes: u64,
     by_purpose: [u64; Purpose::ALL.len()],
     handed_out: [u64; Purpose::ALL.len()],
 }
@@ -82,10 +93,10 @@ impl Account {
         self.handed_out[purpose as usize]
     }
 
-    /// What can still be allocated, for anything but sessions.
+    /// What can still be allocated, for anything but sessions and what is kept back.
     pub fn free_bytes(&self) -> u64 {
         let unused_bytes = self.reserved_bytes.saturating_sub(self.allocated_for(Purpose::Session));
-        self.limit_bytes.saturating_sub(self.allocated_bytes + unused_bytes)
+        self.limit_bytes.saturating_sub(self.allocated_bytes + unused_bytes + self.kept_back_bytes)
     }
 
     /// The part of the limit that is not reserved.
@@ -103,6 +114,8 @@ pub(super) struct Ledger {
     limit_bytes: u64,
     /// Set once.
     reserved_bytes: AtomicU64,
+    /// Set once.
+    kept_back_bytes: AtomicU64,
     allocated_bytes: AtomicU64,
     /// What is allocated, pages that are free but resident, and heap that is kept. No less than what
     /// is resident, at any moment: a claim is made before what it is for is taken, and ends after it.
@@ -121,6 +134,7 @@ impl Ledger {
         Ledger {
             limit_bytes,
             reserved_bytes: AtomicU64::new(0),
+            kept_back_bytes: AtomicU64::new(0),
             allocated_bytes: AtomicU64::new(0),
             claimed_bytes: AtomicU64::new(0),
             heap_bytes: AtomicU64::new(0),
@@ -139,26 +153,42 @@ impl Ledger {
         self.reserved_bytes.store(bytes.min(self.limit_bytes), Ordering::Relaxed);
     }
 
+    /// Keeps a part of the limit from all but who reaches for it.
+    pub(super) fn keep_back(&self, bytes: u64) {
+        self.kept_back_bytes.store(bytes.min(self.limit_bytes), Ordering::Relaxed);
+    }
+
     /// The part of the limit that is not reserved.
     pub(super) fn shared_bytes(&self) -> u64 {
         self.limit_bytes - self.reserved_bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn free_bytes(&self) -> u64 {
-        self.limit_for_all().saturating_sub(self.allocated_bytes.load(Ordering::Relaxed))
+        self.limit_for_all(Reach::Common)
+            .saturating_sub(self.allocated_bytes.load(Ordering::Relaxed))
     }
 
     /// The limit without what sessions may still take of their reserve. What a session takes is
     /// counted here last, and what it gives back first: there is never less left for sessions.
-    fn limit_for_all(&self) -> u64 {
+    fn limit_for_all(&self, reach: Reach) -> u64 {
         let reserved_bytes = self.reserved_bytes.load(Ordering::Relaxed);
         let taken_bytes = self.by_purpose[Purpose::Session as usize].load(Ordering::Relaxed);
-        self.limit_bytes - reserved_bytes.saturating_sub(taken_bytes)
+        let kept_back_bytes = match reach {
+            Reach::Common => self.kept_back_bytes.load(Ordering::Relaxed),
+            Reach::KeptBack => 0,
+        };
+        let limit_bytes = self.limit_bytes - reserved_bytes.saturating_sub(taken_bytes);
+        limit_bytes.saturating_sub(kept_back_bytes)
     }
 
-    pub(super) fn add(&self, bytes: u64, purpose: Purpose) -> Result<(), MemoryError> {
+    pub(super) fn add(
+        &self,
+        bytes: u64,
+        purpose: Purpose,
+        reach: Reach,
+    ) -> Result<(), MemoryError> {
         let limit_bytes =
-            if purpose == Purpose::Session { self.limit_bytes } else { self.limit_for_all() };
+            if purpose == Purpose::Session { self.limit_bytes } else { self.limit_for_all(reach) };
         let room = |allocated: u64| allocated.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
         match self.allocated_bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, room) {
             Ok(_) => {
@@ -241,6 +271,7 @@ impl Ledger {
             resident_bytes: heap_bytes + touched_bytes(),
             heap_bytes,
             reserved_bytes: self.reserved_bytes.load(Ordering::Relaxed),
+            kept_back_bytes: self.kept_back_bytes.load(Ordering::Relaxed),
             by_purpose: std::array::from_fn(|i| self.by_purpose[i].load(Ordering::Relaxed)),
             handed_out: std::array::from_fn(|i| self.handed_out[i].load(Ordering::Relaxed)),
         }

@@ -9,7 +9,7 @@
 
 use parking_lot::Mutex;
 
-use super::account::Ledger;
+use super::account::{Ledger, Reach};
 use super::extents::{Extents, Run};
 use super::poison::GAP_PAGES;
 use super::region::Region;
@@ -39,9 +39,14 @@ impl Pool {
     }
 
     /// Takes a run of pages for `purpose`.
-    pub(super) fn take(&self, pages: usize, purpose: Purpose) -> Result<Run, MemoryError> {
+    pub(super) fn take(
+        &self,
+        pages: usize,
+        purpose: Purpose,
+        reach: Reach,
+    ) -> Result<Run, MemoryError> {
         let bytes = (pages as u64).saturating_mul(PAGE_BYTES as u64);
-        self.ledger.add(bytes, purpose)?;
+        self.ledger.add(bytes, purpose, reach)?;
         let mut extents = self.extents.lock();
         let Some(run) = extents.allocate(pages) else {
             let largest_free_bytes = extents.largest_free() * PAGE_BYTES;
@@ -79,7 +84,7 @@ impl Pool {
 
     /// Counts `bytes` of heap memory. State of sessions takes the heap of earlier ones first.
     pub(super) fn charge(&self, bytes: u64, purpose: Purpose) -> Result<(), MemoryError> {
-        self.ledger.add(bytes, purpose)?;
+        self.ledger.add(bytes, purpose, Reach::Common)?;
         let reused_bytes =
             if purpose == Purpose::Session { self.ledger.take_kept(bytes) } else { 0 };
         self.ledger.unclaim(reused_bytes);

@@ -58,6 +58,28 @@ fn room_in_pieces_is_named_as_such() {
 }
 
 #[test]
+fn what_is_kept_back_is_for_who_asks_for_it_and_is_filled_up_first() {
+    let memory = memory(8 * MIB);
+    memory.keep_back(2 * MIB as u64);
+    assert_eq!(
+        (memory.free_bytes(), memory.account().free_bytes()),
+        (6 * MIB as u64, 6 * MIB as u64)
+    );
+    let block = written(&memory, 6 * MIB);
+    assert!(memory.allocate(1, Purpose::Log).is_err());
+    assert!(memory.charge(1, Purpose::Index).is_err());
+    let moved = memory.allocate_kept_back(2 * MIB, Purpose::Log).unwrap();
+    assert!(memory.allocate_kept_back(1, Purpose::Log).is_err(), "the limit is one for all");
+    assert_eq!(memory.free_bytes(), 0);
+
+    drop(block);
+    assert_eq!(memory.free_bytes(), 4 * MIB as u64, "two of the six are kept back again");
+    drop(moved);
+    assert_eq!(memory.free_bytes(), 6 * MIB as u64);
+    written(&memory, 6 * MIB);
+}
+
+#[test]
 fn sessions_find_the_room_that_is_reserved_whatever_others_take() {
     let memory = memory(8 * MIB);
     memory.reserve_for_sessions(2 * MIB as u64);

@@ -1,0 +1,235 @@
+//! Who cleans, when, and how much: segments of the log are emptied before memory runs out.
+//!
+//! - Below a fifth of free memory a thread with nothing else to do takes one [`step`](Cleaner::step) after the other,
+//!   while the processors have nothing better to do. The less is free, the less a segment has to give to be emptied,
+//!   so that a store which only holds much is not compacted for ever.
+//! - Below a twentieth who writes pays for it: as many bytes are emptied as were written, at the end of the batch,
+//!   when its replies are done. Writers are slowed to the pace of cleaning instead of being stopped by its absence.
+//! - Whoever finds no memory at all empties segments until there is enough or nothing is worth it.
+//!
+//! One segment is emptied at a time, whoever does it, and a partition is locked for a step.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use weft_transport::Memory;
+
+use crate::partitions::Partitions;
+use crate::store::{Cleaned, Victim, kept_back_bytes};
+
+/// Emptying begins when less than this part of the memory is free.
+const FREE_WANTED: f64 = 0.20;
+/// Writers pay when less than this part is free.
+const FREE_LOW: f64 = 0.05;
+/// What may be live of a segment that is emptied while the wanted part of memory is just not free …
+const USE_MAX_EASY: f64 = 0.5;
+/// … and while memory is low. Emptying fuller ones would move thirty bytes and more for each that it frees.
+const USE_MAX_HARD: f64 = 0.97;
+/// Bytes that a step is about.
+const STEP_BYTES: usize = 32 << 10;
+/// Steps that the writers of a batch pay at most: a few hundred microseconds.
+const PAID_STEPS_MAX: usize = 8;
+/// Segments that are chosen at a time: enough that the look at all of them is worth it, few enough that the choice
+/// is not stale.
+const CHOSEN_MAX: usize = 64;
+
+/// What empties segments.
+#[derive(Debug)]
+pub(crate) struct Cleaner {
+    memory: Memory,
+    limit_bytes: u64,
+    queue: Mutex<Queue>,
+    moved_bytes: AtomicU64,
+    freed_bytes: AtomicU64,
+    /// Bytes that writers have written and not paid for.
+    debt_bytes: AtomicI64,
+}
+
+/// The segments that were chosen.
+#[derive(Debug, Default)]
+struct Queue {
+    /// With the positions of their partitions, the best one last.
+    chosen: Vec<(u16, Victim)>,
+    /// How the store was when these were chosen.
+    chosen_from: Option<Picture>,
+    /// Bytes that they have freed so far.
+    freed_bytes: u64,
+}
+
+/// What tells whether a choice would be another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Picture {
+    use_max: f64,
+    killed_bytes: u64,
+    allocated_bytes: u64,
+}
+
+impl Cleaner {
+    /// Nothing is chosen. Keeps back what it needs of `memory`, the store's.
+    pub(crate) fn new(memory: Memory) -> Cleaner {
+        let limit_bytes = memory.account().limit_bytes;
+        memory.keep_back(kept_back_bytes(limit_bytes));
+        Cleaner {
+            memory,
+            limit_bytes,
+            queue: Mutex::default(),
+            moved_bytes: AtomicU64::new(0),
+            freed_bytes: AtomicU64::new(0),
+            debt_bytes: AtomicI64::new(0),
+        }
+    }
+
+    /// Bytes of records that were moved so far.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of segments that were emptied so far.
+    pub(crate) fn freed_bytes(&self) -> u64 {
+        self.freed_bytes.load(Ordering::Acquire)
+    }
+
+    /// One step, if memory is short enough for that and nobody else cleans. Returns whether there was something to do.
+    pub(crate) fn step(&self, partitions: &Partitions, now_ms: u64) -> bool {
+        let Some(use_max) = use_max(self.free_share()) else { return false };
+        let Some(mut queue) = self.queue.try_lock() else { return false };
+        self.step_with(&mut queue, partitions, use_max, now_ms).is_some()
+    }
+
+    /// Takes steps for `written_bytes` that a batch has written, if memory is low. The caller may hold no
+    /// partition's lock.
+    pub(crate) fn pay(&self, partitions: &Partitions, written_bytes: u64, now_ms: u64) {
+        let free_share = self.free_share();
+        if free_share >= FREE_LOW {
+            if self.debt_bytes.load(Ordering::Relaxed) != 0 {
+                self.debt_bytes.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        let written_bytes = i64::try_from(written_bytes).unwrap_or(i64::MAX);
+        let debt_bytes =
+            self.debt_bytes.fetch_add(written_bytes, Ordering::Relaxed) + written_bytes;
+        // Whoever cleans already pays for all.
+        let Some(mut queue) = self.queue.try_lock().filter(|_| debt_bytes > 0) else { return };
+        for _ in 0..PAID_STEPS_MAX {
+            let Some(done) = self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms) else {
+                return;
+            };
+            let freed_bytes = i64::try_from(done.freed_bytes).unwrap_or(i64::MAX);
+            if self.debt_bytes.fetch_sub(freed_bytes, Ordering::Relaxed) <= freed_bytes {
+                return;
+            }
+        }
+    }
+
+    /// Empties segments until `needed_bytes` are free that were not, for a write that found no memory when
+    /// [`freed_bytes`](Self::freed_bytes) was `seen_bytes`. Returns whether it is worth another try. The caller may
+    /// hold no partition's lock.
+    #[cold]
+    pub(crate) fn make_room(
+        &self,
+        partitions: &Partitions,
+        needed_bytes: u64,
+        seen_bytes: u64,
+        now_ms: u64,
+    ) -> bool {
+        let mut queue = self.queue.lock();
+        while self.freed_bytes() - seen_bytes < needed_bytes {
+            if self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms).is_none() {
+                return self.freed_bytes() > seen_bytes;
+            }
+        }
+        true
+    }
+
+    /// One step for the best segment, or nothing if none is worth it.
+    fn step_with(
+        &self,
+        queue: &mut Queue,
+        partitions: &Partitions,
+        use_max: f64,
+        now_ms: u64,
+    ) -> Option<Cleaned> {
+        if queue.chosen.is_empty() {
+            let allocated_bytes = self.memory.account().allocated_bytes;
+            queue.choose(partitions, use_max, allocated_bytes);
+        }
+        let (position, victim) = queue.chosen.last_mut()?;
+        let cleaned = partitions.lock(*position).clean(victim, STEP_BYTES, now_ms);
+        // What has no place to go now stays until it is chosen again.
+        if cleaned.is_done || cleaned.refused.is_some() {
+            queue.chosen.pop();
+        }
+        self.moved_bytes.fetch_add(cleaned.moved_bytes, Ordering::Relaxed);
+        queue.freed_bytes += cleaned.freed_bytes;
+        self.freed_bytes.fetch_add(cleaned.freed_bytes, Ordering::Release);
+        Some(cleaned)
+    }
+
+    fn free_share(&self) -> f64 {
+        self.memory.free_bytes() as f64 / self.limit_bytes as f64
+    }
+}
+
+impl Queue {
+    /// Chooses among all segments, unless the last choice was of no use and would be the same.
+    fn choose(&mut self, partitions: &Partitions, use_max: f64, allocated_bytes: u64) {
+        let positions = 0..partitions.len() as u16;
+        let killed = |position| partitions.lock(position).killed_bytes();
+        let killed_bytes = positions.clone().map(killed).sum();
+        let picture = Picture { use_max, killed_bytes, allocated_bytes };
+        if self.freed_bytes == 0 && self.chosen_from == Some(picture) {
+            return;
+        }
+        let mut any_pinned = false;
+        for position in positions {
+            let partition = partitions.lock(position);
+            for victim in partition.victims(use_max) {
+                any_pinned |= victim.is_pinned();
+                if !victim.is_pinned() {
+                    self.chosen.push((position, victim));
+                }
+            }
+            drop(partition);
+            self.keep_best();
+        }
+        self.chosen.sort_unstable_by(|(_, one), (_, other)| one.worth().total_cmp(&other.worth()));
+        self.freed_bytes = 0;
+        // Nobody tells when a pin goes.
+        self.chosen_from = (!any_pinned).then_some(picture);
+    }
+
+    fn keep_best(&mut self) {
+        if self.chosen.len() > CHOSEN_MAX {
+            let by_worth = |(_, one): &(u16, Victim), (_, other): &(u16, Victim)| {
+                other.worth().total_cmp(&one.worth())
+            };
+            self.chosen.select_nth_unstable_by(CHOSEN_MAX, by_worth);
+            self.chosen.truncate(CHOSEN_MAX);
+        }
+    }
+}
+
+/// What may be live of a segment that is emptied, by the part of memory that is free; none while enough is.
+fn use_max(free_share: f64) -> Option<f64> {
+    let ease = ((free_share - FREE_LOW) / (FREE_WANTED - FREE_LOW)).max(0.0);
+    (ease < 1.0).then_some(USE_MAX_HARD - ease * (USE_MAX_HARD - USE_MAX_EASY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_less_is_free_the_less_a_segment_has_to_give() {
+        let near = |free: f64, expected: f64| {
+            assert!((use_max(free).unwrap() - expected).abs() < 1e-6, "{free}");
+        };
+        assert_eq!(use_max(0.5), None);
+        assert_eq!(use_max(0.2), None);
+        near(0.19999999, 0.5);
+        near(0.125, 0.735);
+        near(0.05, 0.97);
+        near(0.0, 0.97);
+    }
+}

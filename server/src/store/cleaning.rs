@@ -1,0 +1,165 @@
+//! How segments with few live objects become free: what is live in them moves to the end of the log.
+//!
+//! Which ones first is RAMCloud's rule for memory (Rumble et al., FAST '14), after Sprite's
+//! (Rosenblum and Ousterhout, SOSP '91): those that give the most bytes for a byte that has to move,
+//! with more weight on what has not been written for long, since what was written lately is about to
+//! die by itself. Time is counted in writes, so that the rule needs no clock.
+//!
+//! A segment is emptied in steps, so that whoever waits for the partition waits for one step only.
+//! Between two of them anything may happen to it.
+
+use arrayvec::ArrayVec;
+
+use super::address::Address;
+use super::error::StoreError;
+use super::index::Tag;
+use super::partition::Partition;
+
+/// Records that are looked up together: each lookup is a miss in the index.
+const LOOKUPS: usize = 16;
+/// What a step is charged for a record beside its bytes: about the time of a lookup, in bytes that could be
+/// copied meanwhile.
+const RECORD_COST: usize = 128;
+/// What a step is charged for a dead record: a look at its header.
+const DEAD_COST: usize = 16;
+
+/// A segment that is to be emptied, and how far that has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Victim {
+    number: u32,
+    birth: u64,
+    /// Where the next record starts.
+    offset: usize,
+    worth: f64,
+    is_pinned: bool,
+}
+
+impl Victim {
+    /// How much it gives for what it costs. The higher the better; without a unit.
+    pub fn worth(&self) -> f64 {
+        self.worth
+    }
+
+    /// Whether replies are being sent from it: it would stay, emptied or not.
+    pub fn is_pinned(&self) -> bool {
+        self.is_pinned
+    }
+}
+
+/// What a step of cleaning did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Bytes of records that were moved.
+    pub moved_bytes: u64,
+    /// Bytes of the segment, as the memory's account counts them, if it is free by now.
+    pub freed_bytes: u64,
+    /// Whether nothing is left to do for this segment.
+    pub is_done: bool,
+    /// Why there is no place to move the next object to, if so. It is still where it was.
+    pub refused: Option<StoreError>,
+}
+
+/// The next live records of a segment, and where the record after them starts.
+struct Batch {
+    live: ArrayVec<(Tag, Address, usize), LOOKUPS>,
+    end: usize,
+    cost: usize,
+}
+
+impl Partition {
+    /// The segments of whose records at most `use_max` (0 to 1) is live, by their bytes. Those that are appended to
+    /// are none. The unused end of a segment does not count: what is moved may leave as much unused again, and be moved
+    /// for ever.
+    pub fn victims(&self, use_max: f64) -> impl Iterator<Item = Victim> {
+        let now = self.version().sequence();
+        self.log.closed_segments().filter_map(move |(number, segment)| {
+            let live_share = segment.live_bytes() as f64 / segment.committed() as f64;
+            let age = now.saturating_sub(segment.mean_sequence()) as f64 + 1.0;
+            let worth = (1.0 - live_share) * age / live_share;
+            (live_share <= use_max).then(|| Victim {
+                number,
+                birth: segment.birth(),
+                offset: 0,
+                worth,
+                is_pinned: segment.is_pinned(),
+            })
+        })
+    }
+
+    /// Bytes of all records that have died so far. As long as that stays the same, no segment has become
+    /// worth more.
+    pub fn killed_bytes(&self) -> u64 {
+        self.log.killed_bytes()
+    }
+
+    /// Moves objects out of a segment, about `budget` bytes of them, and removes those that have expired.
+    /// Takes what the memory keeps back, if need be. No object and no version changes.
+    pub fn clean(&mut self, victim: &mut Victim, budget: usize, now_ms: u64) -> Cleaned {
+        let mut cleaned = Cleaned::default();
+        let mut spent = 0;
+        loop {
+            let Some(segment) = self.log.segment_of(victim.number, victim.birth) else {
+                cleaned.is_done = true;
+                return cleaned;
+            };
+            if spent >= budget {
+                return cleaned;
+            }
+            let (footprint, is_pinned) = (segment.footprint(), segment.is_pinned());
+            let batch = self.next_live(victim, budget - spent);
+            assert!(batch.end > victim.offset, "a segment that is there holds a live record");
+            spent += batch.cost;
+            for (tag, address, len) in batch.live {
+                match self.move_away(tag, address, now_ms) {
+                    Ok(is_moved) => cleaned.moved_bytes += if is_moved { len as u64 } else { 0 },
+                    Err(refused) => {
+                        // It is the first when this is tried again.
+                        victim.offset = address.offset();
+                        cleaned.refused = Some(refused);
+                        return cleaned;
+                    }
+                }
+            }
+            victim.offset = batch.end;
+            if self.log.segment_of(victim.number, victim.birth).is_none() && !is_pinned {
+                cleaned.freed_bytes = footprint as u64;
+            }
+        }
+    }
+
+    /// The next live records of a segment that is there, for about `budget` bytes of work, with their
+    /// buckets on the way into the cache.
+    fn next_live(&self, victim: &Victim, budget: usize) -> Batch {
+        let mut batch = Batch { live: ArrayVec::new(), end: victim.offset, cost: 0 };
+        let segment = self.log.segment(victim.number);
+        for (offset, record) in segment.records_from(victim.offset) {
+            batch.end = offset + record.len();
+            batch.cost += DEAD_COST;
+            if record.is_live() {
+                let tag = self.index.tag(record.table(), record.key());
+                self.index.prefetch(tag);
+                batch.live.push((tag, Address::new(victim.number, offset), record.len()));
+                batch.cost += RECORD_COST + record.len();
+            }
+            if batch.live.is_full() || batch.cost >= budget {
+                break;
+            }
+        }
+        batch
+    }
+
+    /// Moves an object to the end of the log, or removes it if it has expired. Says whether it was moved.
+    fn move_away(&mut self, tag: Tag, address: Address, now_ms: u64) -> Result<bool, StoreError> {
+        let found = self.index.find(tag, |found| found == address);
+        let (slot, _) = found.expect("the index leads to every live record");
+        if self.log.record(address).is_expired(now_ms) {
+            self.remove(slot, address);
+            self.expired_removed += 1;
+            return Ok(false);
+        }
+        // Live at its new place before it is dead at the old one, as with an overwrite.
+        let moved = self.log.relocate(address)?;
+        self.index.replace(slot, moved);
+        Ok(true)
+    }
+}
