@@ -1,10 +1,11 @@
 //! Who cleans, when, and how much: segments of the log are emptied before memory runs out.
 //!
-//! - Below a fifth of free memory a thread with nothing else to do takes one [`step`](Cleaner::step) after the other,
-//!   while the processors have nothing better to do. The less is free, the less a segment has to give to be emptied,
-//!   so that a store which only holds much is not compacted for ever.
-//! - Below a twentieth who writes pays for it: as many bytes are emptied as were written, at the end of the batch,
-//!   when its replies are done. Writers are slowed to the pace of cleaning instead of being stopped by its absence.
+//! - While a twentieth to a fifth of memory is free, a thread with nothing else to do takes one [`step`](Cleaner::step)
+//!   after the other, when the processors have nothing better to do. It empties segments that give much for little: a
+//!   store which only holds much is not compacted for ever.
+//! - Below that who writes pays for it: about as many bytes are gained as were written, at the end of the batch, when
+//!   its replies are done. Writers are slowed to the pace of cleaning instead of being stopped by its absence. The thread
+//!   stays out of it: one that is to give way to everybody would keep a partition's lock while it does.
 //! - Whoever finds no memory at all empties segments until there is enough or nothing is worth it.
 //!
 //! One segment is emptied at a time, whoever does it, and a partition is locked for a step.
@@ -17,13 +18,19 @@ use weft_transport::Memory;
 use crate::partitions::Partitions;
 use crate::store::{Cleaned, Victim, kept_back_bytes};
 
-/// Emptying begins when less than this part of the memory is free.
+/// The thread works while less than this part of the memory is free …
 const FREE_WANTED: f64 = 0.20;
-/// Writers pay when less than this part is free.
-const FREE_LOW: f64 = 0.05;
-/// What may be live of a segment that is emptied while the wanted part of memory is just not free …
+/// … on segments of which at most this is live: it moves no more than it frees.
 const USE_MAX_EASY: f64 = 0.5;
-/// … and while memory is low. Emptying fuller ones would move thirty bytes and more for each that it frees.
+/// It works down to here …
+const FREE_LOW: f64 = 0.05;
+/// … on segments that may be the fuller the less is free, up to this.
+const USE_MAX_LOW: f64 = 0.8;
+/// Writers pay when less than this part is free. What is dead is left in the log until then: the longer it waits, the
+/// more dies around it, and the less has to move.
+const FREE_SCARCE: f64 = 0.03;
+/// What may be live of a segment that writers empty. Fuller ones would move thirty bytes and more for each that
+/// they gain.
 const USE_MAX_HARD: f64 = 0.97;
 /// Bytes that a step is about.
 const STEP_BYTES: usize = 32 << 10;
@@ -50,6 +57,8 @@ pub(crate) struct Cleaner {
 struct Queue {
     /// With the positions of their partitions, the best one last.
     chosen: Vec<(u16, Victim)>,
+    /// What may be live of them.
+    use_max: f64,
     /// How the store was when these were chosen.
     chosen_from: Option<Picture>,
     /// Bytes that they have freed so far.
@@ -93,6 +102,10 @@ impl Cleaner {
     pub(crate) fn step(&self, partitions: &Partitions, now_ms: u64) -> bool {
         let Some(use_max) = use_max(self.free_share()) else { return false };
         let Some(mut queue) = self.queue.try_lock() else { return false };
+        // What writers have left over is too full for now.
+        if queue.use_max > USE_MAX_LOW {
+            queue.chosen.clear();
+        }
         self.step_with(&mut queue, partitions, use_max, now_ms).is_some()
     }
 
@@ -100,23 +113,23 @@ impl Cleaner {
     /// partition's lock.
     pub(crate) fn pay(&self, partitions: &Partitions, written_bytes: u64, now_ms: u64) {
         let free_share = self.free_share();
-        if free_share >= FREE_LOW {
+        if free_share >= FREE_SCARCE {
             if self.debt_bytes.load(Ordering::Relaxed) != 0 {
                 self.debt_bytes.store(0, Ordering::Relaxed);
             }
             return;
         }
-        let written_bytes = i64::try_from(written_bytes).unwrap_or(i64::MAX);
-        let debt_bytes =
-            self.debt_bytes.fetch_add(written_bytes, Ordering::Relaxed) + written_bytes;
+        let owed_bytes = (written_bytes as f64 * price(free_share)) as i64;
+        let debt_bytes = self.debt_bytes.fetch_add(owed_bytes, Ordering::Relaxed) + owed_bytes;
         // Whoever cleans already pays for all.
         let Some(mut queue) = self.queue.try_lock().filter(|_| debt_bytes > 0) else { return };
         for _ in 0..PAID_STEPS_MAX {
             let Some(done) = self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms) else {
                 return;
             };
-            let freed_bytes = i64::try_from(done.freed_bytes).unwrap_or(i64::MAX);
-            if self.debt_bytes.fetch_sub(freed_bytes, Ordering::Relaxed) <= freed_bytes {
+            // What was moved takes room elsewhere.
+            let gained_bytes = done.freed_bytes.cast_signed() - done.moved_bytes.cast_signed();
+            if self.debt_bytes.fetch_sub(gained_bytes, Ordering::Relaxed) <= gained_bytes {
                 return;
             }
         }
@@ -181,6 +194,7 @@ impl Queue {
         if self.freed_bytes == 0 && self.chosen_from == Some(picture) {
             return;
         }
+        self.use_max = use_max;
         let mut any_pinned = false;
         for position in positions {
             let partition = partitions.lock(position);
@@ -210,10 +224,17 @@ impl Queue {
     }
 }
 
-/// What may be live of a segment that is emptied, by the part of memory that is free; none while enough is.
+/// What may be live of a segment that the thread empties, by the part of memory that is free; nothing while enough is, or
+/// too little.
 fn use_max(free_share: f64) -> Option<f64> {
-    let ease = ((free_share - FREE_LOW) / (FREE_WANTED - FREE_LOW)).max(0.0);
-    (ease < 1.0).then_some(USE_MAX_HARD - ease * (USE_MAX_HARD - USE_MAX_EASY))
+    let ease = (free_share - FREE_LOW) / (FREE_WANTED - FREE_LOW);
+    (0.0..1.0).contains(&ease).then_some(USE_MAX_LOW - ease * (USE_MAX_LOW - USE_MAX_EASY))
+}
+
+/// What writers owe for each byte that they write, by the part of memory that is free: as much as they write when half
+/// of what is scarce is free, so that it settles about there.
+fn price(free_share: f64) -> f64 {
+    2.0 * (1.0 - free_share / FREE_SCARCE)
 }
 
 #[cfg(test)]
@@ -227,9 +248,9 @@ mod tests {
         };
         assert_eq!(use_max(0.5), None);
         assert_eq!(use_max(0.2), None);
-        near(0.19999999, 0.5);
-        near(0.125, 0.735);
-        near(0.05, 0.97);
-        near(0.0, 0.97);
+        near(0.199_999_999, 0.5);
+        near(0.125, 0.65);
+        near(0.05, 0.8);
+        assert_eq!(use_max(0.049), None);
     }
 }
