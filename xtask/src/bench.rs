@@ -3,6 +3,7 @@
 //! Machines are noisy, so every suite interleaves ours and the peer's rounds, takes the median of the rounds' ratios,
 //! and says so where the peer is slower than it is on a machine of that kind when nothing else runs.
 
+mod cleaning;
 mod machine;
 mod memory;
 mod series;
@@ -44,6 +45,8 @@ enum Suite {
     Store,
     /// Bytes a key of a million small objects, by the node's account and by the kernel's.
     Memory,
+    /// A node that is nine tenths full: twenty overwrites, what they cost, and reads meanwhile, beside one with room.
+    Cleaning,
     /// PageRank of 16 M edges over two workers, beside a plain program with two threads.
     Shuffle,
 }
@@ -87,6 +90,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Suite::Transport => transport::run(&bench)?,
         Suite::Store => store::run(&bench)?,
         Suite::Memory => memory::run(&bench)?,
+        Suite::Cleaning => cleaning::run(&bench)?,
         Suite::Shuffle => shuffle::run(&bench)?,
     };
     keep(&bench, &name, load, &figures)

@@ -38,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target().join("demo");
     fs::create_dir_all(&folder)?;
     let playground = stages.run("cluster", || {
-        let started = Playground::start(workspace, NODES, &folder.join("playground"), None)?;
+        let started = Playground::start(workspace, NODES, &folder.join("playground"), None, None)?;
         for node in started.nodes() {
             println!("node {} at {}, process {}", node.id, node.address, node.pid);
         }

@@ -25,13 +25,14 @@ pub(crate) struct Node {
 }
 
 impl Playground {
-    /// Starts `nodes` nodes in `folder`, on `cpu` alone if one is given, and returns once all
-    /// answer. A playground that an interrupted run left in that folder is stopped first.
+    /// Starts `nodes` nodes in `folder`, on `cpu` alone and with a limit of `memory` each if these are given, and returns
+    /// once all answer. A playground that an interrupted run left in that folder is stopped first.
     pub(crate) fn start(
         workspace: &Workspace,
         nodes: u32,
         folder: &Path,
         cpu: Option<u32>,
+        memory: Option<&str>,
     ) -> Result<Playground> {
         let kv = workspace.release_program("kv");
         let mut playground =
@@ -41,7 +42,8 @@ impl Playground {
             command::on_cpu(&playground.kv, cpu)
                 .args(["playground", "--nodes", &nodes.to_string(), "--detach", "-o", "json"])
                 .arg("--dir")
-                .arg(folder),
+                .arg(folder)
+                .args(memory.iter().flat_map(|memory| ["--memory", memory])),
         )?;
         (playground.cluster, playground.nodes) = parse(&printed).with_context(|| {
             format!("`kv playground -o json` printed something unexpected: {printed}")

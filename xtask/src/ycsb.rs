@@ -69,6 +69,12 @@ impl Ycsb {
         self
     }
 
+    /// No more than `rate` operations a second, evenly.
+    pub(crate) fn rate(mut self, rate: u32) -> Ycsb {
+        self.command.args(["-target", &rate.to_string()]);
+        self
+    }
+
     /// A workload file in YCSB's own format.
     pub(crate) fn workload(mut self, name: &str) -> Ycsb {
         self.command.arg("-P").arg(Path::new("ycsb/workloads").join(name));

@@ -19,7 +19,8 @@ const DISAGREEMENT_WANTED: f64 = 0.1;
 
 /// Loads a fresh node once: memory does not vary from round to round.
 pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
-    let playground = Playground::start(bench.workspace, 1, &bench.folder.join("playground"), None)?;
+    let playground =
+        Playground::start(bench.workspace, 1, &bench.folder.join("playground"), None, None)?;
     let node = playground.nodes().first().context("the playground has no node")?;
     let resident_before = node.resident_bytes()?;
     let account_before = account(&playground)?;

@@ -35,7 +35,7 @@ fn wanted(mode: Mode) -> f64 {
 /// Loads both stores once, then reads from them in turns.
 pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     let playground =
-        Playground::start(bench.workspace, 1, &bench.folder.join("playground"), SERVER_CPU)?;
+        Playground::start(bench.workspace, 1, &bench.folder.join("playground"), SERVER_CPU, None)?;
     let redis = Redis::start(&bench.folder.join("redis"), SERVER_CPU)?
         .context("the search path has no redis-server: run `cargo xtask setup`")?;
     let weft = Target::Weft { cluster: playground.cluster().to_owned() };
