@@ -342,6 +342,13 @@ impl Endpoint {
     /// What it has not taken by then is lost. All peers are waited for at the same time; where time stands still, on a
     /// [simulated](Self::simulated) endpoint, none is.
     ///
+    /// A handler that is at work is waited for as long as it takes, and takes what has arrived already, for as long as a
+    /// peer is waited for. On a thread of the endpoint's own, in a handler, this returns at once, and the rest is seen to
+    /// when the handler has returned.
+    ///
+    /// # Panics
+    /// If a handler has panicked.
+    ///
     /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
     /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end.

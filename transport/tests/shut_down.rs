@@ -300,6 +300,102 @@ fn who_takes_nothing_does_not_hold_up_the_shutdown_for_long() {
     assert!(took < 3 * LEAVE_TIMEOUT, "{took:?}");
 }
 
+/// Whoever is second returns no earlier: the program may end then.
+#[test]
+fn all_who_shut_an_endpoint_down_wait_for_its_peers() {
+    let stuck = Arc::new(Stuck::default());
+    let served = EndpointConfig { links: LinkPolicy::Shm, messages: Messages::Handled, ..config() };
+    let server = Endpoint::start(served, Arc::clone(&stuck) as _).unwrap();
+    let address = server.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let called = EndpointConfig { links: LinkPolicy::Shm, node: NodeId(2), ..config() };
+    let client = Endpoint::start(called, Arc::new(NoHandler)).unwrap();
+    let deadline = client.clock().now() + PATIENCE;
+    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let held = stuck.0.lock().unwrap();
+    while connection.send(&[7; 60_000][..]).now_or_never().is_some() {}
+    let begun = client.clock().now();
+    let shut_down = || {
+        client.shutdown();
+        client.clock().now().since(begun)
+    };
+    let took = std::thread::scope(|scope| {
+        let threads = [(); 4].map(|()| scope.spawn(shut_down));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    drop(held);
+    assert!(took.iter().all(|took| *took >= LEAVE_TIMEOUT), "{took:?}");
+}
+
+/// Shuts its endpoint down when it is asked to, while somebody else already does.
+#[derive(Default)]
+struct Resigning(Mutex<Option<Endpoint>>);
+
+impl Handler for Resigning {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {
+            let endpoint = self.0.lock().unwrap().take();
+            if let Some(endpoint) = endpoint {
+                std::thread::sleep(Duration::from_millis(300));
+                endpoint.shutdown();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handler_may_shut_down_the_endpoint_while_somebody_else_waits_for_it() {
+    for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
+        let resigning = Arc::new(Resigning::default());
+        let served = EndpointConfig { links, messages: Messages::Handled, ..config() };
+        let server = Endpoint::start(served, Arc::clone(&resigning) as _).unwrap();
+        let address = server.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        *resigning.0.lock().unwrap() = Some(server.clone());
+        let called = EndpointConfig { links, node: NodeId(2), ..config() };
+        let client = Endpoint::start(called, Arc::new(NoHandler)).unwrap();
+        let deadline = client.clock().now() + PATIENCE;
+        let connection = client.block_on(client.connect(address, deadline)).unwrap();
+        client.block_on(connection.send(&[7; 20][..])).unwrap();
+        while resigning.0.lock().unwrap().is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            server.shutdown();
+            ended.send(()).unwrap();
+        });
+        end.recv_timeout(PATIENCE).expect("neither waits for the other for ever");
+    }
+}
+
+/// Hours of work for its handler have arrived: an endpoint that is shut down does not begin all of it.
+#[test]
+fn a_slow_handler_that_is_flooded_does_not_hold_up_the_shutdown_for_long() {
+    for links in [LinkPolicy::Tcp, LinkPolicy::Shm] {
+        let served = EndpointConfig { links, messages: Messages::Handled, ..config() };
+        let server = Endpoint::start(served, Arc::new(Slow::default())).unwrap();
+        let address = server.listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let called = EndpointConfig { links, node: NodeId(2), ..config() };
+        let clients: Vec<_> = (2..6)
+            .map(|node| EndpointConfig { node: NodeId(node), ..called.clone() })
+            .map(|config| Endpoint::start(config, Arc::new(NoHandler)).unwrap())
+            .collect();
+        let connections: Vec<_> = clients
+            .iter()
+            .map(|client| {
+                let deadline = client.clock().now() + PATIENCE;
+                client.block_on(client.connect(address, deadline)).unwrap()
+            })
+            .collect();
+        for connection in &connections {
+            while connection.send(&[7; 20][..]).now_or_never().is_some() {}
+        }
+        let begun = server.clock().now();
+        server.shutdown();
+        let took = server.clock().now().since(begun);
+        assert!(took < 8 * LEAVE_TIMEOUT, "{took:?} over {links}");
+    }
+}
+
 #[test]
 fn who_waits_for_the_end_of_a_pause_is_told_that_the_endpoint_is_shut_down() {
     let endpoint = real(LinkPolicy::Tcp);

@@ -3,7 +3,7 @@
 use crate::local;
 use crate::reactor::Command;
 use crate::sync::atomic::Ordering;
-use crate::sync::thread;
+use crate::sync::thread::{self, Thread};
 
 use super::Inner;
 
@@ -18,12 +18,7 @@ impl Inner {
                 thread.unpark();
             }
         }
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            // The last clone may be dropped by a handler, on one of these threads.
-            if thread.thread().id() != thread::current().id() {
-                thread.join().expect("a reactor's thread ends without a panic");
-            }
-        }
+        self.join_threads();
         for reactor in &self.reactors {
             // Nobody drives any more, unless it is this thread, further up, or who waits for something.
             if !reactor.let_go() {
@@ -34,6 +29,22 @@ impl Inner {
         self.common.registry.end();
         // Last, so that who waits for one of the above with a deadline learns of that first.
         self.reactors.iter().for_each(|reactor| reactor.end_timers());
+    }
+
+    /// Waits until the endpoint's threads have ended, also where somebody else shuts it down at the same time.
+    fn join_threads(&self) {
+        // A handler may shut it down, or drop the last clone, on one of these threads. Whoever waits for that one is
+        // not waited for by it.
+        let current = thread::current().id();
+        let own_threads = self.reactors.iter().filter_map(|reactor| reactor.own_thread.get());
+        let is_own = own_threads.map(Thread::id).any(|id| id == current);
+        let threads = if is_own { self.threads.try_lock() } else { Some(self.threads.lock()) };
+        let Some(mut threads) = threads else { return };
+        // Its own handle stays for the next one who comes.
+        while let Some(other) = threads.iter().position(|thread| thread.thread().id() != current) {
+            let ended = threads.swap_remove(other).join();
+            ended.expect("a reactor's thread ends without a panic");
+        }
     }
 
     /// Whether it has been shut down, or is about to be.

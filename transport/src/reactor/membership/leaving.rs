@@ -65,9 +65,15 @@ impl Reactor {
     /// such as the replies, has been sent.
     pub(super) fn shut_down(&mut self, handle: &Arc<ReactorHandle>) {
         self.listeners.clear();
-        let now = handle.common.clock.now();
+        let clock = &handle.common.clock;
+        let now = clock.now();
+        let heard_by = now + LEAVE_TIMEOUT;
         for place in 0..self.conversations.len() {
             for _ in 0..LAST_RECEIVES {
+                // The handler may take its time.
+                if clock.now() >= heard_by {
+                    break;
+                }
                 let open =
                     self.conversations[place].as_ref().is_some_and(|c| c.phase == Phase::Open);
                 match open.then(|| self.receive(handle, place)).flatten() {
@@ -76,7 +82,7 @@ impl Reactor {
                 }
             }
         }
-        let by = handle.common.clock.now() + LEAVE_TIMEOUT;
+        let by = clock.now() + LEAVE_TIMEOUT;
         self.closes_by = Some(by);
         self.close_what_is_sent(handle, by);
         self.housekeep_soon(now);
@@ -108,7 +114,7 @@ impl Reactor {
     pub(crate) fn finish(&mut self, handle: &Arc<ReactorHandle>) {
         let clock = &handle.common.clock;
         // All have ended by then, unless whoever closed one has not said so.
-        let by = clock.now() + LEAVE_TIMEOUT + 2 * DRAIN;
+        let by = clock.now() + 2 * LEAVE_TIMEOUT + 2 * DRAIN;
         loop {
             let active = self.turn(handle, Wait::Poll);
             if self.conversations.iter().all(Option::is_none) || clock.now() >= by {
