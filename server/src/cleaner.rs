@@ -3,8 +3,8 @@
 //! - While a twentieth to a fifth of memory is free, a thread with nothing else to do takes one [`step`](Cleaner::step)
 //!   after the other, when the processors have nothing better to do. It empties segments that give much for little: a
 //!   store which only holds much is not compacted for ever.
-//! - Below that who writes pays for it: about as many bytes are gained as were written, at the end of the batch, when
-//!   its replies are done. Writers are slowed to the pace of cleaning instead of being stopped by its absence. The thread
+//! - Below that who writes pays for it: about as many bytes are gained as were written, at the end of the batch,
+//!   before its replies leave. Writers are slowed to the pace of cleaning instead of being stopped by its absence. The thread
 //!   stays out of it: one that is to give way to everybody would keep a partition's lock while it does.
 //! - Whoever finds no memory at all empties segments until there is enough or nothing is worth it.
 //!

@@ -101,7 +101,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         node.cleaner.make_room(&node.partitions, len as u64, seen_bytes, now_ms)
     }
 
-    /// Pays for what the batch has written, when its replies are done.
+    /// Pays for what the batch has written, before its replies leave.
     pub(crate) fn pay(&mut self) {
         if self.written_bytes > 0 {
             self.held.release();
