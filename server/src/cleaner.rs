@@ -106,7 +106,8 @@ impl Cleaner {
         if queue.use_max > USE_MAX_LOW {
             queue.chosen.clear();
         }
-        self.step_with(&mut queue, partitions, use_max, now_ms).is_some()
+        let cleaned = self.step_with(&mut queue, partitions, use_max, now_ms);
+        cleaned.is_some_and(|cleaned| cleaned.refused.is_none())
     }
 
     /// Takes steps for `written_bytes` that a batch has written, if memory is low. The caller may hold no
@@ -147,9 +148,16 @@ impl Cleaner {
         now_ms: u64,
     ) -> bool {
         let mut queue = self.queue.lock();
+        let mut fruitless = 0;
         while self.freed_bytes() - seen_bytes < needed_bytes {
-            if self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms).is_none() {
-                return self.freed_bytes() > seen_bytes;
+            match self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms) {
+                // As many as are chosen at a time have given nothing: the next would be the same ones.
+                _ if fruitless > CHOSEN_MAX => return self.freed_bytes() > seen_bytes,
+                None => return self.freed_bytes() > seen_bytes,
+                Some(Cleaned { freed_bytes: 0, is_done, refused, .. }) => {
+                    fruitless += usize::from(is_done || refused.is_some());
+                }
+                Some(_) => fruitless = 0,
             }
         }
         true
@@ -239,7 +247,12 @@ fn price(free_share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use weft_protocol::{ClusterMap, NodeEntry, TableId};
+    use weft_transport::{Incarnation, MemoryConfig, NodeId, PAGE_BYTES, Purpose};
+
     use super::*;
+
+    const TABLE: TableId = TableId::DEFAULT;
 
     #[test]
     fn the_less_is_free_the_less_a_segment_has_to_give() {
@@ -252,5 +265,41 @@ mod tests {
         near(0.125, 0.65);
         near(0.05, 0.8);
         assert_eq!(use_max(0.049), None);
+    }
+
+    /// What is kept back is used up by emptied segments that replies are still being sent from: no segment that is not
+    /// pinned can be emptied either, and whoever writes is told instead of trying for ever.
+    #[test]
+    fn a_write_that_nothing_can_be_emptied_for_is_given_up() {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 4 << 20 }).unwrap();
+        let cleaner = Cleaner::new(memory.clone());
+        let node = NodeId(1);
+        let entry =
+            NodeEntry { id: node, incarnation: Incarnation(1), address: "here:1".to_owned() };
+        let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
+        let partitions = Partitions::owned_by(node, &map, &memory, 7).unwrap();
+        let key = |number: usize| format!("key-{number}").into_bytes();
+        let mut count = 0;
+        while partitions.lock(0).put(TABLE, &key(count), &[7; 2_000], None, 0).is_ok() {
+            count += 1;
+        }
+        let pin = partitions.lock(0).get(TABLE, &key(0), 0).unwrap().pin();
+        for number in (1..count).filter(|number| number % 3 != 0) {
+            partitions.lock(0).delete(TABLE, &key(number), 0).unwrap();
+        }
+        assert!(partitions.lock(0).victims(0.9).any(|victim| victim.is_pinned()));
+        let mut taken = Vec::new();
+        while let Ok(block) = memory.allocate_kept_back(PAGE_BYTES, Purpose::Log) {
+            taken.push(block);
+        }
+        let seen_bytes = cleaner.freed_bytes();
+        // The open end has room for some of it, maybe.
+        while cleaner.make_room(&partitions, 1 << 20, cleaner.freed_bytes(), 0) {}
+        assert!(!cleaner.make_room(&partitions, 1 << 20, cleaner.freed_bytes(), 0));
+        drop(taken);
+        assert!(cleaner.make_room(&partitions, 1 << 20, cleaner.freed_bytes(), 0));
+        assert!(cleaner.freed_bytes() > seen_bytes);
+        assert_eq!(*pin, [7; 2_000]);
+        partitions.lock(0).verify().unwrap();
     }
 }

@@ -53,7 +53,7 @@ pub struct Cleaned {
     pub moved_bytes: u64,
     /// Bytes of the segment, as the memory's account counts them, if it is free by now.
     pub freed_bytes: u64,
-    /// Whether nothing is left to do for this segment.
+    /// Whether nothing is left to do for this segment: it is gone, or was pinned when it was to be begun.
     pub is_done: bool,
     /// Why there is no place to move the next object to, if so. It is still where it was.
     pub refused: Option<StoreError>,
@@ -106,6 +106,11 @@ impl Partition {
                 return cleaned;
             }
             let (footprint, is_pinned) = (segment.footprint(), segment.is_pinned());
+            if is_pinned && victim.offset == 0 {
+                // Since it was chosen. It would take memory and give none.
+                cleaned.is_done = true;
+                return cleaned;
+            }
             let batch = self.next_live(victim, budget - spent);
             assert!(batch.end > victim.offset, "a segment that is there holds a live record");
             spent += batch.cost;
