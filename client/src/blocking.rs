@@ -1,5 +1,7 @@
 //! The client for callers that block.
 
+mod revising;
+
 use std::time::Duration;
 
 use weft_protocol::Version;
@@ -9,7 +11,7 @@ use crate::client::{Client, NodeStats};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::multi::{Multi, MultiOutcome};
-use crate::object::{Deleted, Existence, Lookup};
+use crate::object::{Deleted, Existence, Lookup, RangeLookup};
 
 /// A [`Client`] whose operations block. While a thread waits it drives the client's connections
 /// itself, for others that wait as well as for itself. Clones are cheap; give one to each thread.
@@ -59,6 +61,19 @@ impl BlockingClient {
     /// See [`ClientError`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Lookup, ClientError> {
         self.client.block_on(self.client.get(key))
+    }
+
+    /// See [`Client::get_range`].
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn get_range(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        len_max: u32,
+    ) -> Result<RangeLookup, ClientError> {
+        self.client.block_on(self.client.get_range(key, offset, len_max))
     }
 
     /// See [`Client::exists`].

@@ -1,5 +1,7 @@
 //! The client: what a program calls.
 
+mod revising;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -22,10 +24,11 @@ use crate::error::{ClientError, NodeName};
 use crate::limits::{BACKOFF, MEMORY_MIN_BYTES};
 use crate::map_keeper::MapKeeper;
 use crate::multi::{Multi, run};
-use crate::object::{Deleted, Existence, Lookup};
+use crate::object::{Deleted, Existence, Lookup, RangeLookup};
 use crate::operation::delete::AskDelete;
 use crate::operation::exists::AskExists;
 use crate::operation::get::AskGet;
+use crate::operation::get_range::AskGetRange;
 use crate::operation::multi_delete::AskMultiDelete;
 use crate::operation::multi_get::AskMultiGet;
 use crate::operation::multi_put::AskMultiPut;
@@ -146,6 +149,20 @@ impl Client {
         self.core.ask(AskGet { key: Key::new(key.as_ref())? }).await
     }
 
+    /// Bytes of the value of `key`: at most `len_max` of them from `offset` on, fewer where the value ends. They
+    /// are all that is sent.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. That the value ends before `offset` is no error: there are no bytes then.
+    pub async fn get_range(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        len_max: u32,
+    ) -> Result<RangeLookup, ClientError> {
+        self.core.ask(AskGetRange { key: Key::new(key.as_ref())?, offset, len_max }).await
+    }
+
     /// Whether `key` has an object, and as of which version.
     ///
     /// # Errors
@@ -177,9 +194,13 @@ impl Client {
         value: impl AsRef<[u8]>,
         lifetime: Duration,
     ) -> Result<Version, ClientError> {
-        let lifetime_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
-        let expires_at_ms = self.core.endpoint.clock().unix_millis().saturating_add(lifetime_ms);
-        self.put_until(key.as_ref(), value.as_ref(), Some(expires_at_ms)).await
+        self.put_until(key.as_ref(), value.as_ref(), self.expiry(Some(lifetime))).await
+    }
+
+    /// When what lives for `lifetime` from now on ceases to be, in milliseconds of Unix time.
+    fn expiry(&self, lifetime: Option<Duration>) -> Option<u64> {
+        let lifetime_ms = u64::try_from(lifetime?.as_millis()).unwrap_or(u64::MAX);
+        Some(self.core.endpoint.clock().unix_millis().saturating_add(lifetime_ms))
     }
 
     #[inline]
@@ -344,6 +365,13 @@ mod tests {
         check(client.put_expiring("key", "value", Duration::ZERO));
         check(client.exists("key"));
         check(client.delete("key"));
+        check(client.get_range("key", 0, 1));
+        check(client.compare_and_set("key", Version::NONE, "value", None));
+        check(client.increment("key", 1, None));
+        check(client.append("key", "tail", None));
+        check(client.get_and_put("key", "value", None));
+        check(client.get_and_delete("key"));
+        check(client.expire("key", Duration::ZERO));
         check(client.multi_get(keys).try_collect());
         check(client.stats());
         check(client.ping(NodeId(1)));

@@ -35,7 +35,9 @@ pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
 pub use limits::BACKOFF;
 pub use multi::{Multi, MultiOutcome};
-pub use object::{Deleted, Existence, Lookup, Object};
+pub use object::{
+    Appended, Compared, Deleted, Existence, Incremented, Lookup, Object, RangeLookup, Replaced,
+};
 pub use retry::Effect;
-pub use weft_protocol::{ClusterMap, ErrorCode, StatsReply, Version, stat_name};
+pub use weft_protocol::{ClusterMap, ErrorCode, MalformedVersion, StatsReply, Version, stat_name};
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

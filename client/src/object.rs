@@ -105,3 +105,80 @@ pub struct Deleted {
     /// Whether there was an object.
     pub existed: bool,
 }
+
+/// What a compare-and-set did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "nothing may have been written"]
+pub enum Compared {
+    /// The object was as expected, and is the new one now.
+    Written {
+        /// The version of the new object.
+        version: Version,
+    },
+    /// The key has another object, which stays.
+    Conflict {
+        /// The version of that object.
+        version: Version,
+    },
+    /// The key has no object, and one was expected.
+    Absent {
+        /// The newest version that the key's partition has given out, as of which there was none.
+        version: Version,
+    },
+}
+
+impl Compared {
+    /// The version of the new object, if it was written.
+    pub fn written(self) -> Option<Version> {
+        match self {
+            Self::Written { version } => Some(version),
+            Self::Conflict { .. } | Self::Absent { .. } => None,
+        }
+    }
+}
+
+/// What an increment did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Incremented {
+    /// The version of the new object.
+    pub version: Version,
+    /// The number that it holds.
+    pub number: i64,
+}
+
+/// What an append did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The version of the new object.
+    pub version: Version,
+    /// Bytes of its whole value.
+    pub value_len: u64,
+}
+
+/// What came of a mutation, and the object that was there before it.
+#[derive(Debug, Clone)]
+pub struct Replaced {
+    /// The version of the new object or of the removal; if there was nothing to remove, the newest
+    /// version that the key's partition has given out.
+    pub version: Version,
+    /// The object that is no longer there, if there was one.
+    pub previous: Option<Object>,
+}
+
+/// What a read of some bytes of a value found.
+#[derive(Debug, Clone)]
+#[must_use = "a key may have no object"]
+pub enum RangeLookup {
+    /// The key has an object.
+    Found {
+        /// The bytes, with the version of the object that they are a part of.
+        bytes: Object,
+        /// Bytes of its whole value.
+        value_len: u64,
+    },
+    /// The key has no object.
+    Absent {
+        /// The newest version that the key's partition has given out, as of which there was none.
+        version: Version,
+    },
+}

@@ -149,6 +149,71 @@ fn an_object_expires() {
 }
 
 #[test]
+fn a_value_is_put_only_where_it_is_wanted() {
+    let cluster = Cluster::start(1);
+    let first = cluster.kv(&["put", "--if-absent", "lock", "mine"]).ok();
+    let first = first.trim_end();
+    let taken = cluster.kv(&["put", "--if-absent", "lock", "theirs"]);
+    assert_eq!((taken.code, taken.stdout.as_slice()), (1, &b""[..]));
+    assert!(taken.stderr.contains(&format!("it is at version {first}")), "{}", taken.stderr);
+    let second = cluster.kv(&["put", "--if-version", first, "lock", "ours"]).ok();
+    let late = cluster.kv(&["--json", "put", "--if-version", first, "lock", "theirs"]);
+    assert_eq!(late.code, 1);
+    let told: Value = serde_json::from_slice(&late.stdout).unwrap();
+    assert_eq!(told["version"], second.trim_end());
+    assert_eq!(told["error"], format!("it is at version {}", second.trim_end()));
+    assert_eq!(cluster.kv(&["get", "lock"]).ok(), "ours");
+    let nothing = cluster.kv(&["put", "--if-version", first, "nobody", "x"]);
+    assert!(nothing.code == 1 && nothing.stderr.contains("it has no value"), "{}", nothing.stderr);
+    // A lock that frees itself.
+    cluster.kv(&["put", "--if-absent", "--expires-in", "0s", "short", "x"]).ok();
+    cluster.kv(&["put", "--if-absent", "short", "x"]).ok();
+    for wrong in [&["--if-version", "7"][..], &["--if-absent", "--if-version", "1.1"]] {
+        let wrong = cluster.kv(&[&["put"], wrong, &["lock", "x"]].concat());
+        assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+    }
+}
+
+#[test]
+fn values_are_changed_in_their_place() {
+    let cluster = Cluster::start(2);
+    assert_eq!(cluster.kv(&["incr", "n"]).ok(), "1\n");
+    assert_eq!(cluster.kv(&["incr", "n", "41"]).ok(), "42\n");
+    assert_eq!(cluster.kv(&["incr", "n", "-50"]).ok(), "-8\n");
+    assert_eq!(cluster.kv(&["get", "n"]).ok(), "-8");
+    let told: Value = serde_json::from_str(&cluster.kv(&["--json", "incr", "n"]).ok()).unwrap();
+    assert_eq!((&told["key"], &told["number"]), (&json!("n"), &json!("-7")));
+
+    assert_eq!(cluster.kv(&["append", "log", "warp"]).ok(), "4\n");
+    assert_eq!(cluster.kv_with_stdin(&["append", "log", "-"], b",weft").ok(), "9\n");
+    assert_eq!(cluster.kv(&["get", "log"]).ok(), "warp,weft");
+    assert_eq!(cluster.kv(&["get", "--offset", "5", "log"]).ok(), "weft");
+    assert_eq!(cluster.kv(&["get", "--offset", "1", "--length", "3", "log"]).ok(), "arp");
+    assert_eq!(cluster.kv(&["get", "--offset", "99", "log"]).ok(), "");
+    let no_number = cluster.kv(&["incr", "log"]);
+    assert_eq!(no_number.code, 1);
+    assert!(no_number.stderr.contains("WEFT-1105"), "{}", no_number.stderr);
+
+    assert_eq!(cluster.kv(&["getput", "log", "new"]).ok(), "warp,weft");
+    assert_eq!(cluster.kv(&["getput", "fresh", "value"]).ok(), "");
+    let told: Value = serde_json::from_str(&cluster.kv(&["--json", "getdel", "log"]).ok()).unwrap();
+    assert_eq!(told["previous"]["value"], "new");
+    let gone = cluster.kv(&["getdel", "log"]);
+    assert_eq!((gone.code, gone.stdout.as_slice()), (1, &b""[..]));
+    assert!(gone.stderr.contains("key not found"), "{}", gone.stderr);
+    assert_eq!(cluster.kv(&["get", "--length", "1", "log"]).code, 1);
+
+    cluster.kv(&["expire", "fresh", "1h"]).ok();
+    let version = cluster.kv(&["persist", "fresh"]).ok();
+    assert_eq!(cluster.kv(&["exists", "fresh"]).ok(), version);
+    cluster.kv(&["expire", "fresh", "0s"]).ok();
+    for arguments in [&["expire", "fresh", "1h"][..], &["persist", "fresh"], &["get", "fresh"]] {
+        let gone = cluster.kv(arguments);
+        assert!(gone.code == 1 && gone.stderr.contains("key not found"), "{}", gone.stderr);
+    }
+}
+
+#[test]
 fn many_keys_at_once_lie_on_many_nodes() {
     let cluster = Cluster::start(3);
     cluster.kv(&["mput", "a", "1", "b", "2", "c", "3", "d", "4"]).ok();

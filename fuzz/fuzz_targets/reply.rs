@@ -6,13 +6,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
-    DeleteReply, ExistsReply, GetReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart,
+    AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply, GetRangeReply,
+    GetReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart, PreviousReply,
     PutReply, ReplyError, Slot, StatsReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 9 {
+    let outcome = match operation % 15 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -25,7 +26,14 @@ fuzz_target!(|bytes: &[u8]| {
         6 => MultiDeletePart::decode(message)
             .map(|part| assert_eq!(part.items().count(), part.len())),
         7 => StatsReply::decode(message).map(|stats| drop(stats.into_owned())),
-        _ => MapReply::decode(message).map(owners),
+        8 => MapReply::decode(message).map(owners),
+        9 => CompareAndSetReply::decode(message).map(drop),
+        10 => IncrementReply::decode(message).map(drop),
+        11 => AppendReply::decode(message).map(drop),
+        12 => PreviousReply::decode(message)
+            .map(|reply| drop(reply.previous.map(|previous| previous.value.to_vec()))),
+        13 => ExpireReply::decode(message).map(drop),
+        _ => GetRangeReply::decode(message).map(drop),
     };
     if let Err(ReplyError::Refused(refusal)) = outcome {
         drop(refusal.to_string());

@@ -17,15 +17,29 @@ fuzz_target!(|message: &[u8]| {
             return;
         }
     };
+    if let Some((_, key)) = request.key() {
+        touch(key);
+    }
     match request {
-        Request::Get(get) => touch(get.key),
-        Request::Put(put) => touch(put.key),
-        Request::Delete(delete) => touch(delete.key),
-        Request::Exists(exists) => touch(exists.key),
         Request::MultiGet(multi) => multi.keys.iter().for_each(touch),
         Request::MultiPut(multi) => multi.pairs.iter().for_each(|pair| touch(pair.key)),
         Request::MultiDelete(multi) => multi.keys.iter().for_each(touch),
-        Request::Stats(_) | Request::Map(_) => {}
+        Request::GetRange(get) => {
+            let range = get.range_of(1_000);
+            assert!(range.start <= range.end && range.end <= 1_000);
+        }
+        Request::Get(_)
+        | Request::Put(_)
+        | Request::Delete(_)
+        | Request::Exists(_)
+        | Request::Stats(_)
+        | Request::Map(_)
+        | Request::CompareAndSet(_)
+        | Request::Increment(_)
+        | Request::Append(_)
+        | Request::GetAndPut(_)
+        | Request::GetAndDelete(_)
+        | Request::Expire(_) => {}
     }
     let mut again = vec![0; request.encoded_len()];
     request.encode(&mut again);

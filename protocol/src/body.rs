@@ -2,15 +2,24 @@
 
 use weft_transport::Body;
 
+use crate::numbered::NumberedHead;
+use crate::operation::append::{Append, AppendReply};
+use crate::operation::compare_and_set::{CompareAndSet, CompareAndSetReply};
 use crate::operation::delete::{Delete, DeleteReply};
 use crate::operation::exists::{Exists, ExistsReply};
+use crate::operation::expire::{Expire, ExpireReply};
 use crate::operation::get::{Get, GetFoundHead, GetReply};
+use crate::operation::get_and_delete::GetAndDelete;
+use crate::operation::get_and_put::GetAndPut;
+use crate::operation::get_range::{GetRange, GetRangeReply};
+use crate::operation::increment::{Increment, IncrementReply};
 use crate::operation::map::{Map, MapReply};
 use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
 use crate::operation::put::{Put, PutReply};
 use crate::operation::stats::{Stats, StatsReply};
+use crate::previous::PreviousReply;
 use crate::reply::ErrorReply;
 use crate::request::Request;
 
@@ -53,6 +62,13 @@ bodies!(
     MultiDelete<'_>,
     Stats,
     Map,
+    CompareAndSet<'_>,
+    Increment<'_>,
+    Append<'_>,
+    GetAndPut<'_>,
+    GetAndDelete<'_>,
+    Expire<'_>,
+    GetRange<'_>,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -60,5 +76,12 @@ bodies!(
     ExistsReply,
     StatsReply<'_>,
     MapReply,
+    CompareAndSetReply,
+    IncrementReply,
+    AppendReply,
+    PreviousReply<'_>,
+    NumberedHead,
+    ExpireReply,
+    GetRangeReply<'_>,
     ErrorReply<'_>,
 );

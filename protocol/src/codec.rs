@@ -2,6 +2,7 @@
 
 use crate::error::DecodeError;
 use crate::key::Key;
+use crate::value::Value;
 
 /// The two words that a request's prefix and a reply's head are. Fields are shifted out of them, since
 /// a head that is taken apart byte by byte goes through the stack.
@@ -76,6 +77,12 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn key(&mut self, len: u16) -> Result<Key<'a>, DecodeError> {
         Ok(Key::new(self.take(usize::from(len))?)?)
+    }
+
+    /// A value of `len` bytes.
+    #[inline]
+    pub(crate) fn value(&mut self, len: u32) -> Result<Value<'a>, DecodeError> {
+        Ok(Value::new(self.take(len as usize)?)?)
     }
 
     /// A text of `len` bytes; `field` names it in the error.

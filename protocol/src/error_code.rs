@@ -95,6 +95,12 @@ error_codes! {
     ShuttingDown = 1104, "shutting down",
         "The node is being stopped and takes no more requests. Nothing was done.",
         "Ask again when the node is back.";
+    NotANumber = 1105, "not a number",
+        "The value is no decimal number of 64 bits, so nothing can be added to it. It is as it was.",
+        "Look what the key holds. A number is written as `-12` or `7`, without a plus, spaces or leading zeros.";
+    NumberOverflow = 1106, "number overflow",
+        "The sum does not fit a number of 64 bits with its sign. The value is as it was.",
+        "Add less, or put the number anew.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";

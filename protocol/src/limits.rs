@@ -2,6 +2,7 @@
 
 use weft_transport::limits::MESSAGE_MAX;
 
+use crate::numbered::NumberedHead;
 use crate::prefix::PREFIX_LEN;
 use crate::reply::HEAD_LEN;
 
@@ -43,12 +44,14 @@ pub(crate) const EXPIRY_LEN: usize = 8;
 
 // The largest object fits a put, a multi-put of its own, a get's reply and a part of its own.
 const _: () = {
-    let put = PREFIX_LEN + COMPLETION_LEN + EXPIRY_LEN + KEY_MAX + VALUE_MAX;
+    // With the version that a compare-and-set expects.
+    let put = PREFIX_LEN + COMPLETION_LEN + EXPIRY_LEN + 8 + KEY_MAX + VALUE_MAX;
     let pair = 8 + EXPIRY_LEN + KEY_MAX + VALUE_MAX;
     assert!(put <= MESSAGE_MAX);
     assert!(pair <= LIST_BYTES_MAX);
     assert!(2 + KEY_MAX <= LIST_BYTES_MAX);
     assert!(2 * HEAD_LEN + VALUE_MAX <= MESSAGE_MAX);
+    assert!(NumberedHead::LEN + VALUE_MAX <= MESSAGE_MAX);
 };
 
 // Replies without values to a whole multi-request always fit one part, and so does an item that

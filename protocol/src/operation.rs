@@ -1,8 +1,15 @@
 //! The operations: one file each, with the request, the reply, and the bytes of both.
 
+pub mod append;
+pub mod compare_and_set;
 pub mod delete;
 pub mod exists;
+pub mod expire;
 pub mod get;
+pub mod get_and_delete;
+pub mod get_and_put;
+pub mod get_range;
+pub mod increment;
 pub mod map;
 pub mod multi_delete;
 pub mod multi_get;
@@ -34,13 +41,27 @@ pub enum Operation {
     Stats = 8,
     /// Ask who owns which slots.
     Map = 9,
+    /// Write the object of one key if it is of a certain version.
+    CompareAndSet = 10,
+    /// Add to the number that a key holds.
+    Increment = 11,
+    /// Add to the end of a key's value.
+    Append = 12,
+    /// Write the object of one key and read the one before it.
+    GetAndPut = 13,
+    /// Remove the object of one key and read it.
+    GetAndDelete = 14,
+    /// Change when the object of one key ceases to be.
+    Expire = 15,
+    /// Read some bytes of a key's value.
+    GetRange = 16,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 16] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -50,6 +71,13 @@ impl Operation {
         Self::MultiDelete,
         Self::Stats,
         Self::Map,
+        Self::CompareAndSet,
+        Self::Increment,
+        Self::Append,
+        Self::GetAndPut,
+        Self::GetAndDelete,
+        Self::Expire,
+        Self::GetRange,
     ];
 
     /// All operations, by number.
@@ -70,6 +98,13 @@ impl Operation {
             7 => Self::MultiDelete,
             8 => Self::Stats,
             9 => Self::Map,
+            10 => Self::CompareAndSet,
+            11 => Self::Increment,
+            12 => Self::Append,
+            13 => Self::GetAndPut,
+            14 => Self::GetAndDelete,
+            15 => Self::Expire,
+            16 => Self::GetRange,
             _ => return None,
         })
     }
@@ -92,13 +127,37 @@ impl Operation {
             Self::MultiDelete => "multi_delete",
             Self::Stats => "stats",
             Self::Map => "map",
+            Self::CompareAndSet => "compare_and_set",
+            Self::Increment => "increment",
+            Self::Append => "append",
+            Self::GetAndPut => "get_and_put",
+            Self::GetAndDelete => "get_and_delete",
+            Self::Expire => "expire",
+            Self::GetRange => "get_range",
         }
     }
 
     /// Whether the operation changes objects, so that repeating it blindly may do harm.
     #[inline]
     pub const fn is_mutation(self) -> bool {
-        matches!(self, Self::Put | Self::Delete | Self::MultiPut | Self::MultiDelete)
+        match self {
+            Self::Put
+            | Self::Delete
+            | Self::MultiPut
+            | Self::MultiDelete
+            | Self::CompareAndSet
+            | Self::Increment
+            | Self::Append
+            | Self::GetAndPut
+            | Self::GetAndDelete
+            | Self::Expire => true,
+            Self::Get
+            | Self::Exists
+            | Self::MultiGet
+            | Self::Stats
+            | Self::Map
+            | Self::GetRange => false,
+        }
     }
 }
 

@@ -146,7 +146,9 @@ impl<'a, R: ItemReply<'a>> Outcome<'a, R> {
     #[inline]
     fn decode(head: &ReplyHead, body: &'a [u8]) -> Result<Self, DecodeError> {
         match head.status {
-            Status::Ok | Status::Absent => R::from_head(head, body).map(Self::Done),
+            Status::Ok | Status::Absent | Status::Conflict => {
+                R::from_head(head, body).map(Self::Done)
+            }
             Status::Unprocessed => head.takes_no_body().map(|()| Self::Unprocessed),
             Status::Error(number) => ErrorReply::decode(number, head, body).map(Self::Failed),
         }

@@ -25,6 +25,8 @@ pub enum Status {
     Absent,
     /// Left undone because the reply had no more room: ask again. Items of multi-requests only.
     Unprocessed,
+    /// Left undone because the object is of another version than the request wants to replace.
+    Conflict,
     /// Refused or failed, with the number of an [`ErrorCode`].
     Error(u16),
 }
@@ -37,6 +39,7 @@ impl Status {
             Self::Ok => 0,
             Self::Absent => 1,
             Self::Unprocessed => 2,
+            Self::Conflict => 3,
             Self::Error(number) => number,
         }
     }
@@ -47,6 +50,7 @@ impl Status {
             0 => Ok(Self::Ok),
             1 => Ok(Self::Absent),
             2 => Ok(Self::Unprocessed),
+            3 => Ok(Self::Conflict),
             FIRST_ERROR.. => Ok(Self::Error(number)),
             status => Err(DecodeError::UnexpectedStatus { status }),
         }
@@ -129,6 +133,23 @@ impl ReplyHead {
         match self.length {
             0 => Ok(()),
             extra => Err(DecodeError::TrailingBytes { extra: extra as usize }),
+        }
+    }
+
+    /// The head of a reply that says whether there is, or was, an object, and nothing more.
+    #[inline]
+    pub(crate) const fn of_presence(version: Version, is_there: bool) -> Self {
+        Self::bare(if is_there { Status::Ok } else { Status::Absent }, version)
+    }
+
+    /// What such a head says.
+    #[inline]
+    pub(crate) fn presence(&self) -> Result<(Version, bool), DecodeError> {
+        self.takes_no_body()?;
+        match self.status {
+            Status::Ok => Ok((Version(self.version), true)),
+            Status::Absent => Ok((Version(self.version), false)),
+            Status::Unprocessed | Status::Conflict | Status::Error(_) => Err(self.unexpected()),
         }
     }
 

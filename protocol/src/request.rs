@@ -1,10 +1,18 @@
 //! What a client may ask: the one enum that every request decodes to.
 
 use crate::error::DecodeError;
+use crate::key::Key;
 use crate::operation::Operation;
+use crate::operation::append::Append;
+use crate::operation::compare_and_set::CompareAndSet;
 use crate::operation::delete::Delete;
 use crate::operation::exists::Exists;
+use crate::operation::expire::Expire;
 use crate::operation::get::Get;
+use crate::operation::get_and_delete::GetAndDelete;
+use crate::operation::get_and_put::GetAndPut;
+use crate::operation::get_range::GetRange;
+use crate::operation::increment::Increment;
 use crate::operation::map::Map;
 use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
@@ -12,6 +20,7 @@ use crate::operation::multi_put::MultiPut;
 use crate::operation::put::Put;
 use crate::operation::stats::Stats;
 use crate::prefix::Prefix;
+use crate::table::TableId;
 
 /// A request, borrowed from the message that carried it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +43,20 @@ pub enum Request<'a> {
     Stats(Stats),
     /// Ask who owns which slots.
     Map(Map),
+    /// Write the object of one key if it is of a certain version.
+    CompareAndSet(CompareAndSet<'a>),
+    /// Add to the number that a key holds.
+    Increment(Increment<'a>),
+    /// Add to the end of a key's value.
+    Append(Append<'a>),
+    /// Write the object of one key and read the one before it.
+    GetAndPut(GetAndPut<'a>),
+    /// Remove the object of one key and read it.
+    GetAndDelete(GetAndDelete<'a>),
+    /// Change when the object of one key ceases to be.
+    Expire(Expire<'a>),
+    /// Read some bytes of a key's value.
+    GetRange(GetRange<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -55,6 +78,13 @@ impl<'a> Request<'a> {
             Operation::MultiDelete => Self::MultiDelete(MultiDelete::decode(prefix, reader)?),
             Operation::Stats => Self::Stats(Stats::decode(prefix, reader)?),
             Operation::Map => Self::Map(Map::decode(prefix, reader)?),
+            Operation::CompareAndSet => Self::CompareAndSet(CompareAndSet::decode(prefix, reader)?),
+            Operation::Increment => Self::Increment(Increment::decode(prefix, reader)?),
+            Operation::Append => Self::Append(Append::decode(prefix, reader)?),
+            Operation::GetAndPut => Self::GetAndPut(GetAndPut::decode(prefix, reader)?),
+            Operation::GetAndDelete => Self::GetAndDelete(GetAndDelete::decode(prefix, reader)?),
+            Operation::Expire => Self::Expire(Expire::decode(prefix, reader)?),
+            Operation::GetRange => Self::GetRange(GetRange::decode(prefix, reader)?),
         })
     }
 
@@ -71,7 +101,38 @@ impl<'a> Request<'a> {
             Self::MultiDelete(_) => Operation::MultiDelete,
             Self::Stats(_) => Operation::Stats,
             Self::Map(_) => Operation::Map,
+            Self::CompareAndSet(_) => Operation::CompareAndSet,
+            Self::Increment(_) => Operation::Increment,
+            Self::Append(_) => Operation::Append,
+            Self::GetAndPut(_) => Operation::GetAndPut,
+            Self::GetAndDelete(_) => Operation::GetAndDelete,
+            Self::Expire(_) => Operation::Expire,
+            Self::GetRange(_) => Operation::GetRange,
         }
+    }
+
+    /// The one key that it is about, if it is one.
+    #[inline]
+    pub const fn key(&self) -> Option<(TableId, Key<'a>)> {
+        let target = match self {
+            Self::Get(get) => return Some((get.table, get.key)),
+            Self::Exists(exists) => return Some((exists.table, exists.key)),
+            Self::GetRange(range) => return Some((range.table, range.key)),
+            Self::Put(put) => &put.target,
+            Self::Delete(delete) => &delete.target,
+            Self::CompareAndSet(compare_and_set) => &compare_and_set.target,
+            Self::Increment(increment) => &increment.target,
+            Self::Append(append) => &append.target,
+            Self::GetAndPut(put) => &put.target,
+            Self::GetAndDelete(delete) => &delete.target,
+            Self::Expire(expire) => &expire.target,
+            Self::MultiGet(_)
+            | Self::MultiPut(_)
+            | Self::MultiDelete(_)
+            | Self::Stats(_)
+            | Self::Map(_) => return None,
+        };
+        Some((target.table, target.key))
     }
 
     /// Bytes of the request's message.
@@ -87,6 +148,13 @@ impl<'a> Request<'a> {
             Self::MultiDelete(request) => request.encoded_len(),
             Self::Stats(request) => request.encoded_len(),
             Self::Map(request) => request.encoded_len(),
+            Self::CompareAndSet(request) => request.encoded_len(),
+            Self::Increment(request) => request.encoded_len(),
+            Self::Append(request) => request.encoded_len(),
+            Self::GetAndPut(request) => request.encoded_len(),
+            Self::GetAndDelete(request) => request.encoded_len(),
+            Self::Expire(request) => request.encoded_len(),
+            Self::GetRange(request) => request.encoded_len(),
         }
     }
 
@@ -104,6 +172,13 @@ impl<'a> Request<'a> {
             Self::MultiDelete(request) => request.encode(buffer),
             Self::Stats(request) => request.encode(buffer),
             Self::Map(request) => request.encode(buffer),
+            Self::CompareAndSet(request) => request.encode(buffer),
+            Self::Increment(request) => request.encode(buffer),
+            Self::Append(request) => request.encode(buffer),
+            Self::GetAndPut(request) => request.encode(buffer),
+            Self::GetAndDelete(request) => request.encode(buffer),
+            Self::Expire(request) => request.encode(buffer),
+            Self::GetRange(request) => request.encode(buffer),
         }
     }
 }
@@ -117,11 +192,11 @@ mod tests {
 
     /// Walks all that a server would look at.
     fn touch(request: Request<'_>) -> usize {
-        match request {
-            Request::Get(get) => get.key.len(),
-            Request::Put(put) => put.key.len() + put.value.len(),
-            Request::Delete(delete) => delete.key.len(),
-            Request::Exists(exists) => exists.key.len(),
+        let value_len = match request {
+            Request::Put(put) => put.value.len(),
+            Request::CompareAndSet(compare_and_set) => compare_and_set.value.len(),
+            Request::Append(append) => append.tail.len(),
+            Request::GetAndPut(put) => put.value.len(),
             Request::MultiGet(multi) => {
                 assert_eq!(multi.keys.iter().count(), multi.keys.len());
                 multi.keys.iter().map(|key| 2 + key.len()).sum()
@@ -134,15 +209,24 @@ mod tests {
                 assert_eq!(multi.pairs.iter().count(), multi.pairs.len());
                 multi.pairs.iter().map(|pair| 8 + pair.key.len() + pair.value.len()).sum()
             }
-            Request::Stats(_) | Request::Map(_) => 0,
-        }
+            Request::Get(_)
+            | Request::Delete(_)
+            | Request::Exists(_)
+            | Request::Stats(_)
+            | Request::Map(_)
+            | Request::Increment(_)
+            | Request::GetAndDelete(_)
+            | Request::Expire(_)
+            | Request::GetRange(_) => 0,
+        };
+        value_len + request.key().map_or(0, |(_, key)| key.len())
     }
 
     proptest! {
         /// What decodes is within its message, and is written as it was read.
         #[test]
         fn hostile_requests_are_survived(
-            operation in 0_u8..12,
+            operation in 0_u8..=Operation::COUNT as u8 + 1,
             flags in prop_oneof![4 => 0_u8..4, 1 => any::<u8>()],
             key_len in 0_u8..40,
             argument in 0_u8..40,

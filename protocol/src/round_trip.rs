@@ -14,6 +14,7 @@ use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY};
 use crate::reply::ReplyHead;
 use crate::request::Request;
 use crate::table::TableId;
+use crate::target::Target;
 use crate::value::Value;
 use crate::version::Version;
 
@@ -40,9 +41,22 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         message
     };
     let taken = match operation {
-        Operation::Put => FLAG_COMPLETION | FLAG_EXPIRY,
-        Operation::Delete | Operation::MultiPut | Operation::MultiDelete => FLAG_COMPLETION,
-        _ => 0,
+        Operation::Put
+        | Operation::CompareAndSet
+        | Operation::Increment
+        | Operation::Append
+        | Operation::GetAndPut
+        | Operation::Expire => FLAG_COMPLETION | FLAG_EXPIRY,
+        Operation::Delete
+        | Operation::GetAndDelete
+        | Operation::MultiPut
+        | Operation::MultiDelete => FLAG_COMPLETION,
+        Operation::Get
+        | Operation::Exists
+        | Operation::GetRange
+        | Operation::MultiGet
+        | Operation::Stats
+        | Operation::Map => 0,
     };
     for bit in 0..8 {
         let flags = 1 << bit;
@@ -61,8 +75,17 @@ fn check_prefix(operation: Operation, message: &[u8]) {
     };
     reserved(9, "reserved");
     match operation {
-        Operation::Put => {}
-        Operation::Get | Operation::Delete | Operation::Exists => reserved(12, "argument"),
+        Operation::Put
+        | Operation::CompareAndSet
+        | Operation::Append
+        | Operation::GetAndPut
+        | Operation::GetRange => {}
+        Operation::Get
+        | Operation::Delete
+        | Operation::Exists
+        | Operation::Increment
+        | Operation::GetAndDelete
+        | Operation::Expire => reserved(12, "argument"),
         Operation::MultiGet | Operation::MultiPut | Operation::MultiDelete => {
             reserved(10, "key length");
         }
@@ -92,6 +115,17 @@ pub(crate) fn check_head_alone<R: Debug + PartialEq>(
 
     let unprocessed = [&[2, 0], &message[2..]].concat();
     assert_eq!(decode(&unprocessed), Err(DecodeError::UnexpectedStatus { status: 2 }.into()));
+}
+
+/// Checks that no beginning of `message`, a reply, is read as one.
+pub(crate) fn check_cut<'m, R: Debug + PartialEq>(
+    message: &'m [u8],
+    decode: impl Fn(&'m [u8]) -> Result<R, ReplyError<'m>>,
+) {
+    for cut in cuts(message.len()) {
+        let error = decode(&message[..cut]).expect_err("a cut reply is none");
+        assert!(matches!(error, ReplyError::Malformed(DecodeError::Truncated { .. })), "{error:?}");
+    }
 }
 
 /// Checks that `encode` fills the `len` bytes that it asked for, and returns them.
@@ -157,6 +191,34 @@ pub(crate) fn value(bytes: &[u8]) -> Value<'_> {
 /// The numbers of a request.
 pub(crate) fn tables() -> impl Strategy<Value = (TableId, u32)> {
     (any::<u16>().prop_map(TableId), any::<u32>())
+}
+
+/// The target of the examples in docs/protocol.md.
+pub(crate) fn documented_target() -> Target<'static> {
+    Target { table: TableId(2), map_epoch: 7, completion: None, key: key(b"loom") }
+}
+
+/// A target that owns its key.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedTarget {
+    numbers: (TableId, u32),
+    completion: Option<CompletionId>,
+    key: Vec<u8>,
+}
+
+impl OwnedTarget {
+    pub(crate) fn get(&self) -> Target<'_> {
+        let (table, map_epoch) = self.numbers;
+        Target { table, map_epoch, completion: self.completion, key: key(&self.key) }
+    }
+}
+
+pub(crate) fn targets() -> impl Strategy<Value = OwnedTarget> {
+    (tables(), completions(), bytes(100)).prop_map(|(numbers, completion, key)| OwnedTarget {
+        numbers,
+        completion,
+        key,
+    })
 }
 
 pub(crate) fn bytes(len_max: usize) -> impl Strategy<Value = Vec<u8>> {

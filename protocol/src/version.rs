@@ -1,6 +1,7 @@
 //! The version of an object: it grows with every write of a partition, through delete and recreate.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// An object's version: the partition's epoch in the high 20 bits, its write sequence in the low 44.
 ///
@@ -61,9 +62,42 @@ impl fmt::Display for Version {
     }
 }
 
+/// A text that is no version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no version: they look like 1.42")]
+pub struct MalformedVersion {
+    text: String,
+}
+
+/// Takes `3.1024`.
+impl FromStr for Version {
+    type Err = MalformedVersion;
+
+    fn from_str(text: &str) -> Result<Self, MalformedVersion> {
+        let parse = || {
+            let (epoch, sequence) = text.split_once('.')?;
+            let (epoch, sequence) = (epoch.parse().ok()?, sequence.parse().ok()?);
+            (epoch <= Self::EPOCH_MAX && sequence <= Self::SEQUENCE_MAX)
+                .then(|| Self::new(epoch, sequence))
+        };
+        parse().ok_or_else(|| MalformedVersion { text: text.to_owned() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_read_as_it_is_shown() {
+        let last = Version(u64::MAX);
+        for version in [Version::NONE, Version::new(3, 1024), last] {
+            assert_eq!(version.to_string().parse(), Ok(version));
+        }
+        for text in ["", "1", "1.", ".1", "1.2.3", "1.-2", "1048576.0", "1.17592186044416", "a.b"] {
+            assert!(text.parse::<Version>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_version_is_epoch_then_sequence() {

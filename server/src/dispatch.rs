@@ -4,7 +4,10 @@ use weft_protocol::{DecodeError, ErrorCode, ErrorReply, Request, Slot};
 use weft_transport::{CallId, IncomingKind};
 
 use crate::counters::Event;
-use crate::operation::{delete, exists, get, map, multi_delete, multi_get, multi_put, put, stats};
+use crate::operation::{
+    append, compare_and_set, delete, exists, expire, get, get_and_delete, get_and_put, get_range,
+    increment, map, multi_delete, multi_get, multi_put, put, stats,
+};
 use crate::work::Work;
 
 /// Something that arrived, read.
@@ -54,5 +57,14 @@ fn execute(
         Request::MultiDelete(multi_delete) => multi_delete::execute(work, call, multi_delete),
         Request::Stats(_) => stats::execute(work, call),
         Request::Map(map) => map::execute(work, call, *map),
+        Request::CompareAndSet(compare_and_set) => {
+            compare_and_set::execute(work, call, slot, compare_and_set)
+        }
+        Request::Increment(increment) => increment::execute(work, call, slot, increment),
+        Request::Append(append) => append::execute(work, call, slot, append),
+        Request::GetAndPut(put) => get_and_put::execute(work, call, slot, put),
+        Request::GetAndDelete(delete) => get_and_delete::execute(work, call, slot, delete),
+        Request::Expire(expire) => expire::execute(work, call, slot, expire),
+        Request::GetRange(get) => get_range::execute(work, call, slot, get),
     }
 }

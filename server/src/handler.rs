@@ -146,7 +146,11 @@ impl NodeHandler {
         match error {
             StoreError::MemoryLimit(_) => ErrorReply::memory_limit(self.memory.limit_bytes()),
             StoreError::KeyTooLong { .. } => ErrorReply::new(ErrorCode::KeyTooLong),
-            StoreError::ValueTooLarge { .. } => ErrorReply::new(ErrorCode::ValueTooLarge),
+            StoreError::ValueTooLarge { limit, .. } => {
+                ErrorReply { argument: *limit as u64, ..ErrorReply::new(ErrorCode::ValueTooLarge) }
+            }
+            StoreError::NotANumber => ErrorReply::new(ErrorCode::NotANumber),
+            StoreError::NumberOverflow => ErrorReply::new(ErrorCode::NumberOverflow),
             StoreError::VersionsExhausted { .. }
             | StoreError::EpochsExhausted { .. }
             | StoreError::SegmentsExhausted { .. } => {

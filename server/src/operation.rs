@@ -1,8 +1,15 @@
 //! The node's work for each operation: a file each, named as in `weft_protocol::operation`.
 
+pub(crate) mod append;
+pub(crate) mod compare_and_set;
 pub(crate) mod delete;
 pub(crate) mod exists;
+pub(crate) mod expire;
 pub(crate) mod get;
+pub(crate) mod get_and_delete;
+pub(crate) mod get_and_put;
+pub(crate) mod get_range;
+pub(crate) mod increment;
 pub(crate) mod map;
 pub(crate) mod multi_delete;
 pub(crate) mod multi_get;

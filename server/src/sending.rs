@@ -5,7 +5,6 @@ use weft_transport::Shared;
 use crate::counters::{Event, Tally};
 use crate::limits::COPY_MAX;
 use crate::pins::Pins;
-use crate::store::ObjectRef;
 
 /// How a value gets into its reply.
 #[derive(Debug)]
@@ -16,15 +15,21 @@ pub(crate) enum Sending {
     Gather(Shared),
 }
 
-/// Decides how the value of `object`, which was found, is sent, and counts that.
+/// Decides how `len` bytes of a value, which was found, are sent, and counts that. `pin` gives a view of
+/// them.
 #[inline]
-pub(crate) fn sending(object: &ObjectRef<'_>, pins: &Pins, tally: &mut Tally) -> Sending {
+pub(crate) fn sending(
+    len: usize,
+    pins: &Pins,
+    tally: &mut Tally,
+    pin: impl FnOnce() -> Shared,
+) -> Sending {
     tally.event(Event::Hit);
-    tally.add(Event::BytesRead, object.value.len() as u64);
-    if object.value.len() > COPY_MAX {
-        if pins.admit(object.value.len()) {
+    tally.add(Event::BytesRead, len as u64);
+    if len > COPY_MAX {
+        if pins.admit(len) {
             tally.event(Event::ValueGathered);
-            return Sending::Gather(object.pin());
+            return Sending::Gather(pin());
         }
         tally.event(Event::PinRefused);
     }

@@ -8,7 +8,7 @@
 //!   sent
 //!   from where they lie; a segment goes back when its last object dies;
 //! - `index`: from a key's hash to the address of its record, 8 bytes an entry;
-//! - `partition`: the verbs, and the versions;
+//! - `partition`: the verbs, and the versions; `revising`: those verbs whose write depends on what is there;
 //! - `cleaning`: which segments are worth emptying, and how their objects move.
 //!
 //! The log-structured layout is RAMCloud's (Rumble et al., FAST '14), and so is the bucket that is
@@ -22,6 +22,7 @@ mod index;
 mod log;
 mod partition;
 mod prefetch;
+mod revising;
 mod segment;
 
 pub use self::cleaning::{Cleaned, Victim};
@@ -30,3 +31,4 @@ pub(crate) use self::log::kept_back_bytes;
 pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,
 };
+pub use self::revising::{Appended, Compared, Incremented, Replaced};

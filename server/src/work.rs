@@ -1,7 +1,7 @@
 //! What a thread carries while it works off a batch.
 
 use arrayvec::ArrayVec;
-use weft_protocol::{ErrorReply, Key, PartBuilder, Request, Slot, TableId};
+use weft_protocol::{ErrorReply, PartBuilder, Previous, PreviousReply, Request, Slot, TableId};
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId};
 
@@ -10,7 +10,8 @@ use crate::dispatch::{Arrived, dispatch};
 use crate::handler::NodeHandler;
 use crate::limits::BATCH_MAX;
 use crate::partitions::Held;
-use crate::store::{Partition, StoreError};
+use crate::sending::{Sending, sending};
+use crate::store::{Partition, Replaced, StoreError};
 
 /// Stands for the slot of a request that has none.
 const NO_SLOT: Slot = Slot::from_number(0).expect("there is a first slot");
@@ -115,7 +116,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             && let Some(incoming) = self.batch.next()
         {
             let request = Request::decode(incoming.body);
-            let key = request.as_ref().ok().and_then(key_of);
+            let key = request.as_ref().ok().and_then(Request::key);
             run.push(Arrived {
                 kind: incoming.kind,
                 request,
@@ -132,9 +133,28 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             return;
         }
         self.held.prefetch(run.iter().filter_map(|arrived| {
-            let (table, key) = key_of(arrived.request.as_ref().ok()?)?;
+            let (table, key) = arrived.request.as_ref().ok()?.key()?;
             Some((table, key, arrived.slot))
         }));
+    }
+
+    /// Answers `call` with what a mutation has replaced or removed.
+    pub(crate) fn reply_previous(&mut self, call: CallId, replaced: Replaced) {
+        let Replaced { version, previous } = replaced;
+        let Some((was, value)) = previous else {
+            self.tally.event(Event::Miss);
+            return self.batch.reply(call, PreviousReply { version, previous: None });
+        };
+        match sending(value.len(), &self.node.pins, &mut self.tally, || value.clone()) {
+            Sending::Copy => {
+                let previous = Some(Previous { version: was, value: &value });
+                self.batch.reply(call, PreviousReply { version, previous });
+            }
+            Sending::Gather(value) => {
+                let head = PreviousReply::head(version, was, value.len());
+                self.batch.reply_shared(call, head, value);
+            }
+        }
     }
 
     /// Answers `call` with an error.
@@ -154,21 +174,5 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.batch.reply(call, part.finish());
         part.clear();
         self.part = Some(part);
-    }
-}
-
-/// The key of a request that has one.
-#[inline]
-fn key_of<'f>(request: &Request<'f>) -> Option<(TableId, Key<'f>)> {
-    match request {
-        Request::Get(get) => Some((get.table, get.key)),
-        Request::Put(put) => Some((put.table, put.key)),
-        Request::Delete(delete) => Some((delete.table, delete.key)),
-        Request::Exists(exists) => Some((exists.table, exists.key)),
-        Request::MultiGet(_)
-        | Request::MultiPut(_)
-        | Request::MultiDelete(_)
-        | Request::Stats(_)
-        | Request::Map(_) => None,
     }
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use weft_protocol::{TableId, Version};
-use weft_server::store::{Cleaned, Partition, PartitionConfig, StoreError, Victim};
+use weft_server::store::{
+    Appended, Cleaned, Compared, Incremented, Partition, PartitionConfig, StoreError, Victim,
+};
 use weft_transport::{Memory, MemoryConfig, Purpose, Shared};
 
 #[derive(Clone, Debug)]
@@ -18,6 +20,7 @@ enum Step {
         ttl_ms: Option<u64>,
     },
     Delete(Key),
+    Revise(Key, Revision),
     Get(Key),
     Pin(Key),
     Unpin(prop::sample::Index),
@@ -36,6 +39,28 @@ enum Step {
     Verify,
 }
 
+/// A write that depends on what is there.
+#[derive(Clone, Debug)]
+enum Revision {
+    CompareAndSet { expected: Expected, len: usize, ttl_ms: Option<u64> },
+    Increment { delta: i64, ttl_ms: Option<u64> },
+    Append { tail: Vec<u8>, ttl_ms: Option<u64> },
+    GetAndPut { len: usize, ttl_ms: Option<u64> },
+    GetAndDelete,
+    Expire { ttl_ms: Option<u64> },
+}
+
+/// Which version a compare-and-set expects.
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    Current,
+    None,
+    Other,
+}
+
+/// Above this an append is refused.
+const APPEND_MAX: usize = 100_000;
+
 type Key = (TableId, Vec<u8>);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +75,29 @@ fn key() -> impl Strategy<Value = Key> {
         .prop_map(|(table, number)| (TableId(table), vec![number as u8; number * number / 8]))
 }
 
+fn revision() -> impl Strategy<Value = Revision> {
+    let ttl_ms = || prop::option::weighted(0.3, 0_u64..50);
+    let expected =
+        prop_oneof![Just(Expected::Current), Just(Expected::None), Just(Expected::Other)];
+    let delta = prop_oneof![4 => -20_i64..20, 1 => any::<i64>()];
+    // Digits as well, so that numbers become longer, or none any more.
+    let tail = prop_oneof![
+        2 => prop::collection::vec(any::<u8>(), 0..200),
+        2 => prop::collection::vec(b'0'..=b'9', 0..3),
+        1 => (0_usize..50_000).prop_map(|len| vec![b'7'; len]),
+    ];
+    prop_oneof![
+        3 => (expected, 0_usize..2_000, ttl_ms())
+            .prop_map(|(expected, len, ttl_ms)| Revision::CompareAndSet { expected, len, ttl_ms }),
+        3 => (delta, ttl_ms()).prop_map(|(delta, ttl_ms)| Revision::Increment { delta, ttl_ms }),
+        3 => (tail, ttl_ms()).prop_map(|(tail, ttl_ms)| Revision::Append { tail, ttl_ms }),
+        1 => (0_usize..2_000, ttl_ms())
+            .prop_map(|(len, ttl_ms)| Revision::GetAndPut { len, ttl_ms }),
+        1 => Just(Revision::GetAndDelete),
+        2 => ttl_ms().prop_map(|ttl_ms| Revision::Expire { ttl_ms }),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let len = prop_oneof![
         8 => 0_usize..200,
@@ -60,6 +108,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (key(), len, any::<u8>(), prop::option::weighted(0.3, 0_u64..50))
             .prop_map(|(key, len, fill, ttl_ms)| Step::Put { key, len, fill, ttl_ms }),
         4 => key().prop_map(Step::Delete),
+        12 => (key(), revision()).prop_map(|(key, revision)| Step::Revise(key, revision)),
         4 => key().prop_map(Step::Get),
         2 => key().prop_map(Step::Pin),
         2 => any::<prop::sample::Index>().prop_map(Step::Unpin),
@@ -136,6 +185,30 @@ impl Checked {
                 assert_eq!(deleted.version > before, deleted.existed);
                 self.model.remove(&key);
             }
+            Step::Revise(key, revision) => {
+                let (expected, before) = (self.expected(&key), self.partition.version());
+                match self.revise(&key, &revision, expected.clone()) {
+                    Ok(Some(object)) => {
+                        let is_same = expected.as_ref() == Some(&object);
+                        assert!(is_same || object.version == self.partition.version());
+                        assert!(is_same || object.version > before);
+                        self.model.insert(key.clone(), object);
+                    }
+                    Ok(None) => drop(self.model.remove(&key)),
+                    Err(error) => {
+                        let may_be = matches!(
+                            error,
+                            StoreError::MemoryLimit(_)
+                                | StoreError::NotANumber
+                                | StoreError::NumberOverflow
+                                | StoreError::ValueTooLarge { limit: APPEND_MAX, .. }
+                        );
+                        assert!(may_be, "{error}");
+                        assert_eq!(self.partition.version(), before);
+                    }
+                }
+                assert_eq!(self.found(&key), self.expected(&key), "after {revision:?}");
+            }
             Step::Get(key) => {
                 let expected = self.expected(&key);
                 assert_eq!(self.found(&key), expected);
@@ -177,6 +250,111 @@ impl Checked {
         }
         let account = self.memory.account();
         assert!(account.allocated_bytes <= account.limit_bytes);
+    }
+
+    /// Has it done, and says what should be there afterwards.
+    fn revise(
+        &mut self,
+        (table, key): &Key,
+        revision: &Revision,
+        old: Option<Object>,
+    ) -> Result<Option<Object>, StoreError> {
+        let (table, now_ms) = (*table, self.now_ms);
+        let expiry = |ttl_ms: &Option<u64>| ttl_ms.map(|ttl_ms| now_ms + ttl_ms);
+        let kept_expiry = |ttl_ms| match &old {
+            Some(old) => old.expiry_ms,
+            None => expiry(ttl_ms),
+        };
+        let partition = &mut self.partition;
+        let check_previous = |previous: Option<(Version, Shared)>| {
+            let previous = previous.map(|(version, value)| (version, value.to_vec()));
+            assert_eq!(previous, old.clone().map(|old| (old.version, old.value)));
+        };
+        Ok(match revision {
+            Revision::CompareAndSet { expected, len, ttl_ms } => {
+                let current = old.as_ref().map_or(Version::NONE, |old| old.version);
+                let expected = match expected {
+                    Expected::Current => current,
+                    Expected::None => Version::NONE,
+                    Expected::Other => Version(current.0 + 1),
+                };
+                let (value, expiry_ms) = (vec![b'5'; *len], expiry(ttl_ms));
+                let before = partition.version();
+                let compared =
+                    partition.compare_and_set(table, key, expected, &value, expiry_ms, now_ms)?;
+                match (compared, &old) {
+                    (Compared::Written(version), _) => {
+                        assert_eq!(expected, current);
+                        Some(Object { value, version, expiry_ms })
+                    }
+                    (Compared::Conflict(version), Some(found)) => {
+                        assert!(version == found.version && expected != current);
+                        old
+                    }
+                    (Compared::Absent(version), None) => {
+                        assert!(version == before && expected != Version::NONE);
+                        None
+                    }
+                    (Compared::Conflict(_), None) | (Compared::Absent(_), Some(_)) => {
+                        panic!("{compared:?} of {old:?}")
+                    }
+                }
+            }
+            Revision::Increment { delta, ttl_ms } => {
+                let number = old.as_ref().map_or(Some(0), |old| {
+                    let text = std::str::from_utf8(&old.value).ok()?;
+                    let number = text.parse::<i64>().ok()?;
+                    (number.to_string() == text).then_some(number)
+                });
+                let expiry_ms = kept_expiry(ttl_ms);
+                let incremented = partition.increment(table, key, *delta, expiry(ttl_ms), now_ms);
+                match number.map(|number| number.checked_add(*delta)) {
+                    None => assert_eq!(incremented, Err(StoreError::NotANumber)),
+                    Some(None) => assert_eq!(incremented, Err(StoreError::NumberOverflow)),
+                    Some(Some(sum)) => {
+                        assert!(incremented.is_err() || incremented.unwrap().number == sum);
+                    }
+                }
+                let Incremented { version, number } = incremented?;
+                Some(Object { value: number.to_string().into_bytes(), version, expiry_ms })
+            }
+            Revision::Append { tail, ttl_ms } => {
+                let expiry_ms = kept_expiry(ttl_ms);
+                let old = old.as_ref().map_or(&[][..], |old| &old.value);
+                let value = [old, tail].concat();
+                let appended =
+                    partition.append(table, key, tail, expiry(ttl_ms), APPEND_MAX, now_ms);
+                let refused = StoreError::ValueTooLarge { len: value.len(), limit: APPEND_MAX };
+                assert_eq!(appended == Err(refused), value.len() > APPEND_MAX);
+                let Appended { version, value_len } = appended?;
+                assert_eq!(value_len, value.len());
+                Some(Object { value, version, expiry_ms })
+            }
+            Revision::GetAndPut { len, ttl_ms } => {
+                let (value, expiry_ms) = (vec![b'9'; *len], expiry(ttl_ms));
+                let replaced = partition.get_and_put(table, key, &value, expiry_ms, now_ms)?;
+                check_previous(replaced.previous);
+                Some(Object { value, version: replaced.version, expiry_ms })
+            }
+            Revision::GetAndDelete => {
+                let before = partition.version();
+                let replaced = partition.get_and_delete(table, key, now_ms).unwrap();
+                assert_eq!(replaced.version > before, old.is_some());
+                check_previous(replaced.previous);
+                None
+            }
+            Revision::Expire { ttl_ms } => {
+                let expiry_ms = expiry(ttl_ms);
+                let version = partition.expire(table, key, expiry_ms, now_ms)?;
+                assert_eq!(version.is_some(), old.is_some());
+                let is_same = old.as_ref().is_some_and(|old| old.expiry_ms == expiry_ms);
+                assert_eq!(
+                    is_same,
+                    old.is_some() && version == old.as_ref().map(|old| old.version)
+                );
+                old.zip(version).map(|(old, version)| Object { version, expiry_ms, ..old })
+            }
+        })
     }
 
     fn finish(mut self) {

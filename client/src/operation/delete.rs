@@ -1,11 +1,12 @@
 //! Delete: remove the object of a key.
 
-use weft_protocol::{Delete, DeleteReply, Key, Slot, TableId};
+use weft_protocol::{Delete, DeleteReply, Key, Slot};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
 use crate::error::ClientError;
 use crate::object::Deleted;
+use crate::operation::target;
 use crate::retry::Effect;
 
 pub(crate) struct AskDelete<'a> {
@@ -23,7 +24,7 @@ impl Ask for AskDelete<'_> {
 
     #[inline]
     fn request(&self, map_epoch: u32) -> impl Body + Send {
-        Delete { table: TableId::DEFAULT, map_epoch, completion: None, key: self.key }
+        Delete { target: target(self.key, map_epoch) }
     }
 
     #[inline]

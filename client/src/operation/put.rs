@@ -1,10 +1,11 @@
 //! Put: make a value the object of a key.
 
-use weft_protocol::{Key, Put, PutReply, Slot, TableId, Value, Version};
+use weft_protocol::{Key, Put, PutReply, Slot, Value, Version};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
 use crate::error::ClientError;
+use crate::operation::target;
 use crate::retry::Effect;
 
 pub(crate) struct AskPut<'a> {
@@ -25,7 +26,7 @@ impl Ask for AskPut<'_> {
     #[inline]
     fn request(&self, map_epoch: u32) -> impl Body + Send {
         let &Self { key, value, expires_at_ms } = self;
-        Put { table: TableId::DEFAULT, map_epoch, completion: None, expires_at_ms, key, value }
+        Put { target: target(key, map_epoch), expires_at_ms, value }
     }
 
     #[inline]

@@ -6,65 +6,42 @@
 //! ```
 
 use crate::codec::{Reader, Writer};
-use crate::completion::CompletionId;
 use crate::error::{DecodeError, ReplyError};
-use crate::key::Key;
 use crate::operation::Operation;
 use crate::part::ItemReply;
-use crate::prefix::{FLAG_COMPLETION, PREFIX_LEN, Prefix};
-use crate::reply::{HEAD_LEN, ReplyHead, Status};
-use crate::table::TableId;
+use crate::prefix::Prefix;
+use crate::reply::{HEAD_LEN, ReplyHead};
+use crate::target::Target;
 use crate::version::Version;
 
-/// Removes the object of `key`.
+/// Removes the object of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delete<'a> {
-    /// The table that the key belongs to.
-    pub table: TableId,
-    /// The low 32 bits of the epoch of the client's map.
-    pub map_epoch: u32,
-    /// Which mutation this is, for exactly-once effect.
-    pub completion: Option<CompletionId>,
-    /// The key.
-    pub key: Key<'a>,
+    /// Which object.
+    pub target: Target<'a>,
 }
 
 impl<'a> Delete<'a> {
     #[inline]
     pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
-        prefix.takes_flags(FLAG_COMPLETION)?;
         prefix.takes_no_argument()?;
-        let completion = prefix.completion(&mut reader)?;
-        let key = reader.key(prefix.key_len)?;
+        let target = Target::decode(&prefix, &mut reader)?;
         reader.finish()?;
-        Ok(Self { table: prefix.table, map_epoch: prefix.map_epoch, completion, key })
+        Ok(Self { target })
     }
 
     /// Bytes of the request's message.
     #[inline]
     pub fn encoded_len(&self) -> usize {
-        let (_, completion) = CompletionId::flag_and_len(self.completion);
-        PREFIX_LEN + completion + self.key.len()
+        self.target.encoded_len(None)
     }
 
     /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
     /// bytes long.
     #[inline]
     pub fn encode(&self, buffer: &mut [u8]) {
-        let (flags, _) = CompletionId::flag_and_len(self.completion);
-        let prefix = Prefix {
-            flags,
-            table: self.table,
-            map_epoch: self.map_epoch,
-            key_len: self.key.wire_len(),
-            ..Prefix::bare(Operation::Delete)
-        };
         let mut writer = Writer::new(buffer);
-        prefix.encode(&mut writer);
-        if let Some(completion) = self.completion {
-            completion.encode(&mut writer);
-        }
-        writer.bytes(&self.key);
+        self.target.encode(Operation::Delete, 0, None, &mut writer);
         writer.finish();
     }
 }
@@ -108,8 +85,7 @@ impl DeleteReply {
 impl<'a> ItemReply<'a> for DeleteReply {
     #[inline]
     fn head(&self, index: u16) -> ReplyHead {
-        let status = if self.existed { Status::Ok } else { Status::Absent };
-        ReplyHead { index, ..ReplyHead::bare(status, self.version) }
+        ReplyHead { index, ..ReplyHead::of_presence(self.version, self.existed) }
     }
 
     #[inline]
@@ -119,13 +95,8 @@ impl<'a> ItemReply<'a> for DeleteReply {
 
     #[inline]
     fn from_head(head: &ReplyHead, _body: &'a [u8]) -> Result<Self, DecodeError> {
-        head.takes_no_body()?;
-        let version = Version(head.version);
-        match head.status {
-            Status::Ok => Ok(Self { version, existed: true }),
-            Status::Absent => Ok(Self { version, existed: false }),
-            Status::Unprocessed | Status::Error(_) => Err(head.unexpected()),
-        }
+        let (version, existed) = head.presence()?;
+        Ok(Self { version, existed })
     }
 }
 
@@ -134,13 +105,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::completion::CompletionId;
     use crate::request::Request;
     use crate::round_trip::*;
+    use crate::table::TableId;
 
     #[test]
     fn the_bytes_are_those_of_the_docs() {
         let completion = Some(CompletionId { client: 3, sequence: 4 });
-        let delete = Delete { table: TableId(2), map_epoch: 7, completion, key: key(b"loom") };
+        let target = Target { table: TableId(2), map_epoch: 7, completion, key: key(b"loom") };
+        let delete = Delete { target };
         let request = encode(delete.encoded_len(), |buffer| delete.encode(buffer));
         assert_eq!(request, documented("delete request"));
 
@@ -151,13 +125,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_are_read_as_written(
-            (table, map_epoch) in tables(),
-            completion in completions(),
-            bytes in bytes(100),
-        ) {
-            let key = key(&bytes);
-            check_request(Request::Delete(Delete { table, map_epoch, completion, key }));
+        fn requests_are_read_as_written(target in targets()) {
+            check_request(Request::Delete(Delete { target: target.get() }));
         }
 
         #[test]

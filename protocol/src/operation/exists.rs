@@ -10,7 +10,7 @@ use crate::error::{DecodeError, ReplyError};
 use crate::key::Key;
 use crate::operation::Operation;
 use crate::prefix::{PREFIX_LEN, Prefix};
-use crate::reply::{HEAD_LEN, ReplyHead, Status};
+use crate::reply::{HEAD_LEN, ReplyHead};
 use crate::table::TableId;
 use crate::version::Version;
 
@@ -77,13 +77,8 @@ impl ExistsReply {
     #[inline]
     pub fn decode(message: &[u8]) -> Result<Self, ReplyError<'_>> {
         let (head, _) = ReplyHead::decode(message)?;
-        head.takes_no_body()?;
-        let version = Version(head.version);
-        match head.status {
-            Status::Ok => Ok(Self { version, exists: true }),
-            Status::Absent => Ok(Self { version, exists: false }),
-            Status::Unprocessed | Status::Error(_) => Err(head.unexpected().into()),
-        }
+        let (version, exists) = head.presence()?;
+        Ok(Self { version, exists })
     }
 
     /// Bytes of the reply's message.
@@ -96,8 +91,7 @@ impl ExistsReply {
     /// long.
     #[inline]
     pub fn encode(&self, buffer: &mut [u8]) {
-        let status = if self.exists { Status::Ok } else { Status::Absent };
-        buffer.copy_from_slice(&ReplyHead::bare(status, self.version).to_bytes());
+        buffer.copy_from_slice(&ReplyHead::of_presence(self.version, self.exists).to_bytes());
     }
 }
 

@@ -147,7 +147,7 @@ impl<'a> ItemReply<'a> for GetReply<'a> {
         match head.status {
             Status::Ok => Ok(Self::Found { version, value: body }),
             Status::Absent => head.takes_no_body().map(|()| Self::Absent { version }),
-            Status::Unprocessed | Status::Error(_) => Err(head.unexpected()),
+            Status::Unprocessed | Status::Conflict | Status::Error(_) => Err(head.unexpected()),
         }
     }
 }

@@ -6,31 +6,22 @@
 //! ```
 
 use crate::codec::{Reader, Writer};
-use crate::completion::CompletionId;
 use crate::error::{DecodeError, ReplyError};
-use crate::key::Key;
-use crate::limits::EXPIRY_LEN;
 use crate::operation::Operation;
 use crate::part::ItemReply;
-use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY, PREFIX_LEN, Prefix};
+use crate::prefix::Prefix;
 use crate::reply::{HEAD_LEN, ReplyHead, Status};
-use crate::table::TableId;
+use crate::target::Target;
 use crate::value::Value;
 use crate::version::Version;
 
-/// Makes `value` the object of `key`.
+/// Makes `value` the object of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Put<'a> {
-    /// The table that the key belongs to.
-    pub table: TableId,
-    /// The low 32 bits of the epoch of the client's map.
-    pub map_epoch: u32,
-    /// Which mutation this is, for exactly-once effect.
-    pub completion: Option<CompletionId>,
+    /// Which object.
+    pub target: Target<'a>,
     /// When the object ceases to be, in milliseconds of Unix time; `None` is never.
     pub expires_at_ms: Option<u64>,
-    /// The key.
-    pub key: Key<'a>,
     /// The value.
     pub value: Value<'a>,
 }
@@ -38,48 +29,25 @@ pub struct Put<'a> {
 impl<'a> Put<'a> {
     #[inline]
     pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
-        prefix.takes_flags(FLAG_COMPLETION | FLAG_EXPIRY)?;
-        let completion = prefix.completion(&mut reader)?;
-        let expires_at_ms =
-            if prefix.flags & FLAG_EXPIRY != 0 { Some(reader.u64()?) } else { None };
-        let key = reader.key(prefix.key_len)?;
-        let value = Value::new(reader.take(prefix.argument as usize)?)?;
+        let (target, expires_at_ms) = Target::decode_expiring(&prefix, &mut reader)?;
+        let value = reader.value(prefix.argument)?;
         reader.finish()?;
-        let (table, map_epoch) = (prefix.table, prefix.map_epoch);
-        Ok(Self { table, map_epoch, completion, expires_at_ms, key, value })
+        Ok(Self { target, expires_at_ms, value })
     }
 
     /// Bytes of the request's message.
     #[inline]
     pub fn encoded_len(&self) -> usize {
-        let (_, completion) = CompletionId::flag_and_len(self.completion);
-        let expiry = if self.expires_at_ms.is_some() { EXPIRY_LEN } else { 0 };
-        PREFIX_LEN + completion + expiry + self.key.len() + self.value.len()
+        self.target.encoded_len(self.expires_at_ms) + self.value.len()
     }
 
     /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
     /// bytes long.
     #[inline]
     pub fn encode(&self, buffer: &mut [u8]) {
-        let (completion, _) = CompletionId::flag_and_len(self.completion);
-        let expiry = if self.expires_at_ms.is_some() { FLAG_EXPIRY } else { 0 };
-        let prefix = Prefix {
-            operation: Operation::Put,
-            flags: completion | expiry,
-            table: self.table,
-            map_epoch: self.map_epoch,
-            key_len: self.key.wire_len(),
-            argument: self.value.wire_len(),
-        };
         let mut writer = Writer::new(buffer);
-        prefix.encode(&mut writer);
-        if let Some(completion) = self.completion {
-            completion.encode(&mut writer);
-        }
-        if let Some(expires_at_ms) = self.expires_at_ms {
-            writer.u64(expires_at_ms);
-        }
-        writer.bytes(&self.key);
+        let value_len = self.value.wire_len();
+        self.target.encode(Operation::Put, value_len, self.expires_at_ms, &mut writer);
         writer.bytes(&self.value);
         writer.finish();
     }
@@ -134,7 +102,9 @@ impl<'a> ItemReply<'a> for PutReply {
         head.takes_no_body()?;
         match head.status {
             Status::Ok => Ok(Self { version: Version(head.version) }),
-            Status::Absent | Status::Unprocessed | Status::Error(_) => Err(head.unexpected()),
+            Status::Absent | Status::Unprocessed | Status::Conflict | Status::Error(_) => {
+                Err(head.unexpected())
+            }
         }
     }
 }
@@ -144,25 +114,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::completion::CompletionId;
     use crate::error::LimitError;
     use crate::limits::VALUE_MAX;
     use crate::request::Request;
     use crate::round_trip::*;
+    use crate::table::TableId;
 
     #[test]
     fn the_bytes_are_those_of_the_docs() {
-        let mut put = Put {
-            table: TableId(2),
-            map_epoch: 7,
-            completion: None,
-            expires_at_ms: None,
-            key: key(b"loom"),
-            value: value(b"weft!"),
-        };
+        let target =
+            Target { table: TableId(2), map_epoch: 7, completion: None, key: key(b"loom") };
+        let mut put = Put { target, expires_at_ms: None, value: value(b"weft!") };
         let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
         assert_eq!(request, documented("put request"));
 
-        put.completion = Some(CompletionId { client: 3, sequence: 4 });
+        put.target.completion = Some(CompletionId { client: 3, sequence: 4 });
         put.expires_at_ms = Some(5);
         let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
         assert_eq!(request, documented("put request with everything"));
@@ -184,14 +151,13 @@ mod tests {
     #[test]
     fn the_longest_object_fits_a_message() {
         let bytes = vec![1; weft_transport::limits::MESSAGE_MAX];
-        let put = Put {
+        let target = Target {
             table: TableId::DEFAULT,
             map_epoch: 0,
             completion: Some(CompletionId { client: 1, sequence: 1 }),
-            expires_at_ms: Some(1),
             key: key(&bytes[..crate::limits::KEY_MAX]),
-            value: value(&bytes[..VALUE_MAX]),
         };
+        let put = Put { target, expires_at_ms: Some(1), value: value(&bytes[..VALUE_MAX]) };
         assert!(put.encoded_len() <= bytes.len());
         check_request(Request::Put(put));
     }
@@ -206,13 +172,11 @@ mod tests {
     proptest! {
         #[test]
         fn requests_are_read_as_written(
-            (table, map_epoch) in tables(),
-            completion in completions(),
+            target in targets(),
             expires_at_ms in any::<Option<u64>>(),
-            (key_bytes, value_bytes) in (bytes(100), bytes(300)),
+            bytes in bytes(300),
         ) {
-            let (key, value) = (key(&key_bytes), value(&value_bytes));
-            let put = Put { table, map_epoch, completion, expires_at_ms, key, value };
+            let put = Put { target: target.get(), expires_at_ms, value: value(&bytes) };
             check_request(Request::Put(put));
         }
 

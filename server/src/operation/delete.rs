@@ -11,11 +11,10 @@ pub(crate) fn execute(
     slot: Slot,
     delete: &Delete<'_>,
 ) -> Result<(), ErrorReply<'static>> {
-    let node = work.node;
-    let partition = work.held.enter(delete.table, slot)?;
-    let deleted = partition
-        .delete(delete.table, &delete.key, work.now_ms)
-        .map_err(|error| node.refusal(&error))?;
+    let &Delete { target } = delete;
+    let deleted = work.write(target.table, slot, 0, |partition, now_ms| {
+        partition.delete(target.table, &target.key, now_ms)
+    })?;
     work.batch.reply(call, DeleteReply { version: deleted.version, existed: deleted.existed });
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(crate) fn execute(
         work.batch.reply(call, GetReply::Absent { version: partition.version() });
         return Ok(());
     };
-    match sending(&object, &work.node.pins, &mut work.tally) {
+    match sending(object.value.len(), &work.node.pins, &mut work.tally, || object.pin()) {
         Sending::Copy => {
             let reply = GetReply::Found { version: object.version, value: object.value };
             work.batch.reply(call, reply);

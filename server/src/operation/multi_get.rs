@@ -96,7 +96,7 @@ impl Answer {
             self.send_part(batch);
         }
         let version = object.version;
-        match sending(object, pins, tally) {
+        match sending(len, pins, tally, || object.pin()) {
             Sending::Copy => {
                 let found = GetReply::Found { version, value: object.value };
                 self.part.push(index, &found).expect("an empty part has room for every item");

@@ -12,10 +12,10 @@ pub(crate) fn execute(
     slot: Slot,
     put: &Put<'_>,
 ) -> Result<(), ErrorReply<'static>> {
-    let &Put { table, key, value, expires_at_ms, .. } = put;
-    let len = key.len() + value.len();
-    let version = work.write(table, slot, len, |partition, now_ms| {
-        partition.put(table, &key, &value, expires_at_ms, now_ms)
+    let &Put { target, value, expires_at_ms } = put;
+    let len = target.key.len() + value.len();
+    let version = work.write(target.table, slot, len, |partition, now_ms| {
+        partition.put(target.table, &target.key, &value, expires_at_ms, now_ms)
     })?;
     work.tally.add(Event::BytesWritten, value.len() as u64);
     work.batch.reply(call, PutReply { version });

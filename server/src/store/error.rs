@@ -26,6 +26,13 @@ pub enum StoreError {
         /// The longest that is taken.
         limit: usize,
     },
+    /// The value is no decimal number of 64 bits as [`Partition::increment`](super::Partition::increment) writes
+    /// them.
+    #[error("add to a value that is no number")]
+    NotANumber,
+    /// The sum does not fit 64 bits.
+    #[error("add to a number: the sum does not fit 64 bits")]
+    NumberOverflow,
     /// All sequences of the partition's epoch are used up.
     #[error("give out a version after {last}: the epoch has no more; it needs a new epoch")]
     VersionsExhausted {

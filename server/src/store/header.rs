@@ -61,17 +61,19 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The head of a live object. The caller has checked that the lengths fit their fields.
+    /// The head of a live object, whose value is `value` one after the other. The caller has checked that the
+    /// lengths fit their fields.
     #[inline]
     pub(super) fn object(
         version: Version,
         table: TableId,
         key: &[u8],
-        value: &[u8],
+        value: [&[u8]; 2],
         expiry_ms: Option<u64>,
     ) -> Head {
-        debug_assert!(value.len() < VALUE_LEN_END && key.len() <= KEY_MAX);
-        let mut length_and_kind = value.len() as u32 | (Kind::Object as u32) << VALUE_LEN_BITS;
+        let value_len = value[0].len() + value[1].len();
+        debug_assert!(value_len < VALUE_LEN_END && key.len() <= KEY_MAX);
+        let mut length_and_kind = value_len as u32 | (Kind::Object as u32) << VALUE_LEN_BITS;
         let mut bytes = [0; HEADER_BYTES + EXPIRY_BYTES];
         let mut len = HEADER_BYTES;
         if let Some(expiry_ms) = expiry_ms {
@@ -85,7 +87,11 @@ impl Head {
         bytes[20..24].copy_from_slice(&identity(table, key).to_le_bytes());
         let checksum = crc32c::crc32c(&bytes[CHECKED_AT..len]);
         let checksum = crc32c::crc32c_append(checksum, key);
-        let checksum = crc32c::crc32c_append(checksum, value);
+        let mut checksum = crc32c::crc32c_append(checksum, value[0]);
+        // Most values are of one piece.
+        if !value[1].is_empty() {
+            checksum = crc32c::crc32c_append(checksum, value[1]);
+        }
         bytes[CHECKSUM_AT..CHECKED_AT].copy_from_slice(&checksum.to_le_bytes());
         Head { bytes, len }
     }
@@ -105,8 +111,8 @@ fn identity(table: TableId, key: &[u8]) -> u32 {
 
 /// Bytes that a record takes in the log, with its padding.
 #[inline]
-pub(super) fn record_bytes(head: &Head, key: &[u8], value: &[u8]) -> usize {
-    (head.len + key.len() + value.len()).next_multiple_of(8)
+pub(super) fn record_bytes(head: &Head, key: &[u8], value: [&[u8]; 2]) -> usize {
+    (head.len + key.len() + value[0].len() + value[1].len()).next_multiple_of(8)
 }
 
 /// A record in the log.
@@ -232,9 +238,11 @@ mod tests {
         value: &[u8],
         expiry_ms: Option<u64>,
     ) -> Vec<u8> {
-        let head = Head::object(Version(version), TableId(table), key, value, expiry_ms);
+        // However it is put together.
+        let (start, end) = value.split_at(value.len() / 3);
+        let head = Head::object(Version(version), TableId(table), key, [start, end], expiry_ms);
         let mut bytes = [head.bytes(), key, value].concat();
-        bytes.resize(record_bytes(&head, key, value), 0);
+        bytes.resize(record_bytes(&head, key, [start, end]), 0);
         bytes
     }
 

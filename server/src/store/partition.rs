@@ -4,6 +4,8 @@
 //! time it is. An expired object is absent from the moment of its expiry on, and is removed when it
 //! is met.
 
+use std::ops::Range;
+
 use weft_protocol::limits::KEY_MAX;
 use weft_protocol::{TableId, Version};
 use weft_transport::{Memory, Shared};
@@ -40,7 +42,7 @@ pub struct Partition {
     id: u16,
     pub(super) index: Index,
     pub(super) log: Log,
-    version: Version,
+    pub(super) version: Version,
     pub(super) expired_removed: u64,
 }
 
@@ -55,6 +57,15 @@ pub struct ObjectRef<'a> {
     pub expiry_ms: Option<u64>,
     segment: &'a Segment,
     address: Address,
+}
+
+/// An object that is about to be written.
+pub(super) struct NewObject<'a> {
+    pub(super) table: TableId,
+    pub(super) key: &'a [u8],
+    /// Its value is these, one after the other.
+    pub(super) value: [&'a [u8]; 2],
+    pub(super) expiry_ms: Option<u64>,
 }
 
 /// What a delete did.
@@ -147,35 +158,9 @@ impl Partition {
         expiry_ms: Option<u64>,
         now_ms: u64,
     ) -> Result<Version, StoreError> {
-        if key.len() > KEY_MAX {
-            return Err(StoreError::KeyTooLong { len: key.len(), limit: KEY_MAX });
-        }
-        if value.len() > VALUE_BYTES_MAX {
-            return Err(StoreError::ValueTooLarge { len: value.len(), limit: VALUE_BYTES_MAX });
-        }
-        let version = self.next_version()?;
         let tag = self.index.tag(table, key);
-        let head = Head::object(version, table, key, value, expiry_ms);
-        let len = header::record_bytes(&head, key, value);
-        let parts = [head.bytes(), key, value];
-        match self.find_current(tag, table, key, now_ms) {
-            Some((slot, old)) => {
-                let new = self.log.append(&parts, len, version)?;
-                // The old record is dead before anybody can learn of the new one, so that a reader
-                // of the log by address never takes the old value for current after it has seen, or
-                // been told of, the new one.
-                self.log.kill(old);
-                self.index.replace(slot, new);
-            }
-            None => {
-                // The slot first: of the two, only the append could not be undone.
-                let slot = self.index.reserve(tag)?;
-                let new = self.log.append(&parts, len, version)?;
-                self.index.fill(slot, tag, new);
-            }
-        }
-        self.version = version;
-        Ok(version)
+        let found = self.find_current(tag, table, key, now_ms);
+        self.write(tag, found, &NewObject { table, key, value: [value, &[]], expiry_ms })
     }
 
     /// Removes the object of a key. Needs no memory.
@@ -267,7 +252,7 @@ impl Partition {
 
     /// The key's slot and record, unless it has expired; then it is removed.
     #[inline]
-    fn find_current(
+    pub(super) fn find_current(
         &mut self,
         tag: Tag,
         table: TableId,
@@ -290,7 +275,49 @@ impl Partition {
         self.index.remove(slot);
     }
 
-    fn next_version(&self) -> Result<Version, StoreError> {
+    /// Writes an object in the place of what was `found` for its key. `tag` is the key's.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]. Nothing has changed then: the old object is still there.
+    pub(super) fn write(
+        &mut self,
+        tag: Tag,
+        found: Option<(Slot, Address)>,
+        new: &NewObject<'_>,
+    ) -> Result<Version, StoreError> {
+        let &NewObject { table, key, value, expiry_ms } = new;
+        if key.len() > KEY_MAX {
+            return Err(StoreError::KeyTooLong { len: key.len(), limit: KEY_MAX });
+        }
+        let value_len = value[0].len() + value[1].len();
+        if value_len > VALUE_BYTES_MAX {
+            return Err(StoreError::ValueTooLarge { len: value_len, limit: VALUE_BYTES_MAX });
+        }
+        let version = self.next_version()?;
+        let head = Head::object(version, table, key, value, expiry_ms);
+        let len = header::record_bytes(&head, key, value);
+        let parts = [head.bytes(), key, value[0], value[1]];
+        match found {
+            Some((slot, old)) => {
+                let new = self.log.append(&parts, len, version)?;
+                // The old record is dead before anybody can learn of the new one, so that a reader
+                // of the log by address never takes the old value for current after it has seen, or
+                // been told of, the new one.
+                self.log.kill(old);
+                self.index.replace(slot, new);
+            }
+            None => {
+                // The slot first: of the two, only the append could not be undone.
+                let slot = self.index.reserve(tag)?;
+                let new = self.log.append(&parts, len, version)?;
+                self.index.fill(slot, tag, new);
+            }
+        }
+        self.version = version;
+        Ok(version)
+    }
+
+    pub(super) fn next_version(&self) -> Result<Version, StoreError> {
         self.version.next().ok_or(StoreError::VersionsExhausted { last: self.version })
     }
 
@@ -304,8 +331,17 @@ impl ObjectRef<'_> {
     /// A counted view of the value, which stays where it is as long as the view lives, whatever
     /// happens to the object. It keeps the whole segment.
     pub fn pin(&self) -> Shared {
+        self.pin_range(0..self.value.len())
+    }
+
+    /// The same of a part of the value.
+    ///
+    /// # Panics
+    /// When `range` is not within the value.
+    pub fn pin_range(&self, range: Range<usize>) -> Shared {
+        assert!(range.start <= range.end && range.end <= self.value.len(), "{range:?}");
         let start = self.segment.record(self.address.offset()).value_start();
-        self.segment.pin(self.address.offset() + start, self.value.len())
+        self.segment.pin(self.address.offset() + start + range.start, range.len())
     }
 
     /// Checks the record's checksum.

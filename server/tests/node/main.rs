@@ -19,5 +19,6 @@ mod malformed_requests;
 mod memory_limit;
 mod operations;
 mod process;
+mod revising;
 mod slow_reader;
 mod support;

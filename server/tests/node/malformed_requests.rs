@@ -3,14 +3,15 @@
 
 use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
 use weft_protocol::{
-    CompletionId, Delete, ErrorCode, Exists, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
-    Pair, Put, ReplyHead, Request, Stats, Value, prefix,
+    Append, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire, GetAndDelete,
+    GetAndPut, GetRange, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
+    Operation, Pair, Put, ReplyHead, Request, Stats, Target, Value, Version, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
 
 use crate::support::{
-    Client, RawPeer, TABLE, assert_serves, delete, get, noise, put, request_header, settings, start,
+    Client, RawPeer, TABLE, assert_serves, get, noise, put, request_header, settings, start, target,
 };
 
 // Where the prefix has what (docs/protocol.md).
@@ -141,18 +142,29 @@ fn requests_spoilt_at_random_are_all_answered() {
     let (pairs, _) = List::fitting(&pairs);
     let completion = Some(CompletionId { client: 1, sequence: 2 });
     let (table, map_epoch) = (TABLE, 1);
+    let target = Target { completion, ..target(b"key-1") };
+    let (expires_at_ms, expected) = (Some(1 << 50), Version::new(1, 1));
+    let large = Value::new(&value).unwrap();
     let good = [
         Request::Get(get(b"key-1")),
-        Request::Put(Put { completion, expires_at_ms: Some(1 << 50), ..put(b"key-1", &value) }),
-        Request::Delete(Delete { completion, ..delete(b"key-1") }),
+        Request::Put(Put { target, expires_at_ms, value: large }),
+        Request::Delete(Delete { target }),
         Request::Exists(Exists { table, map_epoch, key: Key::new(b"key-1").unwrap() }),
         Request::MultiGet(MultiGet { table, map_epoch, keys }),
         Request::MultiPut(MultiPut { table, map_epoch, completion, pairs }),
         Request::MultiDelete(MultiDelete { table, map_epoch, completion, keys }),
         Request::Stats(Stats),
         Request::Map(Map { known_epoch: 0 }),
+        Request::CompareAndSet(CompareAndSet { target, expires_at_ms, expected, value: large }),
+        Request::Increment(Increment { target, expires_at_ms, delta: 3 }),
+        Request::Append(Append { target, expires_at_ms, tail: large }),
+        Request::GetAndPut(GetAndPut { target, expires_at_ms, value: large }),
+        Request::GetAndDelete(GetAndDelete { target }),
+        Request::Expire(Expire { target, expires_at_ms }),
+        Request::GetRange(GetRange { table, map_epoch, key: target.key, offset: 9, len_max: 99 }),
     ]
     .map(encoded);
+    assert_eq!(good.len(), Operation::COUNT, "an operation is missing");
 
     let mut noise = noise();
     let mut below = |end: usize| (noise.next().unwrap() % end as u64) as usize;

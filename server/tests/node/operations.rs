@@ -4,10 +4,10 @@ use weft_protocol::limits::{KEY_MAX, VALUE_MAX};
 use weft_protocol::{
     ErrorCode, Exists, ExistsReply, GetReply, Key, List, Map, MapReply, MultiDelete,
     MultiDeletePart, MultiGet, MultiGetPart, MultiPut, MultiPutPart, Outcome, Pair, Put, Slot,
-    TableId, Value, stat_name,
+    TableId, Target, Value, stat_name,
 };
 
-use crate::support::{Client, TABLE, get, put, settings, start};
+use crate::support::{Client, TABLE, get, put, settings, start, target};
 
 #[test]
 fn what_was_put_is_got_until_it_is_deleted() {
@@ -244,7 +244,8 @@ fn a_node_answers_for_its_own_slots_only() {
 fn a_table_that_nobody_made_is_unknown() {
     let node = start(settings());
     let client = Client::to(&node);
-    let error = client.refused(Put { table: TableId(7), ..put(b"key", b"") });
+    let target = Target { table: TableId(7), ..target(b"key") };
+    let error = client.refused(Put { target, ..put(b"key", b"") });
     assert_eq!(error.code, ErrorCode::TableUnknown);
 }
 

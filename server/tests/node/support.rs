@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use weft_protocol::{
     Delete, DeleteReply, ErrorReply, Get, GetReply, Key, Put, PutReply, ReplyError, ReplyHead,
-    Stats, StatsReply, TableId, Value, Version,
+    Stats, StatsReply, TableId, Target, Value, Version,
 };
 use weft_server::config::{Config, Host, Settings};
 use weft_server::node::Node;
@@ -49,13 +49,16 @@ pub(crate) fn get(key: &[u8]) -> Get<'_> {
     Get { table: TABLE, map_epoch: 1, key: Key::new(key).unwrap() }
 }
 
+pub(crate) fn target(key: &[u8]) -> Target<'_> {
+    Target { table: TABLE, map_epoch: 1, completion: None, key: Key::new(key).unwrap() }
+}
+
 pub(crate) fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Put<'a> {
-    let (key, value) = (Key::new(key).unwrap(), Value::new(value).unwrap());
-    Put { table: TABLE, map_epoch: 1, completion: None, expires_at_ms: None, key, value }
+    Put { target: target(key), expires_at_ms: None, value: Value::new(value).unwrap() }
 }
 
 pub(crate) fn delete(key: &[u8]) -> Delete<'_> {
-    Delete { table: TABLE, map_epoch: 1, completion: None, key: Key::new(key).unwrap() }
+    Delete { target: target(key) }
 }
 
 /// A client with a connection of its own.

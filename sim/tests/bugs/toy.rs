@@ -107,24 +107,24 @@ impl Toy {
                     batch.reply(call, PutReply { version: Version(state.newest) });
                 }
                 Bug::ApplyRefused => {
-                    state.write(&put.key, &put.value);
+                    state.write(&put.target.key, &put.value);
                     batch.reply(call, ErrorReply::memory_limit(0));
                 }
                 _ => {
-                    let version = state.write(&put.key, &put.value);
+                    let version = state.write(&put.target.key, &put.value);
                     if bug == Bug::ApplyTwice && state.again.is_none() {
                         let at = state.operations + 4;
-                        state.again = Some((at, put.key.to_vec(), put.value.to_vec()));
+                        state.again = Some((at, put.target.key.to_vec(), put.value.to_vec()));
                     }
                     batch.reply(call, PutReply { version });
                 }
             },
             Request::Delete(delete) => {
-                let existed = state.objects.contains_key(&*delete.key);
+                let existed = state.objects.contains_key(&*delete.target.key);
                 state.newest += u64::from(existed);
                 let version = Version(state.newest);
                 if bug != Bug::LoseDelete {
-                    state.objects.remove(&*delete.key);
+                    state.objects.remove(&*delete.target.key);
                 }
                 if self.bug == Bug::ReuseVersion && existed {
                     state.newest -= 2;

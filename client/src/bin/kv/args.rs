@@ -7,12 +7,16 @@ use weft_client::{
     Address, Client, ClientConfig, ClientError, LinkPolicy, PollPolicy, VerbsOptions,
 };
 
+use crate::command::append::Append;
 use crate::command::bench::Bench;
 use crate::command::completions::Completions;
 use crate::command::del::Del;
 use crate::command::exists::Exists;
+use crate::command::expire::{Expire, Persist};
 use crate::command::explain::Explain;
 use crate::command::get::Get;
+use crate::command::getput::{Getdel, Getput};
+use crate::command::incr::Incr;
 use crate::command::mdel::Mdel;
 use crate::command::mget::Mget;
 use crate::command::mput::Mput;
@@ -108,6 +112,12 @@ pub(crate) enum Command {
     Get(Get),
     Del(Del),
     Exists(Exists),
+    Incr(Incr),
+    Append(Append),
+    Getput(Getput),
+    Getdel(Getdel),
+    Expire(Expire),
+    Persist(Persist),
     Mput(Mput),
     Mget(Mget),
     Mdel(Mdel),

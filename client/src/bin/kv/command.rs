@@ -1,11 +1,15 @@
 //! The commands: one file each, with its arguments and what it does.
 
+pub(crate) mod append;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod del;
 pub(crate) mod exists;
+pub(crate) mod expire;
 pub(crate) mod explain;
 pub(crate) mod get;
+pub(crate) mod getput;
+pub(crate) mod incr;
 pub(crate) mod launch;
 pub(crate) mod mdel;
 pub(crate) mod mget;

@@ -16,6 +16,14 @@ pub(crate) fn positive(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
+/// How long an object is to live, among the arguments of a command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Lifetime {
+    /// Let the object cease to be after this long, such as 10m
+    #[arg(long, env = "WEFT_EXPIRES_IN", value_name = "DURATION", value_parser = any)]
+    pub(crate) expires_in: Option<Duration>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,28 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use anyhow::Context;
+use clap::builder::BoolishValueParser;
+
+use crate::text::Bytes;
+
+/// A value among the arguments of a command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ValueArgument {
+    /// The value; `-` reads it from stdin, `@FILE` from a file
+    #[arg(allow_negative_numbers = true)]
+    value: Bytes,
+
+    /// Take the value as it is typed, `-` and `@` included
+    #[arg(long, env = "WEFT_LITERAL", value_parser = BoolishValueParser::new())]
+    literal: bool,
+}
+
+impl ValueArgument {
+    /// The value.
+    pub(crate) fn read(self) -> anyhow::Result<Vec<u8>> {
+        Source::of(self.value.into_vec(), self.literal).read()
+    }
+}
 
 /// What was typed for a value.
 #[derive(Debug, PartialEq, Eq)]

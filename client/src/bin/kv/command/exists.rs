@@ -1,11 +1,11 @@
 //! `kv exists`: ask whether a key has a value.
 
 use anyhow::{Context, bail};
-use serde_json::{Map, Value};
 use weft_client::Existence;
 
 use crate::args::Global;
-use crate::output::{Format, Output};
+use crate::command::put::tell_version;
+use crate::output::Output;
 use crate::text::{self, Bytes};
 
 /// Print the version of a key's value; exit code 1 if there is none
@@ -21,27 +21,20 @@ impl Exists {
         let key = text::quoted(&self.key);
         let context = || format!("cannot look for {key}");
         let client = global.connect().with_context(context)?.blocking();
-        let Existence { version, exists } = client.exists(&self.key).with_context(context)?;
-        if output.format == Format::Json {
-            let mut told = Map::new();
-            text::insert(&mut told, "key", &self.key);
-            told.insert("version".to_owned(), version.to_string().into());
-            if !exists {
-                told.insert("error".to_owned(), "key not found".into());
-            }
-            output.json(&Value::from(told))?;
-            output.finish()?;
-        }
-        if !exists {
-            bail!("key not found: {key}");
-        }
-        match output.format {
-            Format::Table => {
-                output.line(format!("{} is at version {version}", text::readable(&self.key)))?
-            }
-            Format::Raw => output.line(version.to_string())?,
-            Format::Json => {}
-        }
-        Ok(())
+        let existence = client.exists(&self.key).with_context(context)?;
+        tell_existence(&self.key, existence, output)
     }
+}
+
+/// Prints the version of a key's value, or fails if there is none.
+pub(super) fn tell_existence(
+    key: &Bytes,
+    Existence { version, exists }: Existence,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    tell_version(key, version, (!exists).then_some("key not found"), output)?;
+    if !exists {
+        bail!("key not found: {}", text::quoted(key));
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
-use weft_client::Lookup;
+use weft_client::{Lookup, RangeLookup};
 
 use crate::args::Global;
 use crate::output::{Format, Output};
@@ -14,6 +14,14 @@ use crate::text::{self, Bytes};
 pub(crate) struct Get {
     /// The key
     key: Bytes,
+
+    /// Leave out so many bytes at the beginning of the value
+    #[arg(long, env = "WEFT_GET_OFFSET", value_name = "BYTES")]
+    offset: Option<u64>,
+
+    /// Print at most so many bytes
+    #[arg(long, env = "WEFT_GET_LENGTH", value_name = "BYTES")]
+    length: Option<u32>,
 }
 
 impl Get {
@@ -21,7 +29,16 @@ impl Get {
         let key = text::quoted(&self.key);
         let context = || format!("cannot get {key}");
         let client = global.connect().with_context(context)?.blocking();
-        let lookup = client.get(&self.key).with_context(context)?;
+        let lookup = match (self.offset, self.length) {
+            (None, None) => client.get(&self.key),
+            (offset, length) => client
+                .get_range(&self.key, offset.unwrap_or(0), length.unwrap_or(u32::MAX))
+                .map(|found| match found {
+                    RangeLookup::Found { bytes, .. } => Lookup::Found(bytes),
+                    RangeLookup::Absent { version } => Lookup::Absent { version },
+                }),
+        };
+        let lookup = lookup.with_context(context)?;
         if output.format == Format::Json {
             output.json(&lookup_to_json(&self.key, &lookup))?;
             output.finish()?;

@@ -1,0 +1,152 @@
+//! Operations whose write depends on what is there, done by the node in one step.
+
+use std::time::Duration;
+
+use weft_protocol::{Key, Value, Version};
+
+use super::Client;
+use crate::error::ClientError;
+use crate::object::{Appended, Compared, Existence, Incremented, Replaced};
+use crate::operation::append::AskAppend;
+use crate::operation::compare_and_set::AskCompareAndSet;
+use crate::operation::expire::AskExpire;
+use crate::operation::get_and_delete::AskGetAndDelete;
+use crate::operation::get_and_put::AskGetAndPut;
+use crate::operation::increment::AskIncrement;
+
+impl Client {
+    /// Makes `value` the object of `key` if the object that is there has the version `expected`. The new
+    /// object ceases to be after `lifetime`, if that is given.
+    ///
+    /// ```
+    /// # use weft_server::{config::{Config, Host, HttpAddress, Settings}, node::Node};
+    /// # let settings = Settings {
+    /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
+    /// #     http: Some(HttpAddress::Off),
+    /// #     ..Settings::default()
+    /// # };
+    /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
+    /// # let address = node.address().to_string();
+    /// # let client = weft_client::Client::connect_blocking(
+    /// #     weft_client::ClientConfig::new([address]))?;
+    /// # client.block_on(async {
+    /// use weft_client::Compared;
+    ///
+    /// let first = client.put("pattern", "twill").await?;
+    /// let second = client.compare_and_set("pattern", first, "satin", None).await?;
+    /// assert!(second.written() > Some(first));
+    ///
+    /// let late = client.compare_and_set("pattern", first, "plain", None).await?;
+    /// assert!(matches!(late, Compared::Conflict { version } if Some(version) == second.written()));
+    /// # Ok::<(), weft_client::ClientError>(())
+    /// # })?;
+    /// # Ok::<(), weft_client::ClientError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`put`](Self::put). That the object is another one is no error.
+    pub async fn compare_and_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Version,
+        value: impl AsRef<[u8]>,
+        lifetime: Option<Duration>,
+    ) -> Result<Compared, ClientError> {
+        let (key, value) = (Key::new(key.as_ref())?, Value::new(value.as_ref())?);
+        let expires_at_ms = self.expiry(lifetime);
+        self.core.ask(AskCompareAndSet { key, expected, value, expires_at_ms }).await
+    }
+
+    /// Makes `value` the object of `key` if it has none. With a `lifetime` it is a lock that frees itself.
+    ///
+    /// # Errors
+    /// See [`put`](Self::put). That there is an object is no error: it is
+    /// [`Conflict`](Compared::Conflict), with its version.
+    pub async fn put_if_absent(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lifetime: Option<Duration>,
+    ) -> Result<Compared, ClientError> {
+        self.compare_and_set(key, Version::NONE, value, lifetime).await
+    }
+
+    /// Adds `delta` to the decimal number that `key` holds, or to 0 if it has no object. An object that
+    /// this creates ceases to be after `lifetime`, if that is given; one that is there keeps the
+    /// expiry that it has.
+    ///
+    /// # Errors
+    /// [`NotANumber`](weft_protocol::ErrorCode::NotANumber) and
+    /// [`NumberOverflow`](weft_protocol::ErrorCode::NumberOverflow), after which nothing has changed; else see
+    /// [`put`](Self::put).
+    pub async fn increment(
+        &self,
+        key: impl AsRef<[u8]>,
+        delta: i64,
+        lifetime: Option<Duration>,
+    ) -> Result<Incremented, ClientError> {
+        let key = Key::new(key.as_ref())?;
+        self.core.ask(AskIncrement { key, delta, expires_at_ms: self.expiry(lifetime) }).await
+    }
+
+    /// Adds `tail` to the end of the value of `key`, or to an empty one if it has no object. `lifetime` is as
+    /// for [`increment`](Self::increment).
+    ///
+    /// # Errors
+    /// [`ValueTooLarge`](weft_protocol::ErrorCode::ValueTooLarge) if the whole were longer than a value may be;
+    /// else see [`put`](Self::put).
+    pub async fn append(
+        &self,
+        key: impl AsRef<[u8]>,
+        tail: impl AsRef<[u8]>,
+        lifetime: Option<Duration>,
+    ) -> Result<Appended, ClientError> {
+        let (key, tail) = (Key::new(key.as_ref())?, Value::new(tail.as_ref())?);
+        self.core.ask(AskAppend { key, tail, expires_at_ms: self.expiry(lifetime) }).await
+    }
+
+    /// Makes `value` the object of `key`, until after `lifetime` if that is given, and returns the one that
+    /// was there.
+    ///
+    /// # Errors
+    /// See [`put`](Self::put).
+    pub async fn get_and_put(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lifetime: Option<Duration>,
+    ) -> Result<Replaced, ClientError> {
+        let (key, value) = (Key::new(key.as_ref())?, Value::new(value.as_ref())?);
+        self.core.ask(AskGetAndPut { key, value, expires_at_ms: self.expiry(lifetime) }).await
+    }
+
+    /// Removes the object of `key`, and returns it.
+    ///
+    /// # Errors
+    /// See [`delete`](Self::delete).
+    pub async fn get_and_delete(&self, key: impl AsRef<[u8]>) -> Result<Replaced, ClientError> {
+        self.core.ask(AskGetAndDelete { key: Key::new(key.as_ref())? }).await
+    }
+
+    /// Lets the object of `key` cease to be after `lifetime`, whatever expiry it had. Says whether there is one,
+    /// and which version it has now: another, though the value is the same, unless its expiry is too.
+    ///
+    /// # Errors
+    /// See [`put`](Self::put): it is written anew with its expiry.
+    pub async fn expire(
+        &self,
+        key: impl AsRef<[u8]>,
+        lifetime: Duration,
+    ) -> Result<Existence, ClientError> {
+        let key = Key::new(key.as_ref())?;
+        self.core.ask(AskExpire { key, expires_at_ms: self.expiry(Some(lifetime)) }).await
+    }
+
+    /// Takes the expiry of the object of `key` back. Says whether there is one, and which version it has now.
+    ///
+    /// # Errors
+    /// See [`expire`](Self::expire).
+    pub async fn persist(&self, key: impl AsRef<[u8]>) -> Result<Existence, ClientError> {
+        self.core.ask(AskExpire { key: Key::new(key.as_ref())?, expires_at_ms: None }).await
+    }
+}

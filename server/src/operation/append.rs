@@ -1,0 +1,26 @@
+//! Append: append a value that is the old one and more.
+
+use weft_protocol::limits::VALUE_MAX;
+use weft_protocol::{Append, AppendReply, ErrorReply, Slot};
+use weft_transport::CallId;
+
+use crate::counters::Event;
+use crate::store::Appended;
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    slot: Slot,
+    append: &Append<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let &Append { target, expires_at_ms, tail } = append;
+    let (table, key) = (target.table, target.key);
+    let len = key.len() + tail.len();
+    let Appended { version, value_len } = work.write(table, slot, len, |partition, now_ms| {
+        partition.append(table, &key, &tail, expires_at_ms, VALUE_MAX, now_ms)
+    })?;
+    work.tally.add(Event::BytesWritten, tail.len() as u64);
+    work.batch.reply(call, AppendReply { version, value_len: value_len as u64 });
+    Ok(())
+}

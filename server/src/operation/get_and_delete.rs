@@ -1,0 +1,20 @@
+//! Get-and-delete: remove an object from its partition, and send it.
+
+use weft_protocol::{ErrorReply, GetAndDelete, Slot};
+use weft_transport::CallId;
+
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    slot: Slot,
+    delete: &GetAndDelete<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let &GetAndDelete { target } = delete;
+    let replaced = work.write(target.table, slot, 0, |partition, now_ms| {
+        partition.get_and_delete(target.table, &target.key, now_ms)
+    })?;
+    work.reply_previous(call, replaced);
+    Ok(())
+}
