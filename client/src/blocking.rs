@@ -12,6 +12,7 @@ use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::multi::{Multi, MultiOutcome};
 use crate::object::{Deleted, Existence, Lookup, RangeLookup};
+use crate::scan::{Scan, ScanCursor, ScanOptions, Scanned};
 
 /// A [`Client`] whose operations block. While a thread waits it drives the client's connections
 /// itself, for others that wait as well as for itself. Clones are cheap; give one to each thread.
@@ -135,6 +136,14 @@ impl BlockingClient {
         self.wait_for(self.client.multi_delete(keys))
     }
 
+    /// See [`Client::scan`].
+    ///
+    /// # Errors
+    /// See [`Client::scan`].
+    pub fn scan(&self, options: ScanOptions) -> Result<BlockingScan, ClientError> {
+        Ok(BlockingScan { client: self.client.clone(), scan: self.client.scan(options)? })
+    }
+
     /// See [`Client::stats`].
     pub fn stats(&self) -> Vec<NodeStats> {
         self.client.block_on(self.client.stats())
@@ -150,6 +159,34 @@ impl BlockingClient {
 
     fn wait_for<'a, T>(&self, outcomes: Multi<'a, T>) -> BlockingMulti<'a, T> {
         BlockingMulti { client: self.client.clone(), outcomes }
+    }
+}
+
+/// A [`Scan`] for callers that block: an iterator. After an error it may be told to go on.
+#[derive(Debug)]
+#[must_use = "nothing is asked before the first object is asked for"]
+pub struct BlockingScan {
+    client: Client,
+    scan: Scan,
+}
+
+impl BlockingScan {
+    /// See [`Scan::cursor`].
+    pub fn cursor(&self) -> ScanCursor {
+        self.scan.cursor()
+    }
+
+    /// See [`Scan::is_between_pages`].
+    pub fn is_between_pages(&self) -> bool {
+        self.scan.is_between_pages()
+    }
+}
+
+impl Iterator for BlockingScan {
+    type Item = Result<Scanned, ClientError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.client.block_on(self.scan.next())
     }
 }
 

@@ -35,6 +35,7 @@ use crate::operation::multi_put::AskMultiPut;
 use crate::operation::put::AskPut;
 use crate::remote::Remote;
 use crate::retry::Effect;
+use crate::scan::{Scan, ScanOptions};
 
 /// A client of one cluster. Clones are the same client: they share its connections, its map and its
 /// thread, so one is enough for a process.
@@ -277,6 +278,44 @@ impl Client {
         Multi::new(run::<AskMultiDelete<'a>>(Arc::clone(&self.core), elements), keys.len())
     }
 
+    /// All objects, or those whose keys have a prefix, in an order of the nodes' own. Every object that is there from
+    /// the beginning of the scan to its end is returned at least once (once, unless a node starts anew meanwhile); one
+    /// that is written or removed meanwhile may be returned or not.
+    ///
+    /// ```
+    /// # use weft_server::{config::{Config, Host, HttpAddress, Settings}, node::Node};
+    /// # let settings = Settings {
+    /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
+    /// #     http: Some(HttpAddress::Off),
+    /// #     ..Settings::default()
+    /// # };
+    /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
+    /// # let address = node.address().to_string();
+    /// # let client = weft_client::Client::connect_blocking(
+    /// #     weft_client::ClientConfig::new([address]))?;
+    /// # client.block_on(async {
+    /// use weft_client::ScanOptions;
+    ///
+    /// client.multi_put(&[("yarn:1", "wool"), ("yarn:2", "silk"), ("loom", "oak")]).collect().await;
+    /// let options = ScanOptions { key_prefix: b"yarn:".to_vec(), ..ScanOptions::default() };
+    /// let mut scan = client.scan(options)?;
+    /// let mut keys = Vec::new();
+    /// while let Some(object) = scan.next().await {
+    ///     keys.push(object?.key);
+    /// }
+    /// keys.sort();
+    /// assert_eq!(keys, [b"yarn:1", b"yarn:2"]);
+    /// # Ok::<(), weft_client::ClientError>(())
+    /// # })?;
+    /// # Ok::<(), weft_client::ClientError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ClientError::Limit`] if the prefix is longer than a key may be.
+    pub fn scan(&self, options: ScanOptions) -> Result<Scan, ClientError> {
+        Ok(Scan::new(Arc::clone(&self.core), options)?)
+    }
+
     /// The map that the client goes by.
     pub fn map(&self) -> Arc<ClusterMap> {
         Arc::clone(self.core.keeper.current().map())
@@ -372,6 +411,7 @@ mod tests {
         check(client.get_and_put("key", "value", None));
         check(client.get_and_delete("key"));
         check(client.expire("key", Duration::ZERO));
+        check(async { client.scan(ScanOptions::default()).unwrap().next().await });
         check(client.multi_get(keys).try_collect());
         check(client.stats());
         check(client.ping(NodeId(1)));

@@ -5,6 +5,7 @@
 //! - [`Client`], [`BlockingClient`]: what a program calls; both are one core.
 //! - `core`: the one path of an operation, from key to answer; `operation`: one file each.
 //! - `multi`: operations on many keys, across nodes, in the order in which answers come.
+//! - `scan`: all objects, page by page and partition by partition.
 //! - `cluster`, `map_keeper`: the map and its nodes, and how a newer one is fetched; `remote`: the
 //!   connection to a node; `address`, `resolve`: what an address is and stands for.
 //! - `retry`: what is tried again, and when; without I/O and without a clock.
@@ -27,9 +28,10 @@ mod operation;
 mod remote;
 mod resolve;
 mod retry;
+mod scan;
 
 pub use address::{Address, MalformedAddress};
-pub use blocking::{BlockingClient, BlockingMulti};
+pub use blocking::{BlockingClient, BlockingMulti, BlockingScan};
 pub use client::{Client, NodeStats};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
@@ -39,5 +41,6 @@ pub use object::{
     Appended, Compared, Deleted, Existence, Incremented, Lookup, Object, RangeLookup, Replaced,
 };
 pub use retry::Effect;
+pub use scan::{MalformedCursor, Scan, ScanCursor, ScanOptions, Scanned};
 pub use weft_protocol::{ClusterMap, ErrorCode, MalformedVersion, StatsReply, Version, stat_name};
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

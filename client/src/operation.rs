@@ -14,6 +14,7 @@ pub(crate) mod multi_delete;
 pub(crate) mod multi_get;
 pub(crate) mod multi_put;
 pub(crate) mod put;
+pub(crate) mod scan;
 
 use weft_protocol::{Key, NumberedHead, PreviousReply, TableId, Target};
 use weft_transport::{Connection, Reply};

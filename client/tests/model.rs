@@ -9,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weft_client::{
     Appended, BlockingClient, ClientConfig, Compared, Deleted, ErrorCode, Existence, Incremented,
-    Lookup, RangeLookup, Version,
+    Lookup, RangeLookup, ScanOptions, Version,
 };
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
@@ -246,6 +246,27 @@ impl Checked {
         }
     }
 
+    /// A scan returns what there is, and nothing else.
+    fn check_scan(&self) {
+        let key_prefix = format!("{{{}}}-", self.sequence).into_bytes();
+        let options = ScanOptions { key_prefix, with_values: true, ..ScanOptions::default() };
+        let scanned = client().scan(options).unwrap().map(|scanned| {
+            let scanned = scanned.unwrap();
+            let value = scanned.value.unwrap();
+            assert_eq!(scanned.value_len, value.len() as u64);
+            (scanned.key, (value.to_vec(), scanned.version))
+        });
+        let mut scanned: Vec<_> = scanned.collect();
+        scanned.sort_unstable();
+        let mut expected: Vec<_> = self
+            .model
+            .iter()
+            .map(|(key, object)| (self.key(*key).into_bytes(), object.clone()))
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(scanned, expected);
+    }
+
     /// Its expiry may have changed.
     fn rewritten(&mut self, key: usize, exists: bool, now: Version) {
         assert_eq!(exists, self.model.contains_key(&key));
@@ -271,5 +292,6 @@ proptest! {
         for key in 0..KEYS {
             checked.check(key, client().get(checked.key(key)).unwrap());
         }
+        checked.check_scan();
     }
 }

@@ -8,12 +8,12 @@ use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
     AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply, GetRangeReply,
     GetReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart, PreviousReply,
-    PutReply, ReplyError, Slot, StatsReply,
+    PutReply, ReplyError, ScanReply, Slot, StatsReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 15 {
+    let outcome = match operation % 16 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -33,7 +33,13 @@ fuzz_target!(|bytes: &[u8]| {
         12 => PreviousReply::decode(message)
             .map(|reply| drop(reply.previous.map(|previous| previous.value.to_vec()))),
         13 => ExpireReply::decode(message).map(drop),
-        _ => GetRangeReply::decode(message).map(drop),
+        14 => GetRangeReply::decode(message).map(drop),
+        _ => ScanReply::decode(message).map(|page| {
+            assert_eq!(page.objects().count(), page.len());
+            page.objects()
+                .filter_map(|object| object.value_range)
+                .for_each(|range| drop(message[range].to_vec()));
+        }),
     };
     if let Err(ReplyError::Refused(refusal)) = outcome {
         drop(refusal.to_string());

@@ -28,6 +28,7 @@ fuzz_target!(|message: &[u8]| {
             let range = get.range_of(1_000);
             assert!(range.start <= range.end && range.end <= 1_000);
         }
+        Request::Scan(scan) => touch(scan.key_prefix),
         Request::Get(_)
         | Request::Put(_)
         | Request::Delete(_)

@@ -18,6 +18,7 @@ use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
 use crate::operation::put::{Put, PutReply};
+use crate::operation::scan::Scan;
 use crate::operation::stats::{Stats, StatsReply};
 use crate::previous::PreviousReply;
 use crate::reply::ErrorReply;
@@ -69,6 +70,7 @@ bodies!(
     GetAndDelete<'_>,
     Expire<'_>,
     GetRange<'_>,
+    Scan<'_>,
     GetReply<'_>,
     GetFoundHead,
     PutReply,

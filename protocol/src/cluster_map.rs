@@ -287,14 +287,9 @@ fn decode_node(reader: &mut Reader<'_>) -> Result<NodeEntry, DecodeError> {
 }
 
 fn decode_partition(reader: &mut Reader<'_>) -> Result<PartitionEntry, DecodeError> {
-    let first_slot = decode_slot(reader)?;
-    let last_slot = decode_slot(reader)?;
+    let first_slot = reader.slot()?;
+    let last_slot = reader.slot()?;
     Ok(PartitionEntry { first_slot, last_slot, owner: NodeId(reader.u64()?) })
-}
-
-fn decode_slot(reader: &mut Reader<'_>) -> Result<Slot, DecodeError> {
-    let number = reader.u16()?;
-    Ok(Slot::from_number(number).ok_or(MapError::SlotRange { number })?)
 }
 
 /// Brings `nodes` into the order of their ids.

@@ -1,7 +1,9 @@
 //! Little-endian integers and slices, read with a bounds check each and written in order.
 
+use crate::cluster_map::MapError;
 use crate::error::DecodeError;
 use crate::key::Key;
+use crate::slot::Slot;
 use crate::value::Value;
 
 /// The two words that a request's prefix and a reply's head are. Fields are shifted out of them, since
@@ -83,6 +85,12 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn value(&mut self, len: u32) -> Result<Value<'a>, DecodeError> {
         Ok(Value::new(self.take(len as usize)?)?)
+    }
+
+    /// A slot's number.
+    pub(crate) fn slot(&mut self) -> Result<Slot, DecodeError> {
+        let number = self.u16()?;
+        Ok(Slot::from_number(number).ok_or(MapError::SlotRange { number })?)
     }
 
     /// A text of `len` bytes; `field` names it in the error.

@@ -99,6 +99,12 @@ pub enum DecodeError {
         /// The flags that a pair does not take.
         flags: u16,
     },
+    /// A flag of a scan's object that this version does not know.
+    #[error("object takes no flags {flags:#06x}")]
+    UnsupportedObjectFlags {
+        /// The flags that an object does not take.
+        flags: u16,
+    },
     /// Something is larger than the protocol carries.
     #[error(transparent)]
     Limit(#[from] LimitError),
@@ -136,9 +142,9 @@ impl DecodeError {
         match self {
             Self::UnsupportedVersion { .. } => ErrorCode::UnsupportedVersion,
             Self::UnknownOperation { .. } => ErrorCode::UnknownOperation,
-            Self::UnsupportedFlags { .. } | Self::UnsupportedPairFlags { .. } => {
-                ErrorCode::UnsupportedFlag
-            }
+            Self::UnsupportedFlags { .. }
+            | Self::UnsupportedPairFlags { .. }
+            | Self::UnsupportedObjectFlags { .. } => ErrorCode::UnsupportedFlag,
             Self::Limit(limit) => limit.code(),
             Self::Truncated { .. }
             | Self::TrailingBytes { .. }

@@ -101,6 +101,9 @@ error_codes! {
     NumberOverflow = 1106, "number overflow",
         "The sum does not fit a number of 64 bits with its sign. The value is as it was.",
         "Add less, or put the number anew.";
+    CursorStale = 1107, "cursor stale",
+        "The scan's cursor is of an earlier life of the partition, which keeps its objects in another order now.",
+        "Begin the scan of the partition anew. The client library does so by itself; objects that it has returned come again.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";

@@ -65,6 +65,7 @@ pub use operation::multi_delete::{MultiDelete, MultiDeletePart};
 pub use operation::multi_get::{MultiGet, MultiGetPart};
 pub use operation::multi_put::{MultiPut, MultiPutPart};
 pub use operation::put::{Put, PutReply};
+pub use operation::scan::{PageFull, Scan, ScanMark, ScanObject, ScanPage, ScanReply};
 pub use operation::stats::{Counter, Stats, StatsReply};
 pub use part::{Item, Outcome, Part, PartBuilder, PartFull, PartItems};
 pub use previous::{Previous, PreviousReply};

@@ -21,6 +21,12 @@ pub const MULTI_KEYS_MAX: usize = 16_384;
 /// The most bytes that the keys or pairs of one multi-request may take.
 pub const LIST_BYTES_MAX: usize = MESSAGE_MAX - PREFIX_LEN - COMPLETION_LEN;
 
+/// The most objects of one page of a scan.
+pub const SCAN_OBJECTS_MAX: usize = 1_024;
+
+/// The most bytes of one page of a scan, but for one key that is longer.
+pub const SCAN_PAGE_BYTES: usize = 256 << 10;
+
 /// The longest text that an error reply carries, in bytes; longer ones are cut.
 pub const ERROR_DETAIL_MAX: usize = 512;
 
@@ -59,6 +65,10 @@ const _: () = {
 const _: () = assert!(HEAD_LEN + MULTI_KEYS_MAX * HEAD_LEN <= MESSAGE_MAX);
 const _: () = assert!(2 * HEAD_LEN + ERROR_DETAIL_MAX <= MESSAGE_MAX);
 
+// A page has room for the longest key and the largest value that it carries.
+const _: () = assert!(SCAN_PAGE_BYTES / 2 + KEY_MAX < SCAN_PAGE_BYTES);
+const _: () = assert!(SCAN_PAGE_BYTES <= MESSAGE_MAX && SCAN_OBJECTS_MAX <= u16::MAX as usize);
+
 // An item's index is 16 bits wide.
 const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
 
@@ -80,6 +90,8 @@ mod tests {
             KEY_MAX,
             VALUE_MAX,
             MULTI_KEYS_MAX,
+            SCAN_OBJECTS_MAX,
+            SCAN_PAGE_BYTES,
             ERROR_DETAIL_MAX,
             NODES_MAX,
             ADDRESS_MAX,

@@ -15,6 +15,7 @@ pub mod multi_delete;
 pub mod multi_get;
 pub mod multi_put;
 pub mod put;
+pub mod scan;
 pub mod stats;
 
 use std::fmt;
@@ -55,13 +56,15 @@ pub enum Operation {
     Expire = 15,
     /// Read some bytes of a key's value.
     GetRange = 16,
+    /// Meet the objects of a partition.
+    Scan = 17,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -78,6 +81,7 @@ impl Operation {
         Self::GetAndDelete,
         Self::Expire,
         Self::GetRange,
+        Self::Scan,
     ];
 
     /// All operations, by number.
@@ -105,6 +109,7 @@ impl Operation {
             14 => Self::GetAndDelete,
             15 => Self::Expire,
             16 => Self::GetRange,
+            17 => Self::Scan,
             _ => return None,
         })
     }
@@ -134,6 +139,7 @@ impl Operation {
             Self::GetAndDelete => "get_and_delete",
             Self::Expire => "expire",
             Self::GetRange => "get_range",
+            Self::Scan => "scan",
         }
     }
 
@@ -156,7 +162,8 @@ impl Operation {
             | Self::MultiGet
             | Self::Stats
             | Self::Map
-            | Self::GetRange => false,
+            | Self::GetRange
+            | Self::Scan => false,
         }
     }
 }

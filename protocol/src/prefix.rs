@@ -20,6 +20,9 @@ pub const FLAG_COMPLETION: u8 = 1 << 0;
 /// The flag that says that an expiry follows. `put` takes it.
 pub const FLAG_EXPIRY: u8 = 1 << 1;
 
+/// The flag that says that values are wanted. `scan` takes it.
+pub const FLAG_VALUES: u8 = 1 << 2;
+
 /// The decoded prefix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prefix {

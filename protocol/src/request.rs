@@ -18,6 +18,7 @@ use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
 use crate::operation::put::Put;
+use crate::operation::scan::Scan;
 use crate::operation::stats::Stats;
 use crate::prefix::Prefix;
 use crate::table::TableId;
@@ -57,6 +58,8 @@ pub enum Request<'a> {
     Expire(Expire<'a>),
     /// Read some bytes of a key's value.
     GetRange(GetRange<'a>),
+    /// Meet the objects of a partition.
+    Scan(Scan<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -85,6 +88,7 @@ impl<'a> Request<'a> {
             Operation::GetAndDelete => Self::GetAndDelete(GetAndDelete::decode(prefix, reader)?),
             Operation::Expire => Self::Expire(Expire::decode(prefix, reader)?),
             Operation::GetRange => Self::GetRange(GetRange::decode(prefix, reader)?),
+            Operation::Scan => Self::Scan(Scan::decode(prefix, reader)?),
         })
     }
 
@@ -108,6 +112,7 @@ impl<'a> Request<'a> {
             Self::GetAndDelete(_) => Operation::GetAndDelete,
             Self::Expire(_) => Operation::Expire,
             Self::GetRange(_) => Operation::GetRange,
+            Self::Scan(_) => Operation::Scan,
         }
     }
 
@@ -129,6 +134,7 @@ impl<'a> Request<'a> {
             Self::MultiGet(_)
             | Self::MultiPut(_)
             | Self::MultiDelete(_)
+            | Self::Scan(_)
             | Self::Stats(_)
             | Self::Map(_) => return None,
         };
@@ -155,6 +161,7 @@ impl<'a> Request<'a> {
             Self::GetAndDelete(request) => request.encoded_len(),
             Self::Expire(request) => request.encoded_len(),
             Self::GetRange(request) => request.encoded_len(),
+            Self::Scan(request) => request.encoded_len(),
         }
     }
 
@@ -179,6 +186,7 @@ impl<'a> Request<'a> {
             Self::GetAndDelete(request) => request.encode(buffer),
             Self::Expire(request) => request.encode(buffer),
             Self::GetRange(request) => request.encode(buffer),
+            Self::Scan(request) => request.encode(buffer),
         }
     }
 }
@@ -194,6 +202,7 @@ mod tests {
     fn touch(request: Request<'_>) -> usize {
         let value_len = match request {
             Request::Put(put) => put.value.len(),
+            Request::Scan(scan) => scan.key_prefix.len(),
             Request::CompareAndSet(compare_and_set) => compare_and_set.value.len(),
             Request::Append(append) => append.tail.len(),
             Request::GetAndPut(put) => put.value.len(),
@@ -227,7 +236,7 @@ mod tests {
         #[test]
         fn hostile_requests_are_survived(
             operation in 0_u8..=Operation::COUNT as u8 + 1,
-            flags in prop_oneof![4 => 0_u8..4, 1 => any::<u8>()],
+            flags in prop_oneof![4 => 0_u8..8, 1 => any::<u8>()],
             key_len in 0_u8..40,
             argument in 0_u8..40,
             body in bytes(80),

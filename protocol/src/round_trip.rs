@@ -10,7 +10,7 @@ use crate::error::{DecodeError, ReplyError};
 use crate::key::Key;
 use crate::list::Pair;
 use crate::operation::Operation;
-use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY};
+use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY, FLAG_VALUES};
 use crate::reply::ReplyHead;
 use crate::request::Request;
 use crate::table::TableId;
@@ -51,6 +51,7 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::GetAndDelete
         | Operation::MultiPut
         | Operation::MultiDelete => FLAG_COMPLETION,
+        Operation::Scan => FLAG_VALUES,
         Operation::Get
         | Operation::Exists
         | Operation::GetRange
@@ -79,7 +80,8 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::CompareAndSet
         | Operation::Append
         | Operation::GetAndPut
-        | Operation::GetRange => {}
+        | Operation::GetRange
+        | Operation::Scan => {}
         Operation::Get
         | Operation::Delete
         | Operation::Exists

@@ -6,7 +6,7 @@ use weft_transport::{CallId, IncomingKind};
 use crate::counters::Event;
 use crate::operation::{
     append, compare_and_set, delete, exists, expire, get, get_and_delete, get_and_put, get_range,
-    increment, map, multi_delete, multi_get, multi_put, put, stats,
+    increment, map, multi_delete, multi_get, multi_put, put, scan, stats,
 };
 use crate::work::Work;
 
@@ -65,6 +65,7 @@ fn execute(
         Request::GetAndPut(put) => get_and_put::execute(work, call, slot, put),
         Request::GetAndDelete(delete) => get_and_delete::execute(work, call, slot, delete),
         Request::Expire(expire) => expire::execute(work, call, slot, expire),
+        Request::Scan(scan) => scan::execute(work, call, scan),
         Request::GetRange(get) => get_range::execute(work, call, slot, get),
     }
 }

@@ -31,6 +31,10 @@ pub const MULTI_REPLY_MAX: usize = 8 << 20;
 /// system in one write.
 pub const PART_BYTES: usize = 64 << 10;
 
+/// Buckets of the index that one page of a scan looks at: some hundred microseconds, in which others wait for the
+/// partition.
+pub const SCAN_BUCKETS_MAX: usize = 512;
+
 /// The most data connections a node takes, whatever it has of memory and descriptors.
 pub const CONNECTIONS_MAX: u64 = 10_000;
 

@@ -15,4 +15,5 @@ pub(crate) mod multi_delete;
 pub(crate) mod multi_get;
 pub(crate) mod multi_put;
 pub(crate) mod put;
+pub(crate) mod scan;
 pub(crate) mod stats;

@@ -17,6 +17,8 @@ const _: () = assert!(Slot::COUNT < ELSEWHERE, "every partition has a number of 
 pub(crate) struct Partitions {
     map_epoch: u64,
     owned: Box<[CachePadded<Mutex<Partition>>]>,
+    /// The last slot of each.
+    last_slots: Box<[Slot]>,
     /// For each slot, where in `owned` its partition is, or [`ELSEWHERE`]: 32 KiB that stay in the
     /// cache, instead of a search a key.
     by_slot: Box<[u16]>,
@@ -30,7 +32,7 @@ impl Partitions {
         memory: &Memory,
         seed: u64,
     ) -> Result<Partitions, StoreError> {
-        let mut owned = Vec::new();
+        let (mut owned, mut last_slots) = (Vec::new(), Vec::new());
         let mut by_slot = vec![ELSEWHERE; usize::from(Slot::COUNT)].into_boxed_slice();
         for (id, entry) in map.partitions().iter().enumerate() {
             if entry.owner != node {
@@ -39,6 +41,7 @@ impl Partitions {
             let slots =
                 usize::from(entry.first_slot.number())..=usize::from(entry.last_slot.number());
             by_slot[slots].fill(owned.len() as u16);
+            last_slots.push(entry.last_slot);
             owned.push(CachePadded::new(Mutex::new(Partition::new(PartitionConfig {
                 id: id as u16,
                 epoch: map.epoch_low(),
@@ -46,7 +49,8 @@ impl Partitions {
                 memory: memory.clone(),
             })?)));
         }
-        Ok(Partitions { map_epoch: map.epoch(), owned: owned.into(), by_slot })
+        let (owned, last_slots) = (owned.into(), last_slots.into());
+        Ok(Partitions { map_epoch: map.epoch(), owned, last_slots, by_slot })
     }
 
     /// Where among the partitions the one of `slot` is, if this node owns it.
@@ -54,6 +58,11 @@ impl Partitions {
     pub(crate) fn position_of(&self, slot: Slot) -> Option<u16> {
         let position = self.by_slot[usize::from(slot.number())];
         (position != ELSEWHERE).then_some(position)
+    }
+
+    /// The last slot of the partition of `slot`, if this node owns it.
+    pub(crate) fn last_slot(&self, slot: Slot) -> Option<Slot> {
+        self.position_of(slot).map(|position| self.last_slots[usize::from(position)])
     }
 
     /// How many there are.

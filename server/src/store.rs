@@ -9,6 +9,7 @@
 //!   from where they lie; a segment goes back when its last object dies;
 //! - `index`: from a key's hash to the address of its record, 8 bytes an entry;
 //! - `partition`: the verbs, and the versions; `revising`: those verbs whose write depends on what is there;
+//! - `scanning`: all objects, a page at a time;
 //! - `cleaning`: which segments are worth emptying, and how their objects move.
 //!
 //! The log-structured layout is RAMCloud's (Rumble et al., FAST '14), and so is the bucket that is
@@ -23,6 +24,7 @@ mod log;
 mod partition;
 mod prefetch;
 mod revising;
+mod scanning;
 mod segment;
 
 pub use self::cleaning::{Cleaned, Victim};
@@ -32,3 +34,4 @@ pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,
 };
 pub use self::revising::{Appended, Compared, Incremented, Replaced};
+pub use self::scanning::Scanned;

@@ -1,7 +1,9 @@
 //! What a thread carries while it works off a batch.
 
 use arrayvec::ArrayVec;
-use weft_protocol::{ErrorReply, PartBuilder, Previous, PreviousReply, Request, Slot, TableId};
+use weft_protocol::{
+    ErrorReply, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
+};
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId};
 
@@ -26,6 +28,8 @@ pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) now_ms: u64,
     /// Where multi-operations put their replies together; its buffer is kept between them.
     part: Option<PartBuilder>,
+    /// Where scans put their replies together.
+    pub(crate) page: ScanPage,
     /// Bytes of keys and values that were written.
     written_bytes: u64,
 }
@@ -33,7 +37,8 @@ pub(crate) struct Work<'n, 'b, 'f> {
 impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     pub(crate) fn new(node: &'n NodeHandler, batch: &'b mut Batch<'f>, now_ms: u64) -> Self {
         let held = Held::new(&node.partitions);
-        Work { node, batch, held, tally: Tally::default(), now_ms, part: None, written_bytes: 0 }
+        let (tally, page) = (Tally::default(), ScanPage::default());
+        Work { node, batch, held, tally, now_ms, part: None, page, written_bytes: 0 }
     }
 
     /// Takes, prefetches and executes what has arrived in runs of up to [`BATCH_MAX`], until there

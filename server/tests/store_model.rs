@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use weft_protocol::{TableId, Version};
@@ -22,6 +22,10 @@ enum Step {
     Delete(Key),
     Revise(Key, Revision),
     Get(Key),
+    /// Begins a scan of a table, or goes on with it for so many objects.
+    Scan {
+        objects: usize,
+    },
     Pin(Key),
     Unpin(prop::sample::Index),
     Wait {
@@ -110,6 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => key().prop_map(Step::Delete),
         12 => (key(), revision()).prop_map(|(key, revision)| Step::Revise(key, revision)),
         4 => key().prop_map(Step::Get),
+        4 => (0_usize..12).prop_map(|objects| Step::Scan { objects }),
         2 => key().prop_map(Step::Pin),
         2 => any::<prop::sample::Index>().prop_map(Step::Unpin),
         2 => (0_u64..20).prop_map(|ms| Step::Wait { ms }),
@@ -127,7 +132,16 @@ struct Checked {
     model: BTreeMap<Key, Object>,
     pins: Vec<(Shared, Vec<u8>)>,
     victim: Option<Victim>,
+    scan: Option<Scan>,
     now_ms: u64,
+}
+
+/// A scan that is under way, of the table 0.
+struct Scan {
+    position: u32,
+    /// What was there at its beginning, and has been ever since.
+    there_throughout: BTreeSet<Key>,
+    met: BTreeMap<Key, usize>,
 }
 
 impl Checked {
@@ -141,6 +155,7 @@ impl Checked {
             model: BTreeMap::new(),
             pins: Vec::new(),
             victim: None,
+            scan: None,
             now_ms: 1_000,
         }
     }
@@ -215,6 +230,7 @@ impl Checked {
                 let version = self.partition.exists(key.0, &key.1, self.now_ms);
                 assert_eq!(version, expected.map(|object| object.version));
             }
+            Step::Scan { objects } => self.scan(objects),
             Step::Pin((table, key)) => {
                 if let Some(object) = self.partition.get(table, &key, self.now_ms) {
                     self.pins.push((object.pin(), object.value.to_vec()));
@@ -250,6 +266,55 @@ impl Checked {
         }
         let account = self.memory.account();
         assert!(account.allocated_bytes <= account.limit_bytes);
+        // What is gone, even if it comes back, is nothing that a scan has to meet.
+        if let Some(mut scan) = self.scan.take() {
+            scan.there_throughout.retain(|key| self.expected(key).is_some());
+            self.scan = Some(scan);
+        }
+    }
+
+    fn scan(&mut self, objects: usize) {
+        let table = TableId(0);
+        let mut scan = self.scan.take().unwrap_or_else(|| Scan {
+            position: 0,
+            there_throughout: self
+                .model
+                .keys()
+                .filter(|key| key.0 == table && self.expected(key).is_some())
+                .cloned()
+                .collect(),
+            met: BTreeMap::new(),
+        });
+        let (mut met, mut group) = (Vec::new(), (0, 0));
+        let next = self.partition.scan(table, scan.position, 16, self.now_ms, |object| {
+            assert!(object.position >= scan.position);
+            if group.0 != object.position {
+                group = (object.position, met.len());
+                if met.len() > objects {
+                    return false;
+                }
+            }
+            let key = (table, object.key.to_vec());
+            let (value, version) = (object.value.to_vec(), object.version);
+            met.push((key, Object { value, version, expiry_ms: object.expiry_ms }));
+            true
+        });
+        for (key, object) in met {
+            assert_eq!(self.expected(&key), Some(object));
+            *scan.met.entry(key).or_default() += 1;
+        }
+        match next {
+            Some(position) => {
+                assert!(position > scan.position, "a scan goes on");
+                scan.position = position;
+                self.scan = Some(scan);
+            }
+            None => {
+                for key in &scan.there_throughout {
+                    assert_eq!(scan.met.get(key), Some(&1), "{key:?} was there throughout");
+                }
+            }
+        }
     }
 
     /// Has it done, and says what should be there afterwards.

@@ -16,6 +16,7 @@
 //! Removing keeps the memory for later entries.
 
 mod chunks;
+mod walk;
 
 use std::fmt;
 use std::hash::Hasher;

@@ -20,5 +20,6 @@ mod memory_limit;
 mod operations;
 mod process;
 mod revising;
+mod scanning;
 mod slow_reader;
 mod support;

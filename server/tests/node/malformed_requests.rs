@@ -5,7 +5,7 @@ use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
 use weft_protocol::{
     Append, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire, GetAndDelete,
     GetAndPut, GetRange, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
-    Operation, Pair, Put, ReplyHead, Request, Stats, Target, Value, Version, prefix,
+    Operation, Pair, Put, ReplyHead, Request, Scan, Stats, Target, Value, Version, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -162,6 +162,15 @@ fn requests_spoilt_at_random_are_all_answered() {
         Request::GetAndDelete(GetAndDelete { target }),
         Request::Expire(Expire { target, expires_at_ms }),
         Request::GetRange(GetRange { table, map_epoch, key: target.key, offset: 9, len_max: 99 }),
+        Request::Scan(Scan {
+            table,
+            map_epoch,
+            key_prefix: Key::new(b"key").unwrap(),
+            objects_max: 10,
+            with_values: true,
+            slot: target.key.slot(),
+            cursor: 0,
+        }),
     ]
     .map(encoded);
     assert_eq!(good.len(), Operation::COUNT, "an operation is missing");

@@ -23,6 +23,7 @@ use crate::command::mput::Mput;
 use crate::command::ping::Ping;
 use crate::command::playground::Playground;
 use crate::command::put::Put;
+use crate::command::scan::Scan;
 use crate::command::stat::Stat;
 use crate::duration;
 use crate::environment;
@@ -121,6 +122,7 @@ pub(crate) enum Command {
     Mput(Mput),
     Mget(Mget),
     Mdel(Mdel),
+    Scan(Scan),
     Stat(Stat),
     Ping(Ping),
     Bench(Bench),

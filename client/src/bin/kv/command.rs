@@ -17,4 +17,5 @@ pub(crate) mod mput;
 pub(crate) mod ping;
 pub(crate) mod playground;
 pub(crate) mod put;
+pub(crate) mod scan;
 pub(crate) mod stat;

@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         Command::Mput(mput) => mput.run(&global, &mut output),
         Command::Mget(mget) => mget.run(&global, &mut output),
         Command::Mdel(mdel) => mdel.run(&global, &mut output),
+        Command::Scan(scan) => scan.run(&global, &mut output),
         Command::Stat(stat) => stat.run(&global, &mut output),
         Command::Ping(ping) => ping.run(&global, &mut output),
         Command::Bench(bench) => bench.run(&global, &mut output),
