@@ -1,5 +1,6 @@
 //! The client for callers that block.
 
+mod fields;
 mod revising;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! The client: what a program calls.
 
+mod fields;
 mod revising;
 
 use std::sync::Arc;
@@ -411,6 +412,8 @@ mod tests {
         check(client.get_and_put("key", "value", None));
         check(client.get_and_delete("key"));
         check(client.expire("key", Duration::ZERO));
+        check(client.get_fields("key", &["name"]));
+        check(client.put_fields("key", &[("name", "value")], None));
         check(async { client.scan(ScanOptions::default()).unwrap().next().await });
         check(client.multi_get(keys).try_collect());
         check(client.stats());

@@ -38,9 +38,13 @@ pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
 pub use limits::BACKOFF;
 pub use multi::{Multi, MultiOutcome};
 pub use object::{
-    Appended, Compared, Deleted, Existence, Incremented, Lookup, Object, RangeLookup, Replaced,
+    Appended, Compared, Deleted, Existence, Fields, FieldsLookup, Incremented, Lookup, Object,
+    RangeLookup, Replaced,
 };
 pub use retry::Effect;
 pub use scan::{MalformedCursor, Scan, ScanCursor, ScanOptions, Scanned};
-pub use weft_protocol::{ClusterMap, ErrorCode, MalformedVersion, StatsReply, Version, stat_name};
+pub use weft_protocol::{
+    ClusterMap, ErrorCode, FieldChange, MalformedVersion, NotARecord, Record, StatsReply, Version,
+    stat_name,
+};
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

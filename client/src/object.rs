@@ -1,7 +1,7 @@
 //! An object as the caller gets it.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use weft_protocol::Version;
 use weft_transport::Reply;
@@ -176,6 +176,68 @@ pub enum RangeLookup {
         /// Bytes of its whole value.
         value_len: u64,
     },
+    /// The key has no object.
+    Absent {
+        /// The newest version that the key's partition has given out, as of which there was none.
+        version: Version,
+    },
+}
+
+/// Fields of a record, in the order in which they were asked for.
+#[derive(Clone)]
+pub struct Fields {
+    reply: Reply,
+    version: Version,
+    ranges: Vec<Option<Range<usize>>>,
+}
+
+impl Fields {
+    /// The fields whose values lie at `ranges` of `reply`.
+    pub(crate) fn new(reply: Reply, version: Version, ranges: Vec<Option<Range<usize>>>) -> Self {
+        Self { reply, version, ranges }
+    }
+
+    /// The version of the object that they are fields of.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How many were asked for.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether none was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The value of the field whose name was the `index`th; `None` if the record has no such field.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        let range = self.ranges.get(index)?.clone()?;
+        Some(&self.reply[range])
+    }
+
+    /// All values.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+/// The version and which of them there are; values may be large and secret.
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lens: Vec<_> = self.iter().map(|value| value.map(<[u8]>::len)).collect();
+        f.debug_struct("Fields").field("version", &self.version).field("lens", &lens).finish()
+    }
+}
+
+/// What a read of fields found.
+#[derive(Debug, Clone)]
+#[must_use = "a key may have no object"]
+pub enum FieldsLookup {
+    /// The key has a record.
+    Found(Fields),
     /// The key has no object.
     Absent {
         /// The newest version that the key's partition has given out, as of which there was none.

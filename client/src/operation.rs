@@ -8,12 +8,14 @@ pub(crate) mod expire;
 pub(crate) mod get;
 pub(crate) mod get_and_delete;
 pub(crate) mod get_and_put;
+pub(crate) mod get_fields;
 pub(crate) mod get_range;
 pub(crate) mod increment;
 pub(crate) mod multi_delete;
 pub(crate) mod multi_get;
 pub(crate) mod multi_put;
 pub(crate) mod put;
+pub(crate) mod put_fields;
 pub(crate) mod scan;
 
 use weft_protocol::{Key, NumberedHead, PreviousReply, TableId, Target};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weft_client::{
-    Appended, BlockingClient, ClientConfig, Compared, Deleted, ErrorCode, Existence, Incremented,
-    Lookup, RangeLookup, ScanOptions, Version,
+    Appended, BlockingClient, ClientConfig, ClientError, Compared, Deleted, ErrorCode, Existence,
+    FieldChange, FieldsLookup, Incremented, Lookup, RangeLookup, Record, ScanOptions, Version,
 };
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
@@ -27,6 +27,8 @@ enum Step {
     Append(usize, Vec<u8>),
     GetAndPut(usize, Vec<u8>),
     GetAndDelete(usize),
+    PutField(usize, String, Vec<u8>),
+    RemoveField(usize, String),
     Expire(usize, Duration),
     Persist(usize),
     MultiPut(Vec<(usize, Vec<u8>)>),
@@ -65,6 +67,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => pair().prop_map(|(key, tail)| Step::Append(key, tail)),
         2 => pair().prop_map(|(key, value)| Step::GetAndPut(key, value)),
         1 => key().prop_map(Step::GetAndDelete),
+        3 => (key(), "[ab]", value()).prop_map(|(key, name, value)| Step::PutField(key, name, value)),
+        1 => (key(), "[ab]").prop_map(|(key, name)| Step::RemoveField(key, name)),
         2 => (key(), lifetime).prop_map(|(key, lifetime)| Step::Expire(key, lifetime)),
         1 => key().prop_map(Step::Persist),
         1 => prop::collection::vec(pair(), 0..6).prop_map(Step::MultiPut),
@@ -210,6 +214,16 @@ impl Checked {
                 let previous = removed.previous.map(|object| (object.to_vec(), object.version()));
                 assert_eq!(previous, self.model.remove(&key));
             }
+            Step::PutField(key, name, value) => {
+                let fields = [(name.as_str(), &value)];
+                let written = client.put_fields(self.key(key), &fields, Some(LONG));
+                self.changed(key, written, &name, Some(value));
+            }
+            Step::RemoveField(key, name) => {
+                let changes = [FieldChange::remove(name.as_bytes()).unwrap()];
+                let written = client.change_fields(self.key(key), &changes, None);
+                self.changed(key, written, &name, None);
+            }
             Step::Expire(key, lifetime) => {
                 let Existence { version, exists } = client.expire(self.key(key), lifetime).unwrap();
                 self.rewritten(key, exists, version);
@@ -244,6 +258,38 @@ impl Checked {
                 }
             }
         }
+    }
+
+    /// A field of a record was to become `value`.
+    fn changed(
+        &mut self,
+        key: usize,
+        written: Result<Version, ClientError>,
+        name: &str,
+        value: Option<Vec<u8>>,
+    ) {
+        let record = self.value(key).map_or(Ok(Record::EMPTY), Record::parse);
+        let Ok(record) = record else {
+            assert_eq!(written.unwrap_err().code(), ErrorCode::NotARecord);
+            return;
+        };
+        let fields = record.fields().map(|(name, value)| (name.to_vec(), value.to_vec()));
+        let mut fields: BTreeMap<_, _> = fields.collect();
+        match value {
+            Some(value) => drop(fields.insert(name.as_bytes().to_vec(), value)),
+            None => drop(fields.remove(name.as_bytes())),
+        }
+        let names: Vec<_> = fields.keys().cloned().chain([b"nobody".to_vec()]).collect();
+        let FieldsLookup::Found(found) = client().get_fields(self.key(key), &names).unwrap() else {
+            panic!("it has just been written")
+        };
+        assert_eq!(Some(found.version()), written.as_ref().ok().copied());
+        let expected = fields.values().map(|value| Some(&value[..])).chain([None]);
+        assert!(found.iter().eq(expected));
+        // In which order the fields lie is the node's affair.
+        let object = client().get(self.key(key)).unwrap().into_object().unwrap();
+        assert_eq!(Record::parse(&object).unwrap().len(), fields.len());
+        self.written(key, object.to_vec(), written.unwrap());
     }
 
     /// A scan returns what there is, and nothing else.

@@ -6,14 +6,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
-    AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply, GetRangeReply,
-    GetReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart, PreviousReply,
-    PutReply, ReplyError, ScanReply, Slot, StatsReply,
+    AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply, FieldsReply,
+    GetRangeReply, GetReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart,
+    PreviousReply, PutReply, Record, ReplyError, ScanReply, Slot, StatsReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 16 {
+    let outcome = match operation % 18 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -34,6 +34,18 @@ fuzz_target!(|bytes: &[u8]| {
             .map(|reply| drop(reply.previous.map(|previous| previous.value.to_vec()))),
         13 => ExpireReply::decode(message).map(drop),
         14 => GetRangeReply::decode(message).map(drop),
+        15 => FieldsReply::decode(message).map(|reply| {
+            if let FieldsReply::Found { fields, .. } = reply {
+                fields.into_iter().flatten().for_each(|range| drop(message[range].to_vec()));
+            }
+        }),
+        // The value of a get.
+        16 => {
+            if let Ok(record) = Record::parse(message) {
+                assert_eq!(record.fields().count(), record.len());
+            }
+            Ok(())
+        }
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()

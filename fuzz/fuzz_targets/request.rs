@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_protocol::{ErrorReply, Key, Request, Slot};
+use weft_protocol::{ErrorReply, Key, Record, Request, Slot};
 
 fuzz_target!(|message: &[u8]| {
     let request = match Request::decode(message) {
@@ -29,6 +29,15 @@ fuzz_target!(|message: &[u8]| {
             assert!(range.start <= range.end && range.end <= 1_000);
         }
         Request::Scan(scan) => touch(scan.key_prefix),
+        Request::GetFields(get) => get.names.iter().for_each(touch),
+        Request::PutFields(put) => {
+            put.changes.iter().for_each(|change| touch(change.name));
+            let mut record = Vec::new();
+            if Record::EMPTY.change(put.changes.iter(), &mut record).is_ok() {
+                let record = Record::parse(&record).expect("it was made of good changes");
+                assert!(record.fields().count() <= put.changes.len());
+            }
+        }
         Request::Get(_)
         | Request::Put(_)
         | Request::Delete(_)

@@ -11,6 +11,7 @@ use crate::operation::expire::{Expire, ExpireReply};
 use crate::operation::get::{Get, GetFoundHead, GetReply};
 use crate::operation::get_and_delete::GetAndDelete;
 use crate::operation::get_and_put::GetAndPut;
+use crate::operation::get_fields::GetFields;
 use crate::operation::get_range::{GetRange, GetRangeReply};
 use crate::operation::increment::{Increment, IncrementReply};
 use crate::operation::map::{Map, MapReply};
@@ -18,6 +19,7 @@ use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
 use crate::operation::put::{Put, PutReply};
+use crate::operation::put_fields::PutFields;
 use crate::operation::scan::Scan;
 use crate::operation::stats::{Stats, StatsReply};
 use crate::previous::PreviousReply;
@@ -71,6 +73,8 @@ bodies!(
     Expire<'_>,
     GetRange<'_>,
     Scan<'_>,
+    GetFields<'_>,
+    PutFields<'_>,
     GetReply<'_>,
     GetFoundHead,
     PutReply,

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::cluster_map::MapError;
 use crate::error_code::ErrorCode;
-use crate::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
+use crate::limits::{FIELDS_MAX, KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
 use crate::operation::Operation;
 use crate::prefix::PROTOCOL_VERSION;
 use crate::reply::ErrorReply;
@@ -30,6 +30,12 @@ pub enum LimitError {
         /// How many keys the request names.
         count: usize,
     },
+    /// A record, or a request for one, of more than [`FIELDS_MAX`] fields.
+    #[error("{count} fields are more than the {FIELDS_MAX} of a record")]
+    TooManyFields {
+        /// How many fields there are.
+        count: usize,
+    },
 }
 
 impl LimitError {
@@ -39,6 +45,7 @@ impl LimitError {
             Self::KeyTooLong { .. } => ErrorCode::KeyTooLong,
             Self::ValueTooLarge { .. } => ErrorCode::ValueTooLarge,
             Self::TooManyKeys { .. } => ErrorCode::TooManyKeys,
+            Self::TooManyFields { .. } => ErrorCode::TooManyFields,
         }
     }
 
@@ -48,6 +55,7 @@ impl LimitError {
             Self::KeyTooLong { .. } => KEY_MAX as u64,
             Self::ValueTooLarge { .. } => VALUE_MAX as u64,
             Self::TooManyKeys { .. } => MULTI_KEYS_MAX as u64,
+            Self::TooManyFields { .. } => FIELDS_MAX as u64,
         }
     }
 }

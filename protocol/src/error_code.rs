@@ -82,6 +82,9 @@ error_codes! {
     TableUnknown = 1008, "table unknown",
         "The cluster has no table with this number.",
         "Check the table, or create it; table 0 always exists.";
+    TooManyFields = 1009, "too many fields",
+        "A record would have, or a request names, more than 1024 fields.",
+        "Spread the fields over several keys; a hash tag such as {name}:0, {name}:1 keeps them on one node.";
 
     WrongOwner = 1101, "wrong owner",
         "The node that was asked does not own the key's slot. The error carries the epoch of the node's map.",
@@ -104,6 +107,9 @@ error_codes! {
     CursorStale = 1107, "cursor stale",
         "The scan's cursor is of an earlier life of the partition, which keeps its objects in another order now.",
         "Begin the scan of the partition anew. The client library does so by itself; objects that it has returned come again.";
+    NotARecord = 1108, "not a record",
+        "The value is no record of fields, so none of them can be read or changed. It is as it was.",
+        "Get the whole value, or put a record in its place.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";

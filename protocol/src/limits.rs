@@ -21,6 +21,9 @@ pub const MULTI_KEYS_MAX: usize = 16_384;
 /// The most bytes that the keys or pairs of one multi-request may take.
 pub const LIST_BYTES_MAX: usize = MESSAGE_MAX - PREFIX_LEN - COMPLETION_LEN;
 
+/// The most fields of a record, and of a request for some.
+pub const FIELDS_MAX: usize = 1_024;
+
 /// The most objects of one page of a scan.
 pub const SCAN_OBJECTS_MAX: usize = 1_024;
 
@@ -90,6 +93,7 @@ mod tests {
             KEY_MAX,
             VALUE_MAX,
             MULTI_KEYS_MAX,
+            FIELDS_MAX,
             SCAN_OBJECTS_MAX,
             SCAN_PAGE_BYTES,
             ERROR_DETAIL_MAX,

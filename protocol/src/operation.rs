@@ -8,6 +8,7 @@ pub mod expire;
 pub mod get;
 pub mod get_and_delete;
 pub mod get_and_put;
+pub mod get_fields;
 pub mod get_range;
 pub mod increment;
 pub mod map;
@@ -15,6 +16,7 @@ pub mod multi_delete;
 pub mod multi_get;
 pub mod multi_put;
 pub mod put;
+pub mod put_fields;
 pub mod scan;
 pub mod stats;
 
@@ -58,13 +60,17 @@ pub enum Operation {
     GetRange = 16,
     /// Meet the objects of a partition.
     Scan = 17,
+    /// Read fields of a key's record.
+    GetFields = 18,
+    /// Change fields of a key's record.
+    PutFields = 19,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -82,6 +88,8 @@ impl Operation {
         Self::Expire,
         Self::GetRange,
         Self::Scan,
+        Self::GetFields,
+        Self::PutFields,
     ];
 
     /// All operations, by number.
@@ -110,6 +118,8 @@ impl Operation {
             15 => Self::Expire,
             16 => Self::GetRange,
             17 => Self::Scan,
+            18 => Self::GetFields,
+            19 => Self::PutFields,
             _ => return None,
         })
     }
@@ -140,6 +150,8 @@ impl Operation {
             Self::Expire => "expire",
             Self::GetRange => "get_range",
             Self::Scan => "scan",
+            Self::GetFields => "get_fields",
+            Self::PutFields => "put_fields",
         }
     }
 
@@ -156,14 +168,16 @@ impl Operation {
             | Self::Append
             | Self::GetAndPut
             | Self::GetAndDelete
-            | Self::Expire => true,
+            | Self::Expire
+            | Self::PutFields => true,
             Self::Get
             | Self::Exists
             | Self::MultiGet
             | Self::Stats
             | Self::Map
             | Self::GetRange
-            | Self::Scan => false,
+            | Self::Scan
+            | Self::GetFields => false,
         }
     }
 }

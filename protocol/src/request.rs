@@ -11,6 +11,7 @@ use crate::operation::expire::Expire;
 use crate::operation::get::Get;
 use crate::operation::get_and_delete::GetAndDelete;
 use crate::operation::get_and_put::GetAndPut;
+use crate::operation::get_fields::GetFields;
 use crate::operation::get_range::GetRange;
 use crate::operation::increment::Increment;
 use crate::operation::map::Map;
@@ -18,6 +19,7 @@ use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
 use crate::operation::put::Put;
+use crate::operation::put_fields::PutFields;
 use crate::operation::scan::Scan;
 use crate::operation::stats::Stats;
 use crate::prefix::Prefix;
@@ -60,6 +62,10 @@ pub enum Request<'a> {
     GetRange(GetRange<'a>),
     /// Meet the objects of a partition.
     Scan(Scan<'a>),
+    /// Read fields of a key's record.
+    GetFields(GetFields<'a>),
+    /// Change fields of a key's record.
+    PutFields(PutFields<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -89,6 +95,8 @@ impl<'a> Request<'a> {
             Operation::Expire => Self::Expire(Expire::decode(prefix, reader)?),
             Operation::GetRange => Self::GetRange(GetRange::decode(prefix, reader)?),
             Operation::Scan => Self::Scan(Scan::decode(prefix, reader)?),
+            Operation::GetFields => Self::GetFields(GetFields::decode(prefix, reader)?),
+            Operation::PutFields => Self::PutFields(PutFields::decode(prefix, reader)?),
         })
     }
 
@@ -113,6 +121,8 @@ impl<'a> Request<'a> {
             Self::Expire(_) => Operation::Expire,
             Self::GetRange(_) => Operation::GetRange,
             Self::Scan(_) => Operation::Scan,
+            Self::GetFields(_) => Operation::GetFields,
+            Self::PutFields(_) => Operation::PutFields,
         }
     }
 
@@ -123,7 +133,9 @@ impl<'a> Request<'a> {
             Self::Get(get) => return Some((get.table, get.key)),
             Self::Exists(exists) => return Some((exists.table, exists.key)),
             Self::GetRange(range) => return Some((range.table, range.key)),
+            Self::GetFields(get) => return Some((get.table, get.key)),
             Self::Put(put) => &put.target,
+            Self::PutFields(put) => &put.target,
             Self::Delete(delete) => &delete.target,
             Self::CompareAndSet(compare_and_set) => &compare_and_set.target,
             Self::Increment(increment) => &increment.target,
@@ -162,6 +174,8 @@ impl<'a> Request<'a> {
             Self::Expire(request) => request.encoded_len(),
             Self::GetRange(request) => request.encoded_len(),
             Self::Scan(request) => request.encoded_len(),
+            Self::GetFields(request) => request.encoded_len(),
+            Self::PutFields(request) => request.encoded_len(),
         }
     }
 
@@ -187,6 +201,8 @@ impl<'a> Request<'a> {
             Self::Expire(request) => request.encode(buffer),
             Self::GetRange(request) => request.encode(buffer),
             Self::Scan(request) => request.encode(buffer),
+            Self::GetFields(request) => request.encode(buffer),
+            Self::PutFields(request) => request.encode(buffer),
         }
     }
 }
@@ -203,6 +219,16 @@ mod tests {
         let value_len = match request {
             Request::Put(put) => put.value.len(),
             Request::Scan(scan) => scan.key_prefix.len(),
+            Request::GetFields(get) => {
+                assert_eq!(get.names.iter().count(), get.names.len());
+                get.names.iter().map(|name| 2 + name.len()).sum()
+            }
+            Request::PutFields(put) => {
+                assert_eq!(put.changes.iter().count(), put.changes.len());
+                let len =
+                    |value: Option<crate::value::Value<'_>>| value.map_or(0, |value| value.len());
+                put.changes.iter().map(|change| 8 + change.name.len() + len(change.value)).sum()
+            }
             Request::CompareAndSet(compare_and_set) => compare_and_set.value.len(),
             Request::Append(append) => append.tail.len(),
             Request::GetAndPut(put) => put.value.len(),

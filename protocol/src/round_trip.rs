@@ -46,6 +46,7 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Increment
         | Operation::Append
         | Operation::GetAndPut
+        | Operation::PutFields
         | Operation::Expire => FLAG_COMPLETION | FLAG_EXPIRY,
         Operation::Delete
         | Operation::GetAndDelete
@@ -55,6 +56,7 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         Operation::Get
         | Operation::Exists
         | Operation::GetRange
+        | Operation::GetFields
         | Operation::MultiGet
         | Operation::Stats
         | Operation::Map => 0,
@@ -81,6 +83,8 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Append
         | Operation::GetAndPut
         | Operation::GetRange
+        | Operation::GetFields
+        | Operation::PutFields
         | Operation::Scan => {}
         Operation::Get
         | Operation::Delete

@@ -5,8 +5,8 @@ use weft_transport::{CallId, IncomingKind};
 
 use crate::counters::Event;
 use crate::operation::{
-    append, compare_and_set, delete, exists, expire, get, get_and_delete, get_and_put, get_range,
-    increment, map, multi_delete, multi_get, multi_put, put, scan, stats,
+    append, compare_and_set, delete, exists, expire, get, get_and_delete, get_and_put, get_fields,
+    get_range, increment, map, multi_delete, multi_get, multi_put, put, put_fields, scan, stats,
 };
 use crate::work::Work;
 
@@ -65,6 +65,8 @@ fn execute(
         Request::GetAndPut(put) => get_and_put::execute(work, call, slot, put),
         Request::GetAndDelete(delete) => get_and_delete::execute(work, call, slot, delete),
         Request::Expire(expire) => expire::execute(work, call, slot, expire),
+        Request::GetFields(get) => get_fields::execute(work, call, slot, get),
+        Request::PutFields(put) => put_fields::execute(work, call, slot, put),
         Request::Scan(scan) => scan::execute(work, call, scan),
         Request::GetRange(get) => get_range::execute(work, call, slot, get),
     }

@@ -149,6 +149,10 @@ impl NodeHandler {
             StoreError::ValueTooLarge { limit, .. } => {
                 ErrorReply { argument: *limit as u64, ..ErrorReply::new(ErrorCode::ValueTooLarge) }
             }
+            StoreError::TooManyFields { limit, .. } => {
+                ErrorReply { argument: *limit as u64, ..ErrorReply::new(ErrorCode::TooManyFields) }
+            }
+            StoreError::NotARecord => ErrorReply::new(ErrorCode::NotARecord),
             StoreError::NotANumber => ErrorReply::new(ErrorCode::NotANumber),
             StoreError::NumberOverflow => ErrorReply::new(ErrorCode::NumberOverflow),
             StoreError::VersionsExhausted { .. }

@@ -30,6 +30,8 @@ pub(crate) struct Work<'n, 'b, 'f> {
     part: Option<PartBuilder>,
     /// Where scans put their replies together.
     pub(crate) page: ScanPage,
+    /// Where values and replies are put together that are made of parts.
+    pub(crate) scratch: Vec<u8>,
     /// Bytes of keys and values that were written.
     written_bytes: u64,
 }
@@ -38,7 +40,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     pub(crate) fn new(node: &'n NodeHandler, batch: &'b mut Batch<'f>, now_ms: u64) -> Self {
         let held = Held::new(&node.partitions);
         let (tally, page) = (Tally::default(), ScanPage::default());
-        Work { node, batch, held, tally, now_ms, part: None, page, written_bytes: 0 }
+        Work {
+            node,
+            batch,
+            held,
+            tally,
+            now_ms,
+            part: None,
+            page,
+            scratch: Vec::new(),
+            written_bytes: 0,
+        }
     }
 
     /// Takes, prefetches and executes what has arrived in runs of up to [`BATCH_MAX`], until there

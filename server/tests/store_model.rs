@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use weft_protocol::{TableId, Version};
+use weft_protocol::{FieldChange, List, Record, TableId, Value, Version};
 use weft_server::store::{
     Appended, Cleaned, Compared, Incremented, Partition, PartitionConfig, StoreError, Victim,
 };
@@ -52,6 +52,7 @@ enum Revision {
     GetAndPut { len: usize, ttl_ms: Option<u64> },
     GetAndDelete,
     Expire { ttl_ms: Option<u64> },
+    PutFields { changes: Vec<(Vec<u8>, Option<Vec<u8>>)>, ttl_ms: Option<u64> },
 }
 
 /// Which version a compare-and-set expects.
@@ -90,6 +91,9 @@ fn revision() -> impl Strategy<Value = Revision> {
         2 => prop::collection::vec(b'0'..=b'9', 0..3),
         1 => (0_usize..50_000).prop_map(|len| vec![b'7'; len]),
     ];
+    let name = prop::collection::vec(b'a'..=b'c', 1..3);
+    let field = prop::option::weighted(0.8, prop::collection::vec(any::<u8>(), 0..300));
+    let changes = prop::collection::vec((name, field), 0..5);
     prop_oneof![
         3 => (expected, 0_usize..2_000, ttl_ms())
             .prop_map(|(expected, len, ttl_ms)| Revision::CompareAndSet { expected, len, ttl_ms }),
@@ -99,6 +103,8 @@ fn revision() -> impl Strategy<Value = Revision> {
             .prop_map(|(len, ttl_ms)| Revision::GetAndPut { len, ttl_ms }),
         1 => Just(Revision::GetAndDelete),
         2 => ttl_ms().prop_map(|ttl_ms| Revision::Expire { ttl_ms }),
+        4 => (changes, ttl_ms())
+            .prop_map(|(changes, ttl_ms)| Revision::PutFields { changes, ttl_ms }),
     ]
 }
 
@@ -216,6 +222,7 @@ impl Checked {
                             StoreError::MemoryLimit(_)
                                 | StoreError::NotANumber
                                 | StoreError::NumberOverflow
+                                | StoreError::NotARecord
                                 | StoreError::ValueTooLarge { limit: APPEND_MAX, .. }
                         );
                         assert!(may_be, "{error}");
@@ -395,6 +402,46 @@ impl Checked {
                 assert_eq!(value_len, value.len());
                 Some(Object { value, version, expiry_ms })
             }
+            Revision::PutFields { changes, ttl_ms } => {
+                let expiry_ms = kept_expiry(ttl_ms);
+                let fields = old.as_ref().map_or(Some(Vec::new()), |old| fields(&old.value));
+                let borrowed: Vec<_> = changes
+                    .iter()
+                    .map(|(name, value)| FieldChange {
+                        name: weft_protocol::Key::new(name).unwrap(),
+                        value: value.as_deref().map(|value| Value::new(value).unwrap()),
+                    })
+                    .collect();
+                let (list, _) = List::fitting(&borrowed);
+                let mut scratch = Vec::new();
+                let written =
+                    partition.put_fields(table, key, list, expiry(ttl_ms), &mut scratch, now_ms);
+                let Some(mut fields) = fields else {
+                    assert_eq!(written, Err(StoreError::NotARecord));
+                    return Err(StoreError::NotARecord);
+                };
+                for (name, value) in changes {
+                    let place = fields.iter().position(|(found, _)| found == name);
+                    match (place, value) {
+                        (Some(place), Some(value)) => fields[place].1.clone_from(value),
+                        (Some(place), None) => drop(fields.remove(place)),
+                        (None, Some(value)) => fields.push((name.clone(), value.clone())),
+                        (None, None) => {}
+                    }
+                }
+                let version = written?;
+                let object = partition.get(table, key, now_ms);
+                let value = match object {
+                    Some(object) => object.value.to_vec(),
+                    // It has expired at once.
+                    None => scratch,
+                };
+                let mut found = self::fields(&value).unwrap();
+                found.sort();
+                fields.sort();
+                assert_eq!(found, fields);
+                Some(Object { value, version, expiry_ms })
+            }
             Revision::GetAndPut { len, ttl_ms } => {
                 let (value, expiry_ms) = (vec![b'9'; *len], expiry(ttl_ms));
                 let replaced = partition.get_and_put(table, key, &value, expiry_ms, now_ms)?;
@@ -442,6 +489,12 @@ impl Checked {
         self.pins.clear();
         assert_eq!(self.memory.account().allocated_for(Purpose::Log), 0);
     }
+}
+
+/// Names and values of the fields, if the value is a record.
+fn fields(value: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let fields = Record::parse(value).ok()?.fields();
+    Some(fields.map(|(name, value)| (name.to_vec(), value.to_vec())).collect())
 }
 
 proptest! {

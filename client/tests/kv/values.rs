@@ -170,6 +170,33 @@ fn values_are_changed_in_their_place() {
 }
 
 #[test]
+fn fields_are_read_and_patched() {
+    let cluster = Cluster::start(2);
+    let version = cluster.kv(&["patch", "cloth", "warp=wool", "weft=silk", "note=a=b"]).ok();
+    assert_eq!(cluster.kv(&["exists", "cloth"]).ok(), version);
+    assert_eq!(cluster.kv(&["fields", "cloth", "weft"]).ok(), "weft\tsilk\n");
+    cluster.kv(&["patch", "cloth", "--remove", "warp", "weft=gold"]).ok();
+    assert_eq!(cluster.kv(&["fields", "cloth"]).ok(), "weft\tgold\nnote\ta=b\n");
+    let some = cluster.kv(&["--json", "fields", "cloth", "weft", "warp"]);
+    assert_eq!(some.code, 1);
+    assert!(some.stderr.contains("has no field \"warp\""), "{}", some.stderr);
+    let some: Value = serde_json::from_slice(&some.stdout).unwrap();
+    assert_eq!(some["fields"][0], json!({ "name": "weft", "value": "gold" }));
+    assert_eq!(some["fields"][1], json!({ "name": "warp", "error": "no such field" }));
+    cluster.kv(&["put", "plain", "text"]).ok();
+    for arguments in
+        [&["fields", "plain"][..], &["fields", "plain", "a"], &["patch", "plain", "a=b"]]
+    {
+        let refused = cluster.kv(arguments);
+        assert!(refused.code == 1 && refused.stderr.contains("record"), "{}", refused.stderr);
+    }
+    assert_eq!(cluster.kv(&["fields", "nobody"]).code, 1);
+    for wrong in [&["patch", "cloth"][..], &["patch", "cloth", "warp"]] {
+        assert_eq!(cluster.kv(wrong).code, 2);
+    }
+}
+
+#[test]
 fn all_keys_are_scanned_in_one_go_or_in_several() {
     let cluster = Cluster::start(2);
     assert_eq!(cluster.kv(&["scan"]).ok(), "");

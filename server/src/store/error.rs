@@ -33,6 +33,19 @@ pub enum StoreError {
     /// The sum does not fit 64 bits.
     #[error("add to a number: the sum does not fit 64 bits")]
     NumberOverflow,
+    /// The value is no record of fields.
+    #[error("change a field of a value that is no record")]
+    NotARecord,
+    /// The record would have too many fields.
+    #[error(
+        "store a record of {count} fields: the limit is {limit}; spread them over several keys"
+    )]
+    TooManyFields {
+        /// Fields that it would have.
+        count: usize,
+        /// The most that it may have.
+        limit: usize,
+    },
     /// All sequences of the partition's epoch are used up.
     #[error("give out a version after {last}: the epoch has no more; it needs a new epoch")]
     VersionsExhausted {

@@ -1,5 +1,5 @@
 //! Writes that depend on what is there: compare-and-set, increment, append, get-and-put,
-//! get-and-delete, expire.
+//! get-and-delete, expire, changes of fields.
 //!
 //! Each looks the key up once, and leaves everything as it was when it is refused. Objects are never
 //! changed where they lie: what becomes of one is appended to the log as any other, so that views of the
@@ -8,7 +8,8 @@
 use std::io::Write;
 
 use arrayvec::ArrayVec;
-use weft_protocol::{TableId, Version};
+use weft_protocol::limits::FIELDS_MAX;
+use weft_protocol::{FieldChange, LimitError, List, Record, TableId, Version};
 use weft_transport::Shared;
 
 use super::address::Address;
@@ -142,6 +143,37 @@ impl Partition {
         Ok(Appended { version: self.write(tag, found, &new)?, value_len })
     }
 
+    /// Makes `changes` to the fields of the record that a key holds, or to one without fields if it has no object. A new
+    /// object has the expiry `expiry_ms`; one that is there keeps its own. The new value is put together in
+    /// `scratch`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotARecord`], [`StoreError::TooManyFields`], and those of a put. Nothing has changed then.
+    pub fn put_fields<'a>(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        changes: List<'a, FieldChange<'a>>,
+        expiry_ms: Option<u64>,
+        scratch: &mut Vec<u8>,
+        now_ms: u64,
+    ) -> Result<Version, StoreError> {
+        let tag = self.index.tag(table, key);
+        let found = self.find_current(tag, table, key, now_ms);
+        scratch.clear();
+        let (record, expiry_ms) = match found {
+            Some((_, address)) => {
+                let found = self.log.record(address);
+                let record = Record::parse(found.value()).map_err(|_| StoreError::NotARecord)?;
+                (record, found.expiry_ms())
+            }
+            None => (Record::EMPTY, expiry_ms),
+        };
+        record.change(changes.iter(), scratch)?;
+        let new = NewObject { table, key, value: [scratch, &[]], expiry_ms };
+        self.write(tag, found, &new)
+    }
+
     /// Makes `value` the object of a key, as a put does, and returns the one that was there.
     ///
     /// # Errors
@@ -215,6 +247,21 @@ impl Partition {
         let segment = self.log.segment(address.segment());
         let record = segment.record(address.offset());
         segment.pin(address.offset() + record.value_start(), record.value_len())
+    }
+}
+
+/// What a record would be too large for.
+impl From<LimitError> for StoreError {
+    fn from(error: LimitError) -> StoreError {
+        let limit = error.limit() as usize;
+        match error {
+            LimitError::TooManyFields { count } => {
+                StoreError::TooManyFields { count, limit: FIELDS_MAX }
+            }
+            LimitError::ValueTooLarge { len } => StoreError::ValueTooLarge { len, limit },
+            LimitError::KeyTooLong { len } => StoreError::KeyTooLong { len, limit },
+            LimitError::TooManyKeys { count } => StoreError::TooManyFields { count, limit },
+        }
     }
 }
 

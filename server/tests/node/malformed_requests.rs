@@ -3,9 +3,10 @@
 
 use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
 use weft_protocol::{
-    Append, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire, GetAndDelete,
-    GetAndPut, GetRange, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
-    Operation, Pair, Put, ReplyHead, Request, Scan, Stats, Target, Value, Version, prefix,
+    Append, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire, FieldChange,
+    GetAndDelete, GetAndPut, GetFields, GetRange, Increment, Key, Keys, List, Map, MultiDelete,
+    MultiGet, MultiPut, Operation, Pair, Put, PutFields, ReplyHead, Request, Scan, Stats, Target,
+    Value, Version, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -142,6 +143,9 @@ fn requests_spoilt_at_random_are_all_answered() {
     let (pairs, _) = List::fitting(&pairs);
     let completion = Some(CompletionId { client: 1, sequence: 2 });
     let (table, map_epoch) = (TABLE, 1);
+    let silk = Some(Value::new(b"silk").unwrap());
+    let changes: Vec<_> = keys.iter().map(|name| FieldChange { name, value: silk }).collect();
+    let (changes, _) = List::fitting(&changes);
     let target = Target { completion, ..target(b"key-1") };
     let (expires_at_ms, expected) = (Some(1 << 50), Version::new(1, 1));
     let large = Value::new(&value).unwrap();
@@ -162,6 +166,8 @@ fn requests_spoilt_at_random_are_all_answered() {
         Request::GetAndDelete(GetAndDelete { target }),
         Request::Expire(Expire { target, expires_at_ms }),
         Request::GetRange(GetRange { table, map_epoch, key: target.key, offset: 9, len_max: 99 }),
+        Request::GetFields(GetFields { table, map_epoch, key: target.key, names: keys }),
+        Request::PutFields(PutFields { target, expires_at_ms, changes }),
         Request::Scan(Scan {
             table,
             map_epoch,

@@ -1,10 +1,13 @@
 //! What the operations answer whose write depends on what is there.
 
-use weft_protocol::limits::VALUE_MAX;
+use std::ops::Range;
+
+use weft_protocol::limits::{FIELDS_MAX, VALUE_MAX};
 use weft_protocol::{
     Append, AppendReply, CompareAndSet, CompareAndSetReply, ErrorCode, Expire, ExpireReply,
-    GetAndDelete, GetAndPut, GetRange, GetRangeReply, Increment, IncrementReply, Previous,
-    PreviousReply, Put, TableId, Target, Value, Version,
+    FieldChange, FieldsReply, GetAndDelete, GetAndPut, GetFields, GetRange, GetRangeReply,
+    Increment, IncrementReply, Key, Keys, List, Previous, PreviousReply, Put, PutFields, PutReply,
+    Record, TableId, Target, Value, Version,
 };
 
 use crate::support::{Client, TABLE, put, settings, start, target};
@@ -228,6 +231,83 @@ fn bytes_of_a_value_are_read_without_the_rest() {
     assert_eq!(GetRangeReply::decode(&reply).unwrap(), GetRangeReply::Absent { version: gone });
 }
 
+fn change<'a>(name: &'a [u8], value: Option<&'a [u8]>) -> FieldChange<'a> {
+    let value = value.map(|value| Value::new(value).unwrap());
+    FieldChange { name: Key::new(name).unwrap(), value }
+}
+
+fn put_fields<'a>(key: &'a [u8], changes: &'a [FieldChange<'a>]) -> PutFields<'a> {
+    let (changes, rest) = List::fitting(changes);
+    assert!(rest.is_empty());
+    PutFields { target: target(key), expires_at_ms: None, changes }
+}
+
+fn get_fields<'a>(key: &'a [u8], names: &'a [Key<'a>]) -> GetFields<'a> {
+    let (names, _) = Keys::fitting(names);
+    GetFields { table: TABLE, map_epoch: 1, key: target(key).key, names }
+}
+
+#[test]
+fn fields_are_changed_and_read_one_by_one() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let names = [b"warp", b"weft", b"reed"].map(|name| Key::new(name).unwrap());
+    let read = || {
+        let message = client.call(get_fields(b"cloth", &names));
+        match FieldsReply::decode(&message).unwrap() {
+            FieldsReply::Found { version, fields } => {
+                let value = |range: Range<usize>| message[range].to_vec();
+                let fields = fields.into_iter().map(|range| range.map(value)).collect::<Vec<_>>();
+                (version, Some(fields))
+            }
+            FieldsReply::Absent { version } => (version, None),
+        }
+    };
+    assert_eq!(read().1, None);
+    let put = |changes: &[FieldChange<'_>]| {
+        PutReply::decode(&client.call(put_fields(b"cloth", changes))).unwrap().version
+    };
+    let first = put(&[change(b"warp", Some(b"wool")), change(b"weft", Some(b"silk"))]);
+    assert_eq!(read(), (first, Some(vec![Some(b"wool".to_vec()), Some(b"silk".to_vec()), None])));
+    let second = put(&[change(b"weft", Some(b"")), change(b"warp", None)]);
+    assert!(second > first);
+    assert_eq!(read(), (second, Some(vec![None, Some(vec![]), None])));
+    // It is a value like any other.
+    let value = client.get(b"cloth").unwrap();
+    let record = Record::parse(&value).unwrap();
+    assert_eq!(record.fields().collect::<Vec<_>>(), [(&b"weft"[..], &b""[..])]);
+
+    client.put(b"cloth", b"none");
+    let changes = [change(b"weft", None)];
+    assert_eq!(client.refused(put_fields(b"cloth", &changes)).code, ErrorCode::NotARecord);
+    assert_eq!(client.refused(get_fields(b"cloth", &names)).code, ErrorCode::NotARecord);
+    assert_eq!(client.get(b"cloth").as_deref(), Some(b"none".as_slice()));
+}
+
+#[test]
+fn a_record_ends_at_its_limits() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let names: Vec<_> = (0..FIELDS_MAX + 1).map(|number| number.to_string()).collect();
+    let changes: Vec<_> = names.iter().map(|name| change(name.as_bytes(), Some(b"x"))).collect();
+    client.call(put_fields(b"wide", &changes[..FIELDS_MAX]));
+    for (changes, what) in [(&changes[FIELDS_MAX..], "one more"), (&changes[..], "a request")] {
+        let error = client.refused(put_fields(b"wide", changes));
+        let expected = (ErrorCode::TooManyFields, FIELDS_MAX as u64);
+        assert_eq!((error.code, error.argument), expected, "{what}");
+    }
+    let half = vec![7; VALUE_MAX / 2 + 1];
+    client.call(put_fields(b"long", &[change(b"a", Some(&half))]));
+    let error = client.refused(put_fields(b"long", &[change(b"b", Some(&half))]));
+    assert_eq!((error.code, error.argument), (ErrorCode::ValueTooLarge, VALUE_MAX as u64));
+    // What would be a reply of more than a message.
+    let thrice = [Key::new(b"a").unwrap(); 3];
+    assert_eq!(client.refused(get_fields(b"long", &thrice)).code, ErrorCode::ValueTooLarge);
+    let once = client.call(get_fields(b"long", &thrice[..1]));
+    let FieldsReply::Found { fields, .. } = FieldsReply::decode(&once).unwrap() else { panic!() };
+    assert!(once[fields[0].clone().unwrap()] == half);
+}
+
 /// All of them, with what else may be refused.
 #[test]
 fn tables_and_limits_hold_for_all() {
@@ -243,6 +323,8 @@ fn tables_and_limits_hold_for_all() {
         client.refused(GetAndPut { target: elsewhere, expires_at_ms, value }).code,
         client.refused(GetAndDelete { target: elsewhere }).code,
         client.refused(Expire { target: elsewhere, expires_at_ms }).code,
+        client.refused(PutFields { target: elsewhere, ..put_fields(b"key", &[]) }).code,
+        client.refused(GetFields { table: TableId(7), ..get_fields(b"key", &[]) }).code,
         client
             .refused(GetRange {
                 table: TableId(7),
@@ -253,5 +335,5 @@ fn tables_and_limits_hold_for_all() {
             })
             .code,
     ];
-    assert_eq!(codes, [ErrorCode::TableUnknown; 7]);
+    assert_eq!(codes, [ErrorCode::TableUnknown; 9]);
 }

@@ -14,6 +14,7 @@ use crate::command::del::Del;
 use crate::command::exists::Exists;
 use crate::command::expire::{Expire, Persist};
 use crate::command::explain::Explain;
+use crate::command::fields::{Fields, Patch};
 use crate::command::get::Get;
 use crate::command::getput::{Getdel, Getput};
 use crate::command::incr::Incr;
@@ -117,6 +118,8 @@ pub(crate) enum Command {
     Append(Append),
     Getput(Getput),
     Getdel(Getdel),
+    Fields(Fields),
+    Patch(Patch),
     Expire(Expire),
     Persist(Persist),
     Mput(Mput),

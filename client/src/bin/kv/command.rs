@@ -7,6 +7,7 @@ pub(crate) mod del;
 pub(crate) mod exists;
 pub(crate) mod expire;
 pub(crate) mod explain;
+pub(crate) mod fields;
 pub(crate) mod get;
 pub(crate) mod getput;
 pub(crate) mod incr;

@@ -46,6 +46,8 @@ fn main() -> ExitCode {
         Command::Append(append) => append.run(&global, &mut output),
         Command::Getput(getput) => getput.run(&global, &mut output),
         Command::Getdel(getdel) => getdel.run(&global, &mut output),
+        Command::Fields(fields) => fields.run(&global, &mut output),
+        Command::Patch(patch) => patch.run(&global, &mut output),
         Command::Expire(expire) => expire.run(&global, &mut output),
         Command::Persist(persist) => persist.run(&global, &mut output),
         Command::Mput(mput) => mput.run(&global, &mut output),

@@ -1,0 +1,32 @@
+//! Get-fields: look a record up, and copy some of its fields.
+
+use weft_protocol::{ErrorCode, ErrorReply, ExistsReply, FieldsFound, GetFields, Record, Slot};
+use weft_transport::CallId;
+
+use crate::counters::Event;
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    slot: Slot,
+    get: &GetFields<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let &GetFields { table, key, names, .. } = get;
+    let partition = work.held.enter(table, slot)?;
+    let Some(object) = partition.get(table, &key, work.now_ms) else {
+        work.tally.event(Event::Miss);
+        let reply = ExistsReply { version: partition.version(), exists: false };
+        work.batch.reply(call, reply);
+        return Ok(());
+    };
+    let record = Record::parse(object.value).map_err(|_| ErrorReply::new(ErrorCode::NotARecord))?;
+    let found = FieldsFound { version: object.version, record, names };
+    // Only where a large field is named many times.
+    let len = found.checked_len().ok_or(ErrorReply::new(ErrorCode::ValueTooLarge))?;
+    work.tally.event(Event::Hit);
+    work.tally.add(Event::BytesRead, len as u64);
+    found.write(&mut work.scratch);
+    work.batch.reply(call, &work.scratch[..]);
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Put-fields: append a record with some of its fields changed.
+
+use std::mem;
+
+use weft_protocol::{ErrorReply, PutFields, PutReply, Slot};
+use weft_transport::CallId;
+
+use crate::counters::Event;
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    slot: Slot,
+    put: &PutFields<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let &PutFields { target, expires_at_ms, changes } = put;
+    let (table, key) = (target.table, target.key);
+    let len: usize = changes.iter().map(|change| change.value.map_or(0, |value| value.len())).sum();
+    let mut scratch = mem::take(&mut work.scratch);
+    let written = work.write(table, slot, key.len() + len, |partition, now_ms| {
+        partition.put_fields(table, &key, changes, expires_at_ms, &mut scratch, now_ms)
+    });
+    work.scratch = scratch;
+    let version = written?;
+    work.tally.add(Event::BytesWritten, len as u64);
+    work.batch.reply(call, PutReply { version });
+    Ok(())
+}
