@@ -8,6 +8,8 @@
 
 #[path = "kv/cluster.rs"]
 mod cluster;
+#[path = "kv/files.rs"]
+mod files;
 #[path = "kv/values.rs"]
 mod values;
 

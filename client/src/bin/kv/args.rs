@@ -9,14 +9,17 @@ use weft_client::{
 
 use crate::command::append::Append;
 use crate::command::bench::Bench;
+use crate::command::bigkeys::Bigkeys;
 use crate::command::completions::Completions;
 use crate::command::del::Del;
 use crate::command::exists::Exists;
 use crate::command::expire::{Expire, Persist};
 use crate::command::explain::Explain;
+use crate::command::export::Export;
 use crate::command::fields::{Fields, Patch};
 use crate::command::get::Get;
 use crate::command::getput::{Getdel, Getput};
+use crate::command::import::Import;
 use crate::command::incr::Incr;
 use crate::command::mdel::Mdel;
 use crate::command::mget::Mget;
@@ -126,6 +129,9 @@ pub(crate) enum Command {
     Mget(Mget),
     Mdel(Mdel),
     Scan(Scan),
+    Bigkeys(Bigkeys),
+    Export(Export),
+    Import(Import),
     Stat(Stat),
     Ping(Ping),
     Bench(Bench),

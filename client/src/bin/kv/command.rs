@@ -2,14 +2,17 @@
 
 pub(crate) mod append;
 pub(crate) mod bench;
+pub(crate) mod bigkeys;
 pub(crate) mod completions;
 pub(crate) mod del;
 pub(crate) mod exists;
 pub(crate) mod expire;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod fields;
 pub(crate) mod get;
 pub(crate) mod getput;
+pub(crate) mod import;
 pub(crate) mod incr;
 pub(crate) mod launch;
 pub(crate) mod mdel;

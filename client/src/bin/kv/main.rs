@@ -5,6 +5,7 @@
 //! - `command`: one file each, with its arguments and what it does.
 //! - `playground`: server processes on this machine: start, wait, stop.
 //! - `duration`, `number`, `text`, `value`: what is typed for them.
+//! - `dump`: files of objects, and how far reading or writing one has come.
 //! - `output`: table, JSON or raw bytes on stdout; `complaint`: what went wrong, on stderr.
 //!
 //! What scripts may rely on is in `docs/cli.md`.
@@ -14,6 +15,7 @@
 mod args;
 mod command;
 mod complaint;
+mod dump;
 mod duration;
 mod environment;
 mod number;
@@ -54,6 +56,9 @@ fn main() -> ExitCode {
         Command::Mget(mget) => mget.run(&global, &mut output),
         Command::Mdel(mdel) => mdel.run(&global, &mut output),
         Command::Scan(scan) => scan.run(&global, &mut output),
+        Command::Bigkeys(bigkeys) => bigkeys.run(&global, &mut output),
+        Command::Export(export) => export.run(&global, &mut output),
+        Command::Import(import) => import.run(&global, &mut output),
         Command::Stat(stat) => stat.run(&global, &mut output),
         Command::Ping(ping) => ping.run(&global, &mut output),
         Command::Bench(bench) => bench.run(&global, &mut output),

@@ -1,0 +1,151 @@
+//! `kv import`: store the objects of a file.
+
+#![expect(clippy::disallowed_methods, reason = "it reads a file")]
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::builder::BoolishValueParser;
+use weft_client::BlockingClient;
+
+use crate::args::Global;
+use crate::complaint::note;
+use crate::dump;
+use crate::dump::progress::{self, Done, Progress};
+use crate::dump::{Entries, Entry, FileFormat};
+use crate::output::Output;
+use crate::text;
+
+/// Objects that are put together …
+const TOGETHER: usize = 1_000;
+/// … or fewer, if they have so many bytes.
+const TOGETHER_BYTES: usize = 8 << 20;
+/// Batches between two notes of how far it has come.
+const SAVE_EVERY: u64 = 10;
+
+/// Store the objects of a file that `kv export` has written
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "kv import [OPTIONS] <FILE>")]
+pub(crate) struct Import {
+    /// The file; `-` is stdin
+    file: PathBuf,
+
+    /// How objects are written there [default: csv if the file is named so, jsonl otherwise]
+    #[arg(long, env = "WEFT_FILE_FORMAT", value_name = "FORMAT")]
+    format: Option<FileFormat>,
+
+    /// Go on with one that was stopped
+    #[arg(long, env = "WEFT_RESUME", value_parser = BoolishValueParser::new())]
+    resume: bool,
+}
+
+impl Import {
+    pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
+        let context = || format!("cannot import {}", self.file.display());
+        let format = FileFormat::of(self.format, &self.file);
+        let is_stdin = self.file == Path::new("-");
+        let file: Box<dyn BufRead> = if is_stdin {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(BufReader::new(File::open(&self.file).with_context(context)?))
+        };
+        let mut entries = Entries::new(format, file).with_context(context)?;
+        let progress = (!is_stdin).then(|| Progress::beside(&self.file));
+        let mut done = match progress.as_ref().filter(|_| self.resume) {
+            None if self.resume => bail!("stdin cannot be gone on with: leave --resume out"),
+            None => Done::default(),
+            Some(progress) => match progress.load()? {
+                Some(done) => done,
+                None => bail!(
+                    "nothing is to be gone on with: there is no {}",
+                    progress.path().display()
+                ),
+            },
+        };
+        for _ in 0..done.objects {
+            entries.next().transpose().with_context(context)?;
+        }
+        let client = global.connect().with_context(context)?.blocking();
+        let counter = progress::counter();
+        let imported = put_all(&client, &mut entries, &mut done, progress.as_ref(), &counter);
+        counter.finish_and_clear();
+        if let Some(progress) = progress {
+            if imported.is_err() {
+                progress.save(&done)?;
+                note(&format!("{} objects are stored; give --resume to go on", done.objects));
+            } else {
+                progress.remove()?;
+            }
+        }
+        imported.with_context(context)?;
+        Ok(dump::tell(done.objects, &self.file, output)?)
+    }
+}
+
+fn put_all(
+    client: &BlockingClient,
+    entries: &mut Entries<Box<dyn BufRead>>,
+    done: &mut Done,
+    progress: Option<&Progress>,
+    counter: &indicatif::ProgressBar,
+) -> anyhow::Result<()> {
+    let (mut batch, mut batches) = (Vec::with_capacity(TOGETHER), 0);
+    loop {
+        batch.clear();
+        let (mut bytes, mut failed) = (0, None);
+        while batch.len() < TOGETHER && bytes < TOGETHER_BYTES {
+            match entries.next() {
+                Some(Ok(entry)) => {
+                    bytes += entry.key.len() + entry.value.len();
+                    batch.push(entry);
+                }
+                Some(Err(error)) => {
+                    failed = Some(error);
+                    break;
+                }
+                None => break,
+            }
+        }
+        put(client, &batch)?;
+        done.objects += batch.len() as u64;
+        batches += 1;
+        counter.set_position(done.objects);
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if let Some(progress) = progress.filter(|_| batches % SAVE_EVERY == 0) {
+            progress.save(done)?;
+        }
+    }
+}
+
+/// Puts a batch; objects that have expired meanwhile are left out.
+fn put(client: &BlockingClient, batch: &[Entry]) -> anyhow::Result<()> {
+    let now_ms = client.client().endpoint().clock().unix_millis();
+    let for_good: Vec<_> = batch
+        .iter()
+        .filter(|entry| entry.expires_at_ms.is_none())
+        .map(|entry| (&entry.key, &entry.value))
+        .collect();
+    for outcome in client.multi_put(&for_good) {
+        outcome.map_err(|(index, error)| {
+            anyhow::Error::new(error)
+                .context(format!("cannot put {}", text::quoted(for_good[index].0)))
+        })?;
+    }
+    for Entry { key, value, expires_at_ms } in batch {
+        let left_ms = expires_at_ms.map(|at| at.saturating_sub(now_ms)).unwrap_or_default();
+        if left_ms > 0 {
+            client
+                .put_expiring(key, value, Duration::from_millis(left_ms))
+                .with_context(|| format!("cannot put {}", text::quoted(key)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! How far an export or import has come, on disk beside its file, so that one that was stopped can go on.
+
+#![expect(clippy::disallowed_methods, reason = "this is where it is kept")]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+
+/// What is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Done {
+    /// Objects.
+    pub(crate) objects: u64,
+    /// Bytes of the file that they are in.
+    pub(crate) bytes: u64,
+    /// Where the scan goes on.
+    #[serde(default)]
+    pub(crate) cursor: Option<String>,
+}
+
+/// Where that is kept.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    path: PathBuf,
+}
+
+impl Progress {
+    /// `FILE.progress`
+    pub(crate) fn beside(file: &Path) -> Self {
+        let mut name = OsString::from(file);
+        name.push(".progress");
+        Self { path: name.into() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was done, if it was not all.
+    pub(crate) fn load(&self) -> anyhow::Result<Option<Done>> {
+        let context = || format!("cannot read {}", self.path.display());
+        match fs::read(&self.path) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).with_context(context)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(context),
+        }
+    }
+
+    /// Keeps what is done; what was kept before stays if this fails in the middle.
+    pub(crate) fn save(&self, done: &Done) -> anyhow::Result<()> {
+        let context = || format!("cannot write {}", self.path.display());
+        let new = self.path.with_extension("progress.new");
+        fs::write(&new, serde_json::to_vec(done)?).with_context(context)?;
+        fs::rename(&new, &self.path).with_context(context)
+    }
+
+    /// Nothing is left to do.
+    pub(crate) fn remove(&self) -> anyhow::Result<()> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", self.path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Objects so far and a second, on stderr if that is a terminal.
+pub(crate) fn counter() -> ProgressBar {
+    let style = "{human_pos} objects, {per_sec}, {elapsed}";
+    let style = ProgressStyle::with_template(style).expect("the template is one");
+    ProgressBar::new_spinner().with_style(style)
+}
