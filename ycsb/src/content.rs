@@ -6,7 +6,7 @@ use std::io::Write as _;
 use rand::Rng as _;
 
 use crate::generator::{Random, Uniform, Zipfian};
-use crate::record::Layout;
+use crate::record::{Layout, Values};
 
 /// How long fields are (`fieldlengthdistribution`), in bytes.
 #[derive(Clone, Debug)]
@@ -35,69 +35,60 @@ impl FieldLength {
 pub(crate) struct Content {
     pub(crate) layout: Layout,
     pub(crate) length: FieldLength,
-    /// `fieldnameprefix`: fields are called by it and their number.
-    pub(crate) name_prefix: String,
     /// `dataintegrity`.
     pub(crate) verifiable: bool,
 }
 
 impl Content {
-    /// Writes a whole new record for `key` into `record`.
-    pub(crate) fn write_record(&self, key: &[u8], record: &mut Vec<u8>, random: &mut Random) {
-        record.clear();
-        for index in 0..self.layout.fields {
-            let length = self.length.sample(random);
-            self.layout.append(record, index, length, |out| {
-                self.write_field(key, index, length, out, random);
-            });
+    /// Makes `values` those of a whole new record for `key`.
+    pub(crate) fn fill(&self, key: &[u8], values: &mut Values, random: &mut Random) {
+        values.clear();
+        for index in 0..self.layout.count() {
+            self.push(key, index, values, random);
         }
     }
 
-    /// Writes into `changed` the `record` of `key` with new bytes in field `index`; `None` if it is
-    /// not a record of this workload.
-    pub(crate) fn change_field(
+    /// Makes `values` a new value of field `index` of the record of `key`.
+    pub(crate) fn fill_one(
         &self,
         key: &[u8],
-        record: &[u8],
         index: usize,
-        changed: &mut Vec<u8>,
+        values: &mut Values,
         random: &mut Random,
-    ) -> Option<()> {
-        let length = self.length.sample(random);
-        self.layout.replace(record, index, changed, length, |out| {
-            self.write_field(key, index, length, out, random);
-        })
+    ) {
+        values.clear();
+        self.push(key, index, values, random);
     }
 
-    /// Whether the fields of `record`, or just field `only`, hold what they were given.
-    pub(crate) fn verify(&self, key: &[u8], record: &[u8], only: Option<usize>) -> bool {
+    /// Whether the fields of a record, or just field `only`, hold what they were given. `field` gives the value of each.
+    pub(crate) fn verify<'f>(
+        &self,
+        key: &[u8],
+        field: impl Fn(usize) -> Option<&'f [u8]>,
+        only: Option<usize>,
+    ) -> bool {
+        // Verifiable fields have one length, so a field of another length has to be wrong.
+        let FieldLength::Constant(length) = self.length else { return false };
         let mut expected = Vec::new();
-        self.layout.fields(record).enumerate().all(|(index, field)| {
-            let Some(field) = field else { return false };
+        self.layout.names().iter().enumerate().all(|(index, name)| {
             if only.is_some_and(|only| only != index) {
                 return true;
             }
             expected.clear();
-            // Verifiable fields have one length, so a field of another length has to be wrong.
-            let FieldLength::Constant(length) = self.length else { return false };
-            write_verifiable(key, &self.name_prefix, index, length, &mut expected);
-            field == expected
+            write_verifiable(key, name, length, &mut expected);
+            field(index).is_some_and(|field| field == expected)
         })
     }
 
-    fn write_field(
-        &self,
-        key: &[u8],
-        index: usize,
-        length: usize,
-        out: &mut Vec<u8>,
-        random: &mut Random,
-    ) {
-        if self.verifiable {
-            write_verifiable(key, &self.name_prefix, index, length, out);
-        } else {
-            write_random(length, out, random);
-        }
+    fn push(&self, key: &[u8], index: usize, values: &mut Values, random: &mut Random) {
+        let length = self.length.sample(random);
+        values.push(index, |out| {
+            if self.verifiable {
+                write_verifiable(key, &self.layout.names()[index], length, out);
+            } else {
+                write_random(length, out, random);
+            }
+        });
     }
 }
 
@@ -114,10 +105,10 @@ fn write_random(length: usize, out: &mut Vec<u8>, random: &mut Random) {
 
 /// Appends upstream's deterministic value: `key:field`, then `:` and Java's hash of all before it,
 /// again and again, cut at `length`.
-fn write_verifiable(key: &[u8], name_prefix: &str, index: usize, length: usize, out: &mut Vec<u8>) {
+fn write_verifiable(key: &[u8], name: &str, length: usize, out: &mut Vec<u8>) {
     let begin = out.len();
     out.extend_from_slice(key);
-    write!(out, ":{name_prefix}{index}").expect("a Vec takes every write");
+    write!(out, ":{name}").expect("a Vec takes every write");
     let (mut hash, mut hashed) = (0_i32, begin);
     while out.len() - begin < length {
         out.push(b':');
@@ -138,16 +129,15 @@ mod tests {
 
     fn content(fields: usize, verifiable: bool) -> Content {
         Content {
-            layout: Layout { fields },
+            layout: Layout::new("field", fields),
             length: FieldLength::Constant(100),
-            name_prefix: "field".to_owned(),
             verifiable,
         }
     }
 
-    fn verifiable(key: &str, name_prefix: &str, index: usize, length: usize) -> String {
+    fn verifiable(key: &str, name: &str, length: usize) -> String {
         let mut out = Vec::new();
-        write_verifiable(key.as_bytes(), name_prefix, index, length, &mut out);
+        write_verifiable(key.as_bytes(), name, length, &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -155,15 +145,15 @@ mod tests {
     #[test]
     fn verifiable_values_agree_with_upstream() {
         assert_eq!(
-            verifiable("user6284781860667377211", "field", 0, 100),
+            verifiable("user6284781860667377211", "field0", 100),
             "user6284781860667377211:field0:-56807877:2032869390:-165488160:1762371712:\
              -169193395:-1039977118:-10"
         );
         assert_eq!(
-            verifiable("user1", "f", 3, 64),
+            verifiable("user1", "f3", 64),
             "user1:f3:295312793:1502708776:1529764757:38687862:915370816:-122"
         );
-        assert_eq!(verifiable("user1", "field", 0, 5), "user1");
+        assert_eq!(verifiable("user1", "field0", 5), "user1");
     }
 
     #[test]
@@ -181,18 +171,25 @@ mod tests {
     fn a_changed_field_still_verifies_and_a_damaged_one_does_not() {
         let content = content(3, true);
         let mut random = Random::seed_from_u64(2);
-        let (mut record, mut changed) = (Vec::new(), Vec::new());
-        content.write_record(b"user1", &mut record, &mut random);
-        assert!(content.verify(b"user1", &record, None));
-        assert!(!content.verify(b"user2", &record, None), "another record's bytes");
+        let mut values = Values::default();
+        content.fill(b"user1", &mut values, &mut random);
+        let mut record: Vec<_> = values.iter().map(|(_, value)| value.to_vec()).collect();
+        let verify = |record: &[Vec<u8>], key: &[u8], only| {
+            content.verify(key, |index| record.get(index).map(Vec::as_slice), only)
+        };
+        assert!(verify(&record, b"user1", None));
+        assert!(!verify(&record, b"user2", None), "another record's bytes");
+        assert!(!verify(&record[..2], b"user1", None), "a field is missing");
 
-        record[150] ^= 1;
-        assert!(!content.verify(b"user1", &record, None));
-        assert!(content.verify(b"user1", &record, Some(0)), "field 0 is whole");
-        assert!(!content.verify(b"user1", &record, Some(1)));
+        record[1][50] ^= 1;
+        assert!(!verify(&record, b"user1", None));
+        assert!(verify(&record, b"user1", Some(0)), "field 0 is whole");
+        assert!(!verify(&record, b"user1", Some(1)));
 
-        content.change_field(b"user1", &record, 1, &mut changed, &mut random).unwrap();
-        assert!(content.verify(b"user1", &changed, None), "the update mended field 1");
+        content.fill_one(b"user1", 1, &mut values, &mut random);
+        let (index, value) = values.iter().next().unwrap();
+        record[index] = value.to_vec();
+        assert!(verify(&record, b"user1", None), "the update mended field 1");
     }
 
     #[test]

@@ -11,11 +11,13 @@ use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::clock::RunClock;
+use crate::content::Content;
 use crate::failure_log::{Failure, FailureLog};
 use crate::generator::{KeyChooser, Random};
 use crate::measurement::{Measurements, Operation, Span, Status};
 use crate::pace::Pace;
-use crate::target::{Fetched, Session};
+use crate::record::Values;
+use crate::target::{Fetched, RequestError, Session};
 use crate::workload::{Phase, Transaction, Workload};
 
 /// What all requesters of a run share.
@@ -40,7 +42,7 @@ pub(crate) struct Requester {
     /// Operations to do; `None`: until the time is over.
     quota: Option<u64>,
     key: Vec<u8>,
-    record: Vec<u8>,
+    values: Values,
 }
 
 impl Requester {
@@ -59,7 +61,7 @@ impl Requester {
             random: Random::seed_from_u64(seed),
             quota,
             key: Vec::new(),
-            record: Vec::new(),
+            values: Values::default(),
         }
     }
 
@@ -107,38 +109,26 @@ impl Requester {
         let (status, fetched) = self.fetch(Operation::Read).await;
         let end_ns = clock.now_ns();
         self.finish(Operation::Read, status, span, end_ns);
-        self.verify(fetched.as_deref(), end_ns, clock)
+        self.verify(fetched.as_ref(), end_ns, clock)
     }
 
     async fn update(&mut self, span: Span, clock: RunClock) -> u64 {
         self.choose_key();
-        let status = if self.shared.workload.update_reads() {
-            match self.fetch(Operation::Update).await {
-                (Status::Ok, Some(fetched)) => self.change(Operation::Update, &fetched).await,
-                (status, _) => status,
-            }
-        } else {
-            self.replace(Operation::Update).await
-        };
+        let status = self.change().await;
         let end_ns = clock.now_ns();
         self.finish(Operation::Update, status, span, end_ns);
         end_ns
     }
 
-    /// Reads a record, and writes it back with one field or all of them changed: what was read is
-    /// what is changed, there is no second read. Measured as a whole and in its two parts.
+    /// Reads a record, and writes one field of it or all of them. Measured as a whole and in its two parts.
     async fn read_modify_write(&mut self, span: Span, clock: RunClock) -> u64 {
         self.choose_key();
         let (status, fetched) = self.fetch(Operation::Read).await;
         let read_ns = clock.now_ns();
         self.measurements.lock().record(Operation::Read, status, span, read_ns);
         let (status, end_ns) = match (status, &fetched) {
-            (Status::Ok, Some(fetched)) => {
-                let status = if self.shared.workload.update_reads() {
-                    self.change(Operation::Update, fetched).await
-                } else {
-                    self.replace(Operation::Update).await
-                };
+            (Status::Ok, Some(_)) => {
+                let status = self.change().await;
                 let (update, end_ns) = (Span { start_ns: read_ns, ..span }, clock.now_ns());
                 self.measurements.lock().record(Operation::Update, status, update, end_ns);
                 (status, end_ns)
@@ -146,14 +136,14 @@ impl Requester {
             _ => (status, read_ns),
         };
         self.finish(Operation::ReadModifyWrite, status, span, end_ns);
-        self.verify(fetched.as_deref(), end_ns, clock)
+        self.verify(fetched.as_ref(), end_ns, clock)
     }
 
     /// Adds a record to those that exist.
     async fn insert(&mut self, span: Span, clock: RunClock) -> u64 {
         let number = self.shared.workload.inserted.next();
         self.shared.workload.key_format.write(number, &mut self.key);
-        let status = self.replace(Operation::Insert).await;
+        let status = self.insert_record().await;
         // As upstream, also if it failed: others wait behind this number.
         self.shared.workload.inserted.acknowledge(number);
         let end_ns = clock.now_ns();
@@ -170,7 +160,7 @@ impl Requester {
         let mut attempt = span;
         let mut retries_left = retry.limit;
         loop {
-            let status = self.replace(Operation::Insert).await;
+            let status = self.insert_record().await;
             let end_ns = clock.now_ns();
             if status == Status::Ok || retries_left == 0 || end_ns >= self.shared.stop_at_ns {
                 self.finish(Operation::Insert, status, attempt, end_ns);
@@ -207,10 +197,9 @@ impl Requester {
 
     /// Gets the record of the key.
     async fn fetch(&mut self, operation: Operation) -> (Status, Option<Fetched>) {
-        match self.session.get(&self.key).await {
-            Ok(Some(fetched)) if self.shared.workload.content.layout.fits(&fetched) => {
-                (Status::Ok, Some(fetched))
-            }
+        let layout = &self.shared.workload.content.layout;
+        match self.session.get(&self.key, layout).await {
+            Ok(Some(fetched)) if fetched.fits(layout) => (Status::Ok, Some(fetched)),
             Ok(Some(fetched)) => {
                 self.shared.failures.show(operation, &Failure::Unexpected { key: &self.key });
                 (Status::UnexpectedState, Some(fetched))
@@ -226,26 +215,31 @@ impl Requester {
         }
     }
 
-    /// Puts the record that was fetched, with one field changed.
-    async fn change(&mut self, operation: Operation, fetched: &[u8]) -> Status {
-        let content = &self.shared.workload.content;
-        let field = self.random.random_range(0..content.layout.fields);
-        let (record, random) = (&mut self.record, &mut self.random);
-        match content.change_field(&self.key, fetched, field, record, random) {
-            Some(()) => self.put(operation).await,
-            None => Status::UnexpectedState,
-        }
+    /// Writes one field of the record of the key, or all of them.
+    async fn change(&mut self) -> Status {
+        let workload = &self.shared.workload;
+        let Content { layout, .. } = &workload.content;
+        let done = if workload.updates_all() {
+            workload.content.fill(&self.key, &mut self.values, &mut self.random);
+            self.session.put(&self.key, layout, &self.values).await
+        } else {
+            let field = self.random.random_range(0..layout.count());
+            workload.content.fill_one(&self.key, field, &mut self.values, &mut self.random);
+            self.session.put_fields(&self.key, layout, &self.values).await
+        };
+        self.status(Operation::Update, done)
     }
 
-    /// Puts a whole new record.
-    async fn replace(&mut self, operation: Operation) -> Status {
+    /// Writes a whole new record.
+    async fn insert_record(&mut self) -> Status {
         let content = &self.shared.workload.content;
-        content.write_record(&self.key, &mut self.record, &mut self.random);
-        self.put(operation).await
+        content.fill(&self.key, &mut self.values, &mut self.random);
+        let done = self.session.put(&self.key, &content.layout, &self.values).await;
+        self.status(Operation::Insert, done)
     }
 
-    async fn put(&mut self, operation: Operation) -> Status {
-        match self.session.put(&self.key, &self.record).await {
+    fn status(&self, operation: Operation, done: Result<(), RequestError>) -> Status {
+        match done {
             Ok(()) => Status::Ok,
             Err(error) => {
                 self.shared.failures.show(operation, &Failure::Request(&error));
@@ -262,16 +256,21 @@ impl Requester {
     }
 
     /// Checks what was read, if the workload says so; returns when that ended.
-    fn verify(&mut self, fetched: Option<&[u8]>, start_ns: u64, clock: RunClock) -> u64 {
+    fn verify(&mut self, fetched: Option<&Fetched>, start_ns: u64, clock: RunClock) -> u64 {
         let Workload { content, read_all_fields, .. } = &self.shared.workload;
         if !content.verifiable {
             return start_ns;
         }
-        let fields = content.layout.fields;
+        let layout = &content.layout;
+        let fields = layout.count();
         let only = (!read_all_fields).then(|| self.random.random_range(0..fields));
         let status = match fetched {
             None => Status::Error,
-            Some(record) if content.verify(&self.key, record, only) => Status::Ok,
+            Some(record)
+                if content.verify(&self.key, |index| record.field(layout, index), only) =>
+            {
+                Status::Ok
+            }
             Some(_) => Status::UnexpectedState,
         };
         let end_ns = clock.now_ns();

@@ -7,7 +7,6 @@ mod redis;
 mod weft;
 
 use std::future::Future;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use thiserror::Error;
 use crate::clock;
 use crate::pace::yield_once;
 use crate::properties::{Properties, UsageError};
+use crate::record::{Layout, Values};
 use crate::workload::Workload;
 
 /// The stores, by the names of the command line.
@@ -194,8 +194,8 @@ impl Driver {
 
 /// One requester's way to the store.
 pub(crate) enum Session {
-    WeftBlocking(weft_client::BlockingClient),
-    WeftShared(weft_client::Client),
+    WeftBlocking(weft::BlockingSession),
+    WeftShared(weft::SharedSession),
     #[cfg(feature = "redis")]
     RedisBlocking(Box<redis::BlockingSession>),
     #[cfg(feature = "redis")]
@@ -217,32 +217,57 @@ impl Session {
         }
     }
 
-    /// The value of `key`; `None` if there is none.
-    pub(crate) async fn get(&mut self, key: &[u8]) -> Result<Option<Fetched>, RequestError> {
+    /// The record of `key`; `None` if there is none.
+    pub(crate) async fn get(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+    ) -> Result<Option<Fetched>, RequestError> {
         Ok(match self {
-            Session::WeftBlocking(client) => client.get(key)?.into_object().map(Fetched::Weft),
-            Session::WeftShared(client) => client.get(key).await?.into_object().map(Fetched::Weft),
+            Session::WeftBlocking(session) => session.get(key)?.map(Fetched::Weft),
+            Session::WeftShared(session) => session.get(key).await?.map(Fetched::Weft),
             #[cfg(feature = "redis")]
-            Session::RedisBlocking(session) => session.get(key)?.map(Fetched::Redis),
+            Session::RedisBlocking(session) => session.get(key, layout)?.map(Fetched::Redis),
             #[cfg(feature = "redis")]
-            Session::RedisShared(session) => session.get(key).await?.map(Fetched::Redis),
+            Session::RedisShared(session) => session.get(key, layout).await?.map(Fetched::Redis),
             Session::Basic(session) => Some(Fetched::Basic(session.get().await)),
         })
     }
 
-    /// Makes `value` the value of `key`.
-    pub(crate) async fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), RequestError> {
+    /// Makes `values`, which are of all fields, the record of `key`.
+    pub(crate) async fn put(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), RequestError> {
         match self {
-            Session::WeftBlocking(client) => {
-                client.put(key, value)?;
-            }
-            Session::WeftShared(client) => {
-                client.put(key, value).await?;
-            }
+            Session::WeftBlocking(session) => session.put(key, layout, values)?,
+            Session::WeftShared(session) => session.put(key, layout, values).await?,
             #[cfg(feature = "redis")]
-            Session::RedisBlocking(session) => session.put(key, value)?,
+            Session::RedisBlocking(session) => session.put(key, layout, values)?,
             #[cfg(feature = "redis")]
-            Session::RedisShared(session) => session.put(key, value).await?,
+            Session::RedisShared(session) => session.put(key, layout, values).await?,
+            Session::Basic(session) => session.put().await,
+        }
+        Ok(())
+    }
+
+    /// Makes `values` the values of some fields of the record of `key`, of which there are several.
+    pub(crate) async fn put_fields(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), RequestError> {
+        match self {
+            Session::WeftBlocking(session) => session.put_fields(key, layout, values)?,
+            Session::WeftShared(session) => session.put_fields(key, layout, values).await?,
+            // The same: a hash keeps the fields that are not named.
+            #[cfg(feature = "redis")]
+            Session::RedisBlocking(session) => session.put(key, layout, values)?,
+            #[cfg(feature = "redis")]
+            Session::RedisShared(session) => session.put(key, layout, values).await?,
             Session::Basic(session) => session.put().await,
         }
         Ok(())
@@ -253,8 +278,8 @@ impl Session {
     /// there the timer is another thread's.
     pub(crate) async fn sleep(&self, duration: Duration) {
         match self {
-            Session::WeftShared(client) => {
-                let endpoint = client.endpoint();
+            Session::WeftShared(session) => {
+                let endpoint = session.client().endpoint();
                 endpoint.sleep_until(endpoint.clock().now() + duration).await;
             }
             _ if self.blocks() => clock::sleep(duration),
@@ -268,23 +293,35 @@ impl Session {
     }
 }
 
-/// A value as its target hands it out, uncopied.
+/// A record as its target hands it out.
 pub(crate) enum Fetched {
     Weft(weft_client::Object),
+    /// By the numbers of the fields; `None` where there is none of that name.
     #[cfg(feature = "redis")]
-    Redis(Vec<u8>),
-    Basic(Arc<[u8]>),
+    Redis(Vec<Option<Vec<u8>>>),
+    Basic(Arc<[Vec<u8>]>),
 }
 
-impl Deref for Fetched {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
+impl Fetched {
+    /// The value of field `index`, if the record has it.
+    pub(crate) fn field(&self, layout: &Layout, index: usize) -> Option<&[u8]> {
         match self {
-            Fetched::Weft(object) => object,
+            Fetched::Weft(object) => weft::field(object, layout, index),
             #[cfg(feature = "redis")]
-            Fetched::Redis(value) => value,
-            Fetched::Basic(value) => value,
+            Fetched::Redis(fields) => fields.get(index)?.as_deref(),
+            Fetched::Basic(fields) => fields.get(index).map(Vec::as_slice),
+        }
+    }
+
+    /// Whether it has as many fields as the workload's: one that was loaded with other field counts has not.
+    pub(crate) fn fits(&self, layout: &Layout) -> bool {
+        match self {
+            Fetched::Weft(object) => weft::fits(object, layout),
+            #[cfg(feature = "redis")]
+            Fetched::Redis(fields) => {
+                fields.len() == layout.count() && fields.iter().all(Option::is_some)
+            }
+            Fetched::Basic(fields) => fields.len() == layout.count(),
         }
     }
 }

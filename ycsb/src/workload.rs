@@ -89,19 +89,14 @@ impl Workload {
         })
     }
 
-    /// Whether an update needs the record that is there: it changes one field of several, and the
-    /// record is one object.
-    pub(crate) fn update_reads(&self) -> bool {
-        !self.write_all_fields && self.content.layout.fields > 1
+    /// Whether an update writes the whole record.
+    pub(crate) fn updates_all(&self) -> bool {
+        self.write_all_fields || self.content.layout.is_single()
     }
 
     /// How an update is done, for the report: results compare only if this does.
     pub(crate) fn update_method(&self) -> &'static str {
-        if self.update_reads() {
-            "read-modify-write of the whole record"
-        } else {
-            "put of the whole record"
-        }
+        if self.updates_all() { "put of the whole record" } else { "put of one field" }
     }
 }
 
@@ -156,9 +151,8 @@ fn content(properties: &Properties) -> Result<Content, UsageError> {
         });
     }
     Ok(Content {
-        layout: Layout { fields },
+        layout: Layout::new(properties.required("fieldnameprefix")?, fields),
         length,
-        name_prefix: properties.required("fieldnameprefix")?.to_owned(),
         verifiable,
     })
 }

@@ -41,7 +41,7 @@ fn the_report_has_upstreams_lines() {
         "[UPDATE], Operations, ",
         "[UPDATE], Return=OK, ",
         "[CONFIG], Mode, blocking",
-        "[CONFIG], Update, read-modify-write of the whole record",
+        "[CONFIG], Update, put of one field",
         "[CPU], Driver(s/million ops), ",
         "[CPU], Server(s), null",
     ] {

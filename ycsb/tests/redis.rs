@@ -12,12 +12,16 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What the server does to a GET or SET, by the number of the request.
+/// A hash's fields, in the order in which they were written.
+type Hash = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What the server does to a request for a record, by its number.
 type Fault = fn(u64) -> bool;
 
 #[derive(Default)]
 struct Store {
-    records: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    strings: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    hashes: Mutex<BTreeMap<Vec<u8>, Hash>>,
     requests: AtomicU64,
     connections: AtomicU64,
 }
@@ -43,16 +47,38 @@ impl Store {
         let mut input = BufReader::new(stream);
         while let Some(command) = read_command(&mut input) {
             let reply = match command[0].as_slice() {
-                b"GET" | b"SET" if fails(self.requests.fetch_add(1, Ordering::Relaxed)) => {
+                b"GET" | b"SET" | b"HGETALL" | b"HSET"
+                    if fails(self.requests.fetch_add(1, Ordering::Relaxed)) =>
+                {
                     b"-ERR out of order\r\n".to_vec()
                 }
-                b"GET" => match self.records.lock().unwrap().get(&command[1]) {
+                b"GET" => match self.strings.lock().unwrap().get(&command[1]) {
                     Some(value) => bulk(value),
                     None => b"$-1\r\n".to_vec(),
                 },
                 b"SET" => {
-                    self.records.lock().unwrap().insert(command[1].clone(), command[2].clone());
+                    self.strings.lock().unwrap().insert(command[1].clone(), command[2].clone());
                     b"+OK\r\n".to_vec()
+                }
+                b"HGETALL" => {
+                    let hashes = self.hashes.lock().unwrap();
+                    let fields = hashes.get(&command[1]).map_or(&[][..], Vec::as_slice);
+                    let mut reply = format!("*{}\r\n", 2 * fields.len()).into_bytes();
+                    for (name, value) in fields {
+                        reply.extend([bulk(name), bulk(value)].concat());
+                    }
+                    reply
+                }
+                b"HSET" => {
+                    let mut hashes = self.hashes.lock().unwrap();
+                    let hash = hashes.entry(command[1].clone()).or_default();
+                    for field in command[2..].chunks(2) {
+                        match hash.iter_mut().find(|(name, _)| *name == field[0]) {
+                            Some((_, value)) => value.clone_from(&field[1]),
+                            None => hash.push((field[0].clone(), field[1].clone())),
+                        }
+                    }
+                    format!(":{}\r\n", command.len() / 2 - 1).into_bytes()
                 }
                 b"INFO" => {
                     let requests = self.requests.load(Ordering::Relaxed);
@@ -113,7 +139,7 @@ fn succeed(phase: &str, port: u16, arguments: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_record_is_one_string() {
+fn a_record_of_one_field_is_a_string_and_one_of_several_a_hash() {
     let (store, port) = serve(|_| false);
     succeed(
         "load",
@@ -122,17 +148,21 @@ fn a_record_is_one_string() {
          -p zeropadding=12 -threads 3",
     );
     {
-        let mut records = store.records.lock().unwrap();
-        assert_eq!(records.len(), 100);
-        assert_eq!(records.keys().next().unwrap(), b"user000000000000");
-        assert_eq!(records.keys().last().unwrap(), b"user000000000099");
-        assert!(records.values().all(|value| value.len() == 32));
-        records.clear();
+        let strings = store.strings.lock().unwrap();
+        assert_eq!(strings.len(), 100);
+        assert_eq!(strings.keys().next().unwrap(), b"user000000000000");
+        assert_eq!(strings.keys().last().unwrap(), b"user000000000099");
+        assert!(strings.values().all(|value| value.len() == 32));
     }
     succeed("load", port, "-P workloads/workloada -p recordcount=50 -p redis.mode=async");
-    let records = store.records.lock().unwrap();
-    assert!(records.contains_key(b"user6284781860667377211".as_slice()));
-    assert!(records.values().all(|value| value.len() == 1_009));
+    let hashes = store.hashes.lock().unwrap();
+    assert_eq!(hashes.len(), 50);
+    assert!(hashes.contains_key(b"user6284781860667377211".as_slice()));
+    for hash in hashes.values() {
+        let names = (0..10).map(|index| format!("field{index}").into_bytes());
+        assert!(hash.iter().map(|(name, _)| name.clone()).eq(names));
+        assert!(hash.iter().all(|(_, value)| value.len() == 100));
+    }
 }
 
 #[test]
@@ -141,7 +171,7 @@ fn updates_keep_records_whole_in_both_modes() {
         let (store, port) = serve(|_| false);
         let common = format!("-p recordcount=50 -p dataintegrity=true -p redis.mode={mode}");
         succeed("load", port, &format!("{common} -threads 4"));
-        let before = store.records.lock().unwrap().clone();
+        let before = store.hashes.lock().unwrap().clone();
         for workload in ["workloada", "workloadf"] {
             let report = succeed(
                 "run",
@@ -154,7 +184,7 @@ fn updates_keep_records_whole_in_both_modes() {
             assert!(operations["UPDATE"]["ok"].as_u64().unwrap() > 800);
             assert_eq!(operations["UPDATE"]["errors"], 0);
         }
-        assert_eq!(*store.records.lock().unwrap(), before, "the values follow from their keys");
+        assert_eq!(*store.hashes.lock().unwrap(), before, "the values follow from their keys");
     }
 }
 
@@ -162,15 +192,13 @@ fn updates_keep_records_whole_in_both_modes() {
 fn an_update_of_one_field_changes_just_that() {
     let (store, port) = serve(|_| false);
     succeed("load", port, "-p recordcount=1 -p fieldcount=4 -p fieldlength=8");
-    let record = || store.records.lock().unwrap().values().next().unwrap().clone();
+    let record = || store.hashes.lock().unwrap().values().next().unwrap().clone();
     let before = record();
     let update = "-p recordcount=1 -p fieldcount=4 -p fieldlength=8 -p operationcount=1 \
                   -p readproportion=0 -p updateproportion=1 -p seed=7";
     succeed("run", port, update);
     let after = record();
-    assert_eq!((before.len(), after.len()), (35, 35));
-    let fields = |record: &[u8]| [1..9, 10..18, 19..27, 27..35].map(|at| record[at].to_vec());
-    let (before, after) = (fields(&before), fields(&after));
+    assert_eq!((before.len(), after.len()), (4, 4));
     assert_eq!(before.iter().zip(&after).filter(|(one, other)| one != other).count(), 1);
 }
 
@@ -251,7 +279,7 @@ fn a_failed_insert_is_tried_again_if_asked_for() {
     let retry = "-p core_workload_insertion_retry_limit=2 \
                  -p core_workload_insertion_retry_interval=0";
     let report = succeed("load", port, &format!("-p recordcount=100 {retry}"));
-    assert_eq!(store.records.lock().unwrap().len(), 100);
+    assert_eq!(store.hashes.lock().unwrap().len(), 100);
     assert_eq!(report["operations"]["INSERT"]["ok"], 100);
     assert_eq!(report["operations"]["INSERT"]["errors"], 33);
 }
@@ -274,8 +302,8 @@ fn a_run_without_its_records_says_so() {
 fn a_wrong_value_is_found() {
     let (store, port) = serve(|_| false);
     succeed("load", port, "-p recordcount=10 -p dataintegrity=true");
-    for value in store.records.lock().unwrap().values_mut() {
-        value[500] ^= 1;
+    for hash in store.hashes.lock().unwrap().values_mut() {
+        hash[5].1[50] ^= 1;
     }
     let run = "-p recordcount=10 -p dataintegrity=true -p operationcount=10 \
                -p readproportion=1 -p updateproportion=0";

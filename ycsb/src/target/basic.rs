@@ -8,11 +8,12 @@ use super::{Crew, Driver, Mode, OpenError, Session as AnySession};
 use crate::generator::Random;
 use crate::pace::yield_once;
 use crate::properties::UsageError;
+use crate::record::Values;
 use crate::workload::Workload;
 
 /// Answers every read with the same record, and forgets what is written.
 pub(crate) struct Basic {
-    record: Vec<u8>,
+    record: Arc<[Vec<u8>]>,
 }
 
 impl Basic {
@@ -23,14 +24,14 @@ impl Basic {
                 advice: "leave dataintegrity out, or name another target",
             }));
         }
-        let mut record = Vec::new();
-        workload.content.write_record(b"", &mut record, &mut Random::seed_from_u64(0));
-        Ok(Basic { record })
+        let mut values = Values::default();
+        workload.content.fill(b"", &mut values, &mut Random::seed_from_u64(0));
+        Ok(Basic { record: values.iter().map(|(_, value)| value.to_vec()).collect() })
     }
 
     pub(super) fn crew(&self, mode: Mode, requesters: usize) -> Crew {
         let session = || {
-            let record = Arc::from(self.record.as_slice());
+            let record = Arc::clone(&self.record);
             AnySession::Basic(Session { record, blocks: mode == Mode::Blocking })
         };
         Crew {
@@ -46,12 +47,12 @@ impl Basic {
 /// One requester's view of it. When shared it waits once an operation, as for a reply, so that the
 /// cost of switching between requesters is measured too.
 pub(crate) struct Session {
-    record: Arc<[u8]>,
+    record: Arc<[Vec<u8>]>,
     pub(super) blocks: bool,
 }
 
 impl Session {
-    pub(super) async fn get(&mut self) -> Arc<[u8]> {
+    pub(super) async fn get(&mut self) -> Arc<[Vec<u8>]> {
         self.wait().await;
         Arc::clone(&self.record)
     }

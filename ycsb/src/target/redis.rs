@@ -1,4 +1,5 @@
-//! Redis, or any server that speaks its protocol: one string a record, `GET` and `SET`.
+//! Redis, or any server that speaks its protocol: one hash a record, `HGETALL` and `HSET`, as upstream; a single field is a
+//! string, `GET` and `SET`.
 //!
 //! Blocking: each requester has a connection. Async: the requesters of a thread share one
 //! multiplexed connection, which sends what they ask for together, as a service with one client
@@ -15,6 +16,7 @@ use redis::{
 
 use super::{Crew, Driver, Mode, OpenError, Session};
 use crate::properties::Properties;
+use crate::record::{Layout, Values};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -137,14 +139,28 @@ pub(crate) struct BlockingSession {
 }
 
 impl BlockingSession {
-    pub(super) fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, RedisError> {
+    pub(super) fn get(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+    ) -> Result<Option<Fields>, RedisError> {
         self.reconnect_if_broken()?;
-        fill(&mut self.command, &[b"GET", key]).query(&mut self.connection)
+        let (command, connection) = (&mut self.command, &mut self.connection);
+        if layout.is_single() {
+            let value: Option<Vec<u8>> = fill(command, &[b"GET", key]).query(connection)?;
+            return Ok(value.map(|value| vec![Some(value)]));
+        }
+        Ok(by_number(fill(command, &[b"HGETALL", key]).query(connection)?, layout))
     }
 
-    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), RedisError> {
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), RedisError> {
         self.reconnect_if_broken()?;
-        fill(&mut self.command, &[b"SET", key, value]).exec(&mut self.connection)
+        fill_put(&mut self.command, key, layout, values).exec(&mut self.connection)
     }
 
     fn reconnect_if_broken(&mut self) -> Result<(), RedisError> {
@@ -163,13 +179,72 @@ pub(crate) struct SharedSession {
 }
 
 impl SharedSession {
-    pub(super) async fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, RedisError> {
-        fill(&mut self.command, &[b"GET", key]).query_async(&mut self.connection).await
+    pub(super) async fn get(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+    ) -> Result<Option<Fields>, RedisError> {
+        let (command, connection) = (&mut self.command, &mut self.connection);
+        if layout.is_single() {
+            let value: Option<Vec<u8>> =
+                fill(command, &[b"GET", key]).query_async(connection).await?;
+            return Ok(value.map(|value| vec![Some(value)]));
+        }
+        let hash = fill(command, &[b"HGETALL", key]).query_async(connection).await?;
+        Ok(by_number(hash, layout))
     }
 
-    pub(super) async fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), RedisError> {
-        fill(&mut self.command, &[b"SET", key, value]).exec_async(&mut self.connection).await
+    pub(super) async fn put(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), RedisError> {
+        let command = fill_put(&mut self.command, key, layout, values);
+        command.exec_async(&mut self.connection).await
     }
+}
+
+/// The values of a record's fields, by their numbers.
+type Fields = Vec<Option<Vec<u8>>>;
+
+/// The fields of a hash; `None` if it has none, since then there is no such hash. What the workload has no name for is
+/// one more that is missing.
+fn by_number(hash: Vec<(Vec<u8>, Vec<u8>)>, layout: &Layout) -> Option<Fields> {
+    if hash.is_empty() {
+        return None;
+    }
+    let names = layout.names();
+    let mut fields = vec![None; names.len().max(hash.len())];
+    for (at, (name, value)) in hash.into_iter().enumerate() {
+        // Small hashes keep the order in which they were written.
+        let is_there = names.get(at).is_some_and(|expected| expected.as_bytes() == name);
+        let index = if is_there {
+            Some(at)
+        } else {
+            names.iter().position(|expected| expected.as_bytes() == name)
+        };
+        if let Some(index) = index {
+            fields[index] = Some(value);
+        }
+    }
+    Some(fields)
+}
+
+/// A command that writes fields of a record.
+fn fill_put<'a>(command: &'a mut Cmd, key: &[u8], layout: &Layout, values: &Values) -> &'a mut Cmd {
+    if layout.is_single() {
+        fill(command, &[b"SET", key]);
+    } else {
+        fill(command, &[b"HSET", key]);
+    }
+    for (index, value) in values.iter() {
+        if !layout.is_single() {
+            command.arg(layout.names()[index].as_bytes());
+        }
+        command.arg(value);
+    }
+    command
 }
 
 fn fill<'a>(command: &'a mut Cmd, arguments: &[&[u8]]) -> &'a mut Cmd {

@@ -1,4 +1,5 @@
-//! A Weft cluster: one object a record, `get` and `put`.
+//! A Weft cluster: one object a record. It is a record of fields there too, of which an update changes one in the node
+//! (`put_fields`); a single field is the whole value.
 //!
 //! All requesters use one client. Blocking: each calls from its own thread, and the client gathers
 //! what the threads send. Async: the requesters of a thread are futures that the client drives on
@@ -6,10 +7,14 @@
 
 use std::time::Duration;
 
-use weft_client::{Address, Client, ClientConfig, NodeStats, stat_name};
+use weft_client::{
+    Address, BlockingClient, Client, ClientConfig, ClientError, FieldChange, NodeStats, Object,
+    Record, stat_name,
+};
 
 use super::{Crew, Driver, Mode, OpenError, Session};
 use crate::properties::{Properties, UsageError};
+use crate::record::{Layout, Values};
 
 /// A cluster that answered.
 pub(crate) struct Weft {
@@ -46,8 +51,14 @@ impl Weft {
 
     pub(super) fn crew(&self, mode: Mode, requesters: usize) -> Crew {
         let session = || match mode {
-            Mode::Blocking => Session::WeftBlocking(self.client.blocking()),
-            Mode::Async { .. } => Session::WeftShared(self.client.clone()),
+            Mode::Blocking => Session::WeftBlocking(BlockingSession {
+                client: self.client.blocking(),
+                record: Vec::new(),
+            }),
+            Mode::Async { .. } => Session::WeftShared(SharedSession {
+                client: self.client.clone(),
+                record: Vec::new(),
+            }),
         };
         Crew {
             driver: match mode {
@@ -76,6 +87,111 @@ impl Weft {
             })
             .sum()
     }
+}
+
+/// A requester that blocks.
+pub(crate) struct BlockingSession {
+    client: BlockingClient,
+    /// Kept for its buffer.
+    record: Vec<u8>,
+}
+
+impl BlockingSession {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Object>, ClientError> {
+        Ok(self.client.get(key)?.into_object())
+    }
+
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), ClientError> {
+        encode(layout, values, &mut self.record)?;
+        self.client.put(key, &self.record).map(drop)
+    }
+
+    pub(super) fn put_fields(
+        &self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), ClientError> {
+        self.client.change_fields(key, &changes(layout, values)?, None).map(drop)
+    }
+}
+
+/// A requester whose client serves others too.
+pub(crate) struct SharedSession {
+    client: Client,
+    /// Kept for its buffer.
+    record: Vec<u8>,
+}
+
+impl SharedSession {
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) async fn get(&self, key: &[u8]) -> Result<Option<Object>, ClientError> {
+        Ok(self.client.get(key).await?.into_object())
+    }
+
+    pub(super) async fn put(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), ClientError> {
+        encode(layout, values, &mut self.record)?;
+        self.client.put(key, &self.record).await.map(drop)
+    }
+
+    pub(super) async fn put_fields(
+        &self,
+        key: &[u8],
+        layout: &Layout,
+        values: &Values,
+    ) -> Result<(), ClientError> {
+        self.client.change_fields(key, &changes(layout, values)?, None).await.map(drop)
+    }
+}
+
+/// The value of field `index` of a record, if it has it.
+pub(super) fn field<'o>(object: &'o Object, layout: &Layout, index: usize) -> Option<&'o [u8]> {
+    if layout.is_single() {
+        return Some(object);
+    }
+    Record::parse(object).ok()?.get(layout.names()[index].as_bytes())
+}
+
+/// Whether a value is a record of as many fields.
+pub(super) fn fits(object: &Object, layout: &Layout) -> bool {
+    layout.is_single() || Record::parse(object).is_ok_and(|record| record.len() == layout.count())
+}
+
+/// Makes `record` the bytes of a record of `values`.
+fn encode(layout: &Layout, values: &Values, record: &mut Vec<u8>) -> Result<(), ClientError> {
+    record.clear();
+    if layout.is_single() {
+        values.iter().for_each(|(_, value)| record.extend_from_slice(value));
+        return Ok(());
+    }
+    let names = layout.names();
+    Ok(Record::encode(
+        values.iter().map(|(index, value)| (names[index].as_bytes(), value)),
+        record,
+    )?)
+}
+
+fn changes<'v>(
+    layout: &'v Layout,
+    values: &'v Values,
+) -> Result<Vec<FieldChange<'v>>, ClientError> {
+    let change = |(index, value): (usize, &'v [u8])| {
+        FieldChange::put(layout.names()[index].as_bytes(), value)
+    };
+    Ok(values.iter().map(change).collect::<Result<_, _>>()?)
 }
 
 /// The addresses of `weft.cluster`, each of the form that one has.
