@@ -56,6 +56,23 @@ fn nodes_of_a_playground_share_the_memory() {
 }
 
 #[test]
+fn what_nodes_do_is_shown_as_often_as_asked() {
+    let cluster = Cluster::start(2);
+    let top = ["top", "--interval", "50ms", "--count", "3"];
+    let raw = cluster.kv(&top).ok();
+    assert_eq!(raw.lines().count(), 6);
+    assert!(raw.lines().all(|line| line.ends_with("\t0")), "nobody asks for anything: {raw}");
+    let json = cluster.kv(&[&["--json"], &top[..]].concat()).ok();
+    for line in json.lines() {
+        let nodes: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(nodes.as_array().unwrap().len(), 2);
+        assert!(nodes[0]["limit_bytes"].as_u64().unwrap() > 0, "{nodes}");
+    }
+    let table = cluster.kv(&[&["-o", "table"], &top[..]].concat()).ok();
+    assert!(table.contains("requests/s"), "{table}");
+}
+
+#[test]
 fn a_short_benchmark_leaves_nothing_behind() {
     let cluster = Cluster::start(2);
     let arguments = ["--json", "bench", "--keys", "500", "--duration", "100ms"];
@@ -143,6 +160,37 @@ fn wrong_usage_is_told_from_failure() {
     let no_server = kv(&["playground", "--server-binary", "/no/such/server"]);
     assert_eq!(no_server.code, 1);
     assert!(no_server.stderr.contains("/no/such/server"), "{}", no_server.stderr);
+}
+
+/// By `script`, which gives a program a terminal.
+#[test]
+fn lines_on_a_terminal_are_commands() {
+    let cluster = Cluster::start(1);
+    let home = TempDir::new().unwrap();
+    let kv = format!("{} --cluster {}", env!("CARGO_BIN_EXE_kv"), cluster.address());
+    let lines = "put greeting 'hello there'\nget greeting\nget nobody\nput 'unfinished\n\
+                 nonsense\n--json get greeting\nexit\nget never\n";
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &kv, "/dev/null"]).env("XDG_STATE_HOME", home.path());
+    let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    script.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let ended = script.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{shown}");
+    for said in [
+        "hello there",
+        "key not found: \"nobody\"",
+        "a quotation mark is missing",
+        "unrecognized subcommand",
+        r#""value":"hello there""#,
+    ] {
+        assert!(shown.contains(said), "{said:?} is not in {shown}");
+    }
+    let history = fs::read_to_string(home.path().join("weft/kv_history")).unwrap();
+    assert!(history.contains("get greeting") && !history.contains("never"), "{history}");
+    // Elsewhere it is wrong usage.
+    let nothing = self::kv(&[]);
+    assert!(nothing.code == 2 && nothing.stderr.contains("give a command"), "{}", nothing.stderr);
 }
 
 #[test]

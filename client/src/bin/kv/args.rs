@@ -1,7 +1,9 @@
 //! What is typed: flags that every command takes, and the commands.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use weft_client::{
     Address, Client, ClientConfig, ClientError, LinkPolicy, PollPolicy, VerbsOptions,
@@ -29,9 +31,10 @@ use crate::command::playground::Playground;
 use crate::command::put::Put;
 use crate::command::scan::Scan;
 use crate::command::stat::Stat;
+use crate::command::top::Top;
 use crate::duration;
 use crate::environment;
-use crate::output::Format;
+use crate::output::{Format, Output};
 
 /// Read and write a Weft cluster, see how it is, and start one to play with.
 #[derive(Debug, Parser)]
@@ -48,14 +51,16 @@ Examples:
   kv put picture @cat.jpg                     the value from a file; `-` is stdin
   kv stat                                     keys and memory of each node
   kv explain WEFT-1203                        what an error code means
+  kv                                          on a terminal: type commands, with history
 
 Exit codes: 0 done, 1 failed or not found, 2 wrong usage."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
+    /// None on a terminal: then lines are read that are one each.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 /// What every command takes.
@@ -109,6 +114,10 @@ pub(crate) struct Global {
     /// The same as -o json, whatever WEFT_OUTPUT says
     #[arg(long, global = true)]
     json: bool,
+
+    /// The connection to the cluster, once there is one.
+    #[arg(skip)]
+    client: OnceCell<Client>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -133,11 +142,46 @@ pub(crate) enum Command {
     Export(Export),
     Import(Import),
     Stat(Stat),
+    Top(Top),
     Ping(Ping),
     Bench(Bench),
     Playground(Playground),
     Explain(Explain),
     Completions(Completions),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
+        match self {
+            Self::Put(put) => put.run(global, output),
+            Self::Get(get) => get.run(global, output),
+            Self::Del(del) => del.run(global, output),
+            Self::Exists(exists) => exists.run(global, output),
+            Self::Incr(incr) => incr.run(global, output),
+            Self::Append(append) => append.run(global, output),
+            Self::Getput(getput) => getput.run(global, output),
+            Self::Getdel(getdel) => getdel.run(global, output),
+            Self::Fields(fields) => fields.run(global, output),
+            Self::Patch(patch) => patch.run(global, output),
+            Self::Expire(expire) => expire.run(global, output),
+            Self::Persist(persist) => persist.run(global, output),
+            Self::Mput(mput) => mput.run(global, output),
+            Self::Mget(mget) => mget.run(global, output),
+            Self::Mdel(mdel) => mdel.run(global, output),
+            Self::Scan(scan) => scan.run(global, output),
+            Self::Bigkeys(bigkeys) => bigkeys.run(global, output),
+            Self::Export(export) => export.run(global, output),
+            Self::Import(import) => import.run(global, output),
+            Self::Stat(stat) => stat.run(global, output),
+            Self::Top(top) => top.run(global, output),
+            Self::Ping(ping) => ping.run(global, output),
+            Self::Bench(bench) => bench.run(global, output),
+            Self::Playground(playground) => playground.run(output),
+            Self::Explain(explain) => explain.run(output),
+            Self::Completions(completions) => completions.run(),
+        }
+    }
 }
 
 impl Args {
@@ -146,7 +190,13 @@ impl Args {
     pub(crate) fn from_process() -> Self {
         let mut command = without_empty_variables(Self::command());
         let matches = command.get_matches_mut();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+        let args = Self::from_arg_matches(&matches)
+            .unwrap_or_else(|error| error.format(&mut command).exit());
+        if args.command.is_none() && !environment::stdin_is_terminal() {
+            let said = "give a command, or start kv on a terminal to type several";
+            command.error(ErrorKind::MissingSubcommand, said).exit();
+        }
+        args
     }
 }
 
@@ -167,9 +217,13 @@ impl Global {
         }
     }
 
-    /// A client for one or a few operations: threads sleep while they wait.
+    /// A client for one or a few operations: threads sleep while they wait. The same one every time.
     pub(crate) fn connect(&self) -> Result<Client, ClientError> {
-        self.connect_with(PollPolicy::Park)
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let client = self.connect_with(PollPolicy::Park)?;
+        Ok(self.client.get_or_init(|| client).clone())
     }
 
     pub(crate) fn connect_with(&self, poll: PollPolicy) -> Result<Client, ClientError> {

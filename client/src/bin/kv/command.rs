@@ -23,3 +23,4 @@ pub(crate) mod playground;
 pub(crate) mod put;
 pub(crate) mod scan;
 pub(crate) mod stat;
+pub(crate) mod top;

@@ -4,11 +4,25 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 /// The directory for this user's sockets and state, which goes away when the user logs out.
 pub(crate) fn runtime_dir() -> Option<PathBuf> {
     env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The directory for what this user's programs keep and nobody has to.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let named = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(absolute);
+    let home = || env::var_os("HOME").map(PathBuf::from).filter(absolute);
+    named.or_else(|| Some(home()?.join(".local/state")))
+}
+
+/// Whether somebody types.
+pub(crate) fn stdin_is_terminal() -> bool {
+    io::stdin().is_terminal()
 }
 
 /// Whether servers that are started will find a memory limit among the variables.

@@ -6,6 +6,7 @@
 //! - `playground`: server processes on this machine: start, wait, stop.
 //! - `duration`, `number`, `text`, `value`: what is typed for them.
 //! - `dump`: files of objects, and how far reading or writing one has come.
+//! - `repl`: lines on a terminal, each a command.
 //! - `output`: table, JSON or raw bytes on stdout; `complaint`: what went wrong, on stderr.
 //!
 //! What scripts may rely on is in `docs/cli.md`.
@@ -21,12 +22,13 @@ mod environment;
 mod number;
 mod output;
 mod playground;
+mod repl;
 mod text;
 mod value;
 
 use std::process::ExitCode;
 
-use crate::args::{Args, Command};
+use crate::args::Args;
 use crate::command::launch::Launch;
 use crate::output::Output;
 
@@ -38,34 +40,14 @@ fn main() -> ExitCode {
         };
     }
     let Args { global, command } = Args::from_process();
-    let mut output = Output::to_stdout(global.format());
-    let done = match command {
-        Command::Put(put) => put.run(&global, &mut output),
-        Command::Get(get) => get.run(&global, &mut output),
-        Command::Del(del) => del.run(&global, &mut output),
-        Command::Exists(exists) => exists.run(&global, &mut output),
-        Command::Incr(incr) => incr.run(&global, &mut output),
-        Command::Append(append) => append.run(&global, &mut output),
-        Command::Getput(getput) => getput.run(&global, &mut output),
-        Command::Getdel(getdel) => getdel.run(&global, &mut output),
-        Command::Fields(fields) => fields.run(&global, &mut output),
-        Command::Patch(patch) => patch.run(&global, &mut output),
-        Command::Expire(expire) => expire.run(&global, &mut output),
-        Command::Persist(persist) => persist.run(&global, &mut output),
-        Command::Mput(mput) => mput.run(&global, &mut output),
-        Command::Mget(mget) => mget.run(&global, &mut output),
-        Command::Mdel(mdel) => mdel.run(&global, &mut output),
-        Command::Scan(scan) => scan.run(&global, &mut output),
-        Command::Bigkeys(bigkeys) => bigkeys.run(&global, &mut output),
-        Command::Export(export) => export.run(&global, &mut output),
-        Command::Import(import) => import.run(&global, &mut output),
-        Command::Stat(stat) => stat.run(&global, &mut output),
-        Command::Ping(ping) => ping.run(&global, &mut output),
-        Command::Bench(bench) => bench.run(&global, &mut output),
-        Command::Playground(playground) => playground.run(&mut output),
-        Command::Explain(explain) => explain.run(&mut output),
-        Command::Completions(completions) => completions.run(),
+    let Some(command) = command else {
+        return match repl::run(&global) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complaint::report(&error),
+        };
     };
+    let mut output = Output::to_stdout(global.format());
+    let done = command.run(&global, &mut output);
     match done.and_then(|()| Ok(output.finish()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complaint::report(&error),
