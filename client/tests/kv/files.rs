@@ -115,6 +115,11 @@ fn an_import_that_failed_goes_on() {
     assert_eq!(cluster.kv(&["scan"]).ok().lines().count(), 2_499, "7 was not stored again");
     let nothing = cluster.kv(&["import", "--resume", file.to_str().unwrap()]);
     assert!(nothing.code == 1 && nothing.stderr.contains("nothing"), "{}", nothing.stderr);
+    fs::write(&file, "no object\n").unwrap();
+    let wrong = cluster.kv(&["import", file.to_str().unwrap()]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("object 1 is no JSON"), "{}", wrong.stderr);
+    assert!(!wrong.stderr.contains("--resume"), "nothing is to be gone on with: {}", wrong.stderr);
+    assert!(!cluster.dir().join("objects.progress").exists());
     let missing = cluster.kv(&["import", "/no/such/file"]);
     assert!(missing.code == 1 && missing.stderr.contains("/no/such/file"), "{}", missing.stderr);
 }

@@ -73,11 +73,18 @@ impl Import {
         let imported = put_all(&client, &mut entries, &mut done, progress.as_ref(), &counter);
         counter.finish_and_clear();
         if let Some(progress) = progress {
-            if imported.is_err() {
-                progress.save(&done)?;
-                note(&format!("{} objects are stored; give --resume to go on", done.objects));
-            } else {
-                progress.remove()?;
+            match imported {
+                Ok(()) => progress.remove()?,
+                // The next one begins anew, too.
+                Err(_) if done.objects == 0 => {}
+                // Why the import failed is told after this.
+                Err(_) => match progress.save(&done) {
+                    Ok(()) => note(&format!(
+                        "{} objects are stored; give --resume to go on",
+                        done.objects
+                    )),
+                    Err(error) => note(&format!("{} objects are stored; {error:#}", done.objects)),
+                },
             }
         }
         imported.with_context(context)?;
