@@ -2,6 +2,9 @@
 
 mod fields;
 mod revising;
+mod tables;
+
+pub use self::tables::BlockingRange;
 
 use std::time::Duration;
 

@@ -2,16 +2,19 @@
 
 mod fields;
 mod revising;
+mod tables;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+pub use self::tables::TableSummary;
 use futures_util::StreamExt;
+use futures_util::lock::Mutex;
 use futures_util::stream::FuturesOrdered;
 use rand::random;
 use weft_protocol::{
-    ClusterMap, Key, LimitError, Map, MapReply, Pair, Stats, StatsReply, Value, Version,
+    ClusterMap, Key, LimitError, Map, MapReply, Pair, Stats, StatsReply, TableId, Value, Version,
 };
 use weft_transport::{
     Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, MemoryError, NoHandler, NodeId,
@@ -38,8 +41,8 @@ use crate::remote::Remote;
 use crate::retry::Effect;
 use crate::scan::{Scan, ScanOptions};
 
-/// A client of one cluster. Clones are the same client: they share its connections, its map and its
-/// thread, so one is enough for a process.
+/// A client of one cluster and one of its [tables](Self::table). Clones are the same client: they share its connections, its map
+/// and its thread, so one is enough for a process, and so do the clients of other tables that it hands out.
 ///
 /// Its futures run on any executor, for the client has a thread of its own that sends and receives.
 /// A thread that has nothing else to do should wait by [`block_on`](Self::block_on) instead, or use
@@ -76,6 +79,7 @@ use crate::scan::{Scan, ScanOptions};
 #[derive(Debug, Clone)]
 pub struct Client {
     core: Arc<Core>,
+    table: TableId,
 }
 
 /// What a node says of itself, or why it says nothing.
@@ -120,7 +124,9 @@ impl Client {
         let deadline = endpoint.clock().now() + config.timeout;
         let keeper = MapKeeper::start(&endpoint, &config.bootstrap, deadline).await?;
         let random = AtomicU64::new(endpoint.node().0);
-        Ok(Self { core: Arc::new(Core { endpoint, config, keeper, random }) })
+        let tables_settled = Mutex::default();
+        let core = Arc::new(Core { endpoint, config, keeper, tables_settled, random });
+        Ok(Self { core, table: TableId::DEFAULT })
     }
 
     /// The same client for callers that block.
@@ -148,7 +154,7 @@ impl Client {
     /// See [`ClientError`].
     #[inline]
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Lookup, ClientError> {
-        self.core.ask(AskGet { key: Key::new(key.as_ref())? }).await
+        self.core.ask(self.table, AskGet { key: Key::new(key.as_ref())? }).await
     }
 
     /// Bytes of the value of `key`: at most `len_max` of them from `offset` on, fewer where the value ends. They
@@ -162,7 +168,9 @@ impl Client {
         offset: u64,
         len_max: u32,
     ) -> Result<RangeLookup, ClientError> {
-        self.core.ask(AskGetRange { key: Key::new(key.as_ref())?, offset, len_max }).await
+        self.core
+            .ask(self.table, AskGetRange { key: Key::new(key.as_ref())?, offset, len_max })
+            .await
     }
 
     /// Whether `key` has an object, and as of which version.
@@ -170,7 +178,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn exists(&self, key: impl AsRef<[u8]>) -> Result<Existence, ClientError> {
-        self.core.ask(AskExists { key: Key::new(key.as_ref())? }).await
+        self.core.ask(self.table, AskExists { key: Key::new(key.as_ref())? }).await
     }
 
     /// Makes `value` the object of `key`. Returns the object's version.
@@ -213,7 +221,7 @@ impl Client {
         expires_at_ms: Option<u64>,
     ) -> Result<Version, ClientError> {
         let (key, value) = (Key::new(key)?, Value::new(value)?);
-        self.core.ask(AskPut { key, value, expires_at_ms }).await
+        self.core.ask(self.table, AskPut { key, value, expires_at_ms }).await
     }
 
     /// Removes the object of `key`. It is no error if there is none.
@@ -221,7 +229,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`]; [`ClientError::applied`] says whether it may have been done nevertheless.
     pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<Deleted, ClientError> {
-        self.core.ask(AskDelete { key: Key::new(key.as_ref())? }).await
+        self.core.ask(self.table, AskDelete { key: Key::new(key.as_ref())? }).await
     }
 
     /// The objects of many keys, from all the nodes that own some, in the order in which they come.
@@ -261,7 +269,7 @@ impl Client {
     /// ```
     pub fn multi_get<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Lookup> {
         let elements = keys.iter().map(|key| Key::new(key.as_ref()));
-        Multi::new(run::<AskMultiGet<'a>>(Arc::clone(&self.core), elements), keys.len())
+        Multi::new(run::<AskMultiGet<'a>>(Arc::clone(&self.core), self.table, elements), keys.len())
     }
 
     /// Writes many pairs of key and value, each a put of its own: some may succeed and others fail.
@@ -270,13 +278,19 @@ impl Client {
         pairs: &'a [(K, V)],
     ) -> Multi<'a, Version> {
         let elements = pairs.iter().map(|(key, value)| pair(key.as_ref(), value.as_ref()));
-        Multi::new(run::<AskMultiPut<'a>>(Arc::clone(&self.core), elements), pairs.len())
+        Multi::new(
+            run::<AskMultiPut<'a>>(Arc::clone(&self.core), self.table, elements),
+            pairs.len(),
+        )
     }
 
     /// Removes the objects of many keys, each a delete of its own: some may succeed and others fail.
     pub fn multi_delete<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Deleted> {
         let elements = keys.iter().map(|key| Key::new(key.as_ref()));
-        Multi::new(run::<AskMultiDelete<'a>>(Arc::clone(&self.core), elements), keys.len())
+        Multi::new(
+            run::<AskMultiDelete<'a>>(Arc::clone(&self.core), self.table, elements),
+            keys.len(),
+        )
     }
 
     /// All objects, or those whose keys have a prefix, in an order of the nodes' own. Every object that is there from
@@ -314,7 +328,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Limit`] if the prefix is longer than a key may be.
     pub fn scan(&self, options: ScanOptions) -> Result<Scan, ClientError> {
-        Ok(Scan::new(Arc::clone(&self.core), options)?)
+        Ok(Scan::new(Arc::clone(&self.core), self.table, options)?)
     }
 
     /// The map that the client goes by.
@@ -339,11 +353,8 @@ impl Client {
         remote: &Remote,
         deadline: Time,
     ) -> Result<StatsReply<'static>, ClientError> {
-        let connection = remote.connect(&self.core.endpoint, deadline).await?;
-        let timeout = self.core.config.timeout;
-        let reply = connection.call(Stats, deadline).await;
-        let reply = reply
-            .map_err(|error| ClientError::of_call(&connection, error, Effect::Read, timeout))?;
+        let asked = self.core.ask_node(remote, Stats, Effect::Read, deadline).await;
+        let (reply, connection) = asked?;
         let stats = StatsReply::decode(&reply);
         Ok(stats.map_err(|error| ClientError::of_reply(&connection, error))?.into_owned())
     }
@@ -393,7 +404,10 @@ fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
 
 #[cfg(test)]
 mod tests {
+    use weft_protocol::TableOptions;
+
     use super::*;
+    use crate::range::RangeOptions;
 
     /// A multi-threaded executor takes all of them. That this compiles is the test.
     #[expect(dead_code, reason = "it is only compiled")]
@@ -416,6 +430,13 @@ mod tests {
         check(client.put_fields("key", &[("name", "value")], None));
         check(async { client.scan(ScanOptions::default()).unwrap().next().await });
         check(client.multi_get(keys).try_collect());
+        check(client.table("name"));
+        check(client.create_table("name", TableOptions::default()));
+        check(client.drop_table("name"));
+        check(client.tables());
+        check(client.truncate());
+        check(client.count());
+        check(async { client.range(RangeOptions::default()).unwrap().next().await });
         check(client.stats());
         check(client.ping(NodeId(1)));
     }

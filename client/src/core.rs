@@ -8,7 +8,8 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_protocol::{ErrorCode, Slot};
+use futures_util::lock::Mutex;
+use weft_protocol::{ErrorCode, Slot, TableId};
 use weft_transport::{Body, Connection, Endpoint, Reply, Time};
 
 use crate::config::ClientConfig;
@@ -23,7 +24,7 @@ pub(crate) trait Ask: Send + Sync {
 
     fn slot(&self) -> Slot;
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send;
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send;
 
     /// What the reply says. `from` is named in the error if it says something else.
     fn answer(reply: Reply, from: &Connection) -> Result<Self::Answer, ClientError>;
@@ -35,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) endpoint: Endpoint,
     pub(crate) config: ClientConfig,
     pub(crate) keeper: MapKeeper,
+    /// When somebody last began to see to it that all nodes know all tables; whoever holds the lock does that.
+    pub(crate) tables_settled: Mutex<Option<Time>>,
     /// How many random numbers were drawn, on top of where they start.
     pub(crate) random: AtomicU64,
 }
@@ -51,14 +54,18 @@ impl Core {
 
     /// Asks the owner of a key.
     #[inline]
-    pub(crate) async fn ask<A: Ask>(&self, ask: A) -> Result<A::Answer, ClientError> {
+    pub(crate) async fn ask<A: Ask>(
+        &self,
+        table: TableId,
+        ask: A,
+    ) -> Result<A::Answer, ClientError> {
         let deadline = self.deadline();
         let Some((connection, epoch)) = self.open_owner(ask.slot()) else {
-            return self.persist(ask, None, deadline).await;
+            return self.persist(table, ask, None, deadline).await;
         };
-        match self.ask_on(&connection, &ask, epoch, deadline).await {
+        match self.ask_on(&connection, table, &ask, epoch, deadline).await {
             Ok(answer) => Ok(answer),
-            Err(error) => self.persist(ask, Some((error, epoch)), deadline).await,
+            Err(error) => self.persist(table, ask, Some((error, epoch)), deadline).await,
         }
     }
 
@@ -74,11 +81,12 @@ impl Core {
     async fn ask_on<A: Ask>(
         &self,
         connection: &Connection,
+        table: TableId,
         ask: &A,
         epoch: u64,
         deadline: Time,
     ) -> Result<A::Answer, ClientError> {
-        match connection.call(ask.request(epoch as u32), deadline).await {
+        match connection.call(ask.request(table, epoch as u32), deadline).await {
             Ok(reply) => A::answer(reply, connection),
             Err(error) => {
                 Err(ClientError::of_call(connection, error, A::EFFECT, self.config.timeout))
@@ -91,6 +99,7 @@ impl Core {
     #[cold]
     fn persist<'a, A: Ask + 'a>(
         &'a self,
+        table: TableId,
         ask: A,
         mut failed: Option<Failed>,
         deadline: Time,
@@ -104,7 +113,7 @@ impl Core {
                 }
                 let attempt = match self.connect_owner(slot, deadline).await {
                     Ok((connection, epoch)) => {
-                        let answer = self.ask_on(&connection, &ask, epoch, deadline).await;
+                        let answer = self.ask_on(&connection, table, &ask, epoch, deadline).await;
                         answer.map_err(|error| (error, epoch))
                     }
                     Err(failed) => Err(failed),
@@ -154,12 +163,15 @@ impl Core {
         retry.after(need, self.endpoint.clock().now(), self.random())
     }
 
-    /// Waits until `next` may start, and sees to the map.
+    /// Waits until `next` may start, and sees to the map or the tables.
     pub(crate) async fn prepare(&self, next: Next, deadline: Time) {
         if next.at > self.endpoint.clock().now() {
             self.endpoint.sleep_until(next.at).await;
         }
-        self.keeper.provide(&self.endpoint, next.map, deadline).await;
+        match next.map {
+            MapNeed::Tables => self.settle_tables(deadline).await,
+            need => self.keeper.provide(&self.endpoint, need, deadline).await,
+        }
     }
 
     /// That a node is not the owner is for the client to see to, so what the caller is told is that
@@ -171,6 +183,11 @@ impl Core {
             }
             error => error,
         }
+    }
+
+    /// A random number from a half to 1.
+    pub(crate) fn random_share(&self) -> f64 {
+        0.5 + (self.random() >> 12) as f64 / (1_u64 << 53) as f64
     }
 
     /// 64 random bits, the same ones in every run that starts alike (SplitMix64).

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_protocol::{DecodeError, ErrorCode, ErrorReply, LimitError, ReplyError, Slot};
+use weft_protocol::{
+    CatalogError, DecodeError, ErrorCode, ErrorReply, LimitError, ReplyError, Slot,
+};
 use weft_transport::{Applied, CallError, CloseReason, ConnectError, EndpointError, NodeId};
 use weft_transport::{Connection, MemoryError};
 
@@ -123,6 +125,18 @@ pub enum ClientError {
         /// What is wrong with it.
         reason: DecodeError,
     },
+    /// There is no such table, there is one already, or its name is none.
+    #[error("{}; {}", .0, Advice(catalog_code(.0)))]
+    Catalog(CatalogError),
+    /// Others changed the tables again and again.
+    #[error(
+        "the tables could not be changed within {timeout:?}, since others changed them again and \
+         again; look at `kv table list`, and ask again"
+    )]
+    TablesUnsettled {
+        /// The time that the operation had.
+        timeout: Duration,
+    },
     /// This process has no memory for the request.
     #[error(
         "no memory for the request: {0}; have fewer requests under way, or raise the client's limit"
@@ -197,6 +211,8 @@ impl ClientError {
             Self::Refused { code, .. } => *code,
             Self::MapUnsettled { .. } => ErrorCode::MapUnsettled,
             Self::MalformedReply { .. } => ErrorCode::MalformedReply,
+            Self::Catalog(error) => catalog_code(error),
+            Self::TablesUnsettled { .. } => ErrorCode::TablesUnsettled,
             Self::Memory(_) => ErrorCode::ClientMemory,
             Self::Endpoint(error) => match **error {
                 EndpointError::Memory(_) => ErrorCode::ClientMemory,
@@ -246,6 +262,15 @@ impl ClientError {
     pub(crate) fn refused(node: NodeName, reply: ErrorReply<'_>) -> Self {
         let ErrorReply { code, argument, detail } = reply;
         Self::Refused { node, code, argument, detail: detail.into() }
+    }
+}
+
+fn catalog_code(error: &CatalogError) -> ErrorCode {
+    match error {
+        CatalogError::MalformedName { .. } => ErrorCode::TableNameMalformed,
+        CatalogError::Exists { .. } | CatalogError::Default => ErrorCode::TableExists,
+        CatalogError::Unknown { .. } => ErrorCode::TableUnknown,
+        CatalogError::Full => ErrorCode::TooManyTables,
     }
 }
 

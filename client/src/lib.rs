@@ -8,6 +8,7 @@
 //! - `scan`: all objects, page by page and partition by partition.
 //! - `cluster`, `map_keeper`: the map and its nodes, and how a newer one is fetched; `remote`: the
 //!   connection to a node; `address`, `resolve`: what an address is and stands for.
+//! - `catalog`: how nodes come to agree about tables.
 //! - `retry`: what is tried again, and when; without I/O and without a clock.
 //! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.
 
@@ -15,6 +16,7 @@
 
 mod address;
 mod blocking;
+mod catalog;
 mod client;
 mod cluster;
 mod config;
@@ -25,14 +27,15 @@ mod map_keeper;
 mod multi;
 mod object;
 mod operation;
+mod range;
 mod remote;
 mod resolve;
 mod retry;
 mod scan;
 
 pub use address::{Address, MalformedAddress};
-pub use blocking::{BlockingClient, BlockingMulti, BlockingScan};
-pub use client::{Client, NodeStats};
+pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan};
+pub use client::{Client, NodeStats, TableSummary};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
 pub use limits::BACKOFF;
@@ -41,10 +44,11 @@ pub use object::{
     Appended, Compared, Deleted, Existence, Fields, FieldsLookup, Incremented, Lookup, Object,
     RangeLookup, Replaced,
 };
+pub use range::{Range, RangeOptions};
 pub use retry::Effect;
 pub use scan::{MalformedCursor, Scan, ScanCursor, ScanOptions, Scanned};
 pub use weft_protocol::{
-    ClusterMap, ErrorCode, FieldChange, MalformedVersion, NotARecord, Record, StatsReply, Version,
-    stat_name,
+    CatalogError, ClusterMap, ErrorCode, FieldChange, MalformedVersion, NotARecord, Record,
+    StatsReply, TableId, TableOptions, Version, stat_name,
 };
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

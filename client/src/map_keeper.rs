@@ -79,7 +79,7 @@ impl MapKeeper {
         // Somebody else may have fetched it in the meantime.
         let now = endpoint.clock().now();
         let just_fetched = fetched.is_some_and(|ended| match need {
-            MapNeed::Recheck => now.since(ended) < MAP_FRESH,
+            MapNeed::Recheck | MapNeed::Tables => now.since(ended) < MAP_FRESH,
             MapNeed::AtLeast(_) => ended > asked_at,
         });
         if just_fetched || self.at_hand(need) {
@@ -96,7 +96,7 @@ impl MapKeeper {
 
     fn at_hand(&self, need: MapNeed) -> bool {
         match need {
-            MapNeed::Recheck => false,
+            MapNeed::Recheck | MapNeed::Tables => false,
             MapNeed::AtLeast(epoch) => self.current.load().epoch() >= epoch,
         }
     }

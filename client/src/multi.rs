@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::stream::{Stream, StreamExt};
-use weft_protocol::{ErrorReply, Outcome, ReplyError, Slot};
+use weft_protocol::{ErrorReply, Outcome, ReplyError, Slot, TableId};
 use weft_transport::{Body, Reply};
 
 pub(crate) use self::run::run;
@@ -100,7 +100,11 @@ pub(crate) trait AskMany {
     fn slot(element: &Self::Element) -> Slot;
 
     /// A request for as many of the elements, from the first on, as fit; and how many these are.
-    fn request(elements: &[Self::Element], map_epoch: u32) -> (impl Body + Send, usize);
+    fn request(
+        elements: &[Self::Element],
+        table: TableId,
+        map_epoch: u32,
+    ) -> (impl Body + Send, usize);
 
     /// Reads a part of the reply.
     fn answers<'r>(

@@ -16,6 +16,7 @@ pub(crate) mod multi_get;
 pub(crate) mod multi_put;
 pub(crate) mod put;
 pub(crate) mod put_fields;
+pub(crate) mod range;
 pub(crate) mod scan;
 
 use weft_protocol::{Key, NumberedHead, PreviousReply, TableId, Target};
@@ -26,8 +27,8 @@ use crate::object::{Object, Replaced};
 
 /// What a mutation of `key` begins with.
 #[inline]
-fn target(key: Key<'_>, map_epoch: u32) -> Target<'_> {
-    Target { table: TableId::DEFAULT, map_epoch, completion: None, key }
+fn target(table: TableId, key: Key<'_>, map_epoch: u32) -> Target<'_> {
+    Target { table, map_epoch, completion: None, key }
 }
 
 /// What a reply says of the object that a mutation has replaced or removed.

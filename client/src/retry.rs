@@ -24,11 +24,13 @@ pub enum Effect {
     Mutation,
 }
 
-/// What an attempt needs to know of the map before it starts, from little to much.
+/// What an attempt needs of the map, or of the tables, before it starts, from little to much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MapNeed {
     /// There may be a newer one: look, unless somebody has just looked.
     Recheck,
+    /// The node may have missed that there is a table.
+    Tables,
     /// There is one of this epoch.
     AtLeast(u64),
 }
@@ -38,7 +40,7 @@ pub(crate) enum MapNeed {
 pub(crate) struct Next {
     /// Not before then.
     pub(crate) at: Time,
-    /// And after seeing to the map.
+    /// And after seeing to the map, or to the tables.
     pub(crate) map: MapNeed,
 }
 
@@ -50,11 +52,13 @@ pub(crate) struct Retry {
     pauses: u32,
     /// The newest map that this operation has asked for.
     epoch_sought: u64,
+    /// Whether it was seen to that nodes know all tables.
+    tables_sought: bool,
 }
 
 impl Retry {
     pub(crate) const fn new(effect: Effect, deadline: Time) -> Self {
-        Self { effect, deadline, pauses: 0, epoch_sought: 0 }
+        Self { effect, deadline, pauses: 0, epoch_sought: 0, tables_sought: false }
     }
 
     pub(crate) const fn effect(&self) -> Effect {
@@ -74,6 +78,9 @@ impl Retry {
             {
                 Some(MapNeed::AtLeast(*newest))
             }
+            ClientError::Refused { code: ErrorCode::TableUnknown, .. } => {
+                (!self.tables_sought).then_some(MapNeed::Tables)
+            }
             ClientError::Refused { code, .. } => bears_repeating(*code).then_some(MapNeed::Recheck),
             ClientError::SlotUnowned { .. } => Some(MapNeed::Recheck),
             ClientError::Unreachable { reason, .. } => may_pass(reason).then_some(MapNeed::Recheck),
@@ -86,6 +93,8 @@ impl Retry {
             | ClientError::ClusterNotReachable { .. }
             | ClientError::MapUnsettled { .. }
             | ClientError::MalformedReply { .. }
+            | ClientError::Catalog(_)
+            | ClientError::TablesUnsettled { .. }
             | ClientError::Memory(_)
             | ClientError::Endpoint(_) => None,
         }
@@ -99,6 +108,10 @@ impl Retry {
             // help, the next one is.
             MapNeed::AtLeast(epoch) if epoch > self.epoch_sought => {
                 self.epoch_sought = epoch;
+                (Duration::ZERO, need)
+            }
+            MapNeed::Tables => {
+                self.tables_sought = true;
                 (Duration::ZERO, need)
             }
             MapNeed::AtLeast(_) | MapNeed::Recheck => (self.pause(random), MapNeed::Recheck),
@@ -197,10 +210,22 @@ mod tests {
     #[test]
     fn every_code_of_the_server_agrees_with_what_it_says_of_having_been_applied() {
         for &code in ErrorCode::all() {
-            let expected = bears_repeating(code).then_some(MapNeed::Recheck);
+            let expected = match code {
+                ErrorCode::TableUnknown => Some(MapNeed::Tables),
+                _ => bears_repeating(code).then_some(MapNeed::Recheck),
+            };
             check(Effect::Mutation, &refused(code, 0), expected);
             check(Effect::Read, &refused(code, 0), expected);
         }
+    }
+
+    #[test]
+    fn nodes_are_told_of_the_tables_once() {
+        let unknown = refused(ErrorCode::TableUnknown, 0);
+        let mut retry = Retry::new(Effect::Mutation, DEADLINE);
+        let next = retry.after(retry.need(&unknown, MAP_EPOCH).unwrap(), NOW, 0);
+        assert_eq!(next, Some(Next { at: NOW, map: MapNeed::Tables }));
+        assert_eq!(retry.need(&unknown, MAP_EPOCH), None);
     }
 
     #[test]

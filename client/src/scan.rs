@@ -1,4 +1,4 @@
-//! All objects of the cluster, a page at a time: one partition after the other, in the order of their slots.
+//! All objects of a table, a page at a time: one partition after the other, in the order of their slots.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weft_protocol::limits::SCAN_OBJECTS_MAX;
-use weft_protocol::{ErrorCode, Key, LimitError, Slot, Version};
+use weft_protocol::{ErrorCode, Key, LimitError, Slot, TableId, Version};
 
 use crate::core::Core;
 use crate::error::ClientError;
@@ -116,6 +116,7 @@ impl FromStr for ScanCursor {
 #[must_use = "nothing is asked before it is told to go on"]
 pub struct Scan {
     core: Arc<Core>,
+    table: TableId,
     options: ScanOptions,
     /// Of the next page.
     next: ScanCursor,
@@ -125,10 +126,14 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn new(core: Arc<Core>, options: ScanOptions) -> Result<Self, LimitError> {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        table: TableId,
+        options: ScanOptions,
+    ) -> Result<Self, LimitError> {
         Key::new(&options.key_prefix)?;
         let from = options.from;
-        Ok(Self { core, options, next: from, current: from, page: VecDeque::new() })
+        Ok(Self { core, table, options, next: from, current: from, page: VecDeque::new() })
     }
 
     /// The next object, or `None` when all have been returned.
@@ -184,7 +189,7 @@ impl Scan {
             objects_max: self.options.page_objects,
             with_values: self.options.with_values,
         };
-        match self.core.ask(ask).await {
+        match self.core.ask(self.table, ask).await {
             Ok(Page { objects, cursor, last_slot }) => {
                 self.current = self.next;
                 self.next = if cursor != 0 {
@@ -207,7 +212,7 @@ impl Scan {
     }
 
     async fn fetch_value(&self, key: &[u8]) -> Result<Lookup, ClientError> {
-        self.core.ask(AskGet { key: Key::new(key)? }).await
+        self.core.ask(self.table, AskGet { key: Key::new(key)? }).await
     }
 }
 

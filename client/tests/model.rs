@@ -9,7 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weft_client::{
     Appended, BlockingClient, ClientConfig, ClientError, Compared, Deleted, ErrorCode, Existence,
-    FieldChange, FieldsLookup, Incremented, Lookup, RangeLookup, Record, ScanOptions, Version,
+    FieldChange, FieldsLookup, Incremented, Lookup, RangeLookup, RangeOptions, Record, ScanOptions,
+    Scanned, TableOptions, Version,
 };
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
@@ -77,10 +78,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One node for all sequences; each has keys of its own.
-fn client() -> &'static BlockingClient {
-    static CLUSTER: OnceLock<(Node, BlockingClient)> = OnceLock::new();
-    let (_, client) = CLUSTER.get_or_init(|| {
+/// One node for all sequences; each has keys of its own. Clients of the table that is always there, and of one that is ordered.
+fn clients() -> &'static [BlockingClient; 2] {
+    static CLUSTER: OnceLock<(Node, [BlockingClient; 2])> = OnceLock::new();
+    let (_, clients) = CLUSTER.get_or_init(|| {
         let settings = Settings {
             listen: Some("127.0.0.1:0".parse().unwrap()),
             http: Some(HttpAddress::Off),
@@ -90,9 +91,12 @@ fn client() -> &'static BlockingClient {
         let config = Config::resolve(settings, Host::of_this_process()).unwrap();
         let node = Node::start(&config).unwrap();
         let client = BlockingClient::connect(ClientConfig::new([node.address().to_string()]));
-        (node, client.unwrap())
+        let client = client.unwrap();
+        let ordered = TableOptions { ordered: true, ..TableOptions::default() };
+        let table = client.create_table("ordered", ordered).unwrap();
+        (node, [client, table])
     });
-    client
+    clients
 }
 
 /// Values by key, each with the version that it was written with.
@@ -102,6 +106,14 @@ struct Checked {
 }
 
 impl Checked {
+    fn is_ordered(&self) -> bool {
+        self.sequence % 2 == 1
+    }
+
+    fn client(&self) -> &'static BlockingClient {
+        &clients()[usize::from(self.is_ordered())]
+    }
+
     fn key(&self, number: usize) -> String {
         format!("{{{}}}-{number}", self.sequence)
     }
@@ -125,7 +137,7 @@ impl Checked {
     }
 
     fn take(&mut self, step: Step) {
-        let client = client();
+        let client = self.client();
         match step {
             Step::Put(key, value) => {
                 let version = client.put(self.key(key), &value).unwrap();
@@ -280,14 +292,15 @@ impl Checked {
             None => drop(fields.remove(name.as_bytes())),
         }
         let names: Vec<_> = fields.keys().cloned().chain([b"nobody".to_vec()]).collect();
-        let FieldsLookup::Found(found) = client().get_fields(self.key(key), &names).unwrap() else {
+        let FieldsLookup::Found(found) = self.client().get_fields(self.key(key), &names).unwrap()
+        else {
             panic!("it has just been written")
         };
         assert_eq!(Some(found.version()), written.as_ref().ok().copied());
         let expected = fields.values().map(|value| Some(&value[..])).chain([None]);
         assert!(found.iter().eq(expected));
         // In which order the fields lie is the node's affair.
-        let object = client().get(self.key(key)).unwrap().into_object().unwrap();
+        let object = self.client().get(self.key(key)).unwrap().into_object().unwrap();
         assert_eq!(Record::parse(&object).unwrap().len(), fields.len());
         self.written(key, object.to_vec(), written.unwrap());
     }
@@ -295,14 +308,15 @@ impl Checked {
     /// A scan returns what there is, and nothing else.
     fn check_scan(&self) {
         let key_prefix = format!("{{{}}}-", self.sequence).into_bytes();
+        let range = RangeOptions { with_values: true, ..RangeOptions::prefix(&key_prefix[..]) };
         let options = ScanOptions { key_prefix, with_values: true, ..ScanOptions::default() };
-        let scanned = client().scan(options).unwrap().map(|scanned| {
+        let owned = |scanned: Result<Scanned, ClientError>| {
             let scanned = scanned.unwrap();
             let value = scanned.value.unwrap();
             assert_eq!(scanned.value_len, value.len() as u64);
             (scanned.key, (value.to_vec(), scanned.version))
-        });
-        let mut scanned: Vec<_> = scanned.collect();
+        };
+        let mut scanned: Vec<_> = self.client().scan(options).unwrap().map(owned).collect();
         scanned.sort_unstable();
         let mut expected: Vec<_> = self
             .model
@@ -311,6 +325,10 @@ impl Checked {
             .collect();
         expected.sort_unstable();
         assert_eq!(scanned, expected);
+        if self.is_ordered() {
+            let range: Vec<_> = self.client().range(range).unwrap().map(owned).collect();
+            assert_eq!(range, expected);
+        }
     }
 
     /// Its expiry may have changed.
@@ -336,7 +354,7 @@ proptest! {
             checked.take(step);
         }
         for key in 0..KEYS {
-            checked.check(key, client().get(checked.key(key)).unwrap());
+            checked.check(key, checked.client().get(checked.key(key)).unwrap());
         }
         checked.check_scan();
     }

@@ -8,12 +8,13 @@ use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
     AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply, FieldsReply,
     GetRangeReply, GetReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart,
-    PreviousReply, PutReply, Record, ReplyError, ScanReply, Slot, StatsReply,
+    PreviousReply, PutReply, PutTablesReply, Record, ReplyError, ScanReply, Slot, StatsReply,
+    TableStatsReply, TablesReply, TruncateReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 18 {
+    let outcome = match operation % 22 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -46,6 +47,13 @@ fuzz_target!(|bytes: &[u8]| {
             }
             Ok(())
         }
+        17 => TablesReply::decode(message).map(|reply| {
+            let again = TablesReply { catalog: reply.catalog.clone() };
+            assert_eq!(again.encoded_len() + 1, bytes.len());
+        }),
+        18 => PutTablesReply::decode(message).map(drop),
+        19 => TruncateReply::decode(message).map(drop),
+        20 => TableStatsReply::decode(message).map(drop),
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()

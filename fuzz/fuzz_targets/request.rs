@@ -5,6 +5,8 @@
 
 #![no_main]
 
+use std::ops::Bound;
+
 use libfuzzer_sys::fuzz_target;
 use weft_protocol::{ErrorReply, Key, Record, Request, Slot};
 
@@ -38,6 +40,17 @@ fuzz_target!(|message: &[u8]| {
                 assert!(record.fields().count() <= put.changes.len());
             }
         }
+        Request::PutTables(put) => {
+            let catalog = put.catalog.catalog();
+            assert!(catalog.tables().iter().all(|table| catalog.table(table.id) == Some(table)));
+        }
+        Request::Range(range) => {
+            for bound in [range.lower, range.upper] {
+                if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                    touch(key);
+                }
+            }
+        }
         Request::Get(_)
         | Request::Put(_)
         | Request::Delete(_)
@@ -49,7 +62,10 @@ fuzz_target!(|message: &[u8]| {
         | Request::Append(_)
         | Request::GetAndPut(_)
         | Request::GetAndDelete(_)
-        | Request::Expire(_) => {}
+        | Request::Expire(_)
+        | Request::Tables(_)
+        | Request::Truncate(_)
+        | Request::TableStats(_) => {}
     }
     let mut again = vec![0; request.encoded_len()];
     request.encode(&mut again);

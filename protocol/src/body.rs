@@ -20,8 +20,13 @@ use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
 use crate::operation::put::{Put, PutReply};
 use crate::operation::put_fields::PutFields;
+use crate::operation::put_tables::{PutTables, PutTablesReply};
+use crate::operation::range::Range;
 use crate::operation::scan::Scan;
 use crate::operation::stats::{Stats, StatsReply};
+use crate::operation::table_stats::{TableStats, TableStatsReply};
+use crate::operation::tables::{Tables, TablesReply};
+use crate::operation::truncate::{Truncate, TruncateReply};
 use crate::previous::PreviousReply;
 use crate::reply::ErrorReply;
 use crate::request::Request;
@@ -75,6 +80,11 @@ bodies!(
     Scan<'_>,
     GetFields<'_>,
     PutFields<'_>,
+    Tables,
+    PutTables<'_>,
+    Truncate,
+    TableStats,
+    Range<'_>,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -89,5 +99,9 @@ bodies!(
     NumberedHead,
     ExpireReply,
     GetRangeReply<'_>,
+    TablesReply,
+    PutTablesReply,
+    TruncateReply,
+    TableStatsReply,
     ErrorReply<'_>,
 );

@@ -8,6 +8,7 @@ use crate::limits::{FIELDS_MAX, KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
 use crate::operation::Operation;
 use crate::prefix::PROTOCOL_VERSION;
 use crate::reply::ErrorReply;
+use crate::table::TableId;
 
 /// Something is larger than the protocol carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -113,6 +114,24 @@ pub enum DecodeError {
         /// The flags that an object does not take.
         flags: u16,
     },
+    /// A flag of a table that this version does not know.
+    #[error("table takes no flags {flags:#06x}")]
+    UnsupportedTableFlags {
+        /// The flags that a table does not take.
+        flags: u16,
+    },
+    /// Bounds of a range that contradict themselves, or that this version does not know.
+    #[error("range takes no bounds {bounds:#06x} with these keys")]
+    UnsupportedBounds {
+        /// The bounds.
+        bounds: u16,
+    },
+    /// A table's number or name is another's, or it is out of order.
+    #[error("table {id} is out of order or has another's name")]
+    ContradictoryTables {
+        /// The table's number.
+        id: TableId,
+    },
     /// Something is larger than the protocol carries.
     #[error(transparent)]
     Limit(#[from] LimitError),
@@ -152,7 +171,9 @@ impl DecodeError {
             Self::UnknownOperation { .. } => ErrorCode::UnknownOperation,
             Self::UnsupportedFlags { .. }
             | Self::UnsupportedPairFlags { .. }
-            | Self::UnsupportedObjectFlags { .. } => ErrorCode::UnsupportedFlag,
+            | Self::UnsupportedObjectFlags { .. }
+            | Self::UnsupportedTableFlags { .. }
+            | Self::UnsupportedBounds { .. } => ErrorCode::UnsupportedFlag,
             Self::Limit(limit) => limit.code(),
             Self::Truncated { .. }
             | Self::TrailingBytes { .. }
@@ -160,6 +181,7 @@ impl DecodeError {
             | Self::ListTooLong { .. }
             | Self::InvalidText { .. }
             | Self::UnexpectedStatus { .. }
+            | Self::ContradictoryTables { .. }
             | Self::Map(_) => ErrorCode::MalformedRequest,
         }
     }

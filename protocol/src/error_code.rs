@@ -80,11 +80,17 @@ error_codes! {
         "A multi-request names more than 16384 keys.",
         "Send several requests. The client library does so by itself.";
     TableUnknown = 1008, "table unknown",
-        "The cluster has no table with this number.",
-        "Check the table, or create it; table 0 always exists.";
+        "The cluster has no table of this name or number: it was never created, or it was dropped.",
+        "`kv table list` shows the tables; `kv table create` makes one. The table named default, number 0, is always there.";
     TooManyFields = 1009, "too many fields",
         "A record would have, or a request names, more than 1024 fields.",
         "Spread the fields over several keys; a hash tag such as {name}:0, {name}:1 keeps them on one node.";
+    TableNameMalformed = 1010, "malformed table name",
+        "A table's name is empty, longer than 128 bytes, or has other characters than letters, digits, `_`, `-` and `.`.",
+        "Give another name.";
+    TooManyTables = 1011, "too many tables",
+        "The cluster has 1024 tables, as many as it may have.",
+        "Drop one, or keep several kinds of objects in one table, told apart by a prefix of their keys.";
 
     WrongOwner = 1101, "wrong owner",
         "The node that was asked does not own the key's slot. The error carries the epoch of the node's map.",
@@ -110,6 +116,12 @@ error_codes! {
     NotARecord = 1108, "not a record",
         "The value is no record of fields, so none of them can be read or changed. It is as it was.",
         "Get the whole value, or put a record in its place.";
+    QuotaReached = 1109, "table quota reached",
+        "The table takes as many bytes on the node as its quota lets it. Nothing was written.",
+        "Delete objects of the table, or make a table with a larger quota.";
+    NotOrdered = 1110, "table not ordered",
+        "The table does not keep its keys in order, so no range of them can be read.",
+        "Scan the table with a prefix, or create a table that is ordered.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";
@@ -150,6 +162,12 @@ error_codes! {
     ClientStart = 1212, "client cannot start",
         "The client's own endpoint could not be started: the error says what it lacks. Nothing was sent.",
         "With --link verbs (weft.link in ycsb), this needs a build with the cargo feature verbs, an RDMA device, and leave to lock memory (ulimit -l); --link auto does with what there is. Otherwise raise the limit on threads or open files (ulimit -u, ulimit -n).";
+    TableExists = 1213, "table exists",
+        "There is a table of this name already.",
+        "Use it, drop it, or give another name.";
+    TablesUnsettled = 1214, "tables unsettled",
+        "Others changed the tables again and again while this client wanted to. The change may have been applied, on some nodes or on all.",
+        "Look at `kv table list`, and ask again.";
     Unrecognized = 1299, "unrecognized error",
         "The server answered with an error that this client does not know. A mutation may have been applied.",
         "The server is newer than the client. Look the number up with the newer release, or upgrade the client.";
@@ -176,6 +194,7 @@ impl ErrorCode {
                 | Self::DeadlineMaybeApplied
                 | Self::DisconnectedMaybeApplied
                 | Self::MalformedReply
+                | Self::TablesUnsettled
                 | Self::Unrecognized
         )
     }

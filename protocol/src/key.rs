@@ -11,6 +11,9 @@ use crate::slot::Slot;
 pub struct Key<'a>(&'a [u8]);
 
 impl<'a> Key<'a> {
+    /// The key without bytes, which is a key.
+    pub(crate) const EMPTY: Self = Self(&[]);
+
     /// Takes `bytes` as a key.
     ///
     /// # Errors

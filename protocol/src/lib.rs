@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod catalog;
 mod cluster_map;
 mod codec;
 mod completion;
@@ -43,6 +44,7 @@ mod target;
 mod value;
 mod version;
 
+pub use catalog::{Catalog, CatalogError, TableEntry};
 pub use cluster_map::{ClusterMap, MapError, NodeEntry, PartitionEntry};
 pub use completion::CompletionId;
 pub use error::{DecodeError, LimitError, ReplyError};
@@ -68,15 +70,20 @@ pub use operation::multi_get::{MultiGet, MultiGetPart};
 pub use operation::multi_put::{MultiPut, MultiPutPart};
 pub use operation::put::{Put, PutReply};
 pub use operation::put_fields::PutFields;
+pub use operation::put_tables::{CatalogBytes, PutTables, PutTablesReply};
+pub use operation::range::Range;
 pub use operation::scan::{PageFull, Scan, ScanMark, ScanObject, ScanPage, ScanReply};
 pub use operation::stats::{Counter, Stats, StatsReply};
+pub use operation::table_stats::{TableStats, TableStatsReply, TableUse};
+pub use operation::tables::{Tables, TablesReply};
+pub use operation::truncate::{Truncate, TruncateReply};
 pub use part::{Item, Outcome, Part, PartBuilder, PartFull, PartItems};
 pub use previous::{Previous, PreviousReply};
 pub use record::{FieldChange, NotARecord, Record};
 pub use reply::{ErrorReply, ReplyHead, Status};
 pub use request::Request;
 pub use slot::Slot;
-pub use table::TableId;
+pub use table::{TableId, TableOptions};
 pub use target::Target;
 pub use value::Value;
 pub use version::{MalformedVersion, Version};

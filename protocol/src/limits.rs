@@ -30,6 +30,12 @@ pub const SCAN_OBJECTS_MAX: usize = 1_024;
 /// The most bytes of one page of a scan, but for one key that is longer.
 pub const SCAN_PAGE_BYTES: usize = 256 << 10;
 
+/// The most tables of a cluster, beside the one that is always there.
+pub const TABLES_MAX: usize = 1_024;
+
+/// The longest name of a table, in bytes.
+pub const TABLE_NAME_MAX: usize = 128;
+
 /// The longest text that an error reply carries, in bytes; longer ones are cut.
 pub const ERROR_DETAIL_MAX: usize = 512;
 
@@ -75,7 +81,8 @@ const _: () = assert!(SCAN_PAGE_BYTES <= MESSAGE_MAX && SCAN_OBJECTS_MAX <= u16:
 // An item's index is 16 bits wide.
 const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
 
-// The largest map and the longest stats fit a message.
+// The largest catalog, map and the longest stats fit a message.
+const _: () = assert!(PREFIX_LEN + 20 + TABLES_MAX * (16 + TABLE_NAME_MAX) <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 16 + NODES_MAX * (18 + ADDRESS_MAX) + 16_384 * 12 <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 28 + COUNTERS_MAX * (10 + COUNTER_NAME_MAX) <= MESSAGE_MAX);
 
@@ -96,6 +103,8 @@ mod tests {
             FIELDS_MAX,
             SCAN_OBJECTS_MAX,
             SCAN_PAGE_BYTES,
+            TABLES_MAX,
+            TABLE_NAME_MAX,
             ERROR_DETAIL_MAX,
             NODES_MAX,
             ADDRESS_MAX,

@@ -17,8 +17,13 @@ pub mod multi_get;
 pub mod multi_put;
 pub mod put;
 pub mod put_fields;
+pub mod put_tables;
+pub mod range;
 pub mod scan;
 pub mod stats;
+pub mod table_stats;
+pub mod tables;
+pub mod truncate;
 
 use std::fmt;
 
@@ -64,13 +69,23 @@ pub enum Operation {
     GetFields = 18,
     /// Change fields of a key's record.
     PutFields = 19,
+    /// Ask which tables there are.
+    Tables = 20,
+    /// Say which tables there are from now on.
+    PutTables = 21,
+    /// Remove all objects of a table.
+    Truncate = 22,
+    /// Ask what the tables hold.
+    TableStats = 23,
+    /// Read the objects of an ordered table whose keys are within bounds.
+    Range = 24,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 24] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -90,6 +105,11 @@ impl Operation {
         Self::Scan,
         Self::GetFields,
         Self::PutFields,
+        Self::Tables,
+        Self::PutTables,
+        Self::Truncate,
+        Self::TableStats,
+        Self::Range,
     ];
 
     /// All operations, by number.
@@ -120,6 +140,11 @@ impl Operation {
             17 => Self::Scan,
             18 => Self::GetFields,
             19 => Self::PutFields,
+            20 => Self::Tables,
+            21 => Self::PutTables,
+            22 => Self::Truncate,
+            23 => Self::TableStats,
+            24 => Self::Range,
             _ => return None,
         })
     }
@@ -152,6 +177,11 @@ impl Operation {
             Self::Scan => "scan",
             Self::GetFields => "get_fields",
             Self::PutFields => "put_fields",
+            Self::Tables => "tables",
+            Self::PutTables => "put_tables",
+            Self::Truncate => "truncate",
+            Self::TableStats => "table_stats",
+            Self::Range => "range",
         }
     }
 
@@ -169,7 +199,9 @@ impl Operation {
             | Self::GetAndPut
             | Self::GetAndDelete
             | Self::Expire
-            | Self::PutFields => true,
+            | Self::PutFields
+            | Self::PutTables
+            | Self::Truncate => true,
             Self::Get
             | Self::Exists
             | Self::MultiGet
@@ -177,7 +209,10 @@ impl Operation {
             | Self::Map
             | Self::GetRange
             | Self::Scan
-            | Self::GetFields => false,
+            | Self::GetFields
+            | Self::Tables
+            | Self::TableStats
+            | Self::Range => false,
         }
     }
 }

@@ -20,8 +20,13 @@ use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
 use crate::operation::put::Put;
 use crate::operation::put_fields::PutFields;
+use crate::operation::put_tables::PutTables;
+use crate::operation::range::Range;
 use crate::operation::scan::Scan;
 use crate::operation::stats::Stats;
+use crate::operation::table_stats::TableStats;
+use crate::operation::tables::Tables;
+use crate::operation::truncate::Truncate;
 use crate::prefix::Prefix;
 use crate::table::TableId;
 
@@ -66,6 +71,16 @@ pub enum Request<'a> {
     GetFields(GetFields<'a>),
     /// Change fields of a key's record.
     PutFields(PutFields<'a>),
+    /// Ask which tables there are.
+    Tables(Tables),
+    /// Say which tables there are from now on.
+    PutTables(PutTables<'a>),
+    /// Remove all objects of a table.
+    Truncate(Truncate),
+    /// Ask what the tables hold.
+    TableStats(TableStats),
+    /// Read the objects of an ordered table whose keys are within bounds.
+    Range(Range<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -97,6 +112,11 @@ impl<'a> Request<'a> {
             Operation::Scan => Self::Scan(Scan::decode(prefix, reader)?),
             Operation::GetFields => Self::GetFields(GetFields::decode(prefix, reader)?),
             Operation::PutFields => Self::PutFields(PutFields::decode(prefix, reader)?),
+            Operation::Tables => Self::Tables(Tables::decode(prefix, reader)?),
+            Operation::PutTables => Self::PutTables(PutTables::decode(prefix, reader)?),
+            Operation::Truncate => Self::Truncate(Truncate::decode(prefix, reader)?),
+            Operation::TableStats => Self::TableStats(TableStats::decode(prefix, reader)?),
+            Operation::Range => Self::Range(Range::decode(prefix, reader)?),
         })
     }
 
@@ -123,6 +143,11 @@ impl<'a> Request<'a> {
             Self::Scan(_) => Operation::Scan,
             Self::GetFields(_) => Operation::GetFields,
             Self::PutFields(_) => Operation::PutFields,
+            Self::Tables(_) => Operation::Tables,
+            Self::PutTables(_) => Operation::PutTables,
+            Self::Truncate(_) => Operation::Truncate,
+            Self::TableStats(_) => Operation::TableStats,
+            Self::Range(_) => Operation::Range,
         }
     }
 
@@ -148,7 +173,12 @@ impl<'a> Request<'a> {
             | Self::MultiDelete(_)
             | Self::Scan(_)
             | Self::Stats(_)
-            | Self::Map(_) => return None,
+            | Self::Map(_)
+            | Self::Tables(_)
+            | Self::PutTables(_)
+            | Self::Truncate(_)
+            | Self::TableStats(_)
+            | Self::Range(_) => return None,
         };
         Some((target.table, target.key))
     }
@@ -176,6 +206,11 @@ impl<'a> Request<'a> {
             Self::Scan(request) => request.encoded_len(),
             Self::GetFields(request) => request.encoded_len(),
             Self::PutFields(request) => request.encoded_len(),
+            Self::Tables(request) => request.encoded_len(),
+            Self::PutTables(request) => request.encoded_len(),
+            Self::Truncate(request) => request.encoded_len(),
+            Self::TableStats(request) => request.encoded_len(),
+            Self::Range(request) => request.encoded_len(),
         }
     }
 
@@ -203,12 +238,19 @@ impl<'a> Request<'a> {
             Self::Scan(request) => request.encode(buffer),
             Self::GetFields(request) => request.encode(buffer),
             Self::PutFields(request) => request.encode(buffer),
+            Self::Tables(request) => request.encode(buffer),
+            Self::PutTables(request) => request.encode(buffer),
+            Self::Truncate(request) => request.encode(buffer),
+            Self::TableStats(request) => request.encode(buffer),
+            Self::Range(request) => request.encode(buffer),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Bound;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -229,6 +271,14 @@ mod tests {
                     |value: Option<crate::value::Value<'_>>| value.map_or(0, |value| value.len());
                 put.changes.iter().map(|change| 8 + change.name.len() + len(change.value)).sum()
             }
+            Request::PutTables(put) => put.catalog.catalog().tables().len(),
+            Request::Range(range) => [range.lower, range.upper]
+                .iter()
+                .map(|bound| match bound {
+                    Bound::Included(key) | Bound::Excluded(key) => key.len(),
+                    Bound::Unbounded => 0,
+                })
+                .sum(),
             Request::CompareAndSet(compare_and_set) => compare_and_set.value.len(),
             Request::Append(append) => append.tail.len(),
             Request::GetAndPut(put) => put.value.len(),
@@ -252,7 +302,10 @@ mod tests {
             | Request::Increment(_)
             | Request::GetAndDelete(_)
             | Request::Expire(_)
-            | Request::GetRange(_) => 0,
+            | Request::GetRange(_)
+            | Request::Tables(_)
+            | Request::Truncate(_)
+            | Request::TableStats(_) => 0,
         };
         value_len + request.key().map_or(0, |(_, key)| key.len())
     }

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 
+use crate::catalog::Catalog;
 use crate::completion::CompletionId;
 use crate::error::{DecodeError, ReplyError};
 use crate::key::Key;
@@ -13,7 +14,7 @@ use crate::operation::Operation;
 use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY, FLAG_VALUES};
 use crate::reply::ReplyHead;
 use crate::request::Request;
-use crate::table::TableId;
+use crate::table::{TableId, TableOptions};
 use crate::target::Target;
 use crate::value::Value;
 use crate::version::Version;
@@ -52,14 +53,18 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::GetAndDelete
         | Operation::MultiPut
         | Operation::MultiDelete => FLAG_COMPLETION,
-        Operation::Scan => FLAG_VALUES,
+        Operation::Scan | Operation::Range => FLAG_VALUES,
         Operation::Get
         | Operation::Exists
         | Operation::GetRange
         | Operation::GetFields
         | Operation::MultiGet
         | Operation::Stats
-        | Operation::Map => 0,
+        | Operation::Map
+        | Operation::Tables
+        | Operation::PutTables
+        | Operation::Truncate
+        | Operation::TableStats => 0,
     };
     for bit in 0..8 {
         let flags = 1 << bit;
@@ -85,6 +90,7 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::GetRange
         | Operation::GetFields
         | Operation::PutFields
+        | Operation::Range
         | Operation::Scan => {}
         Operation::Get
         | Operation::Delete
@@ -95,7 +101,12 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         Operation::MultiGet | Operation::MultiPut | Operation::MultiDelete => {
             reserved(10, "key length");
         }
-        Operation::Stats | Operation::Map => {
+        Operation::Stats
+        | Operation::Map
+        | Operation::Tables
+        | Operation::PutTables
+        | Operation::Truncate
+        | Operation::TableStats => {
             reserved(10, "key length");
             reserved(12, "argument");
         }
@@ -197,6 +208,13 @@ pub(crate) fn value(bytes: &[u8]) -> Value<'_> {
 /// The numbers of a request.
 pub(crate) fn tables() -> impl Strategy<Value = (TableId, u32)> {
     (any::<u16>().prop_map(TableId), any::<u32>())
+}
+
+/// The tables of the examples in docs/protocol.md.
+pub(crate) fn two_tables() -> Catalog {
+    let people = Catalog::default().with("people", TableOptions::default()).unwrap();
+    let times = TableOptions { ordered: true, quota_bytes: Some(1 << 30) };
+    people.with("times", times).unwrap()
 }
 
 /// The target of the examples in docs/protocol.md.

@@ -98,6 +98,11 @@ impl Cleaner {
         self.freed_bytes.load(Ordering::Acquire)
     }
 
+    /// Whether memory is so short that segments are emptied.
+    pub(crate) fn is_memory_short(&self) -> bool {
+        self.free_share() < FREE_WANTED
+    }
+
     /// One step, if memory is short enough for that and nobody else cleans. Returns whether there was something to do.
     pub(crate) fn step(&self, partitions: &Partitions, now_ms: u64) -> bool {
         let Some(use_max) = use_max(self.free_share()) else { return false };

@@ -6,7 +6,8 @@ use weft_transport::{CallId, IncomingKind};
 use crate::counters::Event;
 use crate::operation::{
     append, compare_and_set, delete, exists, expire, get, get_and_delete, get_and_put, get_fields,
-    get_range, increment, map, multi_delete, multi_get, multi_put, put, put_fields, scan, stats,
+    get_range, increment, map, multi_delete, multi_get, multi_put, put, put_fields, put_tables,
+    range, scan, stats, table_stats, tables, truncate,
 };
 use crate::work::Work;
 
@@ -69,5 +70,10 @@ fn execute(
         Request::PutFields(put) => put_fields::execute(work, call, slot, put),
         Request::Scan(scan) => scan::execute(work, call, scan),
         Request::GetRange(get) => get_range::execute(work, call, slot, get),
+        Request::Tables(_) => tables::execute(work, call),
+        Request::PutTables(put) => put_tables::execute(work, call, put),
+        Request::Truncate(truncate) => truncate::execute(work, call, truncate),
+        Request::TableStats(_) => table_stats::execute(work, call),
+        Request::Range(range) => range::execute(work, call, range),
     }
 }

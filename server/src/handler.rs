@@ -16,6 +16,7 @@ use parking_lot::RwLock;
 use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, MapError, StatsReply};
 use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, Time};
 
+use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
 use crate::counters::Counters;
 use crate::memory::NodeMemory;
@@ -23,6 +24,7 @@ use crate::partitions::Partitions;
 use crate::pins::Pins;
 use crate::report::{self, Surroundings};
 use crate::store::StoreError;
+use crate::sweeper::Sweeper;
 use crate::work::Work;
 
 /// What a node starts from.
@@ -49,7 +51,9 @@ pub struct NodeHandler {
     pub(crate) memory: NodeMemory,
     pub(crate) partitions: Partitions,
     pub(crate) pins: Pins,
+    pub(crate) catalog: NodeCatalog,
     pub(crate) cleaner: Cleaner,
+    pub(crate) sweeper: Sweeper,
     pub(crate) counters: Counters,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
     map: RwLock<ClusterMap>,
@@ -70,7 +74,9 @@ impl NodeHandler {
             incarnation,
             partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
             pins: Pins::new(memory.clone()),
+            catalog: NodeCatalog::default(),
             cleaner: Cleaner::new(memory.store.clone()),
+            sweeper: Sweeper::default(),
             memory,
             counters: Counters::new(),
             surroundings: RwLock::new(None),
@@ -117,10 +123,13 @@ impl NodeHandler {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Empties segments of the log for some ten microseconds, if memory is short enough for that. Returns whether
-    /// there was one to empty.
+    /// For some ten microseconds, removes objects that are of no use any more, or empties segments of the log if memory is
+    /// short enough for that. Returns whether there was something to do.
     pub fn clean(&self) -> bool {
-        self.cleaner.step(&self.partitions, self.clock.unix_millis())
+        let (now, now_ms) = (self.clock.now(), self.clock.unix_millis());
+        // In this order: what is removed does not have to move.
+        self.sweeper.step(&self.partitions, self.cleaner.is_memory_short(), now, now_ms)
+            || self.cleaner.step(&self.partitions, now_ms)
     }
 
     /// How the node is: what it holds, what it has done, what that costs.
@@ -151,6 +160,10 @@ impl NodeHandler {
             }
             StoreError::TooManyFields { limit, .. } => {
                 ErrorReply { argument: *limit as u64, ..ErrorReply::new(ErrorCode::TooManyFields) }
+            }
+            StoreError::TableUnknown { .. } => ErrorReply::new(ErrorCode::TableUnknown),
+            StoreError::QuotaReached { limit } => {
+                ErrorReply { argument: *limit, ..ErrorReply::new(ErrorCode::QuotaReached) }
             }
             StoreError::NotARecord => ErrorReply::new(ErrorCode::NotARecord),
             StoreError::NotANumber => ErrorReply::new(ErrorCode::NotANumber),

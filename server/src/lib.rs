@@ -23,6 +23,7 @@ pub mod process;
 pub mod report;
 pub mod store;
 
+mod catalog;
 mod cleaner;
 mod cleaner_thread;
 mod dispatch;
@@ -31,4 +32,5 @@ mod operation;
 mod partitions;
 mod pins;
 mod sending;
+mod sweeper;
 mod work;

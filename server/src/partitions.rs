@@ -1,8 +1,10 @@
 //! The partitions that a node owns, each behind its lock, found by slot.
 
+use std::collections::BTreeMap;
+
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
-use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId};
+use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId, TableUse};
 use weft_transport::{Memory, NodeId};
 
 use crate::store::{Partition, PartitionConfig, PartitionStats, StoreError};
@@ -65,6 +67,16 @@ impl Partitions {
         self.position_of(slot).map(|position| self.last_slots[usize::from(position)])
     }
 
+    /// The epoch of the map that they are by.
+    pub(crate) fn map_epoch(&self) -> u64 {
+        self.map_epoch
+    }
+
+    /// How many slots they have together.
+    pub(crate) fn slots(&self) -> usize {
+        self.by_slot.iter().filter(|position| **position != ELSEWHERE).count()
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.owned.len()
@@ -73,6 +85,22 @@ impl Partitions {
     /// The partition at `position`, below [`len`](Self::len). The caller may hold no other.
     pub(crate) fn lock(&self, position: u16) -> MutexGuard<'_, Partition> {
         self.owned[usize::from(position)].lock()
+    }
+
+    /// What the tables hold in all partitions, by number. Takes one lock after the other, so the caller may hold none.
+    pub(crate) fn table_uses(&self) -> Vec<TableUse> {
+        let mut sums = BTreeMap::<TableId, TableUse>::new();
+        // A node without partitions has the table that is always there, too.
+        sums.insert(TableId::DEFAULT, TableUse::default());
+        for partition in &self.owned {
+            for one in partition.lock().table_uses() {
+                let sum = sums.entry(one.table).or_default();
+                sum.table = one.table;
+                sum.objects += one.objects;
+                sum.bytes += one.bytes;
+            }
+        }
+        sums.into_values().collect()
     }
 
     /// The sum over all partitions. Takes one lock after the other, so the caller may hold none.
@@ -116,13 +144,27 @@ impl<'n> Held<'n> {
         table: TableId,
         slot: Slot,
     ) -> Result<&mut Partition, ErrorReply<'static>> {
-        if table != TableId::DEFAULT {
-            return Err(ErrorReply::new(ErrorCode::TableUnknown));
-        }
         let Some(position) = self.partitions.position_of(slot) else {
             return Err(ErrorReply::wrong_owner(self.partitions.map_epoch));
         };
-        Ok(self.lock(position))
+        self.enter_at(table, position)
+    }
+
+    /// The partition at `position`, for keys of `table`.
+    ///
+    /// # Errors
+    /// What to answer if the node has no such table.
+    #[inline]
+    pub(crate) fn enter_at(
+        &mut self,
+        table: TableId,
+        position: u16,
+    ) -> Result<&mut Partition, ErrorReply<'static>> {
+        let partition = self.lock(position);
+        if !partition.has_table(table) {
+            return Err(ErrorReply::new(ErrorCode::TableUnknown));
+        }
+        Ok(partition)
     }
 
     /// Has what lookups of `keys` will read brought into the cache. First all buckets, then all

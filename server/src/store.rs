@@ -8,8 +8,9 @@
 //!   sent
 //!   from where they lie; a segment goes back when its last object dies;
 //! - `index`: from a key's hash to the address of its record, 8 bytes an entry;
+//! - `ordered`: the keys of a table in their order; `tables`: what each table holds and may hold;
 //! - `partition`: the verbs, and the versions; `revising`: those verbs whose write depends on what is there;
-//! - `scanning`: all objects, a page at a time;
+//! - `scanning`: all objects, a page at a time, ranges of them, and what is to be swept away;
 //! - `cleaning`: which segments are worth emptying, and how their objects move.
 //!
 //! The log-structured layout is RAMCloud's (Rumble et al., FAST '14), and so is the bucket that is
@@ -21,11 +22,13 @@ mod error;
 mod header;
 mod index;
 mod log;
+mod ordered;
 mod partition;
 mod prefetch;
 mod revising;
 mod scanning;
 mod segment;
+mod tables;
 
 pub use self::cleaning::{Cleaned, Victim};
 pub use self::error::{Corruption, StoreError};
@@ -34,4 +37,5 @@ pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,
 };
 pub use self::revising::{Appended, Compared, Incremented, Replaced};
-pub use self::scanning::Scanned;
+pub use self::scanning::{NotOrdered, Ranged, Scanned, Sweepable, Swept};
+pub use self::tables::{Quota, TableConfig};

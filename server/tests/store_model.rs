@@ -2,66 +2,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "store_model/steps.rs"]
+mod steps;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use weft_protocol::{FieldChange, List, Record, TableId, Value, Version};
 use weft_server::store::{
-    Appended, Cleaned, Compared, Incremented, Partition, PartitionConfig, StoreError, Victim,
+    Appended, Cleaned, Compared, Incremented, NotOrdered, Partition, PartitionConfig, Quota,
+    StoreError, TableConfig, Victim,
 };
 use weft_transport::{Memory, MemoryConfig, Purpose, Shared};
 
-#[derive(Clone, Debug)]
-enum Step {
-    Put {
-        key: Key,
-        len: usize,
-        fill: u8,
-        ttl_ms: Option<u64>,
-    },
-    Delete(Key),
-    Revise(Key, Revision),
-    Get(Key),
-    /// Begins a scan of a table, or goes on with it for so many objects.
-    Scan {
-        objects: usize,
-    },
-    Pin(Key),
-    Unpin(prop::sample::Index),
-    Wait {
-        ms: u64,
-    },
-    /// Looks which segments of at most so many hundredths of live bytes there are, and takes one of them.
-    Choose {
-        percent: u8,
-        index: prop::sample::Index,
-    },
-    /// Empties it further.
-    Clean {
-        budget: usize,
-    },
-    Verify,
-}
+use self::steps::{Expected, Revision, Step, step};
 
-/// A write that depends on what is there.
-#[derive(Clone, Debug)]
-enum Revision {
-    CompareAndSet { expected: Expected, len: usize, ttl_ms: Option<u64> },
-    Increment { delta: i64, ttl_ms: Option<u64> },
-    Append { tail: Vec<u8>, ttl_ms: Option<u64> },
-    GetAndPut { len: usize, ttl_ms: Option<u64> },
-    GetAndDelete,
-    Expire { ttl_ms: Option<u64> },
-    PutFields { changes: Vec<(Vec<u8>, Option<Vec<u8>>)>, ttl_ms: Option<u64> },
-}
-
-/// Which version a compare-and-set expects.
-#[derive(Clone, Copy, Debug)]
-enum Expected {
-    Current,
-    None,
-    Other,
-}
+/// Beside the table that is always there: one that is ordered, and one that is, and has a quota.
+const ORDERED: TableId = TableId(1);
+const SMALL: TableId = TableId(2);
+const QUOTA_BYTES: u64 = 60_000;
 
 /// Above this an append is refused.
 const APPEND_MAX: usize = 100_000;
@@ -75,62 +36,6 @@ struct Object {
     expiry_ms: Option<u64>,
 }
 
-fn key() -> impl Strategy<Value = Key> {
-    (0_u16..2, 0_usize..60)
-        .prop_map(|(table, number)| (TableId(table), vec![number as u8; number * number / 8]))
-}
-
-fn revision() -> impl Strategy<Value = Revision> {
-    let ttl_ms = || prop::option::weighted(0.3, 0_u64..50);
-    let expected =
-        prop_oneof![Just(Expected::Current), Just(Expected::None), Just(Expected::Other)];
-    let delta = prop_oneof![4 => -20_i64..20, 1 => any::<i64>()];
-    // Digits as well, so that numbers become longer, or none any more.
-    let tail = prop_oneof![
-        2 => prop::collection::vec(any::<u8>(), 0..200),
-        2 => prop::collection::vec(b'0'..=b'9', 0..3),
-        1 => (0_usize..50_000).prop_map(|len| vec![b'7'; len]),
-    ];
-    let name = prop::collection::vec(b'a'..=b'c', 1..3);
-    let field = prop::option::weighted(0.8, prop::collection::vec(any::<u8>(), 0..300));
-    let changes = prop::collection::vec((name, field), 0..5);
-    prop_oneof![
-        3 => (expected, 0_usize..2_000, ttl_ms())
-            .prop_map(|(expected, len, ttl_ms)| Revision::CompareAndSet { expected, len, ttl_ms }),
-        3 => (delta, ttl_ms()).prop_map(|(delta, ttl_ms)| Revision::Increment { delta, ttl_ms }),
-        3 => (tail, ttl_ms()).prop_map(|(tail, ttl_ms)| Revision::Append { tail, ttl_ms }),
-        1 => (0_usize..2_000, ttl_ms())
-            .prop_map(|(len, ttl_ms)| Revision::GetAndPut { len, ttl_ms }),
-        1 => Just(Revision::GetAndDelete),
-        2 => ttl_ms().prop_map(|ttl_ms| Revision::Expire { ttl_ms }),
-        4 => (changes, ttl_ms())
-            .prop_map(|(changes, ttl_ms)| Revision::PutFields { changes, ttl_ms }),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let len = prop_oneof![
-        8 => 0_usize..200,
-        3 => 200_usize..40_000,
-        1 => 240_000_usize..600_000,
-    ];
-    prop_oneof![
-        12 => (key(), len, any::<u8>(), prop::option::weighted(0.3, 0_u64..50))
-            .prop_map(|(key, len, fill, ttl_ms)| Step::Put { key, len, fill, ttl_ms }),
-        4 => key().prop_map(Step::Delete),
-        12 => (key(), revision()).prop_map(|(key, revision)| Step::Revise(key, revision)),
-        4 => key().prop_map(Step::Get),
-        4 => (0_usize..12).prop_map(|objects| Step::Scan { objects }),
-        2 => key().prop_map(Step::Pin),
-        2 => any::<prop::sample::Index>().prop_map(Step::Unpin),
-        2 => (0_u64..20).prop_map(|ms| Step::Wait { ms }),
-        3 => (30_u8..=100, any::<prop::sample::Index>())
-            .prop_map(|(percent, index)| Step::Choose { percent, index }),
-        6 => (1_usize..100_000).prop_map(|budget| Step::Clean { budget }),
-        1 => Just(Step::Verify),
-    ]
-}
-
 /// A partition, what it should hold, and what it should still show to those who pinned it.
 struct Checked {
     memory: Memory,
@@ -139,6 +44,7 @@ struct Checked {
     pins: Vec<(Shared, Vec<u8>)>,
     victim: Option<Victim>,
     scan: Option<Scan>,
+    quota: Arc<Quota>,
     now_ms: u64,
 }
 
@@ -155,9 +61,15 @@ impl Checked {
         let memory = Memory::new(MemoryConfig { limit_bytes }).unwrap();
         memory.keep_back(64 << 10);
         let config = PartitionConfig { id: 1, epoch: 1, seed, memory: memory.clone() };
+        let (quota, mut partition) =
+            (Arc::new(Quota::new(QUOTA_BYTES)), Partition::new(config).unwrap());
+        for table in [ORDERED, SMALL] {
+            create(&mut partition, table, &quota);
+        }
         Checked {
             memory,
-            partition: Partition::new(config).unwrap(),
+            partition,
+            quota,
             model: BTreeMap::new(),
             pins: Vec::new(),
             victim: None,
@@ -193,7 +105,8 @@ impl Checked {
                         self.model.insert(key, Object { value, version, expiry_ms });
                     }
                     Err(error) => {
-                        assert!(matches!(error, StoreError::MemoryLimit(_)), "{error}");
+                        let is_full = key.0 == SMALL && error == QUOTA_REACHED;
+                        assert!(is_full || matches!(error, StoreError::MemoryLimit(_)), "{error}");
                         assert_eq!(self.partition.version(), before);
                         assert_eq!(self.found(&key), self.expected(&key), "lost by a failed put");
                     }
@@ -225,7 +138,8 @@ impl Checked {
                                 | StoreError::NotARecord
                                 | StoreError::ValueTooLarge { limit: APPEND_MAX, .. }
                         );
-                        assert!(may_be, "{error}");
+                        let is_full = key.0 == SMALL && error == QUOTA_REACHED;
+                        assert!(may_be || is_full, "{error}");
                         assert_eq!(self.partition.version(), before);
                     }
                 }
@@ -269,8 +183,39 @@ impl Checked {
                     assert!(!cleaned.is_done);
                 }
             }
+            Step::Range { lower, upper, descending, objects } => {
+                let bounds =
+                    (lower.as_ref().map(|key| &key[..]), upper.as_ref().map(|key| &key[..]));
+                for table in [ORDERED, SMALL] {
+                    self.range(table, bounds, descending, objects);
+                }
+                let range = self.partition.range(TableId(0), bounds, false, 0, |_| true);
+                assert_eq!(range, Err(NotOrdered));
+            }
+            Step::Truncate(table) => {
+                let there = self.count(table);
+                assert!(self.partition.truncate(table).unwrap() >= there);
+                self.model.retain(|key, _| key.0 != table);
+            }
+            Step::Recreate(table) => {
+                let there = self.count(table);
+                assert!(self.partition.drop_table(table).unwrap() >= there);
+                assert!(!self.partition.has_table(table));
+                assert_eq!(self.partition.truncate(table), None);
+                create(&mut self.partition, table, &self.quota);
+                self.model.retain(|key, _| key.0 != table);
+            }
+            Step::Sweep { buckets } => {
+                let before = self.partition.stats().objects + self.partition.sweepable().buried;
+                let swept = self.partition.sweep(buckets, self.now_ms);
+                let after = self.partition.stats().objects + self.partition.sweepable().buried;
+                assert_eq!(before - swept.removed, after);
+            }
             Step::Verify => self.partition.verify().unwrap(),
         }
+        let small = self.partition.table_uses().find(|table| table.table == SMALL).unwrap();
+        assert_eq!(small.bytes, self.quota.used_bytes());
+        assert!(small.bytes <= QUOTA_BYTES);
         let account = self.memory.account();
         assert!(account.allocated_bytes <= account.limit_bytes);
         // What is gone, even if it comes back, is nothing that a scan has to meet.
@@ -278,6 +223,41 @@ impl Checked {
             scan.there_throughout.retain(|key| self.expected(key).is_some());
             self.scan = Some(scan);
         }
+    }
+
+    /// How many objects of a table are there by now.
+    fn count(&self, table: TableId) -> u64 {
+        let of_table = self.model.keys().filter(|key| key.0 == table);
+        of_table.filter(|key| self.expected(key).is_some()).count() as u64
+    }
+
+    fn range(
+        &self,
+        table: TableId,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        descending: bool,
+        objects: usize,
+    ) {
+        let mut found = Vec::new();
+        let shown = self.partition.range(table, bounds, descending, self.now_ms, |object| {
+            let (value, version) = (object.value.to_vec(), object.version);
+            let object_found = Object { value, version, expiry_ms: object.expiry_ms };
+            found.push((object.key.to_vec(), object_found));
+            found.len() < objects
+        });
+        assert_eq!(shown, Ok(()));
+        let mut expected: Vec<_> = self
+            .model
+            .keys()
+            .filter(|key| key.0 == table && RangeBounds::<[u8]>::contains(&bounds, &key.1[..]))
+            .filter_map(|key| Some((key.1.clone(), self.expected(key)?)))
+            .collect();
+        if descending {
+            expected.reverse();
+        }
+        // At least one is shown.
+        expected.truncate(objects.max(1));
+        assert_eq!(found, expected);
     }
 
     fn scan(&mut self, objects: usize) {
@@ -470,6 +450,11 @@ impl Checked {
     }
 
     fn finish(mut self) {
+        // To the end of the pass that is under way, and through another.
+        for _ in 0..2 {
+            while !self.partition.sweep(64, self.now_ms).is_end {}
+        }
+        assert_eq!(self.partition.sweepable().buried, 0);
         let keys: Vec<Key> = self.model.keys().cloned().collect();
         for key in &keys {
             assert_eq!(self.found(key), self.expected(key));
@@ -489,6 +474,13 @@ impl Checked {
         self.pins.clear();
         assert_eq!(self.memory.account().allocated_for(Purpose::Log), 0);
     }
+}
+
+const QUOTA_REACHED: StoreError = StoreError::QuotaReached { limit: QUOTA_BYTES };
+
+fn create(partition: &mut Partition, table: TableId, quota: &Arc<Quota>) {
+    let quota = (table == SMALL).then(|| Arc::clone(quota));
+    partition.create_table(TableConfig { id: table, ordered: true, quota });
 }
 
 /// Names and values of the fields, if the value is a record.

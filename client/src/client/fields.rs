@@ -56,7 +56,7 @@ impl Client {
         let names =
             names.iter().map(|name| Key::new(name.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let names = whole(Keys::fitting(&names), names.len())?;
-        self.core.ask(AskGetFields { key, names }).await
+        self.core.ask(self.table, AskGetFields { key, names }).await
     }
 
     /// Writes fields of the record that `key` holds, all or none; others stay. If it has no object it gets one, which
@@ -92,7 +92,9 @@ impl Client {
     ) -> Result<Version, ClientError> {
         let key = Key::new(key.as_ref())?;
         let changes = whole(List::fitting(changes), changes.len())?;
-        self.core.ask(AskPutFields { key, changes, expires_at_ms: self.expiry(lifetime) }).await
+        self.core
+            .ask(self.table, AskPutFields { key, changes, expires_at_ms: self.expiry(lifetime) })
+            .await
     }
 }
 

@@ -54,7 +54,7 @@ impl Client {
     ) -> Result<Compared, ClientError> {
         let (key, value) = (Key::new(key.as_ref())?, Value::new(value.as_ref())?);
         let expires_at_ms = self.expiry(lifetime);
-        self.core.ask(AskCompareAndSet { key, expected, value, expires_at_ms }).await
+        self.core.ask(self.table, AskCompareAndSet { key, expected, value, expires_at_ms }).await
     }
 
     /// Makes `value` the object of `key` if it has none. With a `lifetime` it is a lock that frees itself.
@@ -86,7 +86,9 @@ impl Client {
         lifetime: Option<Duration>,
     ) -> Result<Incremented, ClientError> {
         let key = Key::new(key.as_ref())?;
-        self.core.ask(AskIncrement { key, delta, expires_at_ms: self.expiry(lifetime) }).await
+        self.core
+            .ask(self.table, AskIncrement { key, delta, expires_at_ms: self.expiry(lifetime) })
+            .await
     }
 
     /// Adds `tail` to the end of the value of `key`, or to an empty one if it has no object. `lifetime` is as
@@ -102,7 +104,9 @@ impl Client {
         lifetime: Option<Duration>,
     ) -> Result<Appended, ClientError> {
         let (key, tail) = (Key::new(key.as_ref())?, Value::new(tail.as_ref())?);
-        self.core.ask(AskAppend { key, tail, expires_at_ms: self.expiry(lifetime) }).await
+        self.core
+            .ask(self.table, AskAppend { key, tail, expires_at_ms: self.expiry(lifetime) })
+            .await
     }
 
     /// Makes `value` the object of `key`, until after `lifetime` if that is given, and returns the one that
@@ -117,7 +121,9 @@ impl Client {
         lifetime: Option<Duration>,
     ) -> Result<Replaced, ClientError> {
         let (key, value) = (Key::new(key.as_ref())?, Value::new(value.as_ref())?);
-        self.core.ask(AskGetAndPut { key, value, expires_at_ms: self.expiry(lifetime) }).await
+        self.core
+            .ask(self.table, AskGetAndPut { key, value, expires_at_ms: self.expiry(lifetime) })
+            .await
     }
 
     /// Removes the object of `key`, and returns it.
@@ -125,7 +131,7 @@ impl Client {
     /// # Errors
     /// See [`delete`](Self::delete).
     pub async fn get_and_delete(&self, key: impl AsRef<[u8]>) -> Result<Replaced, ClientError> {
-        self.core.ask(AskGetAndDelete { key: Key::new(key.as_ref())? }).await
+        self.core.ask(self.table, AskGetAndDelete { key: Key::new(key.as_ref())? }).await
     }
 
     /// Lets the object of `key` cease to be after `lifetime`, whatever expiry it had. Says whether there is one,
@@ -139,7 +145,9 @@ impl Client {
         lifetime: Duration,
     ) -> Result<Existence, ClientError> {
         let key = Key::new(key.as_ref())?;
-        self.core.ask(AskExpire { key, expires_at_ms: self.expiry(Some(lifetime)) }).await
+        self.core
+            .ask(self.table, AskExpire { key, expires_at_ms: self.expiry(Some(lifetime)) })
+            .await
     }
 
     /// Takes the expiry of the object of `key` back. Says whether there is one, and which version it has now.
@@ -147,6 +155,8 @@ impl Client {
     /// # Errors
     /// See [`expire`](Self::expire).
     pub async fn persist(&self, key: impl AsRef<[u8]>) -> Result<Existence, ClientError> {
-        self.core.ask(AskExpire { key: Key::new(key.as_ref())?, expires_at_ms: None }).await
+        self.core
+            .ask(self.table, AskExpire { key: Key::new(key.as_ref())?, expires_at_ms: None })
+            .await
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt};
-use weft_protocol::LimitError;
+use weft_protocol::{LimitError, TableId};
 use weft_transport::{Connection, Replies, Reply};
 
 use super::share::{Asked, Known, Rest, Share};
@@ -20,13 +20,15 @@ use crate::retry::{Next, Retry};
 /// The outcomes of asking for `elements`. One that is an error already is its own outcome.
 pub(crate) fn run<'a, O>(
     core: Arc<Core>,
+    table: TableId,
     elements: impl Iterator<Item = Result<O::Element, LimitError>>,
 ) -> impl Stream<Item = MultiOutcome<O::Answer>> + Send + 'a
 where
     O: AskMany + 'a,
 {
     let mut all = Share::default();
-    let mut run = Run::<'a, O> { core, known: VecDeque::new(), under_way: FuturesUnordered::new() };
+    let mut run =
+        Run::<'a, O> { core, table, known: VecDeque::new(), under_way: FuturesUnordered::new() };
     for (position, element) in elements.enumerate() {
         match element {
             Ok(element) => all.push(position, element),
@@ -40,6 +42,7 @@ where
 
 struct Run<'a, O: AskMany> {
     core: Arc<Core>,
+    table: TableId,
     known: VecDeque<Known<O::Answer>>,
     under_way: FuturesUnordered<BoxFuture<'a, Event<O::Element>>>,
 }
@@ -116,7 +119,12 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
     fn ended(&mut self, route: Route, asked: Asked<O::Element>, error: Option<ClientError>) {
         let Rest { again, failed } = asked.end(error);
         if !again.is_empty() {
-            self.under_way.push(Box::pin(send::<O>(self.core.clone(), route.clone(), again)));
+            self.under_way.push(Box::pin(send::<O>(
+                self.core.clone(),
+                self.table,
+                route.clone(),
+                again,
+            )));
         }
         self.retry(failed, route.map_epoch, route.retry);
     }
@@ -144,7 +152,7 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
         }
         for (remote, share) in shares.into_values() {
             let route = Route { remote, map_epoch, retry };
-            self.under_way.push(Box::pin(send::<O>(self.core.clone(), route, share)));
+            self.under_way.push(Box::pin(send::<O>(self.core.clone(), self.table, route, share)));
         }
         self.retry(unowned, map_epoch, retry);
     }
@@ -157,11 +165,12 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
         map_epoch: u64,
         mut retry: Retry,
     ) {
+        let before = retry;
         let needs = failed.iter().filter_map(|(_, _, error)| retry.need(error, map_epoch));
         let next = needs.max().and_then(|need| self.core.next_attempt(&mut retry, need));
         let mut share = Share::default();
         for (position, element, error) in failed {
-            if next.is_some() && retry.need(&error, map_epoch).is_some() {
+            if next.is_some() && before.need(&error, map_epoch).is_some() {
                 share.push(position, element);
             } else {
                 let error = self.core.give_up(error, O::slot(&element));
@@ -176,6 +185,7 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
 
 async fn send<O: AskMany>(
     core: Arc<Core>,
+    table: TableId,
     route: Route,
     share: Share<O::Element>,
 ) -> Event<O::Element> {
@@ -184,7 +194,7 @@ async fn send<O: AskMany>(
         Ok(connection) => connection,
         Err(error) => return Event::Unsent(route, share, error),
     };
-    let (request, count) = O::request(&share.elements, route.map_epoch as u32);
+    let (request, count) = O::request(&share.elements, table, route.map_epoch as u32);
     let sent = connection.call_streamed(request, deadline).await;
     let asked = Asked::new(share, count, route.remote.name().clone());
     match sent {

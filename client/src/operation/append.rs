@@ -1,6 +1,6 @@
 //! Append: add bytes to the end of a key's value.
 
-use weft_protocol::{Append, AppendReply, Key, Slot, Value};
+use weft_protocol::{Append, AppendReply, Key, Slot, TableId, Value};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
@@ -23,9 +23,9 @@ impl Ask for AskAppend<'_> {
         self.key.slot()
     }
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
         let &Self { key, tail, expires_at_ms } = self;
-        Append { target: target(key, map_epoch), expires_at_ms, tail }
+        Append { target: target(table, key, map_epoch), expires_at_ms, tail }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Appended, ClientError> {

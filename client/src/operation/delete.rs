@@ -1,6 +1,6 @@
 //! Delete: remove the object of a key.
 
-use weft_protocol::{Delete, DeleteReply, Key, Slot};
+use weft_protocol::{Delete, DeleteReply, Key, Slot, TableId};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
@@ -23,8 +23,8 @@ impl Ask for AskDelete<'_> {
     }
 
     #[inline]
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
-        Delete { target: target(self.key, map_epoch) }
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+        Delete { target: target(table, self.key, map_epoch) }
     }
 
     #[inline]

@@ -22,8 +22,8 @@ impl Ask for AskGet<'_> {
     }
 
     #[inline]
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
-        Get { table: TableId::DEFAULT, map_epoch, key: self.key }
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+        Get { table, map_epoch, key: self.key }
     }
 
     #[inline]

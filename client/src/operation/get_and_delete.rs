@@ -1,6 +1,6 @@
 //! Get-and-delete: remove the object of a key, and get it.
 
-use weft_protocol::{GetAndDelete, Key, Slot};
+use weft_protocol::{GetAndDelete, Key, Slot, TableId};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
@@ -21,8 +21,8 @@ impl Ask for AskGetAndDelete<'_> {
         self.key.slot()
     }
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
-        GetAndDelete { target: target(self.key, map_epoch) }
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+        GetAndDelete { target: target(table, self.key, map_epoch) }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Replaced, ClientError> {

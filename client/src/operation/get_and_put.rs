@@ -1,6 +1,6 @@
 //! Get-and-put: make a value the object of a key, and get the one that it replaces.
 
-use weft_protocol::{GetAndPut, Key, Slot, Value};
+use weft_protocol::{GetAndPut, Key, Slot, TableId, Value};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
@@ -23,9 +23,9 @@ impl Ask for AskGetAndPut<'_> {
         self.key.slot()
     }
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
         let &Self { key, value, expires_at_ms } = self;
-        GetAndPut { target: target(key, map_epoch), expires_at_ms, value }
+        GetAndPut { target: target(table, key, map_epoch), expires_at_ms, value }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Replaced, ClientError> {

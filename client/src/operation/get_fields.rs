@@ -21,9 +21,9 @@ impl Ask for AskGetFields<'_> {
         self.key.slot()
     }
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
         let &Self { key, names } = self;
-        GetFields { table: TableId::DEFAULT, map_epoch, key, names }
+        GetFields { table, map_epoch, key, names }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<FieldsLookup, ClientError> {

@@ -22,9 +22,9 @@ impl Ask for AskGetRange<'_> {
         self.key.slot()
     }
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
         let &Self { key, offset, len_max } = self;
-        GetRange { table: TableId::DEFAULT, map_epoch, key, offset, len_max }
+        GetRange { table, map_epoch, key, offset, len_max }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<RangeLookup, ClientError> {

@@ -22,9 +22,8 @@ impl<'a> AskMany for AskMultiDelete<'a> {
         key.slot()
     }
 
-    fn request(keys: &[Key<'a>], map_epoch: u32) -> (impl Body + Send, usize) {
+    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body + Send, usize) {
         let (keys, _) = Keys::fitting(keys);
-        let table = TableId::DEFAULT;
         (MultiDelete { table, map_epoch, completion: None, keys }, keys.len())
     }
 

@@ -20,9 +20,9 @@ impl<'a> AskMany for AskMultiGet<'a> {
         key.slot()
     }
 
-    fn request(keys: &[Key<'a>], map_epoch: u32) -> (impl Body + Send, usize) {
+    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body + Send, usize) {
         let (keys, _) = Keys::fitting(keys);
-        (MultiGet { table: TableId::DEFAULT, map_epoch, keys }, keys.len())
+        (MultiGet { table, map_epoch, keys }, keys.len())
     }
 
     fn answers<'r>(

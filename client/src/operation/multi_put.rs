@@ -21,9 +21,8 @@ impl<'a> AskMany for AskMultiPut<'a> {
         pair.key.slot()
     }
 
-    fn request(pairs: &[Pair<'a>], map_epoch: u32) -> (impl Body + Send, usize) {
+    fn request(pairs: &[Pair<'a>], table: TableId, map_epoch: u32) -> (impl Body + Send, usize) {
         let (pairs, _) = Pairs::fitting(pairs);
-        let table = TableId::DEFAULT;
         (MultiPut { table, map_epoch, completion: None, pairs }, pairs.len())
     }
 

@@ -1,6 +1,6 @@
 //! Put: make a value the object of a key.
 
-use weft_protocol::{Key, Put, PutReply, Slot, Value, Version};
+use weft_protocol::{Key, Put, PutReply, Slot, TableId, Value, Version};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
@@ -24,9 +24,9 @@ impl Ask for AskPut<'_> {
     }
 
     #[inline]
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
         let &Self { key, value, expires_at_ms } = self;
-        Put { target: target(key, map_epoch), expires_at_ms, value }
+        Put { target: target(table, key, map_epoch), expires_at_ms, value }
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Put-fields: change some fields of a key's record.
 
-use weft_protocol::{FieldChange, Key, List, PutFields, PutReply, Slot, Version};
+use weft_protocol::{FieldChange, Key, List, PutFields, PutReply, Slot, TableId, Version};
 use weft_transport::{Body, Connection, Reply};
 
 use crate::core::Ask;
@@ -22,9 +22,9 @@ impl Ask for AskPutFields<'_> {
         self.key.slot()
     }
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
         let &Self { key, changes, expires_at_ms } = self;
-        PutFields { target: target(key, map_epoch), expires_at_ms, changes }
+        PutFields { target: target(table, key, map_epoch), expires_at_ms, changes }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Version, ClientError> {

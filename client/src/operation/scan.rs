@@ -33,26 +33,24 @@ impl Ask for AskScan<'_> {
         self.slot
     }
 
-    fn request(&self, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
         let &Self { slot, cursor, key_prefix, objects_max, with_values } = self;
-        let table = TableId::DEFAULT;
         Scan { table, map_epoch, key_prefix, objects_max, with_values, slot, cursor }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Page, ClientError> {
         let page = ScanReply::decode(&reply).map_err(|error| ClientError::of_reply(from, error))?;
-        let scanned = |object: ScanObject<'_>| {
-            let ScanObject { key, version, expires_at_ms, value_len, value_range } = object;
-            let value = value_range.map(|range| Object::new(reply.clone().slice(range), version));
-            Scanned {
-                key: key.to_vec(),
-                version,
-                expires_at_ms,
-                value_len: value_len.into(),
-                value,
-            }
-        };
-        let objects = page.objects().map(scanned).collect();
-        Ok(Page { objects, cursor: page.cursor, last_slot: page.last_slot })
+        Ok(page_of(&page, &reply))
     }
+}
+
+/// The page that a reply is.
+pub(crate) fn page_of(page: &ScanReply<'_>, reply: &Reply) -> Page {
+    let scanned = |object: ScanObject<'_>| {
+        let ScanObject { key, version, expires_at_ms, value_len, value_range } = object;
+        let value = value_range.map(|range| Object::new(reply.clone().slice(range), version));
+        Scanned { key: key.to_vec(), version, expires_at_ms, value_len: value_len.into(), value }
+    };
+    let objects = page.objects().map(scanned).collect();
+    Page { objects, cursor: page.cursor, last_slot: page.last_slot }
 }

@@ -92,7 +92,7 @@ impl Partition {
         self.log.killed_bytes()
     }
 
-    /// Moves objects out of a segment, about `budget` bytes of them, and removes those that have expired.
+    /// Moves objects out of a segment, about `budget` bytes of them, and removes those that have expired or whose table is gone.
     /// Takes what the memory keeps back, if need be. No object and no version changes.
     pub fn clean(&mut self, victim: &mut Victim, budget: usize, now_ms: u64) -> Cleaned {
         let mut cleaned = Cleaned::default();
@@ -157,14 +157,22 @@ impl Partition {
     fn move_away(&mut self, tag: Tag, address: Address, now_ms: u64) -> Result<bool, StoreError> {
         let found = self.index.find(tag, |found| found == address);
         let (slot, _) = found.expect("the index leads to every live record");
-        if self.log.record(address).is_expired(now_ms) {
-            self.remove(slot, address);
-            self.expired_removed += 1;
+        let record = self.log.record(address);
+        if self.is_gone(&record, now_ms) {
+            self.remove_gone(slot, address);
             return Ok(false);
         }
+        let ordered = self.tables.get_mut(record.table()).and_then(|table| table.ordered.as_mut());
+        let place = ordered.as_ref().map(|ordered| {
+            let key_of = |address| self.log.record(address).key();
+            ordered.find(record.key(), key_of).expect("every key is in order")
+        });
         // Live at its new place before it is dead at the old one, as with an overwrite.
         let moved = self.log.relocate(address)?;
         self.index.replace(slot, moved);
+        if let (Some(ordered), Some(place)) = (ordered, place) {
+            ordered.replace(place, moved);
+        }
         Ok(true)
     }
 }

@@ -1,6 +1,6 @@
 //! What a partition refuses, and what must never be found.
 
-use weft_protocol::Version;
+use weft_protocol::{TableId, Version};
 use weft_transport::MemoryError;
 
 /// Why a write was refused. Nothing was written, and what was there is still there.
@@ -45,6 +45,18 @@ pub enum StoreError {
         count: usize,
         /// The most that it may have.
         limit: usize,
+    },
+    /// The partition has no such table.
+    #[error("store an object of table {table}: there is none")]
+    TableUnknown {
+        /// The table.
+        table: TableId,
+    },
+    /// The table takes as much as it may.
+    #[error("store an object: the table takes the {limit} bytes that its quota lets it have here")]
+    QuotaReached {
+        /// The bytes that its objects may take on this node.
+        limit: u64,
     },
     /// All sequences of the partition's epoch are used up.
     #[error("give out a version after {last}: the epoch has no more; it needs a new epoch")]
@@ -104,6 +116,20 @@ pub enum Corruption {
         offset: usize,
         /// The version of the record.
         version: Version,
+    },
+    /// The objects of the tables are not as many as there are.
+    #[error("the tables have {counted} objects, the log {objects}")]
+    Miscounted {
+        /// Live records in the log.
+        objects: u64,
+        /// What the tables add up to.
+        counted: u64,
+    },
+    /// The keys of an ordered table are not those that are there, in their order.
+    #[error("the keys of table {table} are out of order")]
+    Disordered {
+        /// The table.
+        table: TableId,
     },
     /// The index has entries that lead to no live record.
     #[error("the index has {entries} entries for {objects} live objects")]

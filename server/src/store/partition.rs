@@ -4,10 +4,10 @@
 //! time it is. An expired object is absent from the moment of its expiry on, and is removed when it
 //! is met.
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 use weft_protocol::limits::KEY_MAX;
-use weft_protocol::{TableId, Version};
+use weft_protocol::{TableId, TableUse, Version};
 use weft_transport::{Memory, Shared};
 
 use super::address::Address;
@@ -15,7 +15,9 @@ use super::error::{Corruption, StoreError};
 use super::header::{self, Head, Kind, Record};
 use super::index::{Index, Slot, Tag};
 use super::log::Log;
+use super::ordered::Ordered;
 use super::segment::Segment;
+use super::tables::{TableConfig, Tables};
 
 /// The longest value that a partition takes. What a message can carry may be less.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
@@ -42,8 +44,11 @@ pub struct Partition {
     id: u16,
     pub(super) index: Index,
     pub(super) log: Log,
+    pub(super) tables: Tables,
     pub(super) version: Version,
     pub(super) expired_removed: u64,
+    /// Where the index is swept next.
+    pub(super) sweep_at: u32,
 }
 
 /// An object, where it lies.
@@ -90,7 +95,7 @@ pub struct PartitionStats {
     pub segments: u64,
     /// Bytes of those segments that somebody holds a view of.
     pub pinned_bytes: u64,
-    /// Bytes of the index, as the memory's account counts them.
+    /// Bytes of the index, and of what keeps keys in order, as the memory's account counts them.
     pub index_bytes: u64,
     /// Objects that were removed because they had expired.
     pub expired_removed: u64,
@@ -108,15 +113,48 @@ impl Partition {
         Ok(Partition {
             id: config.id,
             index: Index::new(config.seed, &config.memory),
-            log: Log::new(config.memory),
+            log: Log::new(config.memory.clone()),
+            tables: Tables::new(config.memory),
             version: Version::new(config.epoch, 0),
             expired_removed: 0,
+            sweep_at: 0,
         })
     }
 
     /// Its number in the cluster's map.
     pub fn id(&self) -> u16 {
         self.id
+    }
+
+    /// Adds a table, unless there is one of this number already. [`TableId::DEFAULT`] is always there.
+    pub fn create_table(&mut self, config: TableConfig) {
+        self.tables.create(config);
+    }
+
+    /// Removes a table with all its objects, at once; their memory comes back as they are [swept](Self::sweep). Returns how
+    /// many objects there were, or nothing if there is no such table.
+    pub fn drop_table(&mut self, table: TableId) -> Option<u64> {
+        self.tables.drop(table, self.version)
+    }
+
+    /// Removes all objects of a table in the same way; the table stays.
+    pub fn truncate(&mut self, table: TableId) -> Option<u64> {
+        self.tables.truncate(table, self.version)
+    }
+
+    /// Whether there is a table of this number.
+    #[inline]
+    pub fn has_table(&self, table: TableId) -> bool {
+        self.tables.get(table).is_some()
+    }
+
+    /// What each table holds, by number.
+    pub fn table_uses(&self) -> impl Iterator<Item = TableUse> {
+        self.tables.iter().map(|table| TableUse {
+            table: table.id(),
+            objects: table.objects,
+            bytes: table.bytes,
+        })
     }
 
     /// The newest version that was given out, or the epoch's zeroth. It is the answer where there
@@ -202,12 +240,12 @@ impl Partition {
     pub fn stats(&self) -> PartitionStats {
         let pinned = self.log.segments().filter(|(_, segment)| segment.is_pinned());
         PartitionStats {
-            objects: self.index.len() as u64,
+            objects: self.index.len() as u64 - self.tables.buried,
             live_bytes: self.log.live_bytes() as u64,
             log_bytes: self.log.footprint() as u64,
             segments: self.log.segments().count() as u64,
             pinned_bytes: pinned.map(|(_, segment)| segment.footprint() as u64).sum(),
-            index_bytes: self.index.bytes() as u64,
+            index_bytes: (self.index.bytes() + self.ordered_bytes()) as u64,
             expired_removed: self.expired_removed,
         }
     }
@@ -247,10 +285,38 @@ impl Partition {
         if objects != self.index.len() || objects != self.log.live_objects() {
             return Err(Corruption::Dangling { entries: self.index.len(), objects });
         }
+        let of_tables: u64 = self.tables.iter().map(|table| table.objects).sum();
+        if objects as u64 != of_tables + self.tables.buried {
+            let counted = of_tables + self.tables.buried;
+            return Err(Corruption::Miscounted { objects: objects as u64, counted });
+        }
+        for table in self.tables.iter() {
+            let Some(ordered) = &table.ordered else { continue };
+            if !self.is_in_order(table.id(), ordered, table.objects) {
+                return Err(Corruption::Disordered { table: table.id() });
+            }
+        }
         Ok(())
     }
 
-    /// The key's slot and record, unless it has expired; then it is removed.
+    /// Whether the keys of a table are all there, each with its live record, and each above the one before.
+    fn is_in_order(&self, table: TableId, ordered: &Ordered, objects: u64) -> bool {
+        let key_of = |address| self.log.record(address).key();
+        let mut last: Option<&[u8]> = None;
+        let mut count = 0;
+        for address in ordered.range(Bound::Unbounded, Bound::Unbounded, key_of) {
+            let record = self.log.record(address);
+            let is_next = last.is_none_or(|last| last < record.key());
+            if !record.is_live() || record.table() != table || !is_next {
+                return false;
+            }
+            last = Some(record.key());
+            count += 1;
+        }
+        count == objects
+    }
+
+    /// The key's slot and record, unless it is of no object any more; then it is removed.
     #[inline]
     pub(super) fn find_current(
         &mut self,
@@ -261,16 +327,43 @@ impl Partition {
     ) -> Option<(Slot, Address)> {
         let is_key = |address| self.log.record(address).is_of(table, key);
         let (slot, address) = self.index.find(tag, is_key)?;
-        if self.log.record(address).is_expired(now_ms) {
-            self.remove(slot, address);
-            self.expired_removed += 1;
+        if self.is_gone(&self.log.record(address), now_ms) {
+            self.remove_gone(slot, address);
             return None;
         }
         Some((slot, address))
     }
 
+    /// Whether a record that the index leads to is of no object any more: it has expired, or its table was truncated or
+    /// dropped.
+    #[inline]
+    pub(super) fn is_gone(&self, record: &Record<'_>, now_ms: u64) -> bool {
+        record.is_expired(now_ms) || self.tables.is_buried(record)
+    }
+
+    /// Removes what [`is_gone`](Self::is_gone).
+    #[cold]
+    pub(super) fn remove_gone(&mut self, slot: Slot, address: Address) {
+        self.expired_removed += u64::from(!self.tables.is_buried(&self.log.record(address)));
+        self.remove(slot, address);
+    }
+
     /// Dead in the log before it is gone from the index, in the order of an overwrite.
     pub(super) fn remove(&mut self, slot: Slot, address: Address) {
+        let record = self.log.record(address);
+        self.tables.expiring -= u64::from(record.expiry_ms().is_some());
+        if self.tables.is_buried(&record) {
+            self.tables.exhumed();
+        } else {
+            let table =
+                self.tables.get_mut(record.table()).expect("what is not buried has a table");
+            table.removed(record.len());
+            if let Some(ordered) = &mut table.ordered {
+                let key_of = |address| self.log.record(address).key();
+                let place = ordered.find(record.key(), key_of).expect("every key is in order");
+                ordered.remove(place, key_of);
+            }
+        }
         self.log.kill(address);
         self.index.remove(slot);
     }
@@ -297,9 +390,46 @@ impl Partition {
         let head = Head::object(version, table, key, value, expiry_ms);
         let len = header::record_bytes(&head, key, value);
         let parts = [head.bytes(), key, value[0], value[1]];
+        let state = self.tables.get_mut(table).ok_or(StoreError::TableUnknown { table })?;
+        let old = found.map(|(_, address)| self.log.record(address));
+        let (old_len, had_expiry) = match &old {
+            Some(old) => (Some(old.len()), old.expiry_ms().is_some()),
+            None => (None, false),
+        };
+        state.reserve(old_len, len)?;
+        if let Err(error) = self.put_record(tag, found, table, key, &parts, len, version) {
+            self.tables.get(table).expect("it was there").unreserve(old_len, len);
+            return Err(error);
+        }
+        self.tables.get_mut(table).expect("it was there").written(old_len, len);
+        self.tables.expiring -= u64::from(had_expiry);
+        self.tables.expiring += u64::from(expiry_ms.is_some());
+        self.version = version;
+        Ok(version)
+    }
+
+    /// Enters a record in log, index and order.
+    #[expect(clippy::too_many_arguments, reason = "all that one write is made of")]
+    #[inline]
+    fn put_record(
+        &mut self,
+        tag: Tag,
+        found: Option<(Slot, Address)>,
+        table: TableId,
+        key: &[u8],
+        parts: &[&[u8]],
+        len: usize,
+        version: Version,
+    ) -> Result<(), StoreError> {
+        let ordered = self.tables.get_mut(table).and_then(|table| table.ordered.as_mut());
         match found {
             Some((slot, old)) => {
-                let new = self.log.append(&parts, len, version)?;
+                let new = self.log.append(parts, len, version)?;
+                if let Some(ordered) = ordered {
+                    let key_of = |address| self.log.record(address).key();
+                    let place = ordered.find(key, key_of).expect("every key is in order");
+                    ordered.replace(place, new);
+                }
                 // The old record is dead before anybody can learn of the new one, so that a reader
                 // of the log by address never takes the old value for current after it has seen, or
                 // been told of, the new one.
@@ -309,12 +439,25 @@ impl Partition {
             None => {
                 // The slot first: of the two, only the append could not be undone.
                 let slot = self.index.reserve(tag)?;
-                let new = self.log.append(&parts, len, version)?;
+                let Some(ordered) = ordered else {
+                    let new = self.log.append(parts, len, version)?;
+                    self.index.fill(slot, tag, new);
+                    return Ok(());
+                };
+                let key_of = |address| self.log.record(address).key();
+                let place = ordered.find(key, key_of).expect_err("the index has all keys");
+                let place = ordered.prepare(place, key, key_of)?;
+                let new = self.log.append(parts, len, version)?;
+                let key_of = |address| self.log.record(address).key();
+                ordered.insert(place, key, new, key_of);
                 self.index.fill(slot, tag, new);
             }
         }
-        self.version = version;
-        Ok(version)
+        Ok(())
+    }
+
+    fn ordered_bytes(&self) -> usize {
+        self.tables.iter().filter_map(|table| Some(table.ordered.as_ref()?.bytes())).sum()
     }
 
     pub(super) fn next_version(&self) -> Result<Version, StoreError> {

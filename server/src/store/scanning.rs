@@ -1,10 +1,14 @@
-//! All objects of a table, a page at a time, while others write.
+//! Objects of a table one after the other: all of them, a page at a time, while others write; those within bounds of an ordered
+//! one; and those that are to be swept away.
 //!
 //! The order is that of the index's hashes, which no write changes (`index/walk.rs`): an object that is there
 //! from the first page to the last is met once, whatever else comes and goes. Nothing is kept between two pages.
 
+use std::ops::Bound;
+
 use weft_protocol::{TableId, Version};
 
+use super::address::Address;
 use super::partition::Partition;
 
 /// Buckets that are looked at together: their lines, and then their records, are waited for at the same time.
@@ -25,6 +29,41 @@ pub struct Scanned<'a> {
     pub expiry_ms: Option<u64>,
 }
 
+/// An object that a range has met.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranged<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// Its version.
+    pub version: Version,
+    /// When it expires, in milliseconds of Unix time.
+    pub expiry_ms: Option<u64>,
+}
+
+/// The table keeps its keys in no order, or there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotOrdered;
+
+/// What a step of sweeping did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// Whether the index was swept to its end; the next step begins at its beginning.
+    pub is_end: bool,
+    /// Objects that were removed.
+    pub removed: u64,
+}
+
+/// What there is to sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweepable {
+    /// Objects of tables that were truncated or dropped.
+    pub buried: u64,
+    /// Objects that expire some time, or have.
+    pub expiring: u64,
+}
+
 impl Partition {
     /// Shows the live objects of `table` at `position` and after it to `visit`, until that says `false`, or
     /// about `buckets_max` buckets of the index have been looked at. Returns the position to go on from: that
@@ -40,22 +79,11 @@ impl Partition {
         let mut entries = Vec::with_capacity(16 * BUCKETS_TOGETHER);
         let mut next = Some(position);
         for _ in 0..buckets_max.div_ceil(BUCKETS_TOGETHER) {
-            let mut ahead = next;
-            for _ in 0..BUCKETS_TOGETHER {
-                let Some(position) = ahead else { break };
-                self.index.prefetch_position(position);
-                ahead = self.index.bucket_end(position);
-            }
             entries.clear();
-            for _ in 0..BUCKETS_TOGETHER {
-                let Some(position) = next else { break };
-                self.index.collect_from(position, &mut entries);
-                next = self.index.bucket_end(position);
-            }
-            entries.iter().for_each(|(_, address)| self.log.prefetch(*address));
+            next = self.collect(next, &mut entries);
             for &(position, address) in &entries {
                 let record = self.log.record(address);
-                if record.table() != table || record.is_expired(now_ms) {
+                if record.table() != table || self.is_gone(&record, now_ms) {
                     continue;
                 }
                 let (key, value) = (record.key(), record.value());
@@ -66,6 +94,85 @@ impl Partition {
             }
             next?;
         }
+        next
+    }
+
+    /// Shows the objects of an ordered table whose keys are within bounds to `visit`, in the order of the keys or the other
+    /// way round, until that says `false`.
+    ///
+    /// # Errors
+    /// When the table keeps no order, or there is none.
+    pub fn range(
+        &self,
+        table: TableId,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        descending: bool,
+        now_ms: u64,
+        mut visit: impl FnMut(Ranged<'_>) -> bool,
+    ) -> Result<(), NotOrdered> {
+        let state = self.tables.get(table).and_then(|table| table.ordered.as_ref());
+        let ordered = state.ok_or(NotOrdered)?;
+        let addresses = ordered.range(lower, upper, |address| self.log.record(address).key());
+        let mut show = |address| {
+            let record = self.log.record(address);
+            let (key, value) = (record.key(), record.value());
+            let (version, expiry_ms) = (record.version(), record.expiry_ms());
+            record.is_expired(now_ms) || visit(Ranged { key, value, version, expiry_ms })
+        };
+        // What was truncated is not in order any more.
+        let _ = match descending {
+            false => addresses.into_iter().all(&mut show),
+            true => addresses.rev().all(&mut show),
+        };
+        Ok(())
+    }
+
+    /// Removes what is of no object any more in about `buckets_max` buckets of the index, the next ones. Returns whether
+    /// these were the last, and how many objects were removed.
+    pub fn sweep(&mut self, buckets_max: usize, now_ms: u64) -> Swept {
+        let mut entries = Vec::with_capacity(16 * BUCKETS_TOGETHER);
+        let mut removed = 0;
+        for _ in 0..buckets_max.div_ceil(BUCKETS_TOGETHER) {
+            entries.clear();
+            let next = self.collect(Some(self.sweep_at), &mut entries);
+            for &(_, address) in &entries {
+                let record = self.log.record(address);
+                if self.is_gone(&record, now_ms) {
+                    let tag = self.index.tag(record.table(), record.key());
+                    let found = self.index.find(tag, |found| found == address);
+                    let (slot, _) = found.expect("the index leads to every live record");
+                    self.remove_gone(slot, address);
+                    removed += 1;
+                }
+            }
+            self.sweep_at = next.unwrap_or(0);
+            if next.is_none() {
+                return Swept { is_end: true, removed };
+            }
+        }
+        Swept { is_end: false, removed }
+    }
+
+    /// Whether there is something to sweep: objects of tables that were truncated or dropped, or that expire some time.
+    pub fn sweepable(&self) -> Sweepable {
+        Sweepable { buried: self.tables.buried, expiring: self.tables.expiring }
+    }
+
+    /// Adds the entries of the next few buckets from `next` on, all of them on the way into the cache with their records.
+    /// Returns where the ones behind begin.
+    fn collect(&self, mut next: Option<u32>, entries: &mut Vec<(u32, Address)>) -> Option<u32> {
+        let mut ahead = next;
+        for _ in 0..BUCKETS_TOGETHER {
+            let Some(position) = ahead else { break };
+            self.index.prefetch_position(position);
+            ahead = self.index.bucket_end(position);
+        }
+        for _ in 0..BUCKETS_TOGETHER {
+            let Some(position) = next else { break };
+            self.index.collect_from(position, entries);
+            next = self.index.bucket_end(position);
+        }
+        entries.iter().for_each(|(_, address)| self.log.prefetch(*address));
         next
     }
 

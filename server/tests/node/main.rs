@@ -23,3 +23,4 @@ mod revising;
 mod scanning;
 mod slow_reader;
 mod support;
+mod tables;

@@ -1,12 +1,15 @@
 //! Well-formed frames whose bodies are no requests, or ask for what cannot be. Each is answered with
 //! its code (docs/protocol.md), the connection lives, and so does the node.
 
+use std::ops::Bound;
 use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
+
 use weft_protocol::{
-    Append, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire, FieldChange,
-    GetAndDelete, GetAndPut, GetFields, GetRange, Increment, Key, Keys, List, Map, MultiDelete,
-    MultiGet, MultiPut, Operation, Pair, Put, PutFields, ReplyHead, Request, Scan, Stats, Target,
-    Value, Version, prefix,
+    Append, Catalog, CatalogBytes, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire,
+    FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange, Increment, Key, Keys, List, Map,
+    MultiDelete, MultiGet, MultiPut, Operation, Pair, Put, PutFields, PutTables, Range, ReplyHead,
+    Request, Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate, Value,
+    Version, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -149,6 +152,10 @@ fn requests_spoilt_at_random_are_all_answered() {
     let target = Target { completion, ..target(b"key-1") };
     let (expires_at_ms, expected) = (Some(1 << 50), Version::new(1, 1));
     let large = Value::new(&value).unwrap();
+    let ordered = TableOptions { ordered: true, ..TableOptions::default() };
+    let mut buffer = Vec::new();
+    let catalog = Catalog::default().with("ordered", ordered).unwrap();
+    let catalog = CatalogBytes::of(&catalog, &mut buffer);
     let good = [
         Request::Get(get(b"key-1")),
         Request::Put(Put { target, expires_at_ms, value: large }),
@@ -176,6 +183,20 @@ fn requests_spoilt_at_random_are_all_answered() {
             with_values: true,
             slot: target.key.slot(),
             cursor: 0,
+        }),
+        Request::Tables(Tables),
+        Request::PutTables(PutTables { expected: 0, catalog }),
+        Request::Truncate(Truncate { table: TableId(1), map_epoch }),
+        Request::TableStats(TableStats),
+        Request::Range(Range {
+            table: TableId(1),
+            map_epoch,
+            lower: Bound::Included(target.key),
+            upper: Bound::Unbounded,
+            descending: false,
+            objects_max: 10,
+            with_values: true,
+            slot: target.key.slot(),
         }),
     ]
     .map(encoded);

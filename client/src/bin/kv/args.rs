@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use weft_client::{
-    Address, Client, ClientConfig, ClientError, LinkPolicy, PollPolicy, VerbsOptions,
+    Address, Client, ClientConfig, ClientError, LinkPolicy, PollPolicy, TableId, VerbsOptions,
 };
 
 use crate::command::append::Append;
 use crate::command::bench::Bench;
 use crate::command::bigkeys::Bigkeys;
 use crate::command::completions::Completions;
+use crate::command::count::Count;
 use crate::command::del::Del;
 use crate::command::exists::Exists;
 use crate::command::expire::{Expire, Persist};
@@ -29,8 +30,10 @@ use crate::command::mput::Mput;
 use crate::command::ping::Ping;
 use crate::command::playground::Playground;
 use crate::command::put::Put;
+use crate::command::range::Range;
 use crate::command::scan::Scan;
 use crate::command::stat::Stat;
+use crate::command::table::Table;
 use crate::command::top::Top;
 use crate::duration;
 use crate::environment;
@@ -64,7 +67,7 @@ pub(crate) struct Args {
 }
 
 /// What every command takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Global {
     /// Nodes of the cluster to begin with; one that answers is enough
     #[arg(
@@ -87,6 +90,17 @@ pub(crate) struct Global {
         value_parser = duration::positive
     )]
     pub(crate) timeout: Duration,
+
+    /// Table that keys are of
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "WEFT_TABLE",
+        value_name = "NAME",
+        default_value = TableId::DEFAULT_NAME
+    )]
+    table: String,
 
     /// What connections run over: auto takes shared memory with nodes on this host, and verbs where
     /// both sides have an RDMA device
@@ -138,9 +152,12 @@ pub(crate) enum Command {
     Mget(Mget),
     Mdel(Mdel),
     Scan(Scan),
+    Range(Range),
+    Count(Count),
     Bigkeys(Bigkeys),
     Export(Export),
     Import(Import),
+    Table(Table),
     Stat(Stat),
     Top(Top),
     Ping(Ping),
@@ -170,9 +187,12 @@ impl Command {
             Self::Mget(mget) => mget.run(global, output),
             Self::Mdel(mdel) => mdel.run(global, output),
             Self::Scan(scan) => scan.run(global, output),
+            Self::Range(range) => range.run(global, output),
+            Self::Count(count) => count.run(global, output),
             Self::Bigkeys(bigkeys) => bigkeys.run(global, output),
             Self::Export(export) => export.run(global, output),
             Self::Import(import) => import.run(global, output),
+            Self::Table(table) => table.run(global, output),
             Self::Stat(stat) => stat.run(global, output),
             Self::Top(top) => top.run(global, output),
             Self::Ping(ping) => ping.run(global, output),
@@ -217,16 +237,39 @@ impl Global {
         }
     }
 
-    /// A client for one or a few operations: threads sleep while they wait. The same one every time.
+    /// The same, but for another table if one is given.
+    pub(crate) fn with_table(&self, table: Option<String>) -> Self {
+        let table = table.unwrap_or_else(|| self.table.clone());
+        Self { table, ..self.clone() }
+    }
+
+    /// A client of the table for one or a few operations: threads sleep while they wait. By the same connection every time.
     pub(crate) fn connect(&self) -> Result<Client, ClientError> {
+        self.of_table(self.connect_cluster()?)
+    }
+
+    /// The same for commands that are about no table, or about all of them.
+    pub(crate) fn connect_cluster(&self) -> Result<Client, ClientError> {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }
-        let client = self.connect_with(PollPolicy::Park)?;
+        let client = self.connect_cluster_with(PollPolicy::Park)?;
         Ok(self.client.get_or_init(|| client).clone())
     }
 
+    /// A client of the table on a connection of its own.
     pub(crate) fn connect_with(&self, poll: PollPolicy) -> Result<Client, ClientError> {
+        self.of_table(self.connect_cluster_with(poll)?)
+    }
+
+    fn of_table(&self, client: Client) -> Result<Client, ClientError> {
+        if self.table == TableId::DEFAULT_NAME {
+            return Ok(client);
+        }
+        client.block_on(client.table(&self.table))
+    }
+
+    fn connect_cluster_with(&self, poll: PollPolicy) -> Result<Client, ClientError> {
         let mut config = ClientConfig::new(self.cluster.iter().map(Address::to_string));
         config.timeout = self.timeout;
         config.poll = poll;

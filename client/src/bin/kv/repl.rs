@@ -43,6 +43,10 @@ struct Line {
     #[arg(long, global = true)]
     json: bool,
 
+    /// Table that keys are of
+    #[arg(short, long, global = true, value_name = "NAME")]
+    table: Option<String>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -99,7 +103,7 @@ fn execute(line: &str, global: &Global) {
     };
     let format = if line.json { Some(Format::Json) } else { line.output };
     let mut output = Output::to_stdout(format.unwrap_or_else(|| global.format()));
-    let done = line.command.run(global, &mut output);
+    let done = line.command.run(&global.with_table(line.table), &mut output);
     if let Err(error) = done.and_then(|()| Ok(output.finish()?)) {
         complaint::report(&error);
     }

@@ -28,7 +28,7 @@ struct Pinged {
 
 impl Ping {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let client = global.connect().context("cannot ping")?;
+        let client = global.connect_cluster().context("cannot ping")?;
         let map = client.map();
         let pinged = map.nodes().iter().map(|entry| Pinged {
             node: entry.id,

@@ -64,7 +64,8 @@ impl Scan {
     }
 }
 
-fn tell(scanned: &Scanned, output: &mut Output) -> anyhow::Result<()> {
+/// Prints an object that a scan or a range has met.
+pub(super) fn tell(scanned: &Scanned, output: &mut Output) -> anyhow::Result<()> {
     let Scanned { key, version, value, .. } = scanned;
     match (output.format, value) {
         (Format::Table, None) => output.line(text::abridged(key))?,

@@ -29,7 +29,7 @@ struct Figures {
 
 impl Stat {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let client = global.connect().context("cannot show the nodes")?;
+        let client = global.connect_cluster().context("cannot show the nodes")?;
         let map_epoch = client.map().epoch();
         let nodes = client.blocking().stats();
         let mut total = Figures::default();

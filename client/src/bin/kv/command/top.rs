@@ -56,7 +56,7 @@ struct Figures {
 impl Top {
     #[expect(clippy::disallowed_methods, reason = "it shows figures by the clock on the wall")]
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let client = global.connect().context("cannot show the nodes")?.blocking();
+        let client = global.connect_cluster().context("cannot show the nodes")?.blocking();
         let mut before = client.stats();
         let mut shown = 0;
         while self.count.is_none_or(|count| shown < count) {

@@ -1,0 +1,125 @@
+//! `kv table`: create, list, truncate and drop tables.
+
+use anyhow::Context;
+use bytesize::ByteSize;
+use clap::Subcommand;
+use clap::builder::BoolishValueParser;
+use serde_json::json;
+use weft_client::{TableOptions, TableSummary};
+
+use crate::args::Global;
+use crate::complaint::note;
+use crate::output::{Format, Output};
+
+/// Create, list, truncate and drop tables
+#[derive(Debug, clap::Args)]
+pub(crate) struct Table {
+    #[command(subcommand)]
+    change: Change,
+}
+
+#[derive(Debug, Subcommand)]
+enum Change {
+    /// Create a table
+    Create(Create),
+    /// List the tables, and what they hold
+    List,
+    /// Remove all objects of a table; `default` may be one
+    Truncate {
+        /// Its name
+        name: String,
+    },
+    /// Remove a table and all its objects
+    Drop {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Its name: letters, digits, `_`, `-` and `.`
+    name: String,
+
+    /// Keep keys in their order, so that kv range can read them so
+    #[arg(long, env = "WEFT_TABLE_ORDERED", value_parser = BoolishValueParser::new())]
+    ordered: bool,
+
+    /// The most that its objects may take on all nodes together, such as 2GiB [default: what there is]
+    #[arg(long, env = "WEFT_TABLE_QUOTA", value_name = "SIZE", value_parser = size)]
+    quota: Option<u64>,
+}
+
+impl Table {
+    pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
+        match self.change {
+            Change::Create(Create { name, ordered, quota: quota_bytes }) => {
+                let context = || format!("cannot create table {name}");
+                let client = global.connect_cluster().with_context(context)?.blocking();
+                let options = TableOptions { ordered, quota_bytes };
+                client.create_table(&name, options).with_context(context)?;
+            }
+            Change::List => {
+                let client = global.connect_cluster().context("cannot list the tables")?;
+                let tables = client.blocking().tables().context("cannot list the tables")?;
+                list(&tables, output)?;
+            }
+            Change::Truncate { name } => {
+                let context = || format!("cannot truncate table {name}");
+                let global = global.with_table(Some(name.clone()));
+                let client = global.connect().with_context(context)?.blocking();
+                let removed = client.truncate().with_context(context)?;
+                match output.format {
+                    Format::Json => output.json(&json!({ "removed": removed }))?,
+                    Format::Table | Format::Raw => note(&format!("{removed} objects removed")),
+                }
+            }
+            Change::Drop { name } => {
+                let context = || format!("cannot drop table {name}");
+                let client = global.connect_cluster().with_context(context)?.blocking();
+                client.drop_table(&name).with_context(context)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(tables: &[TableSummary], output: &mut Output) -> anyhow::Result<()> {
+    let kind = |table: &TableSummary| if table.options.ordered { "ordered" } else { "hashed" };
+    match output.format {
+        Format::Table => {
+            let size = |bytes: u64| ByteSize::b(bytes).display().iec().to_string();
+            let rows = tables.iter().map(|table| {
+                let quota = table.options.quota_bytes.map_or("-".to_owned(), size);
+                let (objects, bytes) = (table.objects.to_string(), size(table.bytes));
+                [table.name.clone(), kind(table).to_owned(), objects, bytes, quota]
+            });
+            output.table(&["table", "keys", "objects", "bytes", "quota"], rows, 2)?;
+        }
+        Format::Raw => {
+            for table in tables {
+                output.line(&table.name)?;
+            }
+        }
+        Format::Json => {
+            let told = tables.iter().map(|table| {
+                json!({
+                    "name": table.name,
+                    "id": table.id.0,
+                    "ordered": table.options.ordered,
+                    "quota_bytes": table.options.quota_bytes,
+                    "objects": table.objects,
+                    "bytes": table.bytes,
+                })
+            });
+            output.json(&told.collect::<serde_json::Value>())?;
+        }
+    }
+    Ok(())
+}
+
+fn size(text: &str) -> Result<u64, &'static str> {
+    let size: Result<ByteSize, _> = text.parse();
+    let size = size.ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0);
+    size.ok_or("give a size above 0, such as 512MiB")
+}

@@ -1,0 +1,65 @@
+//! `kv table`, and the commands that a table changes.
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+
+#[test]
+fn tables_are_made_used_and_dropped() {
+    let cluster = Cluster::start(2);
+    let kv = |arguments: &[&str]| cluster.kv(arguments);
+    assert_eq!(kv(&["table", "list"]).ok(), "default\n");
+    kv(&["table", "create", "hashed"]).ok();
+    kv(&["table", "create", "ordered", "--ordered", "--quota", "1MiB"]).ok();
+    let again = kv(&["table", "create", "ordered"]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("there is a table ordered already"), "{}", again.stderr);
+    assert!(again.stderr.contains("WEFT-1213"), "{}", again.stderr);
+    for number in [3, 1, 2, 10] {
+        kv(&["--table", "ordered", "put", &format!("key-{number:02}"), &number.to_string()]).ok();
+    }
+    kv(&["put", "key-01", "of default"]).ok();
+    assert_eq!(kv(&["get", "-t", "ordered", "key-01"]).ok(), "1");
+    assert_eq!(kv(&["get", "key-01"]).ok(), "of default");
+    assert_eq!(kv(&["get", "-t", "hashed", "key-01"]).code, 1);
+    assert_eq!(kv(&["-t", "ordered", "count"]).ok(), "4\n");
+
+    let range = |arguments: &[&str]| kv(&[&["-t", "ordered", "range"], arguments].concat()).ok();
+    assert_eq!(range(&[]), "key-01\nkey-02\nkey-03\nkey-10\n");
+    assert_eq!(range(&["--prefix", "key-0", "--reverse", "--limit", "2"]), "key-03\nkey-02\n");
+    assert_eq!(
+        range(&["--from", "key-02", "--to", "key-10", "--values"]),
+        "key-02\t2\nkey-03\t3\n"
+    );
+    assert_eq!(range(&["--after", "key-02", "--limit", "1"]), "key-03\n");
+    let unordered = kv(&["-t", "hashed", "range"]);
+    assert!(unordered.code == 1 && unordered.stderr.contains("WEFT-1110"), "{}", unordered.stderr);
+    assert_eq!(kv(&["range", "--from", "a", "--after", "b"]).code, 2);
+
+    let listed: Value = serde_json::from_str(&kv(&["--json", "table", "list"]).ok()).unwrap();
+    assert_eq!(listed[2]["name"], "ordered");
+    assert_eq!(
+        (&listed[2]["ordered"], &listed[2]["quota_bytes"]),
+        (&true.into(), &(1 << 20).into())
+    );
+    assert_eq!((&listed[0]["objects"], &listed[2]["objects"]), (&1.into(), &4.into()));
+    assert!(listed[1]["quota_bytes"].is_null());
+
+    let truncated: Value =
+        serde_json::from_str(&kv(&["--json", "table", "truncate", "ordered"]).ok()).unwrap();
+    assert_eq!(truncated["removed"], 4);
+    assert_eq!(kv(&["-t", "ordered", "count"]).ok(), "0\n");
+    kv(&["table", "drop", "ordered"]).ok();
+    for arguments in [&["table", "drop", "ordered"][..], &["-t", "ordered", "get", "key-01"]] {
+        let gone = kv(arguments);
+        assert_eq!(gone.code, 1);
+        assert!(gone.stderr.contains("there is no table ordered"), "{}", gone.stderr);
+        assert!(gone.stderr.contains("WEFT-1008"), "{}", gone.stderr);
+    }
+    for wrong in [&["table", "create", "a b"][..], &["table", "drop", "default"]] {
+        assert_eq!(kv(wrong).code, 1);
+    }
+    for wrong in [&["table", "create", "x", "--quota", "0"][..], &["table", "create"], &["table"]] {
+        assert_eq!(kv(wrong).code, 2, "{wrong:?}");
+    }
+}

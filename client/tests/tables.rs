@@ -1,0 +1,243 @@
+//! Tables, as a program uses them, on a cluster of real nodes.
+
+#![expect(clippy::disallowed_methods, reason = "it looks for free ports")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::ops::Bound;
+use std::time::Duration;
+
+use weft_client::{
+    BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, RangeOptions, ScanOptions,
+    TableId, TableOptions,
+};
+use weft_server::config::{Config, Host, HttpAddress, Settings};
+use weft_server::node::Node;
+
+/// Nodes that know one another, each of which can be started anew.
+struct Cluster {
+    peers: String,
+    addresses: Vec<String>,
+    nodes: Vec<Option<Node>>,
+}
+
+impl Cluster {
+    fn start(count: usize) -> Cluster {
+        // Free for the moment; others on this machine take ports from the same range, but seldom these.
+        let listeners: Vec<_> =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+        let addresses: Vec<_> = listeners.iter().map(address).collect();
+        drop(listeners);
+        let peer = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
+        let peers = addresses.iter().enumerate().map(peer).collect::<Vec<_>>().join(",");
+        let mut cluster = Cluster { peers, addresses, nodes: Vec::new() };
+        for at in 0..count {
+            cluster.nodes.push(None);
+            cluster.restart(at);
+        }
+        cluster
+    }
+
+    /// Starts a node, in the place of the one that ran.
+    fn restart(&mut self, at: usize) {
+        self.nodes[at] = None;
+        let settings = Settings {
+            node_id: Some(at as u64 + 1),
+            peers: Some(self.peers.parse().unwrap()),
+            http: Some(HttpAddress::Off),
+            memory: Some("64MiB".parse().unwrap()),
+            reactors: Some(1.try_into().unwrap()),
+            ..Settings::default()
+        };
+        let config = Config::resolve(settings, Host::of_this_process()).unwrap();
+        self.nodes[at] = Some(Node::start(&config).unwrap());
+    }
+
+    fn client(&self) -> BlockingClient {
+        let mut config = ClientConfig::new(self.addresses.clone());
+        config.timeout = Duration::from_secs(30);
+        BlockingClient::connect(config).unwrap()
+    }
+}
+
+fn ordered() -> TableOptions {
+    TableOptions { ordered: true, ..TableOptions::default() }
+}
+
+#[test]
+fn tables_are_told_apart_on_all_nodes() {
+    let cluster = Cluster::start(3);
+    let (client, other) = (cluster.client(), cluster.client());
+    let people = client.create_table("people", TableOptions::default()).unwrap();
+    let exists = client.create_table("people", ordered()).unwrap_err();
+    assert!(matches!(exists, ClientError::Catalog(CatalogError::Exists { .. })), "{exists}");
+    assert_eq!(exists.code(), ErrorCode::TableExists);
+    let names: Vec<_> = (0..300).map(|number| format!("key-{number}")).collect();
+    for name in &names {
+        client.put(name, "of default").unwrap();
+        people.put(name, "of people").unwrap();
+    }
+    let same = other.table("people").unwrap();
+    let objects = same.multi_get(&names).try_collect_in_order().unwrap();
+    assert!(objects.into_iter().all(|found| &*found.into_object().unwrap() == b"of people"));
+    same.multi_delete(&names[..100]).try_collect_in_order().unwrap();
+    assert_eq!((people.count().unwrap(), client.count().unwrap()), (200, 300));
+    let scanned = |client: &BlockingClient| client.scan(ScanOptions::default()).unwrap().count();
+    assert_eq!((scanned(&people), scanned(&client)), (200, 300));
+
+    let tables = client.tables().unwrap();
+    let told: Vec<_> = tables.iter().map(|table| (&table.name[..], table.objects)).collect();
+    assert_eq!(told, [("default", 300), ("people", 200)]);
+    assert!(tables[1].bytes > 200 * 32 && tables[1].id == TableId(1));
+
+    assert_eq!(same.truncate().unwrap(), 200);
+    assert_eq!((people.count().unwrap(), client.count().unwrap()), (0, 300));
+    people.put("key", "value").unwrap();
+    other.drop_table("people").unwrap();
+    for refused in [
+        people.get("key").unwrap_err(),
+        people.put("key", "value").unwrap_err(),
+        people.truncate().unwrap_err(),
+        people.count().unwrap_err(),
+        client.table("people").unwrap_err(),
+        client.drop_table("people").unwrap_err(),
+        people.multi_get(&["key"]).try_collect_in_order().unwrap_err(),
+        people.scan(ScanOptions::default()).unwrap().next().unwrap().unwrap_err(),
+    ] {
+        assert_eq!(refused.code(), ErrorCode::TableUnknown, "{refused}");
+    }
+    let always = client.drop_table("default").unwrap_err();
+    assert!(always.to_string().contains("always there"), "{always}");
+    let malformed = client.create_table("a table", ordered()).unwrap_err();
+    assert_eq!(malformed.code(), ErrorCode::TableNameMalformed);
+    // Whoever had the number keeps out of the new table.
+    let again = client.create_table("people", TableOptions::default()).unwrap();
+    again.put("key", "new").unwrap();
+    assert_eq!(people.get("key").unwrap_err().code(), ErrorCode::TableUnknown);
+}
+
+#[test]
+fn who_creates_tables_at_the_same_time_creates_all_of_them() {
+    let cluster = Cluster::start(3);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let client = cluster.client();
+            scope.spawn(move || {
+                for number in 0..5 {
+                    let name = format!("table-{thread}-{number}");
+                    let table = client.create_table(&name, TableOptions::default()).unwrap();
+                    table.put("name", &name).unwrap();
+                }
+            });
+        }
+    });
+    let client = cluster.client();
+    let tables = client.tables().unwrap();
+    assert_eq!(tables.len(), 21);
+    for table in &tables[1..] {
+        let found = client.table(&table.name).unwrap().get("name").unwrap().into_object().unwrap();
+        assert_eq!(&*found, table.name.as_bytes());
+    }
+}
+
+#[test]
+fn a_node_that_was_started_anew_is_told_of_the_tables() {
+    let mut cluster = Cluster::start(3);
+    let client = cluster.client();
+    let first = client.create_table("first", TableOptions::default()).unwrap();
+    let names: Vec<_> = (0..100).map(|number| format!("key-{number}")).collect();
+    let put_all = |table: &BlockingClient| {
+        let pairs: Vec<_> = names.iter().map(|name| (name, "value")).collect();
+        table.multi_put(&pairs).try_collect_in_order().unwrap();
+    };
+    put_all(&first);
+    for at in 0..3 {
+        cluster.restart(at);
+        // What the node had is gone; the others have theirs.
+        let client = cluster.client();
+        let first = client.table("first").unwrap();
+        let left = first.count();
+        assert!(left.is_err() || left.unwrap() < 100, "nobody has told the node yet");
+        put_all(&first);
+        assert_eq!(first.count().unwrap(), 100);
+    }
+    // The old client's connections ended with the nodes.
+    let found = first.multi_get(&names).try_collect_in_order().unwrap();
+    assert!(found.into_iter().all(|found| found.into_object().is_some()));
+    // It takes all nodes to change the tables.
+    cluster.nodes[1] = None;
+    let mut config = ClientConfig::new(cluster.addresses.clone());
+    config.timeout = Duration::from_millis(300);
+    let hasty = BlockingClient::connect(config).unwrap();
+    let refused = hasty.create_table("second", ordered()).unwrap_err();
+    assert!(refused.to_string().contains("node 2"), "{refused}");
+    cluster.restart(1);
+    let second = client.create_table("second", ordered()).unwrap();
+    put_all(&second);
+    put_all(&first);
+    assert_eq!((first.count().unwrap(), second.count().unwrap()), (100, 100));
+}
+
+#[test]
+fn a_range_is_merged_from_all_nodes() {
+    let cluster = Cluster::start(3);
+    let client = cluster.client();
+    let table = client.create_table("ordered", ordered()).unwrap();
+    let mut model = BTreeMap::new();
+    for number in 0..2_000_u32 {
+        let (key, value) = (format!("key-{:05}", number * 7_919 % 5_000), number.to_string());
+        table.put(&key, &value).unwrap();
+        model.insert(key.into_bytes(), value.into_bytes());
+    }
+    // Too large for a page.
+    let large = vec![7; 300_000];
+    table.put("key-00500x", &large).unwrap();
+    model.insert(b"key-00500x".to_vec(), large);
+    let range = |options: RangeOptions| -> Vec<(Vec<u8>, Vec<u8>)> {
+        let options = RangeOptions { with_values: true, ..options };
+        let range = table.range(options).unwrap();
+        range
+            .map(|object| object.unwrap())
+            .map(|object| (object.key, object.value.unwrap().to_vec()))
+            .collect()
+    };
+    let expected: Vec<_> = model.clone().into_iter().collect();
+    assert!(range(RangeOptions::default()) == expected);
+    let backwards: Vec<_> = expected.iter().rev().cloned().collect();
+    let all = RangeOptions { page_objects: 50, ..RangeOptions::default() };
+    assert!(range(RangeOptions { descending: true, ..all.clone() }) == backwards);
+    let begins = |prefix: &str| {
+        let matching = model.iter().filter(|(key, _)| key.starts_with(prefix.as_bytes()));
+        matching.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    assert!(range(RangeOptions::prefix(b"key-005")) == begins("key-005"));
+    assert_eq!(range(RangeOptions::prefix(b"none")), []);
+    let (lower, upper) = (b"key-00100".to_vec(), b"key-00200".to_vec());
+    let bounds = (Bound::Included(lower.clone()), Bound::Excluded(upper.clone()));
+    let within = model.range(bounds).map(|(key, value)| (key.clone(), value.clone()));
+    let between = RangeOptions {
+        lower: Bound::Included(lower),
+        upper: Bound::Excluded(upper),
+        page_objects: 3,
+        ..RangeOptions::default()
+    };
+    assert_eq!(range(between), within.collect::<Vec<_>>());
+
+    // Removed and added meanwhile, but behind where the range has come to.
+    let mut slow =
+        table.range(RangeOptions { page_objects: 10, ..RangeOptions::default() }).unwrap();
+    let first: Vec<_> = slow.by_ref().take(100).map(|object| object.unwrap().key).collect();
+    table.put("key-99999", "added").unwrap();
+    table.put("a", "added before").unwrap();
+    table.delete(&first[50]).unwrap();
+    let rest: Vec<_> = slow.map(|object| object.unwrap().key).collect();
+    assert_eq!(rest.last().unwrap(), b"key-99999");
+    assert_eq!(first.len() + rest.len(), model.len() + 1);
+
+    let unordered = client.range(RangeOptions::default()).unwrap().next().unwrap().unwrap_err();
+    assert_eq!(unordered.code(), ErrorCode::NotOrdered);
+    let long = RangeOptions::from(vec![0; 70_000]);
+    assert_eq!(client.range(long).unwrap_err().code(), ErrorCode::KeyTooLong);
+}

@@ -1,0 +1,295 @@
+//! Which tables there are: what every node and every client has to agree about.
+
+use thiserror::Error;
+
+use crate::codec::{Reader, Writer};
+use crate::error::DecodeError;
+use crate::limits::{TABLE_NAME_MAX, TABLES_MAX};
+use crate::table::{TableId, TableOptions};
+
+/// Bytes of a catalog without tables.
+const HEAD_LEN: usize = 8 + 2 + 2;
+/// Bytes of a table without its name.
+const TABLE_LEN_MIN: usize = 2 + 2 + 2 + 2 + 8;
+/// The flag of a table that keeps its keys in order.
+const ORDERED: u16 = 1 << 0;
+
+/// The tables of a cluster, but for the one that is always there, as of a version.
+///
+/// Consistent by construction: numbers and names are given to one table each. The number of a table that was dropped is given out again
+/// only when all others have been.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Catalog {
+    version: u64,
+    /// The number that was given out last.
+    last: TableId,
+    /// By number.
+    tables: Vec<TableEntry>,
+}
+
+/// A table of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// Its number, by which requests name it.
+    pub id: TableId,
+    /// Its name: 1 to [`TABLE_NAME_MAX`] letters and digits of ASCII, `_`, `-` and `.`.
+    pub name: String,
+    /// What it is like.
+    pub options: TableOptions,
+}
+
+/// What can be wrong with a catalog, or with a change of one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CatalogError {
+    /// The name is none that a table may have.
+    #[error(
+        "{name:?} is no name of a table: give 1 to {TABLE_NAME_MAX} letters, digits, `_`, `-` or `.`"
+    )]
+    MalformedName {
+        /// The name.
+        name: String,
+    },
+    /// There is a table of this name already.
+    #[error("there is a table {name} already")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is no table of this name.
+    #[error("there is no table {name}")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// The table is always there.
+    #[error("table {} is always there", TableId::DEFAULT_NAME)]
+    Default,
+    /// There are as many tables as a cluster may have.
+    #[error("a cluster has at most {TABLES_MAX} tables")]
+    Full,
+}
+
+impl Catalog {
+    /// The catalog's version: how often it was changed.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The tables, by number.
+    pub fn tables(&self) -> &[TableEntry] {
+        &self.tables
+    }
+
+    /// The table of this number.
+    pub fn table(&self, id: TableId) -> Option<&TableEntry> {
+        let position = self.tables.binary_search_by_key(&id, |table| table.id).ok()?;
+        Some(&self.tables[position])
+    }
+
+    /// The number of the table of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::Unknown`].
+    pub fn id_of(&self, name: &str) -> Result<TableId, CatalogError> {
+        if name == TableId::DEFAULT_NAME {
+            return Ok(TableId::DEFAULT);
+        }
+        let table = self.tables.iter().find(|table| table.name == name);
+        table.map(|table| table.id).ok_or_else(|| CatalogError::Unknown { name: name.to_owned() })
+    }
+
+    /// The next version, with one more table.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::MalformedName`], [`CatalogError::Exists`] and [`CatalogError::Full`].
+    pub fn with(&self, name: &str, options: TableOptions) -> Result<Self, CatalogError> {
+        if !is_name(name) {
+            return Err(CatalogError::MalformedName { name: name.to_owned() });
+        }
+        if self.id_of(name).is_ok() {
+            return Err(CatalogError::Exists { name: name.to_owned() });
+        }
+        if self.tables.len() >= TABLES_MAX {
+            return Err(CatalogError::Full);
+        }
+        let mut next = self.next_version();
+        loop {
+            next.last = TableId(next.last.0.wrapping_add(1));
+            if next.last == TableId::DEFAULT {
+                continue;
+            }
+            if let Err(position) = self.tables.binary_search_by_key(&next.last, |table| table.id) {
+                let table = TableEntry { id: next.last, name: name.to_owned(), options };
+                next.tables.insert(position, table);
+                return Ok(next);
+            }
+        }
+    }
+
+    /// The next version, without a table.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::Unknown`] and [`CatalogError::Default`].
+    pub fn without(&self, name: &str) -> Result<Self, CatalogError> {
+        let id = self.id_of(name)?;
+        if id == TableId::DEFAULT {
+            return Err(CatalogError::Default);
+        }
+        let mut next = self.next_version();
+        next.tables.retain(|table| table.id != id);
+        Ok(next)
+    }
+
+    fn next_version(&self) -> Self {
+        Self { version: self.version + 1, ..self.clone() }
+    }
+}
+
+/// Whether a table may have this name.
+fn is_name(name: &str) -> bool {
+    let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (1..=TABLE_NAME_MAX).contains(&name.len()) && name.bytes().all(is_taken)
+}
+
+/// `version u64 | last number u16 | count u16 | tables`, of which one is
+/// `number u16 | flags u16 | name length u16 | 0 u16 | quota u64 | name`.
+impl Catalog {
+    /// Bytes of the catalog in a message.
+    pub fn encoded_len(&self) -> usize {
+        let names: usize = self.tables.iter().map(|table| table.name.len()).sum();
+        HEAD_LEN + self.tables.len() * TABLE_LEN_MIN + names
+    }
+
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u64(self.version);
+        writer.u16(self.last.0);
+        writer.u16(self.tables.len() as u16);
+        for TableEntry { id, name, options } in &self.tables {
+            writer.u16(id.0);
+            writer.u16(if options.ordered { ORDERED } else { 0 });
+            writer.u16(name.len() as u16);
+            writer.u16(0);
+            // No table could hold anything with a quota of 0.
+            writer.u64(options.quota_bytes.unwrap_or(0));
+            writer.bytes(name.as_bytes());
+        }
+    }
+
+    pub(crate) fn decode(mut reader: Reader<'_>) -> Result<Self, DecodeError> {
+        let (version, last) = (reader.u64()?, TableId(reader.u16()?));
+        let count = usize::from(reader.u16()?);
+        if count > TABLES_MAX {
+            return Err(DecodeError::ListTooLong { field: "tables", count, limit: TABLES_MAX });
+        }
+        let mut catalog = Self { version, last, tables: Vec::new() };
+        let fits = reader.rest().len() / TABLE_LEN_MIN;
+        catalog.tables.reserve(count.min(fits));
+        for _ in 0..count {
+            let table = decode_table(&mut reader)?;
+            let is_next = catalog.tables.last().map_or(TableId::DEFAULT, |last| last.id) < table.id;
+            if !is_next || catalog.id_of(&table.name).is_ok() {
+                return Err(DecodeError::ContradictoryTables { id: table.id });
+            }
+            catalog.tables.push(table);
+        }
+        reader.finish()?;
+        Ok(catalog)
+    }
+}
+
+fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
+    let (id, flags) = (TableId(reader.u16()?), reader.u16()?);
+    let name_len = reader.u16()?;
+    if reader.u16()? != 0 {
+        return Err(DecodeError::ReservedField { field: "table reserved" });
+    }
+    if flags & !ORDERED != 0 {
+        return Err(DecodeError::UnsupportedTableFlags { flags });
+    }
+    let quota_bytes = Some(reader.u64()?).filter(|quota| *quota != 0);
+    let name = reader.text(name_len, "table name")?;
+    if !is_name(name) {
+        return Err(DecodeError::InvalidText { field: "table name" });
+    }
+    let options = TableOptions { ordered: flags & ORDERED != 0, quota_bytes };
+    Ok(TableEntry { id, name: name.to_owned(), options })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> Catalog {
+        let ordered = TableOptions { ordered: true, quota_bytes: Some(1 << 20) };
+        let one = Catalog::default().with("people", TableOptions::default()).unwrap();
+        one.with("times", ordered).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_given_out_in_turn() {
+        let mut catalog = catalog();
+        assert_eq!((catalog.version(), catalog.id_of("times")), (2, Ok(TableId(2))));
+        catalog = catalog.without("people").unwrap().with("more", TableOptions::default()).unwrap();
+        assert_eq!((catalog.version(), catalog.id_of("more")), (4, Ok(TableId(3))));
+        assert_eq!(catalog.table(TableId(1)), None);
+        assert!(catalog.table(TableId(2)).unwrap().options.ordered);
+        catalog.last = TableId(u16::MAX);
+        catalog = catalog.with("again", TableOptions::default()).unwrap();
+        assert_eq!(catalog.id_of("again"), Ok(TableId(1)));
+        catalog = catalog.with("skips", TableOptions::default()).unwrap();
+        assert_eq!(catalog.id_of("skips"), Ok(TableId(4)));
+    }
+
+    #[test]
+    fn what_contradicts_the_catalog_is_refused() {
+        let catalog = catalog();
+        let name = |name: &str| name.to_owned();
+        let with = |name| catalog.with(name, TableOptions::default()).unwrap_err();
+        assert_eq!(with("times"), CatalogError::Exists { name: name("times") });
+        assert_eq!(with("default"), CatalogError::Exists { name: name("default") });
+        for wrong in ["", "a b", "ä", "a/b", "\n", &"x".repeat(TABLE_NAME_MAX + 1)] {
+            assert_eq!(with(wrong), CatalogError::MalformedName { name: name(wrong) });
+        }
+        assert_eq!(catalog.without("no"), Err(CatalogError::Unknown { name: name("no") }));
+        assert_eq!(catalog.without("default"), Err(CatalogError::Default));
+        let mut full = Catalog::default();
+        for number in 0..TABLES_MAX {
+            full = full.with(&format!("t{number}"), TableOptions::default()).unwrap();
+        }
+        assert_eq!(full.with("more", TableOptions::default()), Err(CatalogError::Full));
+    }
+
+    #[test]
+    fn bytes_that_contradict_themselves_are_refused() {
+        let mut bytes = vec![0; catalog().encoded_len()];
+        let mut writer = Writer::new(&mut bytes);
+        catalog().encode(&mut writer);
+        writer.finish();
+        assert_eq!(Catalog::decode(Reader::new(&bytes)), Ok(catalog()));
+        let with = |at: usize, byte: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = byte;
+            Catalog::decode(Reader::new(&bytes)).unwrap_err()
+        };
+        // The number of the first table, its flags, what is reserved, its name; the number of the second.
+        assert_eq!(with(12, 0), DecodeError::ContradictoryTables { id: TableId(0) });
+        assert_eq!(with(14, 2), DecodeError::UnsupportedTableFlags { flags: 2 });
+        assert_eq!(with(18, 1), DecodeError::ReservedField { field: "table reserved" });
+        assert_eq!(with(28, b' '), DecodeError::InvalidText { field: "table name" });
+        assert_eq!(with(34, 1), DecodeError::ContradictoryTables { id: TableId(1) });
+        let count = usize::from(u16::from_le_bytes([2, 8]));
+        let too_many = DecodeError::ListTooLong { field: "tables", count, limit: TABLES_MAX };
+        assert_eq!(with(11, 8), too_many);
+        let same = Catalog::default().with("ab", TableOptions::default()).unwrap();
+        let same = same.with("cd", TableOptions::default()).unwrap();
+        let mut bytes = vec![0; same.encoded_len()];
+        same.encode(&mut Writer::new(&mut bytes));
+        let end = bytes.len();
+        bytes[end - 2..].copy_from_slice(b"ab");
+        let twice = DecodeError::ContradictoryTables { id: TableId(2) };
+        assert_eq!(Catalog::decode(Reader::new(&bytes)), Err(twice));
+    }
+}

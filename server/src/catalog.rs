@@ -1,0 +1,76 @@
+//! Which tables the node has: the catalog that clients gave to it, and the quotas that go with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use weft_protocol::{Catalog, PutTablesReply, Slot, TableEntry, TableId};
+
+use crate::partitions::Partitions;
+use crate::store::{Quota, TableConfig};
+
+/// The catalog, changed by one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct NodeCatalog {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    catalog: Catalog,
+    /// Of the tables that have one.
+    quotas: BTreeMap<TableId, Arc<Quota>>,
+}
+
+impl NodeCatalog {
+    pub(crate) fn get(&self) -> Catalog {
+        self.state.lock().catalog.clone()
+    }
+
+    /// Has `catalog`, which has to be newer, in the place of the one of version `expected`: drops and creates tables in all `partitions`. The caller may
+    /// hold none of them.
+    pub(crate) fn put(
+        &self,
+        partitions: &Partitions,
+        expected: u64,
+        catalog: Catalog,
+    ) -> PutTablesReply {
+        let State { catalog: current, quotas } = &mut *self.state.lock();
+        if current.version() != expected || catalog.version() <= expected {
+            return PutTablesReply::Conflict { version: current.version() };
+        }
+        let stays = |table: &&TableEntry| catalog.table(table.id) == Some(*table);
+        let dropped: Vec<_> =
+            current.tables().iter().filter(|table| !stays(table)).map(|table| table.id).collect();
+        quotas.retain(|table, _| !dropped.contains(table));
+        for table in catalog.tables() {
+            if let Some(quota_bytes) = table.options.quota_bytes {
+                quotas
+                    .entry(table.id)
+                    .or_insert_with(|| Arc::new(Quota::new(share(quota_bytes, partitions))));
+            }
+        }
+        for position in 0..partitions.len() as u16 {
+            let mut partition = partitions.lock(position);
+            for table in &dropped {
+                partition.drop_table(*table);
+            }
+            for table in catalog.tables() {
+                partition.create_table(TableConfig {
+                    id: table.id,
+                    ordered: table.options.ordered,
+                    quota: quotas.get(&table.id).cloned(),
+                });
+            }
+        }
+        *current = catalog;
+        PutTablesReply::Done { version: current.version() }
+    }
+}
+
+/// The share of a quota that the node's slots have. Rounded up, so that a small quota lets something in.
+fn share(quota_bytes: u64, partitions: &Partitions) -> u64 {
+    let all = u128::from(Slot::COUNT);
+    let share = (u128::from(quota_bytes) * partitions.slots() as u128).div_ceil(all);
+    u64::try_from(share).expect("a share is at most the whole")
+}

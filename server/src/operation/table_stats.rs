@@ -1,0 +1,16 @@
+//! Table-stats: tell what the tables hold.
+
+use weft_protocol::{ErrorReply, TableStatsReply};
+use weft_transport::CallId;
+
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+) -> Result<(), ErrorReply<'static>> {
+    // Adding up takes every partition's lock in turn.
+    work.held.release();
+    work.batch.reply(call, TableStatsReply { tables: work.node.partitions.table_uses() });
+    Ok(())
+}

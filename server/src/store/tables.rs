@@ -1,0 +1,245 @@
+//! What a partition knows of its tables: how much each holds, how much it may, and its keys in their order if it is ordered.
+//!
+//! Truncating and dropping a table walk nothing: what was written up to then is absent from one moment to the next, since its version
+//! is not above the table's [`Grave`]. The objects go when they are met, or when the partition is swept.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_protocol::{TableId, Version};
+use weft_transport::Memory;
+
+use super::error::StoreError;
+use super::header::Record;
+use super::ordered::Ordered;
+
+/// What the objects of a table may take in all partitions of a node.
+#[derive(Debug)]
+pub struct Quota {
+    limit_bytes: u64,
+    used_bytes: AtomicU64,
+}
+
+/// What a table starts from.
+#[derive(Clone, Debug)]
+pub struct TableConfig {
+    /// Its number.
+    pub id: TableId,
+    /// Whether its keys are kept in order.
+    pub ordered: bool,
+    /// What it may take.
+    pub quota: Option<Arc<Quota>>,
+}
+
+/// What a partition holds of a table.
+#[derive(Debug)]
+pub(super) struct Table {
+    id: TableId,
+    /// Objects, expired ones that nobody met included.
+    pub(super) objects: u64,
+    /// Bytes of their records.
+    pub(super) bytes: u64,
+    pub(super) ordered: Option<Ordered>,
+    quota: Option<Arc<Quota>>,
+}
+
+/// The tables of a partition.
+#[derive(Debug)]
+pub(super) struct Tables {
+    memory: Memory,
+    /// The one that is always there.
+    default: Table,
+    /// The others, by number.
+    others: Vec<Table>,
+    /// Of tables that were truncated or dropped, as long as some of their objects are in the index.
+    graves: Vec<Grave>,
+    /// Objects that are in the index and in a grave.
+    pub(super) buried: u64,
+    /// Objects that have an expiry, those in graves included.
+    pub(super) expiring: u64,
+}
+
+/// Objects of a table up to a version are absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Grave {
+    table: TableId,
+    last: Version,
+}
+
+impl Quota {
+    /// Nothing is used of it.
+    pub fn new(limit_bytes: u64) -> Quota {
+        Quota { limit_bytes, used_bytes: AtomicU64::new(0) }
+    }
+
+    /// How many bytes there may be.
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    /// How many bytes there are.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes `new` bytes for `old` ones. Who takes no more is never refused.
+    fn exchange(&self, old: u64, new: u64) -> Result<(), StoreError> {
+        let exchanged = |used: u64| used - old + new;
+        let taken = |used| {
+            let used = exchanged(used);
+            (new <= old || used <= self.limit_bytes).then_some(used)
+        };
+        let ordering = Ordering::Relaxed;
+        match self.used_bytes.fetch_update(ordering, ordering, taken) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(StoreError::QuotaReached { limit: self.limit_bytes }),
+        }
+    }
+}
+
+impl Table {
+    fn new(config: TableConfig, memory: &Memory) -> Table {
+        let ordered = config.ordered.then(|| Ordered::new(memory));
+        Table { id: config.id, objects: 0, bytes: 0, ordered, quota: config.quota }
+    }
+
+    pub(super) fn id(&self) -> TableId {
+        self.id
+    }
+
+    /// Takes room for a record of `new` bytes in the place of one of `old` bytes, or of none.
+    #[inline]
+    pub(super) fn reserve(&self, old: Option<usize>, new: usize) -> Result<(), StoreError> {
+        match &self.quota {
+            None => Ok(()),
+            Some(quota) => quota.exchange(old.unwrap_or(0) as u64, new as u64),
+        }
+    }
+
+    /// Gives back what was reserved for a record that was not written.
+    pub(super) fn unreserve(&self, old: Option<usize>, new: usize) {
+        if let Some(quota) = &self.quota {
+            // What it was before is no more than what it may be, or it had been no less before.
+            let (old, new) = (old.unwrap_or(0) as u64, new as u64);
+            quota.used_bytes.fetch_add(old, Ordering::Relaxed);
+            quota.used_bytes.fetch_sub(new, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a record of `new` bytes, for which room was taken, is there in the place of one of `old` bytes, or of none.
+    #[inline]
+    pub(super) fn written(&mut self, old: Option<usize>, new: usize) {
+        match old {
+            Some(old) => self.bytes -= old as u64,
+            None => self.objects += 1,
+        }
+        self.bytes += new as u64;
+    }
+
+    /// Notes that a record of `len` bytes is gone.
+    pub(super) fn removed(&mut self, len: usize) {
+        self.objects -= 1;
+        self.bytes -= len as u64;
+        self.unreserve(None, len);
+    }
+
+    /// Forgets all that it holds. Returns how many objects that were.
+    fn clear(&mut self) -> u64 {
+        if let Some(ordered) = &mut self.ordered {
+            ordered.clear();
+        }
+        if let Some(quota) = &self.quota {
+            quota.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+        self.bytes = 0;
+        std::mem::take(&mut self.objects)
+    }
+}
+
+impl Tables {
+    /// The table that is always there.
+    pub(super) fn new(memory: Memory) -> Tables {
+        let default = TableConfig { id: TableId::DEFAULT, ordered: false, quota: None };
+        Tables {
+            default: Table::new(default, &memory),
+            memory,
+            others: Vec::new(),
+            graves: Vec::new(),
+            buried: 0,
+            expiring: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: TableId) -> Option<&Table> {
+        if id == TableId::DEFAULT {
+            return Some(&self.default);
+        }
+        let position = self.others.binary_search_by_key(&id, |table| table.id).ok()?;
+        Some(&self.others[position])
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: TableId) -> Option<&mut Table> {
+        if id == TableId::DEFAULT {
+            return Some(&mut self.default);
+        }
+        let position = self.others.binary_search_by_key(&id, |table| table.id).ok()?;
+        Some(&mut self.others[position])
+    }
+
+    /// All tables, by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Table> {
+        std::iter::once(&self.default).chain(&self.others)
+    }
+
+    /// Adds a table, unless there is one of this number.
+    pub(super) fn create(&mut self, config: TableConfig) {
+        if config.id == TableId::DEFAULT {
+            return;
+        }
+        if let Err(position) = self.others.binary_search_by_key(&config.id, |table| table.id) {
+            self.others.insert(position, Table::new(config, &self.memory));
+        }
+    }
+
+    /// Removes a table with the objects that it has up to version `last`. Returns how many these are.
+    pub(super) fn drop(&mut self, id: TableId, last: Version) -> Option<u64> {
+        let removed = self.truncate(id, last)?;
+        self.others.retain(|table| table.id != id);
+        Some(removed)
+    }
+
+    /// Removes the objects that a table has up to version `last`, which is the newest. Returns how many these are.
+    pub(super) fn truncate(&mut self, id: TableId, last: Version) -> Option<u64> {
+        let removed = self.get_mut(id)?.clear();
+        if removed > 0 {
+            self.buried += removed;
+            match self.graves.iter_mut().find(|grave| grave.table == id) {
+                Some(grave) => grave.last = last,
+                None => self.graves.push(Grave { table: id, last }),
+            }
+        }
+        Some(removed)
+    }
+
+    /// Whether a record is of a table that was truncated or dropped after it was written.
+    #[inline]
+    pub(super) fn is_buried(&self, record: &Record<'_>) -> bool {
+        !self.graves.is_empty() && self.is_in_grave(record)
+    }
+
+    #[cold]
+    fn is_in_grave(&self, record: &Record<'_>) -> bool {
+        let (table, version) = (record.table(), record.version());
+        self.graves.iter().any(|grave| grave.table == table && version <= grave.last)
+    }
+
+    /// Notes that a buried object is gone from the index.
+    pub(super) fn exhumed(&mut self) {
+        self.buried -= 1;
+        if self.buried == 0 {
+            self.graves.clear();
+        }
+    }
+}
