@@ -334,26 +334,27 @@ impl Endpoint {
 
     /// Stops accepting, sends what is committed, says goodbye on every connection, and ends the
     /// endpoint's threads. Calls that wait fail, and messages above
-    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost.
+    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost. From then on threads
+    /// can send nothing more; what one sends at the same time may be lost as well.
     ///
     /// Returns when the peers have taken what was sent and have closed their side, unless another thread is in
-    /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer that takes nothing is waited for up to
-    /// [`LEAVE_TIMEOUT`](crate::limits::LEAVE_TIMEOUT) where something is left for it, and half a second for its end.
-    /// What it has not taken by then is lost. All peers are waited for at the same time; where time stands still, on a
-    /// [simulated](Self::simulated) endpoint, none is.
+    /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer has
+    /// [`LEAVE_TIMEOUT`](crate::limits::LEAVE_TIMEOUT), a second, to take it, and half a second more to close its side where the
+    /// link was full until then. What it has not taken by then, for whatever reason, is lost. All peers are waited for at the same time;
+    /// where time stands still, on a [simulated](Self::simulated) endpoint, none is.
     ///
-    /// A handler that is at work is waited for as long as it takes, and takes what has arrived already, for as long as a
-    /// peer is waited for. On a thread of the endpoint's own, in a handler, this returns at once, and the rest is seen to
-    /// when the handler has returned.
+    /// A handler that is at work is waited for as long as it takes. It is given what has arrived already, for a second, and for as long as
+    /// peers are waited for what was set aside for want of room for its replies. In a handler, on a thread of the endpoint's own,
+    /// this returns at once, and the rest is seen to when the handlers that are at work have returned.
     ///
     /// # Panics
-    /// If a handler has panicked.
+    /// If a handler has panicked, once: when the endpoint has ended. Dropping the last clone of an endpoint shuts it down without a panic.
     ///
     /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
     /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end.
     pub fn shutdown(&self) {
-        self.inner.shut_down();
+        self.inner.shut_down().expect("no handler has panicked");
     }
 }
 

@@ -171,6 +171,9 @@ impl Reactor {
             self.handle_received(handle, index, received, now);
         }
         for index in 0..self.ready.len() {
+            if self.is_shutdown_due(handle) {
+                break;
+            }
             self.handle_ready(handle, self.ready[index], now);
         }
         active |= self.run_timers(handle, now);

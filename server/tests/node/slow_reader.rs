@@ -1,13 +1,15 @@
 //! Peers that ask for much and read nothing. What waits for them is bounded, everybody else is
 //! served, and when they do read, they get what they asked for.
 
+use std::time::Duration;
+
 use weft_protocol::limits::VALUE_MAX;
-use weft_protocol::{GetReply, stat_name};
+use weft_protocol::{ErrorCode, GetReply, ReplyError, stat_name};
 use weft_transport::Windows;
-use weft_transport::frame::Kind;
+use weft_transport::frame::{Class, Header, Kind, frame_len};
 use weft_transport::limits::WINDOW_MAX;
 
-use crate::support::{Client, Process, RawPeer, assert_serves_at, get};
+use crate::support::{Client, Process, RawPeer, assert_serves_at, get, settings, start};
 
 const LIMIT: u64 = 64 << 20;
 
@@ -106,4 +108,49 @@ fn pins_are_bounded_and_end_with_the_connection() {
     client.wait_for("store.pinned_bytes", |pinned| pinned == 0);
     assert_eq!(client.stat("memory.purpose.log"), client.stat("store.log_bytes"));
     assert_serves_at(node.address, &client);
+}
+
+/// More has been asked for than there is room for replies, so that most requests wait; the peer reads all the time.
+#[test]
+fn a_node_that_stops_answers_all_that_has_arrived() {
+    const COUNT: u64 = 3_000;
+    let node = start(settings());
+    let client = Client::to(&node);
+    client.put(b"key", &[7; 5_000]);
+    let windows = Windows::default();
+    let mut peer = RawPeer::greeted(&node, windows);
+    for id in 0..COUNT {
+        peer.request(id, get(b"key"));
+    }
+    client.wait_for("operations.get", |gets| gets > 0);
+    drop(client);
+    // What is in the socket is read by then.
+    std::thread::sleep(Duration::from_millis(300));
+    let stopping = std::thread::spawn(move || node.stop());
+    let (mut answered, mut refused, mut released) = (0, 0, 0);
+    let mut code = None;
+    while let Some((header, body)) = peer.read_frame() {
+        match header.kind {
+            Kind::Reply => {
+                match GetReply::decode(&body) {
+                    Ok(_) => {}
+                    Err(ReplyError::Refused(refusal)) => {
+                        assert_eq!(refusal.code, ErrorCode::ShuttingDown);
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+                answered += 1;
+                released += frame_len(body.len()) as u64;
+                let id = u64::from(windows.reply) + released;
+                let (kind, class) = (Kind::Credit, Class::Reply);
+                peer.write_in_vain(&Header { len: 0, kind, class, more: false, id }.encode());
+            }
+            Kind::Goodbye => code = Some(header.id),
+            _ => {}
+        }
+    }
+    stopping.join().unwrap();
+    assert_eq!((answered, code), (COUNT, Some(2)), "{refused} were refused");
+    assert!(refused > 0, "some had to wait");
 }

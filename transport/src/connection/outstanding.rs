@@ -35,10 +35,14 @@ impl<'a> Outstanding<'a> {
         &self.core
     }
 
-    /// The same, unless the connection closed while the call began, which may have missed this one.
+    /// The same, unless the connection closed while the call began, which may have missed this one. A reply may have been
+    /// faster than that.
     #[inline]
     pub(super) fn unless_closed(self, sent: Sent) -> Result<Self, CallError> {
         let Some(reason) = self.core.closed() else { return Ok(self) };
+        if self.core.session.calls.is_answered(self.key) {
+            return Ok(self);
+        }
         let applied = if self.core.session.has_stayed(sent) { Applied::No } else { Applied::Maybe };
         Err(CallError::Disconnected { applied, reason: reason.clone() })
     }

@@ -7,8 +7,14 @@ use crate::sync::thread::{self, Thread};
 
 use super::Inner;
 
+/// A handler has panicked, and a thread of the endpoint with it.
+#[derive(Debug)]
+pub(super) struct HandlerPanicked;
+
 impl Inner {
-    pub(super) fn shut_down(&self) {
+    /// # Errors
+    /// The endpoint has ended nevertheless.
+    pub(super) fn shut_down(&self) -> Result<(), HandlerPanicked> {
         local::announce_all();
         for reactor in &self.reactors {
             reactor.submit(Command::ShutDown);
@@ -18,10 +24,19 @@ impl Inner {
                 thread.unpark();
             }
         }
-        self.join_threads();
+        // A handler may shut it down, or drop the last clone. The threads see to the rest when their handlers have returned:
+        // one that this waited for might wait for this one.
+        let is_own = self.is_own_thread();
+        let ended = if is_own { Ok(()) } else { self.join_threads() };
         for reactor in &self.reactors {
             // Nobody drives any more, unless it is this thread, further up, or who waits for something.
-            if !reactor.let_go() {
+            let is_let_go = !is_own
+                && match ended {
+                    Ok(()) => reactor.let_go(),
+                    // One that panics is given no more, or it would do so here.
+                    Err(HandlerPanicked) => reactor.let_go_at_once(),
+                };
+            if !is_let_go {
                 reactor.interrupt_sleep();
             }
         }
@@ -29,22 +44,25 @@ impl Inner {
         self.common.registry.end();
         // Last, so that who waits for one of the above with a deadline learns of that first.
         self.reactors.iter().for_each(|reactor| reactor.end_timers());
+        ended
+    }
+
+    fn is_own_thread(&self) -> bool {
+        let current = thread::current().id();
+        let own_threads = self.reactors.iter().filter_map(|reactor| reactor.own_thread.get());
+        own_threads.map(Thread::id).any(|id| id == current)
     }
 
     /// Waits until the endpoint's threads have ended, also where somebody else shuts it down at the same time.
-    fn join_threads(&self) {
-        // A handler may shut it down, or drop the last clone, on one of these threads. Whoever waits for that one is
-        // not waited for by it.
-        let current = thread::current().id();
-        let own_threads = self.reactors.iter().filter_map(|reactor| reactor.own_thread.get());
-        let is_own = own_threads.map(Thread::id).any(|id| id == current);
-        let threads = if is_own { self.threads.try_lock() } else { Some(self.threads.lock()) };
-        let Some(mut threads) = threads else { return };
-        // Its own handle stays for the next one who comes.
-        while let Some(other) = threads.iter().position(|thread| thread.thread().id() != current) {
-            let ended = threads.swap_remove(other).join();
-            ended.expect("a reactor's thread ends without a panic");
+    fn join_threads(&self) -> Result<(), HandlerPanicked> {
+        let mut ended = Ok(());
+        for thread in self.threads.lock().drain(..) {
+            // All of them, whatever has become of one.
+            if thread.join().is_err() {
+                ended = Err(HandlerPanicked);
+            }
         }
+        ended
     }
 
     /// Whether it has been shut down, or is about to be.
@@ -55,7 +73,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shut_down();
+        // Who drops it may be on the way out for that very reason, and the panic has been told where it happened.
+        let _ = self.shut_down();
         self.common.accepted.leave();
     }
 }

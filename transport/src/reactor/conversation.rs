@@ -128,6 +128,11 @@ impl Conversation {
         self.inbound.ledger()
     }
 
+    /// Whether requests wait for room for their replies.
+    pub(super) fn has_set_aside(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
     /// Receives what is there, into `scratch` behind what is carried over. Nothing if there is
     /// nothing; zero bytes at the end of the stream.
     pub(super) fn receive(&mut self, scratch: &mut Block) -> io::Result<Option<Received>> {

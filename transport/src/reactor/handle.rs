@@ -172,8 +172,17 @@ impl ReactorHandle {
 
     /// Lets go of everything, when the endpoint has been shut down. Returns false if somebody drives, who does it then.
     pub(crate) fn let_go(self: &Arc<Self>) -> bool {
+        self.let_go_after(|state| state.finish(self))
+    }
+
+    /// The same, waiting for no peer, and giving nothing to the handler.
+    pub(crate) fn let_go_at_once(self: &Arc<Self>) -> bool {
+        self.let_go_after(|_| {})
+    }
+
+    fn let_go_after(self: &Arc<Self>, finish: impl FnOnce(&mut Reactor)) -> bool {
         let Some(mut state) = self.state.try_lock() else { return false };
-        state.finish(self);
+        finish(&mut state);
         state.clear(self);
         drop(state);
         self.abandoned.store(true, Ordering::SeqCst);

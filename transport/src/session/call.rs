@@ -279,6 +279,11 @@ impl CallTable {
         self.find(key).is_some_and(|slot| !slot.complete)
     }
 
+    /// A reply to `key` has come that nobody has taken.
+    pub(crate) fn is_answered(&self, key: CallKey) -> bool {
+        self.find(key).is_some_and(|slot| matches!(slot.reply, Some(Ok(_))))
+    }
+
     /// Ends `key` with an error, if it still waits.
     pub(crate) fn fail(&self, key: CallKey, error: CallError, wakers: &mut Vec<Waker>) {
         if let Some(mut slot) = self.find(key)

@@ -38,10 +38,11 @@ impl Reactor {
         let now = handle.common.clock.now();
         handle.members.lock().remove(&core.id);
         let place = core.place.load(Ordering::Relaxed);
+        let until = self.drains_until(place, now);
         if let Some(Some(conversation)) = self.conversations.get_mut(place)
             && Arc::ptr_eq(&conversation.core, core)
         {
-            conversation.begin_draining(now + DRAIN);
+            conversation.begin_draining(until);
         }
         // Its attempt has ended by now.
         self.let_go(handle, core);
@@ -50,6 +51,18 @@ impl Reactor {
             tracing::debug!(%peer, %reason, "connection closed");
         }
         self.housekeep_soon(now);
+    }
+
+    /// How long a connection that is closed now is read to its end: longer where the endpoint is shut down. Then the peer may
+    /// not have taken all of what lies in sockets, and would lose it to the reset with which its next word is answered once ours
+    /// is gone.
+    fn drains_until(&self, place: usize, now: Time) -> Time {
+        let until = now + DRAIN;
+        let conversation = self.conversations.get(place).and_then(Option::as_ref);
+        match self.closes_by {
+            Some(by) if conversation.is_some_and(|c| c.phase == Phase::Open) => by.max(until),
+            Some(_) | None => until,
+        }
     }
 
     /// Lets go of a closed connection that nothing more comes in on.
@@ -74,18 +87,33 @@ impl Reactor {
                 if clock.now() >= heard_by {
                     break;
                 }
-                let open =
-                    self.conversations[place].as_ref().is_some_and(|c| c.phase == Phase::Open);
+                let is_open =
+                    |c: &Conversation| c.phase == Phase::Open && c.core.closed().is_none();
+                let open = self.conversations[place].as_ref().is_some_and(is_open);
                 match open.then(|| self.receive(handle, place)).flatten() {
                     Some(received) => self.handle_received(handle, place, received, now),
                     None => break,
                 }
             }
         }
+        // Whoever sends without pause would be sent for to the end of the time that peers have.
+        for Conversation { core, .. } in self.open() {
+            core.session.send_credit.shut();
+        }
         let by = clock.now() + LEAVE_TIMEOUT;
         self.closes_by = Some(by);
         self.close_what_is_sent(handle, by);
         self.housekeep_soon(now);
+    }
+
+    /// Whether the endpoint has been shut down and it is time to see to that, before the handler is given more: it is time
+    /// when that has not begun, and when peers have had theirs.
+    #[inline]
+    pub(in crate::reactor) fn is_shutdown_due(&self, handle: &ReactorHandle) -> bool {
+        handle.stopping.load(Ordering::Relaxed)
+            && self
+                .closes_by
+                .is_none_or(|by| handle.common.clock.now() >= by && self.open().next().is_some())
     }
 
     /// Once the endpoint has been shut down: closes the connections on which the link has taken all that was
@@ -98,9 +126,12 @@ impl Reactor {
     ) -> bool {
         let is_over = handle.common.clock.now() >= by;
         let mut any = false;
-        for Conversation { core, phase, .. } in self.open() {
-            // Nothing waits for the link but what it has no room for, or has not been opened for.
-            let is_sent = || core.flush(true) && !core.is_blocked();
+        for conversation in self.open() {
+            let Conversation { core, phase, .. } = conversation;
+            // Nothing waits for the link but what it has no room for, or has not been opened for; and what was set aside until
+            // there is room for its replies is still to be answered.
+            let is_sent =
+                || core.flush(true) && !core.is_blocked() && !conversation.has_set_aside();
             if is_over || *phase != Phase::Open || is_sent() {
                 core.close(CloseReason::ShutDown);
                 any = true;
