@@ -210,7 +210,8 @@ impl Connection {
     }
 
     /// Sends a message that is not answered. It is sent when this returns, or soon after; waits
-    /// only for the window.
+    /// only for the window. In [`block_on`](crate::Endpoint::block_on) it is sent with all else that the future sends until it
+    /// waits for something: who computes for long before that [flushes](Self::flush).
     ///
     /// Messages of one thread arrive in the order in which they were sent, but for those above
     /// [`MESSAGE_MAX`] bytes: these go in chunks, as far as the peer has memory for them, and may be
@@ -237,8 +238,8 @@ impl Connection {
         Sending::message(&self.core, self.class, head, Some(tail))
     }
 
-    /// Sends what this thread has committed, now. Nothing has to be flushed to be sent; this is
-    /// for callers who know that nothing more comes.
+    /// Sends what this thread has committed, now. Nothing has to be flushed to be sent some time; this is
+    /// for callers who know that nothing more comes, or that they will wait for nothing for a while.
     pub fn flush(&self) {
         local::announce_all();
         self.core.flush(false);

@@ -348,7 +348,7 @@ impl Endpoint {
     /// this returns at once, and the rest is seen to when the handlers that are at work have returned.
     ///
     /// # Panics
-    /// If a handler has panicked, once: when the endpoint has ended. Dropping the last clone of an endpoint shuts it down without a panic.
+    /// If a handler has panicked on a thread of the endpoint's own, once: when the endpoint has ended. Dropping the last clone of an endpoint shuts it down without a panic.
     ///
     /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -230,7 +230,7 @@ fn who_sends_on_does_not_hold_up_the_shutdown() {
         let client = endpoint(2, links, 1, Arc::new(NoHandler));
         let connection = connect(&client, listen(&server));
         thread::scope(|scope| {
-            let sender = scope.spawn(|| {
+            let send = || {
                 loop {
                     match connection.send(&[7; 16][..]).now_or_never() {
                         Some(Ok(())) => {}
@@ -238,14 +238,111 @@ fn who_sends_on_does_not_hold_up_the_shutdown() {
                         None => thread::yield_now(),
                     }
                 }
-            });
+            };
+            let senders = [(); 3].map(|()| scope.spawn(send));
             wait_until("messages come", || counting.count.load(Ordering::SeqCst) > 1_000);
             let begun = client.clock().now();
             client.shutdown();
             let took = client.clock().now().since(begun);
             assert!(took < LEAVE_TIMEOUT * 9 / 10, "{took:?} over {links}");
-            let refused = sender.join().unwrap();
-            assert_eq!(refused, SendError::Disconnected(CloseReason::ShutDown));
+            for sender in senders {
+                let refused = sender.join().unwrap();
+                assert_eq!(refused, SendError::Disconnected(CloseReason::ShutDown));
+            }
         });
+    }
+}
+
+/// It has told nobody of what it has sent, and does something else before it waits for anything.
+#[test]
+fn what_a_busy_thread_has_sent_arrives() {
+    for links in LINKS {
+        let counting = Arc::new(Counting::default());
+        let server = endpoint(1, links, 1, Arc::clone(&counting) as _);
+        let client = endpoint(2, links, 1, Arc::new(NoHandler));
+        let connection = connect(&client, listen(&server));
+        let (sent, is_sent) = mpsc::channel();
+        let (done, is_done) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let (client, connection) = (&client, &connection);
+            scope.spawn(move || {
+                client.block_on(async {
+                    connection.send(&[7; 16][..]).await.unwrap();
+                    sent.send(()).unwrap();
+                    is_done.recv().unwrap();
+                });
+            });
+            is_sent.recv().unwrap();
+            client.shutdown();
+            wait_until("it arrives", || counting.count.load(Ordering::SeqCst) == 1);
+            done.send(()).unwrap();
+        });
+    }
+}
+
+/// Peers have their time when the handler has had its own.
+#[test]
+fn a_long_call_of_the_handler_takes_no_time_of_peers() {
+    const COUNT: usize = 69;
+    let first = Duration::from_millis(300);
+    let slow = Counting { first, each: LEAVE_TIMEOUT * 7 / 2, ..Counting::default() };
+    let client = endpoint(2, LinkPolicy::Shm, 1, Arc::new(slow));
+    let counting = Counting { each: Duration::from_millis(5), ..Counting::default() };
+    let counting = Arc::new(counting);
+    let server = endpoint(1, LinkPolicy::Shm, 1, Arc::clone(&counting) as _);
+    let other = endpoint(3, LinkPolicy::Shm, 1, Arc::new(NoHandler));
+    let connection = connect(&client, listen(&server));
+    let to_client = connect(&other, listen(&client));
+    // The client's handler is at work when it is shut down, and is given the second before the reactor sends anything.
+    for _ in 0..2 {
+        other.block_on(to_client.send(&[7; 4][..])).unwrap();
+        thread::sleep(Duration::from_millis(30));
+    }
+    let message = vec![7; 60_000];
+    let sent = (0..COUNT).filter(|_| connection.send(&message[..]).now_or_never().is_some());
+    let sent = sent.count();
+    client.shutdown();
+    wait_until("all of it arrives", || counting.count.load(Ordering::SeqCst) == sent);
+}
+
+/// Reads bodies to their end, and says how many bytes they had.
+struct Reading(mpsc::Sender<Result<usize, String>>);
+
+impl Handler for Reading {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            let (mut body, read) = (incoming.take_body().unwrap(), self.0.clone());
+            thread::spawn(move || {
+                let len = futures_executor::block_on(async {
+                    let mut len = 0;
+                    while let Some(bytes) = body.next().await.map_err(|error| error.to_string())? {
+                        len += bytes.len();
+                    }
+                    Ok(len)
+                });
+                read.send(len).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_streamed_body_that_is_finished_arrives() {
+    let body = vec![3; 5_000_000];
+    for links in LINKS {
+        for round in 0..30 {
+            let (read, is_read) = mpsc::channel();
+            let server = endpoint(1, links, 1, Arc::new(Reading(read)));
+            let client = endpoint(2, links, 1, Arc::new(NoHandler));
+            let connection = connect(&client, listen(&server));
+            futures_executor::block_on(async {
+                let mut writer = connection.send_body(&b"head"[..], Time::MAX).await.unwrap();
+                writer.write(&body).await.unwrap();
+                writer.finish().await.unwrap();
+            });
+            client.shutdown();
+            let len = is_read.recv_timeout(PATIENCE).unwrap();
+            assert_eq!(len, Ok(body.len()), "round {round} over {links}");
+        }
     }
 }

@@ -234,7 +234,9 @@ impl Transfer for ShmLink {
     #[inline]
     fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let rings = self.rings()?;
-        if self.ended.load(Ordering::Relaxed) {
+        // Who has ended its end may have left something to read before: an error would end the connection first. As over
+        // TCP, what is sent to somebody who is gone goes nowhere.
+        if self.ended.load(Ordering::Acquire) && !rings.reader.is_readable() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let (count, wake) = rings.writer.write(pieces)?;

@@ -128,6 +128,7 @@ impl Reactor {
         let mut any = false;
         for conversation in self.open() {
             let Conversation { core, phase, .. } = conversation;
+            core.session.lanes.announce_every();
             // Nothing waits for the link but what it has no room for, or has not been opened for; and what was set aside until
             // there is room for its replies is still to be answered.
             let is_sent =
@@ -144,10 +145,12 @@ impl Reactor {
     /// takes what was sent is not to lose it to a reset.
     pub(crate) fn finish(&mut self, handle: &Arc<ReactorHandle>) {
         let clock = &handle.common.clock;
-        // All have ended by then, unless whoever closed one has not said so.
-        let by = clock.now() + 2 * LEAVE_TIMEOUT + 2 * DRAIN;
+        let began = clock.now();
         loop {
             let active = self.turn(handle, Wait::Poll);
+            // All have ended by then, unless whoever closed one has not said so. Peers have their time when the handler has
+            // had what has arrived, however long that took.
+            let by = self.closes_by.unwrap_or(began) + LEAVE_TIMEOUT + 2 * DRAIN;
             if self.conversations.iter().all(Option::is_none) || clock.now() >= by {
                 return;
             }

@@ -85,6 +85,12 @@ impl Lanes {
         }
     }
 
+    /// The same for all records of all threads: those in a scope have not told of theirs, and may be busy with something else for
+    /// long.
+    pub(crate) fn announce_every(&self) {
+        self.ready.fetch_or(u64::MAX, Ordering::SeqCst);
+    }
+
     /// A producer goes away; its lane is dropped once it has been sent.
     pub(crate) fn retire(&self, producer: Producer) {
         let lane = Arc::clone(producer.lane());
