@@ -135,6 +135,14 @@ impl BlockingClient {
         self.wait_for(self.client.multi_put(pairs))
     }
 
+    /// See [`Client::multi_put_until`].
+    pub fn multi_put_until<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        objects: &'a [(K, V, Option<u64>)],
+    ) -> BlockingMulti<'a, Version> {
+        self.wait_for(self.client.multi_put_until(objects))
+    }
+
     /// See [`Client::multi_delete`].
     pub fn multi_delete<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> BlockingMulti<'a, Deleted> {
         self.wait_for(self.client.multi_delete(keys))

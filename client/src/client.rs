@@ -272,7 +272,8 @@ impl Client {
         Multi::new(run::<AskMultiGet<'a>>(Arc::clone(&self.core), self.table, elements), keys.len())
     }
 
-    /// Writes many pairs of key and value, each a put of its own: some may succeed and others fail.
+    /// Writes many pairs of key and value, each a put of its own: some may succeed and others fail. Of several with one key, the last
+    /// one stays.
     pub fn multi_put<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: &'a [(K, V)],
@@ -282,6 +283,19 @@ impl Client {
             run::<AskMultiPut<'a>>(Arc::clone(&self.core), self.table, elements),
             pairs.len(),
         )
+    }
+
+    /// The same, each with the time at which its object ceases to be, in milliseconds of Unix time, if it does.
+    pub fn multi_put_until<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        objects: &'a [(K, V, Option<u64>)],
+    ) -> Multi<'a, Version> {
+        let elements = objects.iter().map(|(key, value, expires_at_ms)| {
+            let pair = pair(key.as_ref(), value.as_ref())?;
+            Ok(Pair { expires_at_ms: *expires_at_ms, ..pair })
+        });
+        let puts = run::<AskMultiPut<'a>>(Arc::clone(&self.core), self.table, elements);
+        Multi::new(puts, objects.len())
     }
 
     /// Removes the objects of many keys, each a delete of its own: some may succeed and others fail.

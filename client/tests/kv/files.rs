@@ -92,6 +92,12 @@ fn an_export_that_was_stopped_goes_on() {
     cluster.kv(&["export", "--resume", part.to_str().unwrap()]).ok();
     assert!(lines(&part) == lines(&whole));
     assert_eq!(fs::read_to_string(&part).unwrap().lines().count(), 303, "each once");
+    // What was begun as something else is not gone on with.
+    let task = "export of csv from table default with prefix \"\"";
+    let progress = json!({ "task": task, "objects": 1, "bytes": 1 });
+    fs::write(cluster.dir().join("part.progress"), progress.to_string()).unwrap();
+    let other = cluster.kv(&["export", "--resume", part.to_str().unwrap()]);
+    assert!(other.code == 1 && other.stderr.contains("of csv"), "{}", other.stderr);
 }
 
 #[test]
@@ -115,6 +121,17 @@ fn an_import_that_failed_goes_on() {
     assert_eq!(cluster.kv(&["scan"]).ok().lines().count(), 2_499, "7 was not stored again");
     let nothing = cluster.kv(&["import", "--resume", file.to_str().unwrap()]);
     assert!(nothing.code == 1 && nothing.stderr.contains("nothing"), "{}", nothing.stderr);
+    // In the order of the file, whatever expires; what has expired is not stored.
+    let lines = [
+        r#"{"key":"twice","value":"old","expires_at_ms":99999999999999}"#,
+        r#"{"key":"twice","value":"new"}"#,
+        r#"{"key":"gone","value":"x","expires_at_ms":1}"#,
+        "",
+    ];
+    fs::write(&file, lines.join("\n")).unwrap();
+    assert_eq!(cluster.kv(&["import", file.to_str().unwrap()]).ok(), "2\n");
+    assert_eq!(cluster.kv(&["get", "twice"]).ok(), "new");
+    assert_eq!(cluster.kv(&["get", "gone"]).code, 1);
     fs::write(&file, "no object\n").unwrap();
     let wrong = cluster.kv(&["import", file.to_str().unwrap()]);
     assert!(wrong.code == 1 && wrong.stderr.contains("object 1 is no JSON"), "{}", wrong.stderr);

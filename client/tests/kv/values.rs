@@ -176,6 +176,10 @@ fn fields_are_read_and_patched() {
     assert_eq!(cluster.kv(&["exists", "cloth"]).ok(), version);
     assert_eq!(cluster.kv(&["fields", "cloth", "weft"]).ok(), "weft\tsilk\n");
     cluster.kv(&["patch", "cloth", "--remove", "warp", "weft=gold"]).ok();
+    // As the values of other commands.
+    cluster.kv_with_stdin(&["patch", "read", "a=-"], b"from stdin").ok();
+    cluster.kv(&["patch", "read", "--literal", "b=-", "c=@x"]).ok();
+    assert_eq!(cluster.kv(&["fields", "read", "a", "b", "c"]).ok(), "a\tfrom stdin\nb\t-\nc\t@x\n");
     assert_eq!(cluster.kv(&["fields", "cloth"]).ok(), "weft\tgold\nnote\ta=b\n");
     let some = cluster.kv(&["--json", "fields", "cloth", "weft", "warp"]);
     assert_eq!(some.code, 1);

@@ -237,6 +237,11 @@ impl Global {
         }
     }
 
+    /// The name of the table.
+    pub(crate) fn table(&self) -> &str {
+        &self.table
+    }
+
     /// The same, but for another table if one is given.
     pub(crate) fn with_table(&self, table: Option<String>) -> Self {
         let table = table.unwrap_or_else(|| self.table.clone());

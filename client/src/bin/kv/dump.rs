@@ -3,6 +3,7 @@
 pub(crate) mod progress;
 mod read;
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -37,6 +38,15 @@ pub(crate) struct Entry {
 const COLUMNS: [&str; 4] = ["key", "value", "expires_at_ms", "encoding"];
 /// In the last column, if key and value are in base64.
 const BASE64: &str = "base64";
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+        })
+    }
+}
 
 impl FileFormat {
     /// The one that was asked for, or that the name of the file says.

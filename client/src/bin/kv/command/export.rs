@@ -16,7 +16,7 @@ use crate::dump;
 use crate::dump::progress::{self, Done, Progress};
 use crate::dump::{Entry, FileFormat};
 use crate::output::Output;
-use crate::text::Bytes;
+use crate::text::{self, Bytes};
 
 /// Objects between two notes of how far it has come, or a few more.
 const SAVE_EVERY: u64 = 10_000;
@@ -56,7 +56,10 @@ impl Export {
             return Ok(stdout.flush()?);
         }
         let progress = Progress::beside(&self.file);
-        let (mut file, mut done) = open(&self.file, self.resume, &progress)?;
+        let prefix = text::quoted(&options.key_prefix);
+        let table = global.table();
+        let task = format!("export of {format} from table {table} with prefix {prefix}");
+        let (mut file, mut done) = open(&self.file, self.resume, &progress, &task)?;
         let context = || format!("cannot write {}", self.file.display());
         if done.objects == 0 {
             format.begin(&mut file).with_context(context)?;
@@ -78,19 +81,21 @@ impl Export {
 }
 
 /// The file at the place where it goes on, and what is in it up to there.
-fn open(path: &Path, resume: bool, progress: &Progress) -> anyhow::Result<(BufWriter<File>, Done)> {
+fn open(
+    path: &Path,
+    resume: bool,
+    progress: &Progress,
+    task: &str,
+) -> anyhow::Result<(BufWriter<File>, Done)> {
     let context = || format!("cannot write {}", path.display());
-    let done = progress.load()?;
-    let (mut options, done) = (
-        OpenOptions::new(),
-        match (resume, done) {
-            (true, Some(done)) => done,
-            (true, None) => {
-                bail!("nothing is to be gone on with: there is no {}", progress.path().display())
-            }
-            (false, _) => Done::default(),
-        },
-    );
+    let done = match resume.then(|| progress.load(task)).transpose()? {
+        Some(Some(done)) => done,
+        Some(None) => {
+            bail!("nothing is to be gone on with: there is no {}", progress.path().display())
+        }
+        None => Done::of(task),
+    };
+    let mut options = OpenOptions::new();
     if resume {
         options.write(true);
     } else {

@@ -1,8 +1,9 @@
 //! `kv fields` and `kv patch`: read and change fields of a record.
 
 use anyhow::{Context, bail};
+use clap::builder::BoolishValueParser;
 use serde_json::{Map, Value};
-use weft_client::{FieldChange, FieldsLookup, Lookup, Record, Version};
+use weft_client::{ClientError, ErrorCode, FieldChange, FieldsLookup, Lookup, Record, Version};
 
 use crate::args::Global;
 use crate::command::put::tell_version;
@@ -10,6 +11,7 @@ use crate::complaint::WrongUsage;
 use crate::duration::Lifetime;
 use crate::output::{Format, Output};
 use crate::text::{self, Bytes};
+use crate::value::Source;
 
 /// Print fields of the record under a key: those that are named, or all; exit code 1 if one is missing
 #[derive(Debug, clap::Args)]
@@ -29,9 +31,13 @@ pub(crate) struct Patch {
     /// The key
     key: Bytes,
 
-    /// What fields are to be
+    /// What fields are to be; a value that is `-` is read from stdin, `@FILE` from a file
     #[arg(value_name = "NAME=VALUE")]
     fields: Vec<Bytes>,
+
+    /// Take values as they are typed, `-` and `@` included
+    #[arg(long, env = "WEFT_LITERAL", value_parser = BoolishValueParser::new())]
+    literal: bool,
 
     /// Remove a field; may be given several times
     #[arg(long, env = "WEFT_PATCH_REMOVE", value_name = "NAME")]
@@ -50,7 +56,10 @@ impl Fields {
             let Lookup::Found(object) = client.get(&self.key).with_context(context)? else {
                 bail!("key not found: {key}");
             };
-            let record = Record::parse(&object).with_context(context)?;
+            let Ok(record) = Record::parse(&object) else {
+                let code = ErrorCode::NotARecord;
+                bail!("{key} holds no record of fields ({code})");
+            };
             let fields = record.fields().map(|(name, value)| (name, Some(value)));
             return tell(&self.key, object.version(), fields, output);
         }
@@ -74,29 +83,38 @@ impl Fields {
 impl Patch {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
         let context = || format!("cannot change fields of {}", text::quoted(&self.key));
-        let changes = self.changes()?;
+        let fields = self.read_fields()?;
+        let changes = self.changes(&fields).with_context(context)?;
         let client = global.connect().with_context(context)?.blocking();
         let lifetime = self.lifetime.expires_in;
         let version = client.change_fields(&self.key, &changes, lifetime).with_context(context)?;
         tell_version(&self.key, version, None, output)
     }
 
-    fn changes(&self) -> anyhow::Result<Vec<FieldChange<'_>>> {
-        let mut changes = Vec::with_capacity(self.fields.len() + self.remove.len());
-        for name in &self.remove {
-            changes.push(FieldChange::remove(name)?);
-        }
+    /// Names and values of the fields that are to be.
+    fn read_fields(&self) -> anyhow::Result<Vec<(&[u8], Vec<u8>)>> {
+        let mut fields = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
             let Some(at) = field.iter().position(|byte| *byte == b'=') else {
                 let field = text::quoted(field);
                 return Err(WrongUsage(format!("{field} has no value: write NAME=VALUE")).into());
             };
-            changes.push(FieldChange::put(&field[..at], &field[at + 1..])?);
+            let value = Source::of(field[at + 1..].to_vec(), self.literal).read()?;
+            fields.push((&field[..at], value));
         }
-        if changes.is_empty() {
+        if fields.is_empty() && self.remove.is_empty() {
             return Err(WrongUsage("nothing is to be changed: give NAME=VALUE".to_owned()).into());
         }
-        Ok(changes)
+        Ok(fields)
+    }
+
+    fn changes<'a>(
+        &'a self,
+        fields: &'a [(&[u8], Vec<u8>)],
+    ) -> Result<Vec<FieldChange<'a>>, ClientError> {
+        let removed = self.remove.iter().map(|name| FieldChange::remove(name));
+        let put = fields.iter().map(|(name, value)| FieldChange::put(name, value));
+        Ok(removed.chain(put).collect::<Result<_, _>>()?)
     }
 }
 

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::builder::BoolishValueParser;
@@ -54,10 +53,11 @@ impl Import {
         };
         let mut entries = Entries::new(format, file).with_context(context)?;
         let progress = (!is_stdin).then(|| Progress::beside(&self.file));
+        let task = format!("import of {format} into table {}", global.table());
         let mut done = match progress.as_ref().filter(|_| self.resume) {
             None if self.resume => bail!("stdin cannot be gone on with: leave --resume out"),
-            None => Done::default(),
-            Some(progress) => match progress.load()? {
+            None => Done::of(&task),
+            Some(progress) => match progress.load(&task)? {
                 Some(done) => done,
                 None => bail!(
                     "nothing is to be gone on with: there is no {}",
@@ -88,7 +88,7 @@ impl Import {
             }
         }
         imported.with_context(context)?;
-        Ok(dump::tell(done.objects, &self.file, output)?)
+        Ok(dump::tell(done.objects - done.expired, &self.file, output)?)
     }
 }
 
@@ -116,7 +116,7 @@ fn put_all(
                 None => break,
             }
         }
-        put(client, &batch)?;
+        done.expired += put(client, &batch)?;
         done.objects += batch.len() as u64;
         batches += 1;
         counter.set_position(done.objects);
@@ -132,27 +132,22 @@ fn put_all(
     }
 }
 
-/// Puts a batch; objects that have expired meanwhile are left out.
-fn put(client: &BlockingClient, batch: &[Entry]) -> anyhow::Result<()> {
+/// Puts a batch; objects that have expired meanwhile are left out. Returns how many these are.
+fn put(client: &BlockingClient, batch: &[Entry]) -> anyhow::Result<u64> {
     let now_ms = client.client().endpoint().clock().unix_millis();
-    let for_good: Vec<_> = batch
-        .iter()
-        .filter(|entry| entry.expires_at_ms.is_none())
-        .map(|entry| (&entry.key, &entry.value))
-        .collect();
-    for outcome in client.multi_put(&for_good) {
-        outcome.map_err(|(index, error)| {
-            anyhow::Error::new(error)
-                .context(format!("cannot put {}", text::quoted(for_good[index].0)))
-        })?;
-    }
+    let (mut objects, mut expired) = (Vec::with_capacity(batch.len()), 0);
     for Entry { key, value, expires_at_ms } in batch {
-        let left_ms = expires_at_ms.map(|at| at.saturating_sub(now_ms)).unwrap_or_default();
-        if left_ms > 0 {
-            client
-                .put_expiring(key, value, Duration::from_millis(left_ms))
-                .with_context(|| format!("cannot put {}", text::quoted(key)))?;
+        if expires_at_ms.is_some_and(|at| at <= now_ms) {
+            expired += 1;
+        } else {
+            objects.push((key, value, *expires_at_ms));
         }
     }
-    Ok(())
+    for outcome in client.multi_put_until(&objects) {
+        outcome.map_err(|(index, error)| {
+            let key = text::quoted(objects[index].0);
+            anyhow::Error::new(error).context(format!("cannot put {key}"))
+        })?;
+    }
+    Ok(expired)
 }

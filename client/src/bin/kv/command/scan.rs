@@ -58,7 +58,7 @@ impl Scan {
         output.finish()?;
         let cursor = scan.cursor();
         if !cursor.is_end() {
-            note(&format!("there may be more: kv scan --cursor {cursor}"));
+            note(&format!("there may be more: go on with the same and --cursor {cursor}"));
         }
         Ok(())
     }

@@ -6,13 +6,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
 /// What is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Done {
+    /// What is being done, so that nothing else goes on with it.
+    #[serde(default)]
+    task: Option<String>,
     /// Objects.
     pub(crate) objects: u64,
     /// Bytes of the file that they are in.
@@ -20,6 +23,16 @@ pub(crate) struct Done {
     /// Where the scan goes on.
     #[serde(default)]
     pub(crate) cursor: Option<String>,
+    /// Of the objects, those that had expired and were left out.
+    #[serde(default)]
+    pub(crate) expired: u64,
+}
+
+impl Done {
+    /// Nothing of a task.
+    pub(crate) fn of(task: &str) -> Self {
+        Self { task: Some(task.to_owned()), ..Self::default() }
+    }
 }
 
 /// Where that is kept.
@@ -40,13 +53,19 @@ impl Progress {
         &self.path
     }
 
-    /// What was done, if it was not all.
-    pub(crate) fn load(&self) -> anyhow::Result<Option<Done>> {
+    /// What was done of `task`, if it was not all.
+    pub(crate) fn load(&self, task: &str) -> anyhow::Result<Option<Done>> {
         let context = || format!("cannot read {}", self.path.display());
-        match fs::read(&self.path) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).with_context(context)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(context),
+        let done: Done = match fs::read(&self.path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).with_context(context)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(context),
+        };
+        match &done.task {
+            Some(other) if other != task => {
+                bail!("{} is of an {other}: this is an {task}", self.path.display())
+            }
+            Some(_) | None => Ok(Some(done)),
         }
     }
 
