@@ -13,16 +13,18 @@ pub(crate) enum Operation {
     Read,
     Update,
     Insert,
+    Scan,
     ReadModifyWrite,
     /// The check of a read record (`dataintegrity`).
     Verify,
 }
 
 impl Operation {
-    pub(crate) const ALL: [Operation; 5] = [
+    pub(crate) const ALL: [Operation; 6] = [
         Operation::Read,
         Operation::Update,
         Operation::Insert,
+        Operation::Scan,
         Operation::ReadModifyWrite,
         Operation::Verify,
     ];
@@ -33,6 +35,7 @@ impl Operation {
             Operation::Read => "READ",
             Operation::Update => "UPDATE",
             Operation::Insert => "INSERT",
+            Operation::Scan => "SCAN",
             Operation::ReadModifyWrite => "READ-MODIFY-WRITE",
             Operation::Verify => "VERIFY",
         }

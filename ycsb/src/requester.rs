@@ -17,7 +17,7 @@ use crate::generator::{KeyChooser, Random};
 use crate::measurement::{Measurements, Operation, Span, Status};
 use crate::pace::Pace;
 use crate::record::Values;
-use crate::target::{Fetched, RequestError, Session};
+use crate::target::{Fetched, RequestError, Scanned, Session};
 use crate::workload::{Phase, Transaction, Workload};
 
 /// What all requesters of a run share.
@@ -100,6 +100,7 @@ impl Requester {
             Transaction::Read => self.read(span, clock).await,
             Transaction::Update => self.update(span, clock).await,
             Transaction::Insert => self.insert(span, clock).await,
+            Transaction::Scan => self.scan(span, clock).await,
             Transaction::ReadModifyWrite => self.read_modify_write(span, clock).await,
         }
     }
@@ -117,6 +118,28 @@ impl Requester {
         let status = self.change().await;
         let end_ns = clock.now_ns();
         self.finish(Operation::Update, status, span, end_ns);
+        end_ns
+    }
+
+    /// Reads records from a certain one on, in the order of their names.
+    async fn scan(&mut self, span: Span, clock: RunClock) -> u64 {
+        self.choose_key();
+        let workload = &self.shared.workload;
+        let count = workload.scan_length.draw(&mut self.random);
+        let layout = &workload.content.layout;
+        let status = match self.session.scan(&self.key, layout, count).await {
+            Ok(Scanned::Whole) => Status::Ok,
+            Ok(Scanned::Unexpected { key }) => {
+                self.shared.failures.show(Operation::Scan, &Failure::Unexpected { key: &key });
+                Status::UnexpectedState
+            }
+            Err(error) => {
+                self.shared.failures.show(Operation::Scan, &Failure::Request(&error));
+                Status::Error
+            }
+        };
+        let end_ns = clock.now_ns();
+        self.finish(Operation::Scan, status, span, end_ns);
         end_ns
     }
 

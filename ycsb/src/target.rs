@@ -105,7 +105,14 @@ impl Target {
         workload: &Workload,
     ) -> Result<Target, OpenError> {
         Ok(match kind {
-            TargetKind::Weft => Target::Weft(weft::Weft::open(properties)?),
+            TargetKind::Weft => Target::Weft(weft::Weft::open(properties, workload)?),
+            #[cfg(feature = "redis")]
+            TargetKind::Redis if workload.scans() => {
+                return Err(OpenError::Usage(UsageError::Conflict {
+                    what: "the target redis does not scan".to_owned(),
+                    advice: "leave scanproportion out, or name another target",
+                }));
+            }
             #[cfg(feature = "redis")]
             TargetKind::Redis => Target::Redis(Box::new(redis::Redis::open(properties)?)),
             TargetKind::Basic => Target::Basic(basic::Basic::open(workload)?),
@@ -155,6 +162,8 @@ impl Target {
 pub(crate) enum OpenError {
     #[error(transparent)]
     Usage(#[from] UsageError),
+    #[error("cannot use table {name}: {error}; {advice}")]
+    Table { name: String, error: weft_client::ClientError, advice: &'static str },
     #[error("cannot reach {target} at {address}: {reason}; {advice}")]
     Unreachable { target: &'static str, address: String, reason: String, advice: &'static str },
 }
@@ -273,6 +282,27 @@ impl Session {
         Ok(())
     }
 
+    /// Reads up to `count` records from that of `key` on, in the order of their names.
+    pub(crate) async fn scan(
+        &mut self,
+        key: &[u8],
+        layout: &Layout,
+        count: u64,
+    ) -> Result<Scanned, RequestError> {
+        Ok(match self {
+            Session::WeftBlocking(session) => session.scan(key, layout, count)?,
+            Session::WeftShared(session) => session.scan(key, layout, count).await?,
+            #[cfg(feature = "redis")]
+            Session::RedisBlocking(_) | Session::RedisShared(_) => {
+                unreachable!("the target is not opened for a workload that scans")
+            }
+            Session::Basic(session) => {
+                session.get().await;
+                Scanned::Whole
+            }
+        })
+    }
+
     /// Waits for `duration`: the thread sleeps, or the future waits for a timer. Weft's client has
     /// timers of its own, which its thread waits for anyway. Tokio's round up to a millisecond, so
     /// there the timer is another thread's.
@@ -291,6 +321,17 @@ impl Session {
     pub(crate) async fn spin(&self) {
         if self.blocks() { std::hint::spin_loop() } else { yield_once().await }
     }
+}
+
+/// What came of a scan.
+pub(crate) enum Scanned {
+    /// All records that it met are of the workload's fields.
+    Whole,
+    /// This one is not.
+    Unexpected {
+        /// Its name.
+        key: Vec<u8>,
+    },
 }
 
 /// A record as its target hands it out.

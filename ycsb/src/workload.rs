@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::content::{Content, FieldLength};
 use crate::generator::{
-    AcknowledgedCounter, Counter, KeyChooser, Latest, Scrambled, Uniform, Zipfian,
+    AcknowledgedCounter, Counter, KeyChooser, Latest, Random, Scrambled, Uniform, Zipfian,
 };
 use crate::key::KeyFormat;
 use crate::properties::{Properties, UsageError};
@@ -46,6 +46,8 @@ pub(crate) struct Workload {
     pub(crate) write_all_fields: bool,
     pub(crate) retry: InsertRetry,
     pub(crate) mix: Mix,
+    /// How many records a scan wants.
+    pub(crate) scan_length: ScanLength,
     /// What each requester draws keys from, in a copy of its own.
     pub(crate) key_chooser: KeyChooser,
     /// The numbers of the records to load.
@@ -84,9 +86,15 @@ impl Workload {
             retry: insert_retry(properties)?,
             key_chooser: key_chooser(properties, records, operation_count, &mix)?,
             mix,
+            scan_length: scan_length(properties)?,
             to_load: Counter::starting_at(records.first),
             inserted: AcknowledgedCounter::after(records.count),
         })
+    }
+
+    /// Whether ranges of records are asked for, so that targets have to keep the names in order.
+    pub(crate) fn scans(&self) -> bool {
+        self.mix.share(Transaction::Scan) > 0.0
     }
 
     /// Whether an update writes the whole record.
@@ -97,6 +105,26 @@ impl Workload {
     /// How an update is done, for the report: results compare only if this does.
     pub(crate) fn update_method(&self) -> &'static str {
         if self.updates_all() { "put of the whole record" } else { "put of one field" }
+    }
+}
+
+/// How many records scans want.
+#[derive(Clone, Debug)]
+pub(crate) enum ScanLength {
+    Uniform(Uniform),
+    /// Most want few.
+    Zipfian {
+        shortest: u64,
+        beyond: Zipfian,
+    },
+}
+
+impl ScanLength {
+    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+        match self {
+            ScanLength::Uniform(uniform) => uniform.sample(random),
+            ScanLength::Zipfian { shortest, beyond } => shortest + beyond.sample(random),
+        }
     }
 }
 
@@ -183,6 +211,25 @@ fn field_length(properties: &Properties, longest: usize) -> Result<FieldLength, 
             shortest,
             beyond: Zipfian::new((longest - shortest) as u64 + 1, Zipfian::DEFAULT_THETA),
         },
+    })
+}
+
+fn scan_length(properties: &Properties) -> Result<ScanLength, UsageError> {
+    let distributions = [("uniform", false), ("zipfian", true)];
+    let is_zipfian = properties.choice("scanlengthdistribution", &distributions)?;
+    let shortest: u64 = properties.number("minscanlength")?;
+    let longest: u64 = properties.number("maxscanlength")?;
+    if shortest == 0 {
+        return Err(properties.wrong("minscanlength", "a whole number above 0"));
+    }
+    if shortest > longest {
+        return Err(properties.wrong("minscanlength", "at most maxscanlength"));
+    }
+    Ok(if is_zipfian {
+        let beyond = Zipfian::new(longest - shortest + 1, Zipfian::DEFAULT_THETA);
+        ScanLength::Zipfian { shortest, beyond }
+    } else {
+        ScanLength::Uniform(Uniform::new(shortest, longest))
     })
 }
 

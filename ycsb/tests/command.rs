@@ -161,7 +161,8 @@ fn a_wrong_command_says_what_to_do_and_exits_with_2() {
         ("run basic -P workloads/workloada -p readproportion=-1", "not a number of 0 or more"),
         ("run basic -P workloads/workloada -p readproportion=inf", "not a number of 0 or more"),
         ("run basic -P workloads/workloada -p recordcount=-1", "not a whole number of 0 or more"),
-        ("run basic -P workloads/workloada -p scanproportion=1", "`1` is not 0; it is the share"),
+        ("run basic -P workloads/workloade -p minscanlength=200", "at most maxscanlength"),
+        ("run basic -P workloads/workloade -p minscanlength=0", "a whole number above 0"),
         ("run", "Usage: ycsb run <TARGET> [OPTIONS]"),
     ] {
         let (stdout, stderr) = check(arguments, 2);

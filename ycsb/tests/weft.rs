@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests run programs")]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use weft_client::{BlockingClient, ClientConfig, Record, ScanOptions};
 use weft_server::config::{Config, Host, HttpAddress, Settings};
@@ -19,13 +19,24 @@ fn start() -> Node {
     Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap()
 }
 
-fn succeed(phase: &str, node: &Node, arguments: &str) -> serde_json::Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_ycsb"))
+fn ycsb(phase: &str, node: &Node, arguments: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ycsb"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args([phase, "weft", "--json", "--cluster", &node.address().to_string()])
         .args(arguments.split_whitespace())
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+/// What it says when it does not begin.
+fn refused(phase: &str, node: &Node, arguments: &str) -> String {
+    let output = ycsb(phase, node, arguments);
+    assert_ne!(output.status.code(), Some(0));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn succeed(phase: &str, node: &Node, arguments: &str) -> serde_json::Value {
+    let output = ycsb(phase, node, arguments);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "ycsb {phase} {arguments}: {stderr}");
     serde_json::from_slice(&output.stdout).unwrap()
@@ -84,6 +95,34 @@ fn records_are_whole_after_every_workload_in_both_modes() {
         let unchanged = before.iter().filter(|record| after.binary_search(record).is_ok());
         assert_eq!(unchanged.count(), 200, "the values follow from their keys");
     }
+}
+
+#[test]
+fn ranges_are_scanned_in_an_ordered_table() {
+    for mode in ["blocking", "async"] {
+        let node = start();
+        let common = format!("-P workloads/workloade -p recordcount=500 -p weft.mode={mode}");
+        let unloaded = refused("run", &node, &common);
+        assert!(unloaded.contains("cannot use table usertable"), "{unloaded}");
+        succeed("load", &node, &format!("{common} -threads 4"));
+        assert_eq!(values(&node), [], "the default table has none");
+        let run = format!("{common} -threads 8 -p operationcount=1000");
+        let operations = &succeed("run", &node, &run)["operations"];
+        assert!(operations["SCAN"]["ok"].as_u64().unwrap() > 850, "{operations}");
+        assert_eq!(operations["SCAN"]["ok"], operations["SCAN"]["count"]);
+        let client = BlockingClient::connect(ClientConfig::new([node.address().to_string()]));
+        let table = client.unwrap().table("usertable").unwrap();
+        let inserted = operations["INSERT"]["ok"].as_u64().unwrap();
+        assert_eq!(table.count().unwrap(), 500 + inserted);
+        // Records of other fields are noticed.
+        let other = format!("{run} -p fieldcount=3");
+        let operations = &succeed("run", &node, &other)["operations"];
+        assert_eq!(operations["SCAN"]["ok"], 0, "{operations}");
+    }
+    let node = start();
+    succeed("load", &node, "-p recordcount=10 -p table=usertable");
+    let unordered = refused("run", &node, "-P workloads/workloade");
+    assert!(unordered.contains("table not ordered"), "{unordered}");
 }
 
 #[test]

@@ -43,6 +43,9 @@ impl Client {
     /// # Ok::<(), weft_client::ClientError>(())
     /// ```
     ///
+    /// A node that is started anew has no objects and gives out its versions anew: an object that has been written to it since can have
+    /// the version of one that it had before.
+    ///
     /// # Errors
     /// See [`put`](Self::put). That the object is another one is no error.
     pub async fn compare_and_set(

@@ -89,10 +89,13 @@ pub(crate) const KNOWN: &[Property] = &[
     with_default("readproportion", "0.95", "the share of reads"),
     with_default("updateproportion", "0.05", "the share of updates"),
     with_default("insertproportion", "0", "the share of inserts"),
-    with_default(
-        "scanproportion",
-        "0",
-        "the share of scans, which must be 0: no target here scans",
+    with_default("scanproportion", "0", "the share of scans; of the targets, weft and basic scan"),
+    with_default("minscanlength", "1", "the least number of records that a scan wants"),
+    with_default("maxscanlength", "1000", "the greatest number of records that a scan wants"),
+    with_default("scanlengthdistribution", "uniform", "how lengths of scans are distributed"),
+    without_default(
+        "table",
+        "the table that records lie in, for weft; usertable if there are scans, else the default table",
     ),
     with_default(
         "readmodifywriteproportion",
@@ -185,11 +188,7 @@ pub(crate) const KNOWN: &[Property] = &[
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("db", "the target is named on the command line"),
     ("dotransactions", "`load` or `run` decides"),
-    ("table", "records lie in the default table"),
     ("readallfieldsbyname", "a record is always fetched whole"),
-    ("minscanlength", "no target here scans"),
-    ("maxscanlength", "no target here scans"),
-    ("scanlengthdistribution", "no target here scans"),
     ("hotspotdatafraction", "requestdistribution=hotspot is not supported"),
     ("hotspotopnfraction", "requestdistribution=hotspot is not supported"),
     ("exponential.percentile", "requestdistribution=exponential is not supported"),

@@ -89,14 +89,14 @@ fn wrong_values_say_what_is_wrong_and_what_to_do() {
 
 #[test]
 fn names_without_effect_are_warned_about() {
-    let warnings = given(&["recordcnt=1", "mongodb.url=x", "table=t", "recordcount=1"]).warnings();
+    let warnings = given(&["recordcnt=1", "mongodb.url=x", "db=t", "recordcount=1"]).warnings();
     assert_eq!(
         warnings,
         [
+            "property db has no effect: the target is named on the command line",
             "property mongodb.url is unknown and has no effect; `ycsb properties` lists those \
              that are",
             "property recordcnt is unknown and has no effect; did you mean recordcount?",
-            "property table has no effect: records lie in the default table",
         ]
     );
 }

@@ -8,13 +8,14 @@
 use std::time::Duration;
 
 use weft_client::{
-    Address, BlockingClient, Client, ClientConfig, ClientError, FieldChange, NodeStats, Object,
-    Record, stat_name,
+    Address, BlockingClient, CatalogError, Client, ClientConfig, ClientError, FieldChange,
+    NodeStats, Object, RangeOptions, Record, TableOptions, stat_name,
 };
 
-use super::{Crew, Driver, Mode, OpenError, Session};
+use super::{Crew, Driver, Mode, OpenError, Scanned, Session};
 use crate::properties::{Properties, UsageError};
 use crate::record::{Layout, Values};
+use crate::workload::{Phase, Workload};
 
 /// A cluster that answered.
 pub(crate) struct Weft {
@@ -22,7 +23,7 @@ pub(crate) struct Weft {
 }
 
 impl Weft {
-    pub(super) fn open(properties: &Properties) -> Result<Weft, OpenError> {
+    pub(super) fn open(properties: &Properties, workload: &Workload) -> Result<Weft, OpenError> {
         let addresses = properties.required("weft.cluster")?;
         let bootstrap = bootstrap(properties, addresses)?;
         let timeout: u64 = properties.number("weft.timeout")?;
@@ -37,16 +38,20 @@ impl Weft {
         let links = "auto, tcp, shm or verbs";
         config.link = link.map_err(|_| properties.wrong("weft.link", links))?;
         config.poll = poll.map_err(|_| properties.wrong("weft.poll", expected))?;
-        match Client::connect_blocking(config) {
-            Ok(client) => Ok(Weft { client }),
-            Err(error) => Err(OpenError::Unreachable {
-                target: "weft",
-                address: addresses.to_owned(),
-                reason: error.to_string(),
-                advice: "start a cluster, such as by `kv playground`, or give its address by \
-                         -p weft.cluster=HOST:PORT",
-            }),
-        }
+        let unreachable = |error: ClientError| OpenError::Unreachable {
+            target: "weft",
+            address: addresses.to_owned(),
+            reason: error.to_string(),
+            advice: "start a cluster, such as by `kv playground`, or give its address by \
+                     -p weft.cluster=HOST:PORT",
+        };
+        let client = Client::connect_blocking(config).map_err(unreachable)?;
+        let named = properties.text("table").map(str::to_owned);
+        let client = match named.or_else(|| workload.scans().then(|| "usertable".to_owned())) {
+            Some(name) => table(&client.blocking(), &name, workload)?,
+            None => client,
+        };
+        Ok(Weft { client })
     }
 
     pub(super) fn crew(&self, mode: Mode, requesters: usize) -> Crew {
@@ -89,6 +94,42 @@ impl Weft {
     }
 }
 
+/// The client of a table, which loading makes if there is none.
+fn table(client: &BlockingClient, name: &str, workload: &Workload) -> Result<Client, OpenError> {
+    let ordered = workload.scans();
+    let found = match (client.table(name), workload.phase) {
+        (Err(ClientError::Catalog(CatalogError::Unknown { .. })), Phase::Load) => {
+            client.create_table(name, TableOptions { ordered, ..TableOptions::default() })
+        }
+        (found, _) => found,
+    };
+    let advice = if workload.scans() {
+        "load the records with the same workload file first: it says whether they are kept in order"
+    } else {
+        "load the records first, or leave table out"
+    };
+    let failed = |error: ClientError| OpenError::Table { name: name.to_owned(), error, advice };
+    let found = found.map_err(failed)?;
+    // That it is not ordered would be told by every scan.
+    if ordered
+        && let Some(Err(error)) =
+            found.range(RangeOptions::default()).ok().and_then(|mut range| range.next())
+    {
+        return Err(OpenError::Table {
+            name: name.to_owned(),
+            error,
+            advice: "name another table, or drop this one and load it anew",
+        });
+    }
+    Ok(found.client().clone())
+}
+
+/// From `key` on, as many as a page has room for at a time.
+fn range(key: &[u8], count: u64) -> RangeOptions {
+    let page_objects = count.min(u64::from(u32::MAX)) as u32;
+    RangeOptions { with_values: true, page_objects, ..RangeOptions::from(key) }
+}
+
 /// A requester that blocks.
 pub(crate) struct BlockingSession {
     client: BlockingClient,
@@ -99,6 +140,16 @@ pub(crate) struct BlockingSession {
 impl BlockingSession {
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Object>, ClientError> {
         Ok(self.client.get(key)?.into_object())
+    }
+
+    pub(super) fn scan(
+        &self,
+        key: &[u8],
+        layout: &Layout,
+        count: u64,
+    ) -> Result<Scanned, ClientError> {
+        let client = self.client.client();
+        client.block_on(scan(client, key, layout, count))
     }
 
     pub(super) fn put(
@@ -137,6 +188,15 @@ impl SharedSession {
         Ok(self.client.get(key).await?.into_object())
     }
 
+    pub(super) async fn scan(
+        &self,
+        key: &[u8],
+        layout: &Layout,
+        count: u64,
+    ) -> Result<Scanned, ClientError> {
+        scan(&self.client, key, layout, count).await
+    }
+
     pub(super) async fn put(
         &mut self,
         key: &[u8],
@@ -155,6 +215,22 @@ impl SharedSession {
     ) -> Result<(), ClientError> {
         self.client.change_fields(key, &changes(layout, values)?, None).await.map(drop)
     }
+}
+
+async fn scan(
+    client: &Client,
+    key: &[u8],
+    layout: &Layout,
+    count: u64,
+) -> Result<Scanned, ClientError> {
+    let mut range = client.range(range(key, count))?;
+    for _ in 0..count {
+        let Some(object) = range.next().await.transpose()? else { break };
+        if !object.value.is_some_and(|value| fits(&value, layout)) {
+            return Ok(Scanned::Unexpected { key: object.key });
+        }
+    }
+    Ok(Scanned::Whole)
 }
 
 /// The value of field `index` of a record, if it has it.

@@ -11,6 +11,7 @@ pub(crate) enum Transaction {
     Read,
     Update,
     Insert,
+    Scan,
     ReadModifyWrite,
 }
 
@@ -20,19 +21,17 @@ pub(crate) struct Mix(Vec<(f64, Transaction)>);
 
 impl Mix {
     pub(crate) fn from_properties(properties: &Properties) -> Result<Mix, UsageError> {
-        if properties.number::<f64>("scanproportion")? > 0.0 {
-            return Err(properties.wrong("scanproportion", "0"));
-        }
         let proportions = [
             (properties.number("readproportion")?, Transaction::Read),
             (properties.number("updateproportion")?, Transaction::Update),
             (properties.number("insertproportion")?, Transaction::Insert),
+            (properties.number("scanproportion")?, Transaction::Scan),
             (properties.number("readmodifywriteproportion")?, Transaction::ReadModifyWrite),
         ];
         Mix::new(&proportions).ok_or_else(|| UsageError::Conflict {
             what: "all proportions of operations are 0".to_owned(),
-            advice: "set readproportion, updateproportion, insertproportion or \
-                     readmodifywriteproportion above 0",
+            advice: "set readproportion, updateproportion, insertproportion, \
+                     scanproportion or readmodifywriteproportion above 0",
         })
     }
 

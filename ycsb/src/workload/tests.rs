@@ -33,6 +33,31 @@ fn the_shipped_files_are_the_standard_workloads() {
 }
 
 #[test]
+fn workload_e_scans_up_to_a_hundred_records() {
+    let path = format!("{}/workloads/workloade", env!("CARGO_MANIFEST_DIR"));
+    let mut properties = properties(&[]);
+    properties.read_file(path.as_ref()).unwrap();
+    assert_eq!(properties.warnings(), Vec::<String>::new());
+    let run = Workload::new(Phase::Run, &properties).unwrap();
+    assert!(run.scans() && (run.mix.share(Transaction::Scan) - 0.95).abs() < 1e-9);
+    let mut random = Random::seed_from_u64(6);
+    let lengths: Vec<_> = (0..10_000).map(|_| run.scan_length.draw(&mut random)).collect();
+    assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&1), Some(&100)));
+    let mean = lengths.iter().sum::<u64>() as f64 / 10_000.0;
+    assert!((mean - 50.5).abs() < 1.5, "{mean}");
+
+    properties.read_override("scanlengthdistribution=zipfian").unwrap();
+    let zipfian = Workload::new(Phase::Run, &properties).unwrap();
+    let mut few = 0;
+    for _ in 0..10_000 {
+        let length = zipfian.scan_length.draw(&mut random);
+        assert!((1..=100).contains(&length));
+        few += usize::from(length <= 10);
+    }
+    assert!(few > 5_000, "{few}");
+}
+
+#[test]
 fn a_load_inserts_its_share_of_the_records() {
     let load = workload(Phase::Load, &["recordcount=100", "insertstart=40", "insertcount=30"]);
     let load = load.unwrap();
@@ -72,7 +97,7 @@ fn what_cannot_run_is_refused_with_advice() {
         (&["recordcount=1", "fieldlength=99999999"], "over 64 MiB"),
         (&["recordcount=1", "requestdistribution=hotspot"], "one of uniform, zipfian, latest"),
         (&["recordcount=1", "fieldlengthdistribution=histogram"], "one of constant, uniform"),
-        (&["recordcount=1", "scanproportion=0.95"], "no target here scans"),
+        (&["recordcount=1", "scanlengthdistribution=x"], "one of uniform, zipfian"),
         (&["recordcount=1", "readproportion=0", "updateproportion=0"], "all proportions"),
         (&["recordcount=1", "zipfianconstant=1"], "zipfianconstant"),
         (&["recordcount=1", "zeropadding=1000000000000"], "zeropadding"),

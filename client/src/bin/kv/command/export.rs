@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "it writes a file")]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,13 @@ impl Export {
         let exported = write_all(&mut scan, format, &mut file, &mut done, &progress, &counter);
         counter.finish_and_clear();
         if let Err(error) = exported {
-            note("what was exported is kept; give --resume to go on");
+            if done.cursor.is_some() {
+                note("what was exported is kept; give --resume to go on");
+            } else {
+                // It was made for this, and there is nothing to go on from.
+                drop(file);
+                fs::remove_file(&self.file).with_context(context)?;
+            }
             return Err(error.context(format!("cannot export to {}", self.file.display())));
         }
         progress.remove()?;
@@ -103,10 +109,11 @@ fn open(
         options.write(true).create_new(true);
     }
     let mut file = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
-            "{} is there already: give --resume to go on with it, or another name",
-            path.display()
-        ),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let resume =
+                if progress.path().exists() { "--resume to go on with it, or " } else { "" };
+            bail!("{} is there already: give {resume}another name", path.display())
+        }
         file => file.with_context(context)?,
     };
     if file.metadata().with_context(context)?.len() < done.bytes {
