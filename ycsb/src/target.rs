@@ -163,7 +163,7 @@ pub(crate) enum OpenError {
     #[error(transparent)]
     Usage(#[from] UsageError),
     #[error("cannot use table {name}: {error}; {advice}")]
-    Table { name: String, error: weft_client::ClientError, advice: &'static str },
+    Table { name: String, error: Box<weft_client::ClientError>, advice: &'static str },
     #[error("cannot reach {target} at {address}: {reason}; {advice}")]
     Unreachable { target: &'static str, address: String, reason: String, advice: &'static str },
 }

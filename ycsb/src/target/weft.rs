@@ -108,7 +108,11 @@ fn table(client: &BlockingClient, name: &str, workload: &Workload) -> Result<Cli
     } else {
         "load the records first, or leave table out"
     };
-    let failed = |error: ClientError| OpenError::Table { name: name.to_owned(), error, advice };
+    let failed = |error: ClientError| OpenError::Table {
+        name: name.to_owned(),
+        error: Box::new(error),
+        advice,
+    };
     let found = found.map_err(failed)?;
     // That it is not ordered would be told by every scan.
     if ordered
@@ -117,7 +121,7 @@ fn table(client: &BlockingClient, name: &str, workload: &Workload) -> Result<Cli
     {
         return Err(OpenError::Table {
             name: name.to_owned(),
-            error,
+            error: Box::new(error),
             advice: "name another table, or drop this one and load it anew",
         });
     }
