@@ -38,6 +38,12 @@ pub(crate) fn execute(
         }
     }
     first.keep_first();
+    for (position, key) in first.keys() {
+        work.held.enter_at(table, position)?.prefetch(table, key);
+    }
+    for (position, key) in first.keys() {
+        work.held.enter_at(table, position)?.prefetch_record(table, key);
+    }
     let page = &mut work.page;
     page.clear();
     let mut has_more = first.has_more;

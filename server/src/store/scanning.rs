@@ -6,6 +6,7 @@
 
 use std::ops::Bound;
 
+use arrayvec::ArrayVec;
 use weft_protocol::{TableId, Version};
 
 use super::address::Address;
@@ -13,6 +14,8 @@ use super::partition::Partition;
 
 /// Buckets that are looked at together: their lines, and then their records, are waited for at the same time.
 const BUCKETS_TOGETHER: usize = 8;
+/// Records of a range that are waited for at the same time: most partitions show few of a short one.
+const RECORDS_TOGETHER: usize = 4;
 
 /// An object that a scan has met.
 #[derive(Clone, Copy, Debug)]
@@ -120,11 +123,27 @@ impl Partition {
             record.is_expired(now_ms) || visit(Ranged { key, value, version, expiry_ms })
         };
         // What was truncated is not in order any more.
-        let _ = match descending {
-            false => addresses.into_iter().all(&mut show),
-            true => addresses.rev().all(&mut show),
-        };
+        match descending {
+            false => self.show_ahead(addresses, &mut show),
+            true => self.show_ahead(addresses.rev(), &mut show),
+        }
         Ok(())
+    }
+
+    /// Has `show` look at records until it says `false`, a few of them on the way into the cache at a time.
+    fn show_ahead(
+        &self,
+        mut addresses: impl Iterator<Item = Address>,
+        mut show: impl FnMut(Address) -> bool,
+    ) {
+        loop {
+            let ahead: ArrayVec<Address, RECORDS_TOGETHER> =
+                addresses.by_ref().take(RECORDS_TOGETHER).collect();
+            ahead.iter().for_each(|address| self.log.prefetch(*address));
+            if ahead.is_empty() || !ahead.into_iter().all(&mut show) {
+                return;
+            }
+        }
     }
 
     /// Removes what is of no object any more in about `buckets_max` buckets of the index, the next ones. Returns whether
