@@ -3,6 +3,7 @@
 mod fields;
 mod revising;
 mod tables;
+mod typed;
 
 pub use self::tables::BlockingRange;
 

@@ -3,6 +3,7 @@
 mod fields;
 mod revising;
 mod tables;
+mod typed;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

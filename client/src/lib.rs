@@ -8,11 +8,12 @@
 //! - `scan`: all objects, page by page and partition by partition.
 //! - `cluster`, `map_keeper`: the map and its nodes, and how a newer one is fetched; `remote`: the
 //!   connection to a node; `address`, `resolve`: what an address is and stands for.
+//! - `typed`: values that are a program's types, archived by rkyv and used where they were received.
 //! - `catalog`: how nodes come to agree about tables.
 //! - `retry`: what is tried again, and when; without I/O and without a clock.
 //! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod address;
 mod blocking;
@@ -32,6 +33,7 @@ mod remote;
 mod resolve;
 mod retry;
 mod scan;
+mod typed;
 
 pub use address::{Address, MalformedAddress};
 pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan};
@@ -47,6 +49,9 @@ pub use object::{
 pub use range::{Range, RangeOptions};
 pub use retry::Effect;
 pub use scan::{MalformedCursor, Scan, ScanCursor, ScanOptions, Scanned};
+pub use typed::{
+    CheckedArchive, ReadTyped, Typed, TypedError, TypedLookup, TypedObject, WriteTyped,
+};
 pub use weft_protocol::{
     CatalogError, ClusterMap, ErrorCode, FieldChange, MalformedVersion, NotARecord, Record,
     StatsReply, TableId, TableOptions, Version, stat_name,

@@ -26,6 +26,11 @@ impl Object {
     pub fn version(&self) -> Version {
         self.version
     }
+
+    /// See [`Reply::has_stable_address`].
+    pub(crate) fn has_stable_address(&self) -> bool {
+        self.value.has_stable_address()
+    }
 }
 
 impl Deref for Object {

@@ -73,6 +73,12 @@ impl Reply {
         Self { bytes: Bytes::Heap { bytes: body.into(), start: 0, end: body.len() } }
     }
 
+    /// Whether the bytes have one address for as long as the reply or a clone of it exists. Those of a short reply lie in the
+    /// reply itself, and move with it.
+    pub fn has_stable_address(&self) -> bool {
+        !matches!(self.bytes, Bytes::Inline { .. })
+    }
+
     /// The part of the reply at `range`, without copying it. A streamed body that has not been taken is given
     /// up.
     ///

@@ -15,6 +15,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "transport/src/link/verbs/ffi",
     "transport/src/stream/readiness.rs",
     "server/src/store/prefetch.rs",
+    "client/src/typed/validated.rs",
     "object/src/wire.rs",
     "object/src/bytes.rs",
     "object/src/cast.rs",
