@@ -126,7 +126,6 @@ impl<T: Archive> fmt::Debug for TypedObject<T> {
 }
 
 /// What a get of a typed value found.
-#[derive(Debug)]
 #[must_use = "a key may have no object"]
 pub enum TypedLookup<T: Archive> {
     /// The value of the key.
@@ -136,6 +135,16 @@ pub enum TypedLookup<T: Archive> {
         /// The newest version that the key's partition has given out, as of which there was none.
         version: Version,
     },
+}
+
+/// Of a `T` that may have no such form itself.
+impl<T: Archive> fmt::Debug for TypedLookup<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Found(object) => f.debug_tuple("Found").field(object).finish(),
+            Self::Absent { version } => f.debug_struct("Absent").field("version", version).finish(),
+        }
+    }
 }
 
 impl<T: ReadTyped> TypedLookup<T> {
