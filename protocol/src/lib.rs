@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bare;
 mod body;
 mod catalog;
 mod cluster_map;

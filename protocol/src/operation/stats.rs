@@ -10,40 +10,17 @@ use std::borrow::Cow;
 
 use weft_transport::{Incarnation, NodeId};
 
+use crate::bare::bare_request;
 use crate::codec::{Reader, Writer};
 use crate::error::{DecodeError, ReplyError};
 use crate::limits::{COUNTER_NAME_MAX, COUNTERS_MAX};
-use crate::operation::Operation;
-use crate::prefix::{PREFIX_LEN, Prefix};
 use crate::reply::{HEAD_LEN, ReplyHead, Status};
 use crate::version::Version;
 
-/// Asks a node for its counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stats;
-
-impl Stats {
-    pub(crate) fn decode(prefix: Prefix, reader: Reader<'_>) -> Result<Self, DecodeError> {
-        prefix.takes_flags(0)?;
-        prefix.takes_no_key()?;
-        prefix.takes_no_argument()?;
-        reader.finish()?;
-        Ok(Self)
-    }
-
-    /// Bytes of the request's message.
-    pub const fn encoded_len(&self) -> usize {
-        PREFIX_LEN
-    }
-
-    /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
-    /// bytes long.
-    pub fn encode(&self, buffer: &mut [u8]) {
-        let mut writer = Writer::new(buffer);
-        Prefix::bare(Operation::Stats).encode(&mut writer);
-        writer.finish();
-    }
-}
+bare_request!(
+    /// Asks a node for its counters.
+    Stats
+);
 
 /// A number with a name. Which there are may change from release to release, so that a reader looks
 /// up the names it knows ([`stat_name`](crate::stat_name)) and lists the others as they are.

@@ -6,43 +6,20 @@
 //! table    number u16 | 0 u48 | objects u64 | bytes u64
 //! ```
 
+use crate::bare::bare_request;
 use crate::codec::{Reader, Writer};
 use crate::error::{DecodeError, ReplyError};
 use crate::limits::TABLES_MAX;
-use crate::operation::Operation;
-use crate::prefix::{PREFIX_LEN, Prefix};
 use crate::reply::{HEAD_LEN, ReplyHead, Status};
 use crate::table::TableId;
 
 /// Bytes of a table's entry.
 const ENTRY_LEN: usize = 24;
 
-/// Asks a node what its tables hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TableStats;
-
-impl TableStats {
-    pub(crate) fn decode(prefix: Prefix, reader: Reader<'_>) -> Result<Self, DecodeError> {
-        prefix.takes_flags(0)?;
-        prefix.takes_no_key()?;
-        prefix.takes_no_argument()?;
-        reader.finish()?;
-        Ok(Self)
-    }
-
-    /// Bytes of the request's message.
-    pub const fn encoded_len(&self) -> usize {
-        PREFIX_LEN
-    }
-
-    /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
-    /// bytes long.
-    pub fn encode(&self, buffer: &mut [u8]) {
-        let mut writer = Writer::new(buffer);
-        Prefix::bare(Operation::TableStats).encode(&mut writer);
-        writer.finish();
-    }
-}
+bare_request!(
+    /// Asks a node what its tables hold.
+    TableStats
+);
 
 /// What a node, or a cluster, holds of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,39 +5,16 @@
 //! reply    head: ok, length, the catalog's version | the catalog
 //! ```
 
+use crate::bare::bare_request;
 use crate::catalog::Catalog;
 use crate::codec::{Reader, Writer};
-use crate::error::{DecodeError, ReplyError};
-use crate::operation::Operation;
-use crate::prefix::{PREFIX_LEN, Prefix};
+use crate::error::ReplyError;
 use crate::reply::{HEAD_LEN, ReplyHead, Status};
 
-/// Asks a node for the tables that it knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tables;
-
-impl Tables {
-    pub(crate) fn decode(prefix: Prefix, reader: Reader<'_>) -> Result<Self, DecodeError> {
-        prefix.takes_flags(0)?;
-        prefix.takes_no_key()?;
-        prefix.takes_no_argument()?;
-        reader.finish()?;
-        Ok(Self)
-    }
-
-    /// Bytes of the request's message.
-    pub const fn encoded_len(&self) -> usize {
-        PREFIX_LEN
-    }
-
-    /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
-    /// bytes long.
-    pub fn encode(&self, buffer: &mut [u8]) {
-        let mut writer = Writer::new(buffer);
-        Prefix::bare(Operation::Tables).encode(&mut writer);
-        writer.finish();
-    }
-}
+bare_request!(
+    /// Asks a node for the tables that it knows.
+    Tables
+);
 
 /// The answer to [`Tables`].
 #[derive(Debug, Clone, PartialEq, Eq)]
