@@ -334,8 +334,9 @@ impl Endpoint {
 
     /// Stops accepting, sends what is committed, says goodbye on every connection, and ends the
     /// endpoint's threads. Calls that wait fail, and messages above
-    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost. From then on threads
-    /// can send nothing more; what one sends at the same time may be lost as well.
+    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost. When the handler has had what had
+    /// arrived, nothing but replies begins any more: who sends, calls or posts, or waits for room to do so, is told that the endpoint has been shut
+    /// down, a handler too. What a thread sends at the same time may be lost as well.
     ///
     /// Returns when the peers have taken what was sent and have closed their side, unless another thread is in
     /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer has

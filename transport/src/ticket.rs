@@ -10,6 +10,7 @@ use crate::buffer::RegisteredBuffer;
 use crate::connection::Core;
 use crate::driver;
 use crate::error::{CloseReason, PostError};
+use crate::frame::Class;
 use crate::memory::Block;
 use crate::registration::Registration;
 use crate::session::posting::{Claim, Outcome, Place, Posting, Undone};
@@ -208,7 +209,7 @@ impl Ticket {
             Undone::Handled => PostError::Handled,
             Undone::Lost => PostError::Lost,
             Undone::Abandoned => {
-                let reason = self.core.closed().cloned();
+                let reason = self.core.refused_for(Class::Request).cloned();
                 PostError::Disconnected(reason.unwrap_or(CloseReason::Closed))
             }
         });

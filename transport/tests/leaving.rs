@@ -7,15 +7,16 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use weft_transport::limits::LEAVE_TIMEOUT;
+use weft_transport::limits::{LEAVE_TIMEOUT, WINDOW_MAX};
 use weft_transport::{
-    Batch, CloseReason, Connection, Endpoint, EndpointConfig, Handler, Incarnation, LinkPolicy,
-    Memory, MemoryConfig, Messages, NoHandler, NodeId, SendError, Time,
+    Applied, Batch, CallError, CloseReason, Connection, Endpoint, EndpointConfig, Handler,
+    Incarnation, LinkPolicy, Memory, MemoryConfig, Messages, NoHandler, NodeId, PostError,
+    SendError, Time,
 };
 
 /// What a wait that does not end would outlast.
@@ -344,5 +345,112 @@ fn a_streamed_body_that_is_finished_arrives() {
             let len = is_read.recv_timeout(PATIENCE).unwrap();
             assert_eq!(len, Ok(body.len()), "round {round} over {links}");
         }
+    }
+}
+
+/// A peer whose handler pauses, the connection to it, and whose window is full: the next message waits.
+fn to_a_busy_peer(client: &Endpoint, links: LinkPolicy) -> (Endpoint, Connection) {
+    let first = LEAVE_TIMEOUT * 9 / 10;
+    let server = endpoint(1, links, 1, Arc::new(Counting { first, ..Counting::default() }));
+    let connection = connect(client, listen(&server));
+    for len in [60_000, 0] {
+        let message = vec![7; len];
+        while connection.send(&message[..]).now_or_never().is_some() {}
+    }
+    (server, connection)
+}
+
+#[test]
+fn who_waits_for_room_is_told_at_once() {
+    for links in LINKS {
+        let client = endpoint(2, links, 1, Arc::new(NoHandler));
+        let (_server, connection) = to_a_busy_peer(&client, links);
+        let large = vec![1; 2_000_000];
+        let posted = connection.register(vec![2; 60_000].into()).unwrap().post_send(60_000);
+        let by = client.clock().now() + PATIENCE;
+        let closed = || CloseReason::ShutDown;
+        let (connection, now) = (&connection, || client.clock().now());
+        thread::scope(|scope| {
+            let sends = [vec![1; 60_000], vec![1; 2_000_000]].map(|message| {
+                scope.spawn(move || {
+                    let refused = futures_executor::block_on(connection.send(&message[..]));
+                    (refused == Err(SendError::Disconnected(closed())), now())
+                })
+            });
+            let call = scope.spawn(|| {
+                let refused = futures_executor::block_on(connection.call(&[1; 60_000][..], by));
+                let expected = CallError::Disconnected { applied: Applied::No, reason: closed() };
+                (refused.unwrap_err() == expected, now())
+            });
+            let post = scope.spawn(|| {
+                let failed = futures_executor::block_on(posted).unwrap_err();
+                (failed.error == PostError::Disconnected(closed()), now())
+            });
+            thread::sleep(Duration::from_millis(50));
+            let begun = now();
+            client.shutdown();
+            for told in sends.into_iter().chain([call, post]) {
+                let (is_refusal, at) = told.join().unwrap();
+                assert!(is_refusal && at > begun, "over {links}");
+                assert!(at.since(begun) < LEAVE_TIMEOUT / 2, "{:?} over {links}", at.since(begun));
+            }
+        });
+    }
+}
+
+/// Sends something to where it is told for each message that comes, and waits for that on the reactor's own thread.
+#[derive(Default)]
+struct Relaying {
+    to: OnceLock<Connection>,
+    refused: AtomicUsize,
+}
+
+impl Handler for Relaying {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            drop(incoming);
+            if let Some(to) = self.to.get()
+                && futures_executor::block_on(to.send(&b"on"[..])).is_err()
+            {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// It comes while the link still has to take what was sent before.
+#[test]
+fn a_handler_that_sends_during_the_shutdown_is_refused() {
+    for links in LINKS {
+        let relaying = Arc::new(Relaying::default());
+        let client = endpoint(2, links, 1, Arc::clone(&relaying) as _);
+        let memory = Memory::new(MemoryConfig { limit_bytes: 512 << 20 }).unwrap();
+        let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory);
+        config.messages = Messages::Handled;
+        config.links = links;
+        // Room for more than a link holds: what the handler sends would be taken if it were not refused.
+        config.windows.request = WINDOW_MAX;
+        let first = LEAVE_TIMEOUT * 9 / 10;
+        let counting = Arc::new(Counting { first, ..Counting::default() });
+        let server = Endpoint::start(config, Arc::clone(&counting) as _).unwrap();
+        let connection = connect(&client, listen(&server));
+        let message = vec![7; 60_000];
+        for _ in 0..200 {
+            let sent = connection.send(&message[..]).now_or_never();
+            assert!(matches!(sent, Some(Ok(()))));
+        }
+        relaying.to.set(connection).unwrap();
+        thread::scope(|scope| {
+            let to_client = server.manager().connection(NodeId(2)).unwrap();
+            scope.spawn(move || {
+                while to_client.is_open() {
+                    let _full_or_closed = to_client.send(&b"relay"[..]).now_or_never();
+                    thread::yield_now();
+                }
+            });
+            thread::sleep(Duration::from_millis(50));
+            client.shutdown();
+        });
+        assert!(relaying.refused.load(Ordering::SeqCst) > 0, "over {links}");
     }
 }

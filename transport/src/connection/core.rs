@@ -46,6 +46,8 @@ pub(crate) struct Core {
     peer: OnceLock<Peer>,
     closed: OnceLock<CloseReason>,
     leaving: OnceLock<Box<Leave>>,
+    /// The endpoint ends: nothing begins any more that would have to wait.
+    refuses: AtomicBool,
     /// It counts among the endpoint's connections.
     pub(crate) counts: AtomicBool,
     /// Bodies that came on it and that handlers have kept.
@@ -101,6 +103,7 @@ impl Core {
             peer: OnceLock::new(),
             closed: OnceLock::new(),
             leaving: OnceLock::new(),
+            refuses: AtomicBool::new(false),
             counts: AtomicBool::new(true),
             retained: AtomicUsize::new(0),
             scheduled: AtomicBool::new(false),
@@ -147,6 +150,14 @@ impl Core {
             Class::Reply => self.closed(),
             Class::Replication | Class::Request => self.ended(),
         }
+    }
+
+    /// Why nobody is to wait for room in `class`, if so: there will be none.
+    pub(crate) fn refused_for(&self, class: Class) -> Option<&CloseReason> {
+        self.ended_for(class).or_else(|| {
+            let refuses = class != Class::Reply && self.refuses.load(Ordering::SeqCst);
+            refuses.then_some(&CloseReason::ShutDown)
+        })
     }
 
     /// When something last came, credit included.

@@ -44,7 +44,7 @@ impl<'a> Room<'a> {
             }
             credit.cancel(class, ANNOUNCEMENT_COST);
         }
-        if let Some(reason) = core.ended_for(class) {
+        if let Some(reason) = core.refused_for(class) {
             return Poll::Ready(Err(reason.clone()));
         }
         core.reactor.ensure_driver();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::PostError;
+use crate::frame::Class;
 use crate::local;
 use crate::memory::Block;
 use crate::reactor::Command;
@@ -94,9 +95,11 @@ impl Core {
         let session = &self.session;
         let waker = Waker::from(Arc::clone(self));
         let pushed = session.sends.push(&session.send_credit, &session.departures, &waker);
+        if self.refused_for(Class::Request).is_some() {
+            session.sends.abandon();
+        }
         if self.closed().is_some() {
             // It may have closed meanwhile, and given back what there was before this was added.
-            session.sends.abandon();
             return self.abandon_sends();
         }
         if pushed.large {

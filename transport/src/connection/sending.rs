@@ -59,7 +59,7 @@ impl<'a, B: Body> Sending<'a, B> {
         let (core, header) = (self.core, self.header);
         let credit = &core.session.send_credit;
         if !credit.reserve_or_wait(header.1, frame_len(len), context.waker()) {
-            if let Some(reason) = core.ended_for(self.header.1) {
+            if let Some(reason) = core.refused_for(self.header.1) {
                 return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
             }
             core.reactor.ensure_driver();

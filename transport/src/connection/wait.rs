@@ -50,7 +50,7 @@ impl Future for CreditWait<'_> {
         if core.session.send_credit.reserve_or_wait(self.class, cost, context.waker()) {
             return Poll::Ready(Ok(()));
         }
-        if let Some(reason) = core.ended_for(self.class) {
+        if let Some(reason) = core.refused_for(self.class) {
             return Poll::Ready(Err(WaitFailed::Closed(reason.clone())));
         }
         let deadline = self.deadline;

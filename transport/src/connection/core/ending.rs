@@ -9,6 +9,7 @@ use crate::handshake::encode_goodbye;
 use crate::limits::LEAVE_TIMEOUT;
 use crate::link::Transfer as _;
 use crate::reactor::Command;
+use crate::sync::atomic::Ordering;
 use crate::time::Time;
 
 /// That no calls and messages begin on a connection any more, on this side or on that of the peer who has
@@ -37,6 +38,10 @@ impl Core {
         if !self.is_idle() || self.leaving.set(leaving).is_err() {
             if self.leaving().is_none() {
                 credit.reopen();
+                // It may have been shut for good meanwhile.
+                if self.refuses.load(Ordering::SeqCst) {
+                    credit.shut();
+                }
             }
             return false;
         }
@@ -47,6 +52,17 @@ impl Core {
         self.greet(frame);
         self.reactor.submit(Command::Left(Arc::clone(self)));
         true
+    }
+
+    /// Begins nothing more, but for replies: the endpoint is shut down. Who waits for room is told so, and what was posted
+    /// and has none is given back. What is under way goes on until the connection is closed.
+    pub(crate) fn refuse(self: &Arc<Self>) {
+        self.refuses.store(true, Ordering::SeqCst);
+        self.session.send_credit.shut();
+        let mut wakers = Vec::new();
+        self.session.send_credit.take_waiters(&mut wakers);
+        self.session.departures.take_waiters(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The peer leaves: what this side has under way ends before the connection does.

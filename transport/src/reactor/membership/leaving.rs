@@ -98,7 +98,7 @@ impl Reactor {
         }
         // Whoever sends without pause would be sent for to the end of the time that peers have.
         for Conversation { core, .. } in self.open() {
-            core.session.send_credit.shut();
+            core.refuse();
         }
         let by = clock.now() + LEAVE_TIMEOUT;
         self.closes_by = Some(by);
