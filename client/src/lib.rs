@@ -53,7 +53,7 @@ pub use typed::{
     CheckedArchive, ReadTyped, Typed, TypedError, TypedLookup, TypedObject, WriteTyped,
 };
 pub use weft_protocol::{
-    CatalogError, ClusterMap, ErrorCode, FieldChange, MalformedVersion, NotARecord, Record,
-    StatsReply, TableId, TableOptions, Version, stat_name,
+    CatalogError, ClusterMap, ErrorCode, Eviction, FieldChange, MalformedVersion, NotARecord,
+    Record, StatsReply, TableId, TableOptions, Version, stat_name,
 };
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

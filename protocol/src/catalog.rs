@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::codec::{Reader, Writer};
 use crate::error::DecodeError;
 use crate::limits::{TABLE_NAME_MAX, TABLES_MAX};
-use crate::table::{TableId, TableOptions};
+use crate::table::{Eviction, TableId, TableOptions};
 
 /// Bytes of a catalog without tables.
 const HEAD_LEN: usize = 8 + 2 + 2;
@@ -13,6 +13,9 @@ const HEAD_LEN: usize = 8 + 2 + 2;
 const TABLE_LEN_MIN: usize = 2 + 2 + 2 + 2 + 8;
 /// The flag of a table that keeps its keys in order.
 const ORDERED: u16 = 1 << 0;
+/// Where in the flags the number of its eviction is, of two bits.
+const EVICTION_SHIFT: u32 = 1;
+const EVICTION_MASK: u16 = 0b11 << EVICTION_SHIFT;
 
 /// The tables of a cluster, but for the one that is always there, as of a version.
 ///
@@ -169,7 +172,7 @@ impl Catalog {
         writer.u16(self.tables.len() as u16);
         for TableEntry { id, name, options } in &self.tables {
             writer.u16(id.0);
-            writer.u16(if options.ordered { ORDERED } else { 0 });
+            writer.u16(flags(options));
             writer.u16(name.len() as u16);
             writer.u16(0);
             // No table could hold anything with a quota of 0.
@@ -200,13 +203,28 @@ impl Catalog {
     }
 }
 
+fn flags(options: &TableOptions) -> u16 {
+    let eviction = match options.eviction {
+        Eviction::None => 0,
+        Eviction::LeastRecentlyUsed => 1,
+        Eviction::SoonestExpiry => 2,
+    };
+    (if options.ordered { ORDERED } else { 0 }) | eviction << EVICTION_SHIFT
+}
+
 fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
     let (id, flags) = (TableId(reader.u16()?), reader.u16()?);
     let name_len = reader.u16()?;
     if reader.u16()? != 0 {
         return Err(DecodeError::ReservedField { field: "table reserved" });
     }
-    if flags & !ORDERED != 0 {
+    let eviction = match (flags & EVICTION_MASK) >> EVICTION_SHIFT {
+        0 => Eviction::None,
+        1 => Eviction::LeastRecentlyUsed,
+        2 => Eviction::SoonestExpiry,
+        _ => return Err(DecodeError::UnsupportedTableFlags { flags }),
+    };
+    if flags & !(ORDERED | EVICTION_MASK) != 0 {
         return Err(DecodeError::UnsupportedTableFlags { flags });
     }
     let quota_bytes = Some(reader.u64()?).filter(|quota| *quota != 0);
@@ -214,7 +232,7 @@ fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
     if !is_name(name) {
         return Err(DecodeError::InvalidText { field: "table name" });
     }
-    let options = TableOptions { ordered: flags & ORDERED != 0, quota_bytes };
+    let options = TableOptions { ordered: flags & ORDERED != 0, quota_bytes, eviction };
     Ok(TableEntry { id, name: name.to_owned(), options })
 }
 
@@ -223,7 +241,8 @@ mod tests {
     use super::*;
 
     fn catalog() -> Catalog {
-        let ordered = TableOptions { ordered: true, quota_bytes: Some(1 << 20) };
+        let eviction = Eviction::LeastRecentlyUsed;
+        let ordered = TableOptions { ordered: true, quota_bytes: Some(1 << 20), eviction };
         let one = Catalog::default().with("people", TableOptions::default()).unwrap();
         one.with("times", ordered).unwrap()
     }
@@ -276,7 +295,8 @@ mod tests {
         };
         // The number of the first table, its flags, what is reserved, its name; the number of the second.
         assert_eq!(with(12, 0), DecodeError::ContradictoryTables { id: TableId(0) });
-        assert_eq!(with(14, 2), DecodeError::UnsupportedTableFlags { flags: 2 });
+        assert_eq!(with(14, 6), DecodeError::UnsupportedTableFlags { flags: 6 });
+        assert_eq!(with(14, 8), DecodeError::UnsupportedTableFlags { flags: 8 });
         assert_eq!(with(18, 1), DecodeError::ReservedField { field: "table reserved" });
         assert_eq!(with(28, b' '), DecodeError::InvalidText { field: "table name" });
         assert_eq!(with(34, 1), DecodeError::ContradictoryTables { id: TableId(1) });

@@ -213,7 +213,8 @@ pub(crate) fn tables() -> impl Strategy<Value = (TableId, u32)> {
 /// The tables of the examples in docs/protocol.md.
 pub(crate) fn two_tables() -> Catalog {
     let people = Catalog::default().with("people", TableOptions::default()).unwrap();
-    let times = TableOptions { ordered: true, quota_bytes: Some(1 << 30) };
+    let times =
+        TableOptions { ordered: true, quota_bytes: Some(1 << 30), ..TableOptions::default() };
     people.with("times", times).unwrap()
 }
 

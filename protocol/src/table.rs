@@ -27,4 +27,40 @@ pub struct TableOptions {
     /// The most bytes that its objects may take in the logs of all nodes, headers included. Each node lets it have the
     /// share of the slots that the node owns. `None` is as much as there is.
     pub quota_bytes: Option<u64>,
+    /// What makes room in it when it has as much, or when a node has no memory left.
+    pub eviction: Eviction,
+}
+
+/// Which objects of a table go when there is no room for a new one. What has expired goes first anyway.
+///
+/// As in Redis, the choice is made among a sample: what goes is among the least worth keeping, not always the very least.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Eviction {
+    /// None: the new one is refused.
+    #[default]
+    None,
+    /// Those that nobody has read or written for longest.
+    LeastRecentlyUsed,
+    /// Those that expire soonest, and where none expires those that nobody has read or written for longest.
+    SoonestExpiry,
+}
+
+impl Eviction {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::LeastRecentlyUsed, Self::SoonestExpiry];
+
+    /// What the command line and configuration call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::LeastRecentlyUsed => "lru",
+            Self::SoonestExpiry => "ttl",
+        }
+    }
+}
+
+impl fmt::Display for Eviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use weft_protocol::{Catalog, PutTablesReply, Slot, TableEntry, TableId};
 
+use crate::evictor::Evictor;
 use crate::partitions::Partitions;
 use crate::store::{Quota, TableConfig};
 
@@ -32,6 +33,7 @@ impl NodeCatalog {
     pub(crate) fn put(
         &self,
         partitions: &Partitions,
+        evictor: &Evictor,
         expected: u64,
         catalog: Catalog,
     ) -> PutTablesReply {
@@ -60,9 +62,11 @@ impl NodeCatalog {
                     id: table.id,
                     ordered: table.options.ordered,
                     quota: quotas.get(&table.id).cloned(),
+                    eviction: table.options.eviction,
                 });
             }
         }
+        evictor.take_note(&catalog);
         *current = catalog;
         PutTablesReply::Done { version: current.version() }
     }

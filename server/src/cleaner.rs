@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use weft_transport::Memory;
 
+use crate::evictor::Evictor;
 use crate::partitions::Partitions;
 use crate::store::{Cleaned, Victim, kept_back_bytes};
 
@@ -32,6 +33,11 @@ const FREE_SCARCE: f64 = 0.03;
 /// What may be live of a segment that writers empty. Fuller ones would move thirty bytes and more for each that
 /// they gain.
 const USE_MAX_HARD: f64 = 0.97;
+/// The same as long as there are objects that may be evicted instead: what is moved for a byte that is gained costs more than
+/// what is kept by it is worth.
+const USE_MAX_EVICTING: f64 = 0.85;
+/// Bytes of objects that are evicted at a time when no segment is empty enough.
+const EVICTED_BYTES: u64 = 64 << 10;
 /// Bytes that a step is about.
 const STEP_BYTES: usize = 32 << 10;
 /// Steps that the writers of a batch pay at most: a few hundred microseconds.
@@ -115,9 +121,15 @@ impl Cleaner {
         cleaned.is_some_and(|cleaned| cleaned.refused.is_none())
     }
 
-    /// Takes steps for `written_bytes` that a batch has written, if memory is low. The caller may hold no
-    /// partition's lock.
-    pub(crate) fn pay(&self, partitions: &Partitions, written_bytes: u64, now_ms: u64) {
+    /// Takes steps for `written_bytes` that a batch has written, if memory is low, or evicts objects where no segment is worth
+    /// it. The caller may hold no partition's lock.
+    pub(crate) fn pay(
+        &self,
+        partitions: &Partitions,
+        evictor: &Evictor,
+        written_bytes: u64,
+        now_ms: u64,
+    ) {
         let free_share = self.free_share();
         if free_share >= FREE_SCARCE {
             if self.debt_bytes.load(Ordering::Relaxed) != 0 {
@@ -129,8 +141,16 @@ impl Cleaner {
         let debt_bytes = self.debt_bytes.fetch_add(owed_bytes, Ordering::Relaxed) + owed_bytes;
         // Whoever cleans already pays for all.
         let Some(mut queue) = self.queue.try_lock().filter(|_| debt_bytes > 0) else { return };
+        let mut use_max = if evictor.is_allowed() { USE_MAX_EVICTING } else { USE_MAX_HARD };
         for _ in 0..PAID_STEPS_MAX {
-            let Some(done) = self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms) else {
+            let Some(done) = self.step_with(&mut queue, partitions, use_max, now_ms) else {
+                // Choosing among all segments again takes about as long as evicting does: the next batch does it.
+                if use_max < USE_MAX_HARD
+                    && evictor.evict(partitions, None, EVICTED_BYTES, now_ms) == 0
+                {
+                    use_max = USE_MAX_HARD;
+                    continue;
+                }
                 return;
             };
             // What was moved takes room elsewhere.
@@ -142,12 +162,13 @@ impl Cleaner {
     }
 
     /// Empties segments until `needed_bytes` are free that were not, for a write that found no memory when
-    /// [`freed_bytes`](Self::freed_bytes) was `seen_bytes`. Returns whether it is worth another try. The caller may
-    /// hold no partition's lock.
+    /// [`freed_bytes`](Self::freed_bytes) was `seen_bytes`; when none is worth it, objects are evicted. Returns whether it is worth
+    /// another try. The caller may hold no partition's lock.
     #[cold]
     pub(crate) fn make_room(
         &self,
         partitions: &Partitions,
+        evictor: &Evictor,
         needed_bytes: u64,
         seen_bytes: u64,
         now_ms: u64,
@@ -155,14 +176,18 @@ impl Cleaner {
         let mut queue = self.queue.lock();
         let mut fruitless = 0;
         while self.freed_bytes() - seen_bytes < needed_bytes {
-            match self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms) {
-                // As many as are chosen at a time have given nothing: the next would be the same ones.
-                _ if fruitless > CHOSEN_MAX => return self.freed_bytes() > seen_bytes,
-                None => return self.freed_bytes() > seen_bytes,
-                Some(Cleaned { freed_bytes: 0, is_done, refused, .. }) => {
+            let step = self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms);
+            // As many as are chosen at a time have given nothing: the next would be the same ones.
+            let Some(done) = step.filter(|_| fruitless <= CHOSEN_MAX) else {
+                let bytes = needed_bytes.max(EVICTED_BYTES);
+                let is_evicted = evictor.evict(partitions, None, bytes, now_ms) > 0;
+                return is_evicted || self.freed_bytes() > seen_bytes;
+            };
+            match done {
+                Cleaned { freed_bytes: 0, is_done, refused, .. } => {
                     fruitless += usize::from(is_done || refused.is_some());
                 }
-                Some(_) => fruitless = 0,
+                Cleaned { .. } => fruitless = 0,
             }
         }
         true
@@ -277,7 +302,7 @@ mod tests {
     #[test]
     fn a_write_that_nothing_can_be_emptied_for_is_given_up() {
         let memory = Memory::new(MemoryConfig { limit_bytes: 4 << 20 }).unwrap();
-        let cleaner = Cleaner::new(memory.clone());
+        let (cleaner, evictor) = (Cleaner::new(memory.clone()), Evictor::default());
         let node = NodeId(1);
         let entry =
             NodeEntry { id: node, incarnation: Incarnation(1), address: "here:1".to_owned() };
@@ -299,10 +324,10 @@ mod tests {
         }
         let seen_bytes = cleaner.freed_bytes();
         // The open end has room for some of it, maybe.
-        while cleaner.make_room(&partitions, 1 << 20, cleaner.freed_bytes(), 0) {}
-        assert!(!cleaner.make_room(&partitions, 1 << 20, cleaner.freed_bytes(), 0));
+        while cleaner.make_room(&partitions, &evictor, 1 << 20, cleaner.freed_bytes(), 0) {}
+        assert!(!cleaner.make_room(&partitions, &evictor, 1 << 20, cleaner.freed_bytes(), 0));
         drop(taken);
-        assert!(cleaner.make_room(&partitions, 1 << 20, cleaner.freed_bytes(), 0));
+        assert!(cleaner.make_room(&partitions, &evictor, 1 << 20, cleaner.freed_bytes(), 0));
         assert!(cleaner.freed_bytes() > seen_bytes);
         assert_eq!(*pin, [7; 2_000]);
         partitions.lock(0).verify().unwrap();

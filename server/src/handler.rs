@@ -19,6 +19,7 @@ use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, Time};
 use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
 use crate::counters::Counters;
+use crate::evictor::Evictor;
 use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
 use crate::pins::Pins;
@@ -53,6 +54,7 @@ pub struct NodeHandler {
     pub(crate) pins: Pins,
     pub(crate) catalog: NodeCatalog,
     pub(crate) cleaner: Cleaner,
+    pub(crate) evictor: Evictor,
     pub(crate) sweeper: Sweeper,
     pub(crate) counters: Counters,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
@@ -76,6 +78,7 @@ impl NodeHandler {
             pins: Pins::new(memory.clone()),
             catalog: NodeCatalog::default(),
             cleaner: Cleaner::new(memory.store.clone()),
+            evictor: Evictor::default(),
             sweeper: Sweeper::default(),
             memory,
             counters: Counters::new(),

@@ -27,6 +27,7 @@ mod catalog;
 mod cleaner;
 mod cleaner_thread;
 mod dispatch;
+mod evictor;
 mod lookahead;
 mod operation;
 mod partitions;

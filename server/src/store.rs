@@ -11,6 +11,7 @@
 //! - `ordered`: the keys of a table in their order; `tables`: what each table holds and may hold;
 //! - `partition`: the verbs, and the versions; `revising`: those verbs whose write depends on what is there;
 //! - `scanning`: all objects, a page at a time, ranges of them, and what is to be swept away;
+//! - `evicting`: which objects go when their table makes room for others;
 //! - `cleaning`: which segments are worth emptying, and how their objects move.
 //!
 //! The log-structured layout is RAMCloud's (Rumble et al., FAST '14), and so is the bucket that is
@@ -19,6 +20,7 @@
 mod address;
 mod cleaning;
 mod error;
+mod evicting;
 mod header;
 mod index;
 mod log;
@@ -32,6 +34,7 @@ mod tables;
 
 pub use self::cleaning::{Cleaned, Victim};
 pub use self::error::{Corruption, StoreError};
+pub use self::evicting::Evicted;
 pub(crate) use self::log::kept_back_bytes;
 pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,

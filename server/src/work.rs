@@ -18,6 +18,9 @@ use crate::store::{Partition, Replaced, StoreError};
 /// Stands for the slot of a request that has none.
 const NO_SLOT: Slot = Slot::from_number(0).expect("there is a first slot");
 
+/// About what a record takes beside its key and value.
+const RECORD_BYTES: usize = 32;
+
 /// A batch of requests, and what operations need to work it off.
 pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) node: &'n NodeHandler,
@@ -106,6 +109,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
                     return Ok(done);
                 }
                 Err(StoreError::MemoryLimit(_)) if self.make_room(len, freed_bytes) => {}
+                Err(StoreError::QuotaReached { limit }) if self.evict_for(table, len, limit) => {}
                 Err(error) => return Err(node.refusal(&error)),
             }
         }
@@ -116,14 +120,24 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.tally.event(Event::WriteWaited);
         self.held.release();
         let Self { node, now_ms, .. } = *self;
-        node.cleaner.make_room(&node.partitions, len as u64, seen_bytes, now_ms)
+        let (partitions, evictor) = (&node.partitions, &node.evictor);
+        node.cleaner.make_room(partitions, evictor, len as u64, seen_bytes, now_ms)
+    }
+
+    #[cold]
+    fn evict_for(&mut self, table: TableId, len: usize, limit_bytes: u64) -> bool {
+        self.held.release();
+        let Self { node, now_ms, .. } = *self;
+        let needed_bytes = (len + RECORD_BYTES) as u64;
+        node.evictor.make_room_in(&node.partitions, table, (needed_bytes, limit_bytes), now_ms)
     }
 
     /// Pays for what the batch has written, before its replies leave.
     pub(crate) fn pay(&mut self) {
         if self.written_bytes > 0 {
             self.held.release();
-            self.node.cleaner.pay(&self.node.partitions, self.written_bytes, self.now_ms);
+            let NodeHandler { cleaner, partitions, evictor, .. } = self.node;
+            cleaner.pay(partitions, evictor, self.written_bytes, self.now_ms);
         }
     }
 

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use weft_protocol::limits::KEY_MAX;
-use weft_protocol::{TableId, Version};
+use weft_protocol::{Eviction, TableId, Version};
 use weft_server::store::{Partition, PartitionConfig, StoreError, TableConfig, VALUE_BYTES_MAX};
 use weft_transport::{Memory, MemoryConfig, Purpose};
 
@@ -71,7 +71,12 @@ fn tables_do_not_see_each_others_keys() {
     assert_eq!(partition.put(TableId(9), b"key", b"value", None, 0), Err(refused));
     assert!(partition.get(TableId(9), b"key", 0).is_none());
     for table in 0..50 {
-        partition.create_table(TableConfig { id: TableId(table), ordered: false, quota: None });
+        partition.create_table(TableConfig {
+            id: TableId(table),
+            ordered: false,
+            quota: None,
+            eviction: Eviction::None,
+        });
         partition.put(TableId(table), b"key", &table.to_le_bytes(), None, 0).unwrap();
     }
     partition.delete(TableId(7), b"key", 0).unwrap();
@@ -152,7 +157,12 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
 fn a_key_longer_than_any_other_is_no_other() {
     // Its length and table look like those of a short key in another table, if only 16 bits count.
     let mut partition = partition(&memory(MIB));
-    partition.create_table(TableConfig { id: TableId(1), ordered: false, quota: None });
+    partition.create_table(TableConfig {
+        id: TableId(1),
+        ordered: false,
+        quota: None,
+        eviction: Eviction::None,
+    });
     partition.put(TableId(1), b"k", b"value", None, 0).unwrap();
     let long = vec![b'k'; (1 << 16) + 1];
     assert!(partition.get(TableId(0), &long, 0).is_none());

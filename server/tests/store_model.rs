@@ -10,7 +10,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weft_protocol::{FieldChange, List, Record, TableId, Value, Version};
+use weft_protocol::{Eviction, FieldChange, List, Record, TableId, Value, Version};
 use weft_server::store::{
     Appended, Cleaned, Compared, Incremented, NotOrdered, Partition, PartitionConfig, Quota,
     StoreError, TableConfig, Victim,
@@ -205,6 +205,7 @@ impl Checked {
                 create(&mut self.partition, table, &self.quota);
                 self.model.retain(|key, _| key.0 != table);
             }
+            Step::Evict { of, buckets } => self.evict(of, buckets),
             Step::Sweep { buckets } => {
                 let before = self.partition.stats().objects + self.partition.sweepable().buried;
                 let swept = self.partition.sweep(buckets, self.now_ms);
@@ -449,6 +450,26 @@ impl Checked {
         })
     }
 
+    /// What was evicted is of the table that allows it, and is counted; all else stays as it was.
+    fn evict(&mut self, of: Option<TableId>, buckets: usize) {
+        let may_go = |key: &Key| key.0 == SMALL && of.is_none_or(|of| of == SMALL);
+        let evicted = self.partition.evict(of, buckets, self.now_ms);
+        let there = self.model.keys().filter(|key| self.expected(key).is_some());
+        let there: Vec<Key> = there.cloned().collect();
+        let (mut gone, mut left) = (0, 0);
+        for key in &there {
+            if self.found(key).is_none() && may_go(key) {
+                self.model.remove(key);
+                gone += 1;
+            }
+            assert_eq!(self.found(key), self.expected(key), "changed, or gone without leave");
+            left += u64::from(may_go(key) && self.expected(key).is_some());
+        }
+        assert_eq!(evicted.objects, gone);
+        assert!(!evicted.is_exhausted || left == 0 && gone == 0);
+        assert!(evicted.bytes >= 24 * evicted.objects);
+    }
+
     fn finish(mut self) {
         // To the end of the pass that is under way, and through another.
         for _ in 0..2 {
@@ -480,7 +501,8 @@ const QUOTA_REACHED: StoreError = StoreError::QuotaReached { limit: QUOTA_BYTES 
 
 fn create(partition: &mut Partition, table: TableId, quota: &Arc<Quota>) {
     let quota = (table == SMALL).then(|| Arc::clone(quota));
-    partition.create_table(TableConfig { id: table, ordered: true, quota });
+    let eviction = if table == SMALL { Eviction::LeastRecentlyUsed } else { Eviction::None };
+    partition.create_table(TableConfig { id: table, ordered: true, quota, eviction });
 }
 
 /// Names and values of the fields, if the value is a record.

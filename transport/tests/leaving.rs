@@ -365,7 +365,6 @@ fn who_waits_for_room_is_told_at_once() {
     for links in LINKS {
         let client = endpoint(2, links, 1, Arc::new(NoHandler));
         let (_server, connection) = to_a_busy_peer(&client, links);
-        let large = vec![1; 2_000_000];
         let posted = connection.register(vec![2; 60_000].into()).unwrap().post_send(60_000);
         let by = client.clock().now() + PATIENCE;
         let closed = || CloseReason::ShutDown;
@@ -407,8 +406,7 @@ struct Relaying {
 
 impl Handler for Relaying {
     fn handle(&self, batch: &mut Batch<'_>) {
-        while let Some(incoming) = batch.next() {
-            drop(incoming);
+        while batch.next().is_some() {
             if let Some(to) = self.to.get()
                 && futures_executor::block_on(to.send(&b"on"[..])).is_err()
             {

@@ -63,3 +63,29 @@ fn tables_are_made_used_and_dropped() {
         assert_eq!(kv(wrong).code, 2, "{wrong:?}");
     }
 }
+
+#[test]
+fn a_table_that_evicts_makes_room() {
+    let cluster = Cluster::start(2);
+    let kv = |arguments: &[&str]| cluster.kv(arguments);
+    kv(&["table", "create", "cache", "--quota", "64KiB", "--eviction", "lru"]).ok();
+    kv(&["table", "create", "soon", "--eviction", "ttl"]).ok();
+    let wrong = kv(&["table", "create", "wrong", "--eviction", "random"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("lru"), "{}", wrong.stderr);
+    let listed: Value = serde_json::from_str(&kv(&["--json", "table", "list"]).ok()).unwrap();
+    let evictions = [0, 1, 2].map(|at: usize| listed[at]["eviction"].as_str().unwrap());
+    assert_eq!(evictions, ["none", "lru", "ttl"]);
+    let table = kv(&["-o", "table", "table", "list"]).ok();
+    assert!(table.lines().next().unwrap().contains("eviction"), "{table}");
+
+    let value = "v".repeat(1_000);
+    for first in 0..20 {
+        let keys: Vec<_> = (0..20).map(|number| format!("key-{first}-{number}")).collect();
+        let pairs = keys.iter().flat_map(|key| [key.as_str(), &value]);
+        kv(&[&["-t", "cache", "mput"], &pairs.collect::<Vec<_>>()[..]].concat()).ok();
+        kv(&["-t", "cache", "put", "hot", "hot"]).ok();
+    }
+    let count: u64 = kv(&["-t", "cache", "count"]).ok().trim().parse().unwrap();
+    assert!((40..64).contains(&count), "{count}");
+    assert_eq!(kv(&["-t", "cache", "get", "hot"]).ok(), "hot");
+}

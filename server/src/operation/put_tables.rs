@@ -12,7 +12,8 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     work.held.release();
     let node = work.node;
-    let reply = node.catalog.put(&node.partitions, put.expected, put.catalog.catalog());
+    let (partitions, evictor) = (&node.partitions, &node.evictor);
+    let reply = node.catalog.put(partitions, evictor, put.expected, put.catalog.catalog());
     node.sweeper.look_for_buried();
     work.batch.reply(call, reply);
     Ok(())

@@ -61,6 +61,16 @@ pub(super) static EXPIRED: Family = counter(
     "weft_store_expired_removed_total",
     "Objects removed because they had expired.",
 );
+pub(super) static EVICTED: Family = counter(
+    "store.evicted",
+    "weft_store_evicted_total",
+    "Objects removed to make room for others.",
+);
+pub(super) static EVICTED_BYTES: Family = counter(
+    "store.evicted_bytes",
+    "weft_store_evicted_bytes_total",
+    "Bytes of their records in the log.",
+);
 pub(super) static PARTITIONS: Family =
     gauge(stat_name::PARTITIONS, "weft_store_partitions", "Partitions that the node owns.");
 

@@ -24,10 +24,37 @@ const CHECKED_AT: usize = 8;
 /// Values are shorter than this, which their length's field cannot say.
 pub(super) const VALUE_LEN_END: usize = 1 << VALUE_LEN_BITS;
 
-/// The liveness word of the current record of a key.
-pub(super) const LIVE: u32 = u32::from_le_bytes(*b"LIVE");
+/// In the liveness word of the current record of a key.
+const LIVE: u32 = 1;
 /// The liveness word of a record that was overwritten, removed or moved.
 pub(super) const DEAD: u32 = 0;
+/// Bits of a time in milliseconds that the time of the last use leaves out.
+const USE_SHIFT: u32 = 4;
+/// The time of the last use counts to this and begins anew: after 397 days.
+const USE_END: u32 = 1 << 31;
+
+/// When a record was last used, as the other bits of its liveness word have it: in units of 16 ms, modulo 2^31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LastUse(u32);
+
+impl LastUse {
+    /// Used at `now_ms`.
+    #[inline]
+    pub(super) fn at(now_ms: u64) -> LastUse {
+        LastUse((now_ms >> USE_SHIFT) as u32 & (USE_END - 1))
+    }
+
+    /// How long it is unused by `now`, in units of 16 ms, if that is less than 397 days.
+    pub(super) fn idle_by(self, now: LastUse) -> u32 {
+        now.0.wrapping_sub(self.0) & (USE_END - 1)
+    }
+
+    /// The liveness word of a record that is live.
+    #[inline]
+    pub(super) fn liveness_word(self) -> u32 {
+        LIVE | self.0 << 1
+    }
+}
 
 /// What a record says. Zero is no kind, so that untouched memory is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +97,7 @@ impl Head {
         key: &[u8],
         value: [&[u8]; 2],
         expiry_ms: Option<u64>,
+        last_use: LastUse,
     ) -> Head {
         let value_len = value[0].len() + value[1].len();
         debug_assert!(value_len < VALUE_LEN_END && key.len() <= KEY_MAX);
@@ -81,7 +109,7 @@ impl Head {
             bytes[HEADER_BYTES..].copy_from_slice(&expiry_ms.to_le_bytes());
             len += EXPIRY_BYTES;
         }
-        bytes[0..4].copy_from_slice(&LIVE.to_le_bytes());
+        bytes[0..4].copy_from_slice(&last_use.liveness_word().to_le_bytes());
         bytes[8..16].copy_from_slice(&version.0.to_le_bytes());
         bytes[16..20].copy_from_slice(&length_and_kind.to_le_bytes());
         bytes[20..24].copy_from_slice(&identity(table, key).to_le_bytes());
@@ -146,7 +174,14 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn is_live(&self) -> bool {
-        self.bytes[..4] == LIVE.to_le_bytes()
+        self.bytes[0] & LIVE as u8 != 0
+    }
+
+    /// When it was last used. Of no meaning if it is dead.
+    #[inline]
+    pub(super) fn last_use(&self) -> LastUse {
+        let word = self.bytes.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+        LastUse(word >> 1)
     }
 
     /// `None` if it is none that this release knows.
@@ -240,7 +275,14 @@ mod tests {
     ) -> Vec<u8> {
         // However it is put together.
         let (start, end) = value.split_at(value.len() / 3);
-        let head = Head::object(Version(version), TableId(table), key, [start, end], expiry_ms);
+        let head = Head::object(
+            Version(version),
+            TableId(table),
+            key,
+            [start, end],
+            expiry_ms,
+            LastUse(0x0403_0201),
+        );
         let mut bytes = [head.bytes(), key, value].concat();
         bytes.resize(record_bytes(&head, key, [start, end]), 0);
         bytes
@@ -265,6 +307,7 @@ mod tests {
             prop_assert_eq!(record.kind(), Some(Kind::Object));
             prop_assert_eq!(record.len(), bytes.len());
             prop_assert!(record.is_live());
+            prop_assert_eq!(record.last_use(), LastUse(0x0403_0201));
             prop_assert!(record.is_intact());
             prop_assert!(record.is_of(TableId(table), &key));
             prop_assert!(!record.is_of(TableId(table ^ 1), &key));
@@ -282,7 +325,7 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_the_format() {
         let page = include_str!("../../../docs/storage-format.md");
-        let example = page.split("```text\n").find(|block| block.starts_with("4c 49")).unwrap();
+        let example = page.split("```text\n").find(|block| block.starts_with("03 04")).unwrap();
         let lines = example.split("```").next().unwrap().lines();
         let expected: Vec<u8> = lines
             .flat_map(|line| line.split('#').next().unwrap().split_ascii_whitespace())
@@ -290,6 +333,16 @@ mod tests {
             .collect();
         let bytes = written(0x0102_0304_0506_0708, 0x0a0b, b"k", b"value", Some(17));
         assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn idleness_is_told_past_the_end_of_the_count() {
+        let end_ms = u64::from(USE_END) << USE_SHIFT;
+        let used = LastUse::at(end_ms - 32);
+        assert_eq!(used.idle_by(LastUse::at(end_ms - 1)), 1);
+        assert_eq!(used.idle_by(LastUse::at(end_ms + 64)), 6);
+        assert_eq!(LastUse::at(end_ms), LastUse::at(0));
+        assert_eq!(used.liveness_word().to_le_bytes(), [0xfd, 0xff, 0xff, 0xff]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use weft_transport::{Appender, Block, Memory, MemoryError, PAGE_BYTES, Purpose};
 
 use super::address::Address;
 use super::error::StoreError;
-use super::header::Record;
+use super::header::{LastUse, Record};
 use super::prefetch;
 use super::segment::Segment;
 
@@ -168,6 +168,12 @@ impl Log {
         if is_dead {
             self.release(number);
         }
+    }
+
+    /// Notes when a live record was used.
+    #[inline]
+    pub(super) fn touch(&mut self, address: Address, last_use: LastUse) {
+        self.segment_mut(address.segment()).touch(address.offset(), last_use);
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use weft_transport::{Memory, Shared};
 
 use super::address::Address;
 use super::error::{Corruption, StoreError};
-use super::header::{self, Head, Kind, Record};
+use super::header::{self, Head, Kind, LastUse, Record};
 use super::index::{Index, Slot, Tag};
 use super::log::Log;
 use super::ordered::Ordered;
@@ -49,6 +49,8 @@ pub struct Partition {
     pub(super) expired_removed: u64,
     /// Where the index is swept next.
     pub(super) sweep_at: u32,
+    /// Where objects are looked for next that may be evicted.
+    pub(super) evict_at: u32,
 }
 
 /// An object, where it lies.
@@ -71,6 +73,7 @@ pub(super) struct NewObject<'a> {
     /// Its value is these, one after the other.
     pub(super) value: [&'a [u8]; 2],
     pub(super) expiry_ms: Option<u64>,
+    pub(super) now_ms: u64,
 }
 
 /// What a delete did.
@@ -118,6 +121,7 @@ impl Partition {
             version: Version::new(config.epoch, 0),
             expired_removed: 0,
             sweep_at: 0,
+            evict_at: 0,
         })
     }
 
@@ -198,7 +202,7 @@ impl Partition {
     ) -> Result<Version, StoreError> {
         let tag = self.index.tag(table, key);
         let found = self.find_current(tag, table, key, now_ms);
-        self.write(tag, found, &NewObject { table, key, value: [value, &[]], expiry_ms })
+        self.write(tag, found, &NewObject { table, key, value: [value, &[]], expiry_ms, now_ms })
     }
 
     /// Removes the object of a key. Needs no memory.
@@ -331,6 +335,9 @@ impl Partition {
             self.remove_gone(slot, address);
             return None;
         }
+        if self.tables.evicts(table) {
+            self.touch(address, LastUse::at(now_ms));
+        }
         Some((slot, address))
     }
 
@@ -378,7 +385,7 @@ impl Partition {
         found: Option<(Slot, Address)>,
         new: &NewObject<'_>,
     ) -> Result<Version, StoreError> {
-        let &NewObject { table, key, value, expiry_ms } = new;
+        let &NewObject { table, key, value, expiry_ms, now_ms } = new;
         if key.len() > KEY_MAX {
             return Err(StoreError::KeyTooLong { len: key.len(), limit: KEY_MAX });
         }
@@ -387,7 +394,8 @@ impl Partition {
             return Err(StoreError::ValueTooLarge { len: value_len, limit: VALUE_BYTES_MAX });
         }
         let version = self.next_version()?;
-        let head = Head::object(version, table, key, value, expiry_ms);
+        let last_use = LastUse::at(now_ms);
+        let head = Head::object(version, table, key, value, expiry_ms, last_use);
         let len = header::record_bytes(&head, key, value);
         let parts = [head.bytes(), key, value[0], value[1]];
         let state = self.tables.get_mut(table).ok_or(StoreError::TableUnknown { table })?;

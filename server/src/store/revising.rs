@@ -80,7 +80,7 @@ impl Partition {
             None if expected != Version::NONE => return Ok(Compared::Absent(self.version)),
             Some(_) | None => {}
         }
-        let new = NewObject { table, key, value: [value, &[]], expiry_ms };
+        let new = NewObject { table, key, value: [value, &[]], expiry_ms, now_ms };
         self.write(tag, found, &new).map(Compared::Written)
     }
 
@@ -109,7 +109,7 @@ impl Partition {
         };
         let number = number.checked_add(delta).ok_or(StoreError::NumberOverflow)?;
         let text = decimal(number);
-        let new = NewObject { table, key, value: [&text, &[]], expiry_ms };
+        let new = NewObject { table, key, value: [&text, &[]], expiry_ms, now_ms };
         Ok(Incremented { version: self.write(tag, found, &new)?, number })
     }
 
@@ -139,7 +139,7 @@ impl Partition {
         if value_len > len_max {
             return Err(StoreError::ValueTooLarge { len: value_len, limit: len_max });
         }
-        let new = NewObject { table, key, value: [old, tail], expiry_ms };
+        let new = NewObject { table, key, value: [old, tail], expiry_ms, now_ms };
         Ok(Appended { version: self.write(tag, found, &new)?, value_len })
     }
 
@@ -170,7 +170,7 @@ impl Partition {
             None => (Record::EMPTY, expiry_ms),
         };
         record.change(changes.iter(), scratch)?;
-        let new = NewObject { table, key, value: [scratch, &[]], expiry_ms };
+        let new = NewObject { table, key, value: [scratch, &[]], expiry_ms, now_ms };
         self.write(tag, found, &new)
     }
 
@@ -189,7 +189,7 @@ impl Partition {
         let tag = self.index.tag(table, key);
         let found = self.find_current(tag, table, key, now_ms);
         let previous = found.map(|(_, address)| self.previous(address));
-        let new = NewObject { table, key, value: [value, &[]], expiry_ms };
+        let new = NewObject { table, key, value: [value, &[]], expiry_ms, now_ms };
         Ok(Replaced { version: self.write(tag, found, &new)?, previous })
     }
 
@@ -234,7 +234,7 @@ impl Partition {
             return Ok(Some(record.version()));
         }
         let value = self.pin_value(address);
-        let new = NewObject { table, key, value: [&value, &[]], expiry_ms };
+        let new = NewObject { table, key, value: [&value, &[]], expiry_ms, now_ms };
         self.write(tag, found, &new).map(Some)
     }
 

@@ -10,10 +10,11 @@ use arrayvec::ArrayVec;
 use weft_protocol::{TableId, Version};
 
 use super::address::Address;
+use super::index::Slot;
 use super::partition::Partition;
 
 /// Buckets that are looked at together: their lines, and then their records, are waited for at the same time.
-const BUCKETS_TOGETHER: usize = 8;
+pub(super) const BUCKETS_TOGETHER: usize = 8;
 /// Records of a range that are waited for at the same time: most partitions show few of a short one.
 const RECORDS_TOGETHER: usize = 4;
 
@@ -157,10 +158,7 @@ impl Partition {
             for &(_, address) in &entries {
                 let record = self.log.record(address);
                 if self.is_gone(&record, now_ms) {
-                    let tag = self.index.tag(record.table(), record.key());
-                    let found = self.index.find(tag, |found| found == address);
-                    let (slot, _) = found.expect("the index leads to every live record");
-                    self.remove_gone(slot, address);
+                    self.remove_gone(self.slot_at(address), address);
                     removed += 1;
                 }
             }
@@ -179,7 +177,11 @@ impl Partition {
 
     /// Adds the entries of the next few buckets from `next` on, all of them on the way into the cache with their records.
     /// Returns where the ones behind begin.
-    fn collect(&self, mut next: Option<u32>, entries: &mut Vec<(u32, Address)>) -> Option<u32> {
+    pub(super) fn collect(
+        &self,
+        mut next: Option<u32>,
+        entries: &mut Vec<(u32, Address)>,
+    ) -> Option<u32> {
         let mut ahead = next;
         for _ in 0..BUCKETS_TOGETHER {
             let Some(position) = ahead else { break };
@@ -193,6 +195,14 @@ impl Partition {
         }
         entries.iter().for_each(|(_, address)| self.log.prefetch(*address));
         next
+    }
+
+    /// Where the index leads to the live record at `address`.
+    pub(super) fn slot_at(&self, address: Address) -> Slot {
+        let record = self.log.record(address);
+        let tag = self.index.tag(record.table(), record.key());
+        let found = self.index.find(tag, |found| found == address);
+        found.expect("the index leads to every live record").0
     }
 
     /// Tells the life of this partition, within which a scan's positions mean the same, from others.

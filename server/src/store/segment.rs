@@ -3,7 +3,7 @@
 use weft_protocol::Version;
 use weft_transport::{Appender, Block, Shared};
 
-use super::header::{DEAD, Record};
+use super::header::{DEAD, LastUse, Record};
 
 /// A segment of the log, and how much of it is still wanted.
 #[derive(Debug)]
@@ -45,6 +45,12 @@ impl Segment {
         self.live_sequences -= version.sequence();
         self.live_bytes -= len;
         len
+    }
+
+    /// Notes when the live record at `offset` was used.
+    #[inline]
+    pub(super) fn touch(&mut self, offset: usize, last_use: LastUse) {
+        self.log.store_word(offset, last_use.liveness_word());
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_protocol::{TableId, Version};
+use weft_protocol::{Eviction, TableId, Version};
 use weft_transport::Memory;
 
 use super::error::StoreError;
@@ -29,6 +29,8 @@ pub struct TableConfig {
     pub ordered: bool,
     /// What it may take.
     pub quota: Option<Arc<Quota>>,
+    /// What makes room in it.
+    pub eviction: Eviction,
 }
 
 /// What a partition holds of a table.
@@ -41,6 +43,7 @@ pub(super) struct Table {
     pub(super) bytes: u64,
     pub(super) ordered: Option<Ordered>,
     quota: Option<Arc<Quota>>,
+    pub(super) eviction: Eviction,
 }
 
 /// The tables of a partition.
@@ -53,6 +56,8 @@ pub(super) struct Tables {
     others: Vec<Table>,
     /// Of tables that were truncated or dropped, as long as some of their objects are in the index.
     graves: Vec<Grave>,
+    /// How many tables evict.
+    evicting: usize,
     /// Objects that are in the index and in a grave.
     pub(super) buried: u64,
     /// Objects that have an expiry, those in graves included.
@@ -100,7 +105,8 @@ impl Quota {
 impl Table {
     fn new(config: TableConfig, memory: &Memory) -> Table {
         let ordered = config.ordered.then(|| Ordered::new(memory));
-        Table { id: config.id, objects: 0, bytes: 0, ordered, quota: config.quota }
+        let TableConfig { id, quota, eviction, .. } = config;
+        Table { id, objects: 0, bytes: 0, ordered, quota, eviction }
     }
 
     pub(super) fn id(&self) -> TableId {
@@ -159,12 +165,14 @@ impl Table {
 impl Tables {
     /// The table that is always there.
     pub(super) fn new(memory: Memory) -> Tables {
-        let default = TableConfig { id: TableId::DEFAULT, ordered: false, quota: None };
+        let id = TableId::DEFAULT;
+        let default = TableConfig { id, ordered: false, quota: None, eviction: Eviction::None };
         Tables {
             default: Table::new(default, &memory),
             memory,
             others: Vec::new(),
             graves: Vec::new(),
+            evicting: 0,
             buried: 0,
             expiring: 0,
         }
@@ -193,12 +201,29 @@ impl Tables {
         std::iter::once(&self.default).chain(&self.others)
     }
 
+    /// Whether objects of a table may be evicted.
+    #[inline]
+    pub(super) fn evicts(&self, id: TableId) -> bool {
+        self.evicting > 0 && self.get(id).is_some_and(|table| table.eviction != Eviction::None)
+    }
+
+    /// Objects that may be evicted: of one table, or of all.
+    pub(super) fn evictable(&self, of: Option<TableId>) -> u64 {
+        if self.evicting == 0 {
+            return 0;
+        }
+        let is_of = |table: &&Table| of.is_none_or(|of| table.id == of);
+        let evict = self.iter().filter(is_of).filter(|table| table.eviction != Eviction::None);
+        evict.map(|table| table.objects).sum()
+    }
+
     /// Adds a table, unless there is one of this number.
     pub(super) fn create(&mut self, config: TableConfig) {
         if config.id == TableId::DEFAULT {
             return;
         }
         if let Err(position) = self.others.binary_search_by_key(&config.id, |table| table.id) {
+            self.evicting += usize::from(config.eviction != Eviction::None);
             self.others.insert(position, Table::new(config, &self.memory));
         }
     }
@@ -206,6 +231,7 @@ impl Tables {
     /// Removes a table with the objects that it has up to version `last`. Returns how many these are.
     pub(super) fn drop(&mut self, id: TableId, last: Version) -> Option<u64> {
         let removed = self.truncate(id, last)?;
+        self.evicting -= usize::from(self.evicts(id));
         self.others.retain(|table| table.id != id);
         Some(removed)
     }

@@ -13,6 +13,7 @@ mod bad_bytes;
 mod cleaning;
 mod configuration;
 mod crowd;
+mod eviction;
 mod hoarders;
 mod http_crowd;
 mod malformed_requests;

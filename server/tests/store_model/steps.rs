@@ -49,6 +49,11 @@ pub(crate) enum Step {
     Sweep {
         buckets: usize,
     },
+    /// Evicts from the tables that allow it, or from one table.
+    Evict {
+        of: Option<TableId>,
+        buckets: usize,
+    },
     Verify,
 }
 
@@ -145,6 +150,8 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => table().prop_map(Step::Truncate),
         1 => (1_u16..3).prop_map(|table| Step::Recreate(TableId(table))),
         3 => (1_usize..40).prop_map(|buckets| Step::Sweep { buckets }),
+        2 => (prop::option::of(table()), 1_usize..400)
+            .prop_map(|(of, buckets)| Step::Evict { of, buckets }),
         1 => Just(Step::Verify),
     ]
 }

@@ -3,9 +3,9 @@
 use anyhow::Context;
 use bytesize::ByteSize;
 use clap::Subcommand;
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use weft_client::{TableOptions, TableSummary};
+use weft_client::{Eviction, TableOptions, TableSummary};
 
 use crate::args::Global;
 use crate::complaint::note;
@@ -48,15 +48,20 @@ struct Create {
     /// The most that its objects may take on all nodes together, such as 2GiB [default: what there is]
     #[arg(long, env = "WEFT_TABLE_QUOTA", value_name = "SIZE", value_parser = size)]
     quota: Option<u64>,
+
+    /// Which objects go when the table has no room for a new one, or a node no memory: those unused for longest (lru), or those that
+    /// expire soonest (ttl)
+    #[arg(long, env = "WEFT_TABLE_EVICTION", value_name = "WHICH", value_parser = eviction(), default_value_t)]
+    eviction: Eviction,
 }
 
 impl Table {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
         match self.change {
-            Change::Create(Create { name, ordered, quota: quota_bytes }) => {
+            Change::Create(Create { name, ordered, quota: quota_bytes, eviction }) => {
                 let context = || format!("cannot create table {name}");
                 let client = global.connect_cluster().with_context(context)?.blocking();
-                let options = TableOptions { ordered, quota_bytes };
+                let options = TableOptions { ordered, quota_bytes, eviction };
                 client.create_table(&name, options).with_context(context)?;
             }
             Change::List => {
@@ -92,9 +97,11 @@ fn list(tables: &[TableSummary], output: &mut Output) -> anyhow::Result<()> {
             let rows = tables.iter().map(|table| {
                 let quota = table.options.quota_bytes.map_or("-".to_owned(), size);
                 let (objects, bytes) = (table.objects.to_string(), size(table.bytes));
-                [table.name.clone(), kind(table).to_owned(), objects, bytes, quota]
+                let eviction = table.options.eviction.to_string();
+                [table.name.clone(), kind(table).to_owned(), eviction, objects, bytes, quota]
             });
-            output.table(&["table", "keys", "objects", "bytes", "quota"], rows, 2)?;
+            let head = ["table", "keys", "eviction", "objects", "bytes", "quota"];
+            output.table(&head, rows, 3)?;
         }
         Format::Raw => {
             for table in tables {
@@ -108,6 +115,7 @@ fn list(tables: &[TableSummary], output: &mut Output) -> anyhow::Result<()> {
                     "id": table.id.0,
                     "ordered": table.options.ordered,
                     "quota_bytes": table.options.quota_bytes,
+                    "eviction": table.options.eviction.name(),
                     "objects": table.objects,
                     "bytes": table.bytes,
                 })
@@ -116,6 +124,12 @@ fn list(tables: &[TableSummary], output: &mut Output) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn eviction() -> impl TypedValueParser<Value = Eviction> {
+    let named = |name: String| Eviction::ALL.into_iter().find(|one| one.name() == name);
+    let names = PossibleValuesParser::new(Eviction::ALL.map(Eviction::name));
+    names.map(move |name| named(name).expect("it is one of the names"))
 }
 
 fn size(text: &str) -> Result<u64, &'static str> {
