@@ -135,8 +135,11 @@ impl Drop for Caller<'_> {
             }
         }
         if reactor.stopping.load(Ordering::SeqCst) {
-            // The role was this thread's, maybe, when the endpoint was shut down.
-            reactor.let_go();
+            // The role was this thread's, maybe, when the endpoint was shut down. A handler that panics is given no more.
+            match std::thread::panicking() {
+                true => reactor.let_go_at_once(),
+                false => reactor.let_go(),
+            };
         }
         pass_on(reactor);
     }
@@ -185,8 +188,20 @@ pub(crate) fn pass_on(reactor: &ReactorHandle) {
     }
 }
 
+/// The endpoint's own thread, which may end because a handler panics.
+struct OwnThread<'a>(&'a Arc<ReactorHandle>);
+
+impl Drop for OwnThread<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.note_panic();
+        }
+    }
+}
+
 /// What the endpoint's own thread does until the endpoint is shut down.
 pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
+    let _own = OwnThread(reactor);
     while !reactor.stopping.load(Ordering::SeqCst) {
         if reactor.callers.load(Ordering::SeqCst) > 0 {
             wait_until_wanted(reactor);

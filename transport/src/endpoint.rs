@@ -334,9 +334,10 @@ impl Endpoint {
 
     /// Stops accepting, sends what is committed, says goodbye on every connection, and ends the
     /// endpoint's threads. Calls that wait fail, and messages above
-    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost. When the handler has had what had
-    /// arrived, nothing but replies begins any more: who sends, calls or posts, or waits for room to do so, is told that the endpoint has been shut
-    /// down, a handler too. What a thread sends at the same time may be lost as well.
+    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX) bytes that have not been sent to their end are lost. From then on nothing but
+    /// replies begins: who sends, calls or posts, or waits for room to do so, is told that the endpoint has been shut
+    /// down, a handler too, which may be given what has arrived meanwhile. What a thread sends at the same time may be lost as well; one in
+    /// `block_on` may use up some kilobytes of window that it has reserved ahead.
     ///
     /// Returns when the peers have taken what was sent and have closed their side, unless another thread is in
     /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer has
@@ -351,7 +352,8 @@ impl Endpoint {
     /// # Panics
     /// If a handler has panicked on a thread of the endpoint's own, once: when the endpoint has ended. Dropping the last clone of an endpoint shuts it down without a panic.
     ///
-    /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
+    /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after, unless it is a handler that waits on a thread of the
+    /// endpoint's own for what that thread alone can bring, such as room for more of a streamed body, which it would without a shutdown too:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
     /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end.
     pub fn shutdown(&self) {

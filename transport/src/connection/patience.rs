@@ -58,6 +58,6 @@ impl Patience {
     /// Forgets the timer. Returns what it was set to, if the driver has come to that.
     fn take_seen(&mut self, core: &Core) -> Option<Time> {
         let timer = self.timer.take()?;
-        (!core.reactor.forget_timer(timer)).then_some(timer.0)
+        core.reactor.forget_timer(timer).then_some(timer.0)
     }
 }

@@ -76,11 +76,14 @@ impl Future for SlotWait<'_> {
     type Output = Result<CallKey, CallError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.core.session.calls.begin(self.class, Some(context.waker())) {
+        let begun = self.core.session.calls.begin(self.class, Some(context.waker()));
+        let failed = |reason| Err(CallError::Disconnected { applied: Applied::No, reason });
+        // Behind it, so that who refuses everything from now on finds the waker or is seen here.
+        let refused = begun.is_err().then(|| self.core.refused_for(self.class)).flatten();
+        match begun {
             Ok(key) => Poll::Ready(Ok(key)),
-            Err(Refused::Closed(reason)) => {
-                Poll::Ready(Err(CallError::Disconnected { applied: Applied::No, reason }))
-            }
+            Err(Refused::Closed(reason)) => Poll::Ready(failed(reason)),
+            Err(Refused::Full) if let Some(reason) = refused => Poll::Ready(failed(reason.clone())),
             Err(Refused::Full) if self.core.clock.now() >= self.deadline => {
                 Poll::Ready(Err(CallError::DeadlineExceeded { applied: Applied::No }))
             }

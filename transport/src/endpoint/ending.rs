@@ -19,6 +19,8 @@ impl Inner {
         for reactor in &self.reactors {
             reactor.submit(Command::ShutDown);
             reactor.stopping.store(true, Ordering::SeqCst);
+            // Also for a handler's sake that waits for room: only when it has returned does its reactor see to the rest.
+            reactor.refuse_all();
             reactor.interrupt_driver();
             if let Some(thread) = reactor.own_thread.get() {
                 thread.unpark();
@@ -29,13 +31,13 @@ impl Inner {
         let is_own = self.is_own_thread();
         let ended = if is_own { Ok(()) } else { self.join_threads() };
         for reactor in &self.reactors {
-            // Nobody drives any more, unless it is this thread, further up, or who waits for something.
-            let is_let_go = !is_own
-                && match ended {
-                    Ok(()) => reactor.let_go(),
-                    // One that panics is given no more, or it would do so here.
-                    Err(HandlerPanicked) => reactor.let_go_at_once(),
-                };
+            // Nobody drives any more, unless it is this thread, further up, or who waits for something. A handler that panics is
+            // given no more, or it would do so here.
+            let is_let_go = match ended {
+                _ if is_own => reactor.has_panicked() && reactor.let_go_at_once(),
+                Ok(()) => reactor.let_go(),
+                Err(HandlerPanicked) => reactor.let_go_at_once(),
+            };
             if !is_let_go {
                 reactor.interrupt_sleep();
             }

@@ -75,6 +75,8 @@ pub(crate) struct ReactorHandle {
     pub(crate) own_wanted: AtomicBool,
     pub(crate) own_thread: OnceLock<Thread>,
     pub(crate) stopping: AtomicBool,
+    /// The endpoint's own thread is gone, and a handler that panicked with it.
+    panicked: AtomicBool,
     /// Everything has been let go of, and nobody looks for what is left for a driver.
     pub(super) abandoned: AtomicBool,
     /// The connections that have not ended, for those who do not hold the role.
@@ -108,6 +110,7 @@ impl ReactorHandle {
             own_wanted: AtomicBool::new(false),
             own_thread: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             members: Mutex::default(),
             in_turn: CachePadded::default(),
@@ -168,6 +171,26 @@ impl ReactorHandle {
     pub(super) fn next_command(&self) -> Option<Command> {
         // A look costs less than an attempt.
         if self.commands.is_empty() { None } else { self.commands.pop() }
+    }
+
+    /// Whether a handler has panicked on the endpoint's own thread, which is gone then.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::SeqCst)
+    }
+
+    /// The endpoint's own thread goes because a handler has panicked on it. Whoever shuts the endpoint down sees that, or
+    /// this thread sees that it has been, and lets go of everything.
+    pub(crate) fn note_panic(self: &Arc<Self>) {
+        self.panicked.store(true, Ordering::SeqCst);
+        if self.stopping.load(Ordering::SeqCst) {
+            self.let_go_at_once();
+        }
+    }
+
+    /// Begins nothing more on any connection, but for replies.
+    pub(crate) fn refuse_all(&self) {
+        let members: Vec<_> = self.members.lock().values().cloned().collect();
+        members.iter().for_each(Core::refuse);
     }
 
     /// Lets go of everything, when the endpoint has been shut down. Returns false if somebody drives, who does it then.

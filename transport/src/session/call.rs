@@ -328,6 +328,11 @@ impl CallTable {
         });
     }
 
+    /// Takes those who wait for a slot: they are to look why there is none.
+    pub(crate) fn take_waiters(&self, wakers: &mut Vec<Waker>) {
+        wakers.append(&mut self.free.lock().waiters);
+    }
+
     fn for_each_waiting(&self, mut visit: impl FnMut(&mut Slot)) {
         if self.pending() == 0 {
             return;

@@ -60,6 +60,7 @@ impl Core {
         self.refuses.store(true, Ordering::SeqCst);
         self.session.send_credit.shut();
         let mut wakers = Vec::new();
+        self.session.calls.take_waiters(&mut wakers);
         self.session.send_credit.take_waiters(&mut wakers);
         self.session.departures.take_waiters(&mut wakers);
         wakers.into_iter().for_each(Waker::wake);

@@ -67,9 +67,11 @@ impl ReactorHandle {
         wakers.into_values().for_each(Waker::wake);
     }
 
-    /// The waker of a timer that has not fired is dropped. Returns whether there was one.
+    /// The waker of a timer that has not fired is dropped. Returns whether the driver has come to it; not once timers
+    /// [have ended](Self::end_timers), since all are gone then.
     pub(crate) fn forget_timer(&self, key: (Time, u64)) -> bool {
-        self.timers.lock().wakers.remove(&key).is_some()
+        let mut timers = self.timers.lock();
+        timers.wakers.remove(&key).is_none() && !timers.ended
     }
 
     /// For how long, in all, the driver has not looked after connections when it should have, such as while its process was

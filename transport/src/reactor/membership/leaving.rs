@@ -96,7 +96,8 @@ impl Reactor {
                 }
             }
         }
-        // Whoever sends without pause would be sent for to the end of the time that peers have.
+        // Whoever sends without pause would be sent for to the end of the time that peers have. Those that were there when the
+        // endpoint was shut down refuse already.
         for Conversation { core, .. } in self.open() {
             core.refuse();
         }
