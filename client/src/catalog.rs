@@ -15,7 +15,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use weft_protocol::{
-    Catalog, CatalogBytes, CatalogError, PutTables, PutTablesReply, Tables, TablesReply,
+    Catalog, CatalogBytes, CatalogError, PutTables, PutTablesReply, TableId, Tables, TablesReply,
 };
 use weft_transport::{Body, Reply, Time};
 
@@ -76,12 +76,17 @@ impl Core {
         loop {
             let catalogs: Result<Vec<_>, _> = self.catalogs(deadline).await.into_iter().collect();
             let (known, current) = of_nodes(catalogs?);
-            let current = current.expect("a cluster has a node");
+            let mut current = current.expect("a cluster has a node");
+            if current.version() == 0 {
+                // Not from 1 on: after all nodes were started anew, a client that has an old table open is not to find another one
+                // under its number.
+                current = Catalog::numbered_after(TableId(self.random() as u16));
+            }
             let next = change(&current).map_err(ClientError::Catalog)?;
             let (first, others) = known.split_first().expect("a cluster has a node");
             if self.give(first, &next, deadline).await?.is_none() {
-                self.give_all(others, &next, deadline).await?;
-                return Ok(next);
+                let given = self.give_all(others, &next, deadline).await;
+                return given.map(|()| next).map_err(ClientError::after_others);
             }
             let again = self.endpoint.clock().now() + PAUSE_MAX.mul_f64(self.random_share());
             if again >= deadline {

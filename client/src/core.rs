@@ -191,7 +191,7 @@ impl Core {
     }
 
     /// 64 random bits, the same ones in every run that starts alike (SplitMix64).
-    fn random(&self) -> u64 {
+    pub(crate) fn random(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let state = self.random.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -137,6 +137,12 @@ pub enum ClientError {
         /// The time that the operation had.
         timeout: Duration,
     },
+    /// What all nodes were to do, some have done and one has not.
+    #[error("{source}; other nodes have done it already")]
+    PartlyApplied {
+        /// What the one said.
+        source: Box<ClientError>,
+    },
     /// This process has no memory for the request.
     #[error(
         "no memory for the request: {0}; have fewer requests under way, or raise the client's limit"
@@ -213,11 +219,20 @@ impl ClientError {
             Self::MalformedReply { .. } => ErrorCode::MalformedReply,
             Self::Catalog(error) => catalog_code(error),
             Self::TablesUnsettled { .. } => ErrorCode::TablesUnsettled,
+            Self::PartlyApplied { .. } => ErrorCode::PartlyApplied,
             Self::Memory(_) => ErrorCode::ClientMemory,
             Self::Endpoint(error) => match **error {
                 EndpointError::Memory(_) => ErrorCode::ClientMemory,
                 _ => ErrorCode::ClientStart,
             },
+        }
+    }
+
+    /// The same, where other nodes have done what this one has not.
+    pub(crate) fn after_others(self) -> Self {
+        match self {
+            Self::PartlyApplied { .. } => self,
+            _ => Self::PartlyApplied { source: Box::new(self) },
         }
     }
 

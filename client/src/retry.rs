@@ -95,6 +95,7 @@ impl Retry {
             | ClientError::MalformedReply { .. }
             | ClientError::Catalog(_)
             | ClientError::TablesUnsettled { .. }
+            | ClientError::PartlyApplied { .. }
             | ClientError::Memory(_)
             | ClientError::Endpoint(_) => None,
         }

@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use weft_client::{
-    BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, RangeOptions, ScanOptions,
-    TableId, TableOptions,
+    Applied, BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, RangeOptions,
+    ScanOptions, TableId, TableOptions,
 };
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
@@ -90,7 +90,7 @@ fn tables_are_told_apart_on_all_nodes() {
     let tables = client.tables().unwrap();
     let told: Vec<_> = tables.iter().map(|table| (&table.name[..], table.objects)).collect();
     assert_eq!(told, [("default", 300), ("people", 200)]);
-    assert!(tables[1].bytes > 200 * 32 && tables[1].id == TableId(1));
+    assert!(tables[1].bytes > 200 * 32 && tables[1].id != TableId::DEFAULT);
 
     assert_eq!(same.truncate().unwrap(), 200);
     assert_eq!((people.count().unwrap(), client.count().unwrap()), (0, 300));
@@ -178,6 +178,63 @@ fn a_node_that_was_started_anew_is_told_of_the_tables() {
     put_all(&second);
     put_all(&first);
     assert_eq!((first.count().unwrap(), second.count().unwrap()), (100, 100));
+}
+
+/// The others have done it, and say so.
+#[test]
+fn what_some_nodes_have_done_is_not_told_to_be_undone() {
+    let mut cluster = Cluster::start(3);
+    let client = cluster.client();
+    let table = client.create_table("table", TableOptions::default()).unwrap();
+    let other = client.create_table("other", TableOptions::default()).unwrap();
+    let names: Vec<_> = (0..100).map(|number| format!("key-{number}")).collect();
+    let pairs: Vec<_> = names.iter().map(|name| (name, "value")).collect();
+    for table in [&table, &other] {
+        table.multi_put(&pairs).try_collect_in_order().unwrap();
+    }
+    let mut config = ClientConfig::new(cluster.addresses.clone());
+    config.timeout = Duration::from_millis(500);
+    let hasty = BlockingClient::connect(config).unwrap();
+    let hasty_table = hasty.table("table").unwrap();
+    // The last one: a change of the tables begins at the first.
+    cluster.nodes[2] = None;
+    let partly = hasty_table.truncate().unwrap_err();
+    assert_eq!((partly.code(), partly.applied()), (ErrorCode::PartlyApplied, Applied::Maybe));
+    assert!(partly.to_string().contains("node 3"), "{partly}");
+    // Whoever cannot even learn what a node has changes nothing.
+    let unchanged = hasty.create_table("new", TableOptions::default()).unwrap_err();
+    assert_eq!(unchanged.applied(), Applied::No, "{unchanged}");
+    // A node that was started anew is told of the table, and has nothing of it.
+    cluster.restart(2);
+    let left = other.count();
+    assert!(left.is_err() || left.unwrap() < 100);
+    assert_eq!(table.truncate().unwrap(), 0);
+    let removed = cluster.client().table("other").unwrap().truncate().unwrap();
+    assert!((1..100).contains(&removed), "{removed}");
+}
+
+#[test]
+fn an_old_client_does_not_find_new_tables_under_old_numbers() {
+    let mut cluster = Cluster::start(2);
+    let old = cluster.client().create_table("accounts", TableOptions::default()).unwrap();
+    old.put("key", "an account").unwrap();
+    for at in 0..2 {
+        cluster.nodes[at] = None;
+    }
+    for at in 0..2 {
+        cluster.restart(at);
+    }
+    let client = cluster.client();
+    let new = client.create_table("sessions", TableOptions::default()).unwrap();
+    new.put("key", "a session").unwrap();
+    for refused in [
+        old.get("key").unwrap_err(),
+        old.put("key", "an account").unwrap_err(),
+        old.truncate().unwrap_err(),
+    ] {
+        assert_eq!(refused.code(), ErrorCode::TableUnknown, "{refused}");
+    }
+    assert_eq!(new.count().unwrap(), 1);
 }
 
 #[test]

@@ -73,6 +73,11 @@ pub enum CatalogError {
 }
 
 impl Catalog {
+    /// No tables; the first is given the number after `last`.
+    pub fn numbered_after(last: TableId) -> Self {
+        Self { last, ..Self::default() }
+    }
+
     /// The catalog's version: how often it was changed.
     pub const fn version(&self) -> u64 {
         self.version

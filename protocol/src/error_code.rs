@@ -168,6 +168,9 @@ error_codes! {
     TablesUnsettled = 1214, "tables unsettled",
         "Others changed the tables again and again while this client wanted to. The change may have been applied, on some nodes or on all.",
         "Look at `kv table list`, and ask again.";
+    PartlyApplied = 1215, "applied on some nodes",
+        "Some nodes have done it, and one has not: the error says which, and why. The request may have been applied, on some nodes or on all.",
+        "Ask again when all nodes answer; what was created or dropped in part is told by `kv table list`.";
     Unrecognized = 1299, "unrecognized error",
         "The server answered with an error that this client does not know. A mutation may have been applied.",
         "The server is newer than the client. Look the number up with the newer release, or upgrade the client.";
@@ -195,6 +198,7 @@ impl ErrorCode {
                 | Self::DisconnectedMaybeApplied
                 | Self::MalformedReply
                 | Self::TablesUnsettled
+                | Self::PartlyApplied
                 | Self::Unrecognized
         )
     }

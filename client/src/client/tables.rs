@@ -5,13 +5,15 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use weft_protocol::{
-    CatalogError, TableEntry, TableId, TableOptions, TableStats, TableStatsReply, TableUse,
-    Truncate, TruncateReply,
+    CatalogError, ErrorCode, TableEntry, TableId, TableOptions, TableStats, TableStatsReply,
+    TableUse, Truncate, TruncateReply,
 };
+use weft_transport::Time;
 
 use super::Client;
 use crate::error::ClientError;
 use crate::range::{Range, RangeOptions};
+use crate::remote::Remote;
 use crate::retry::Effect;
 
 /// A table, and what the cluster holds of it.
@@ -19,7 +21,7 @@ use crate::retry::Effect;
 pub struct TableSummary {
     /// Its name.
     pub name: String,
-    /// Its number, which is never given to another one before all others have been given out.
+    /// Its number, which is not given to another one before all others have been given out; after all nodes were started anew, only by chance.
     pub id: TableId,
     /// What it is like.
     pub options: TableOptions,
@@ -74,7 +76,8 @@ impl Client {
     /// Makes a table on all nodes, which all have to answer. Returns this client for it.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is one of this name, the name is none, or there are too many tables.
+    /// [`ClientError::Catalog`] if there is one of this name, the name is none, or there are too many tables;
+    /// [`ClientError::PartlyApplied`] if a node does not answer and others have made it.
     pub async fn create_table(
         &self,
         name: &str,
@@ -88,7 +91,8 @@ impl Client {
     /// Drops a table, with all its objects, on all nodes, which all have to answer. Clients of it are refused from then on.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is none of this name, or it is `default`.
+    /// [`ClientError::Catalog`] if there is none of this name, or it is `default`; [`ClientError::PartlyApplied`] if a node does not
+    /// answer and others have dropped it.
     pub async fn drop_table(&self, name: &str) -> Result<(), ClientError> {
         self.core.change_tables(|catalog| catalog.without(name)).await.map(drop)
     }
@@ -135,19 +139,36 @@ impl Client {
     /// Removes all objects of this client's table. Returns how many there were.
     ///
     /// # Errors
-    /// See [`ClientError`]. If a node does not answer, the objects of the others may be gone.
+    /// See [`ClientError`]; [`ClientError::PartlyApplied`] if the objects of some nodes are gone, and others did not answer.
     pub async fn truncate(&self) -> Result<u64, ClientError> {
         let cluster = self.core.keeper.current_owned();
         let (table, deadline) = (self.table, self.core.deadline());
         let request = Truncate { table, map_epoch: cluster.map().epoch_low() };
         let asked = cluster.remotes().iter().map(|remote| async move {
-            let asked = self.core.ask_node(remote, request, Effect::Mutation, deadline).await;
-            let (reply, connection) = asked?;
-            let reply = TruncateReply::decode(&reply);
-            Ok(reply.map_err(|error| ClientError::of_reply(&connection, error))?.removed)
+            let truncated = self.truncate_node(remote, request, deadline).await;
+            if !matches!(&truncated, Err(error) if error.code() == ErrorCode::TableUnknown) {
+                return truncated;
+            }
+            // It was started anew, maybe, and nobody has told it yet.
+            self.core.settle_tables(deadline).await;
+            self.truncate_node(remote, request, deadline).await
         });
-        let removed: Vec<_> = asked.collect::<FuturesOrdered<_>>().collect().await;
-        removed.into_iter().sum()
+        let all: Vec<Result<u64, _>> = asked.collect::<FuturesOrdered<_>>().collect().await;
+        let is_partly = all.iter().any(Result::is_ok);
+        let removed: Result<u64, ClientError> = all.into_iter().sum();
+        removed.map_err(|error| if is_partly { error.after_others() } else { error })
+    }
+
+    async fn truncate_node(
+        &self,
+        remote: &Remote,
+        request: Truncate,
+        deadline: Time,
+    ) -> Result<u64, ClientError> {
+        let asked = self.core.ask_node(remote, request, Effect::Mutation, deadline).await;
+        let (reply, connection) = asked?;
+        let reply = TruncateReply::decode(&reply);
+        Ok(reply.map_err(|error| ClientError::of_reply(&connection, error))?.removed)
     }
 
     /// The objects of this client's table, an ordered one, whose keys are within bounds, in the order of the keys: of all nodes,
