@@ -12,7 +12,7 @@ use std::time::Duration;
 use weft_protocol::Version;
 use weft_transport::NodeId;
 
-use crate::client::{Client, NodeStats};
+use crate::client::{Client, HotKeys, NodeStats};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::multi::{Multi, MultiOutcome};
@@ -160,6 +160,14 @@ impl BlockingClient {
     /// See [`Client::stats`].
     pub fn stats(&self) -> Vec<NodeStats> {
         self.client.block_on(self.client.stats())
+    }
+
+    /// See [`Client::hot_keys`].
+    ///
+    /// # Errors
+    /// See [`Client::hot_keys`].
+    pub fn hot_keys(&self, most: usize) -> Result<HotKeys, ClientError> {
+        self.client.block_on(self.client.hot_keys(most))
     }
 
     /// See [`Client::ping`].

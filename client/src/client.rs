@@ -1,6 +1,7 @@
 //! The client: what a program calls.
 
 mod fields;
+mod hot_keys;
 mod revising;
 mod tables;
 mod typed;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+pub use self::hot_keys::{HotKey, HotKeys};
 pub use self::tables::TableSummary;
 use futures_util::StreamExt;
 use futures_util::lock::Mutex;

@@ -37,7 +37,7 @@ mod typed;
 
 pub use address::{Address, MalformedAddress};
 pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan};
-pub use client::{Client, NodeStats, TableSummary};
+pub use client::{Client, HotKey, HotKeys, NodeStats, TableSummary};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
 pub use limits::BACKOFF;

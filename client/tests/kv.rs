@@ -10,6 +10,8 @@
 mod cluster;
 #[path = "kv/files.rs"]
 mod files;
+#[path = "kv/hot_keys.rs"]
+mod hot_keys;
 #[path = "kv/tables.rs"]
 mod tables;
 #[path = "kv/values.rs"]

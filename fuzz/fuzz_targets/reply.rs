@@ -7,14 +7,14 @@
 use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
     AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply, FieldsReply,
-    GetRangeReply, GetReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart, MultiPutPart,
-    PreviousReply, PutReply, PutTablesReply, Record, ReplyError, ScanReply, Slot, StatsReply,
-    TableStatsReply, TablesReply, TruncateReply,
+    GetRangeReply, GetReply, HotKeysReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart,
+    MultiPutPart, PreviousReply, PutReply, PutTablesReply, Record, ReplyError, ScanReply, Slot,
+    StatsReply, TableStatsReply, TablesReply, TruncateReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 22 {
+    let outcome = match operation % 23 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -54,6 +54,10 @@ fuzz_target!(|bytes: &[u8]| {
         18 => PutTablesReply::decode(message).map(drop),
         19 => TruncateReply::decode(message).map(drop),
         20 => TableStatsReply::decode(message).map(drop),
+        21 => HotKeysReply::decode(message).map(|reply| {
+            assert!(reply.keys.iter().all(|key| key.kept.len() <= key.key_len()));
+            assert_eq!(reply.encoded_len() + 1, bytes.len());
+        }),
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()

@@ -65,7 +65,8 @@ fuzz_target!(|message: &[u8]| {
         | Request::Expire(_)
         | Request::Tables(_)
         | Request::Truncate(_)
-        | Request::TableStats(_) => {}
+        | Request::TableStats(_)
+        | Request::HotKeys(_) => {}
     }
     let mut again = vec![0; request.encoded_len()];
     request.encode(&mut again);

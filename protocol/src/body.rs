@@ -13,6 +13,7 @@ use crate::operation::get_and_delete::GetAndDelete;
 use crate::operation::get_and_put::GetAndPut;
 use crate::operation::get_fields::GetFields;
 use crate::operation::get_range::{GetRange, GetRangeReply};
+use crate::operation::hot_keys::{HotKeys, HotKeysReply};
 use crate::operation::increment::{Increment, IncrementReply};
 use crate::operation::map::{Map, MapReply};
 use crate::operation::multi_delete::MultiDelete;
@@ -85,6 +86,7 @@ bodies!(
     Truncate,
     TableStats,
     Range<'_>,
+    HotKeys,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -103,5 +105,6 @@ bodies!(
     PutTablesReply,
     TruncateReply,
     TableStatsReply,
+    HotKeysReply<'_>,
     ErrorReply<'_>,
 );

@@ -64,6 +64,7 @@ pub use operation::get_and_delete::GetAndDelete;
 pub use operation::get_and_put::GetAndPut;
 pub use operation::get_fields::{FieldsFound, FieldsReply, GetFields};
 pub use operation::get_range::{GetRange, GetRangeReply};
+pub use operation::hot_keys::{HotKeys, HotKeysReply, KeyHeat};
 pub use operation::increment::{Increment, IncrementReply};
 pub use operation::map::{Map, MapReply};
 pub use operation::multi_delete::{MultiDelete, MultiDeletePart};

@@ -36,6 +36,12 @@ pub const TABLES_MAX: usize = 1_024;
 /// The longest name of a table, in bytes.
 pub const TABLE_NAME_MAX: usize = 128;
 
+/// The most keys of a reply to hot-keys.
+pub const HOT_KEYS_MAX: usize = 1_024;
+
+/// The most bytes of a key that such a reply carries; of longer keys the rest is left out.
+pub const HOT_KEY_BYTES_MAX: usize = 256;
+
 /// The longest text that an error reply carries, in bytes; longer ones are cut.
 pub const ERROR_DETAIL_MAX: usize = 512;
 
@@ -81,9 +87,10 @@ const _: () = assert!(SCAN_PAGE_BYTES <= MESSAGE_MAX && SCAN_OBJECTS_MAX <= u16:
 // An item's index is 16 bits wide.
 const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
 
-// The largest catalog, map and the longest stats fit a message.
+// The largest catalog, map and the longest stats and lists of hot keys fit a message.
 const _: () = assert!(PREFIX_LEN + 20 + TABLES_MAX * (16 + TABLE_NAME_MAX) <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 16 + NODES_MAX * (18 + ADDRESS_MAX) + 16_384 * 12 <= MESSAGE_MAX);
+const _: () = assert!(HEAD_LEN + 24 + HOT_KEYS_MAX * (40 + HOT_KEY_BYTES_MAX) <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 28 + COUNTERS_MAX * (10 + COUNTER_NAME_MAX) <= MESSAGE_MAX);
 
 #[cfg(test)]
@@ -105,6 +112,8 @@ mod tests {
             SCAN_PAGE_BYTES,
             TABLES_MAX,
             TABLE_NAME_MAX,
+            HOT_KEYS_MAX,
+            HOT_KEY_BYTES_MAX,
             ERROR_DETAIL_MAX,
             NODES_MAX,
             ADDRESS_MAX,

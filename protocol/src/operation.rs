@@ -10,6 +10,7 @@ pub mod get_and_delete;
 pub mod get_and_put;
 pub mod get_fields;
 pub mod get_range;
+pub mod hot_keys;
 pub mod increment;
 pub mod map;
 pub mod multi_delete;
@@ -79,13 +80,15 @@ pub enum Operation {
     TableStats = 23,
     /// Read the objects of an ordered table whose keys are within bounds.
     Range = 24,
+    /// Ask which keys are asked for the most.
+    HotKeys = 25,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -110,6 +113,7 @@ impl Operation {
         Self::Truncate,
         Self::TableStats,
         Self::Range,
+        Self::HotKeys,
     ];
 
     /// All operations, by number.
@@ -145,6 +149,7 @@ impl Operation {
             22 => Self::Truncate,
             23 => Self::TableStats,
             24 => Self::Range,
+            25 => Self::HotKeys,
             _ => return None,
         })
     }
@@ -182,6 +187,7 @@ impl Operation {
             Self::Truncate => "truncate",
             Self::TableStats => "table_stats",
             Self::Range => "range",
+            Self::HotKeys => "hot_keys",
         }
     }
 
@@ -212,7 +218,8 @@ impl Operation {
             | Self::GetFields
             | Self::Tables
             | Self::TableStats
-            | Self::Range => false,
+            | Self::Range
+            | Self::HotKeys => false,
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::operation::get_and_delete::GetAndDelete;
 use crate::operation::get_and_put::GetAndPut;
 use crate::operation::get_fields::GetFields;
 use crate::operation::get_range::GetRange;
+use crate::operation::hot_keys::HotKeys;
 use crate::operation::increment::Increment;
 use crate::operation::map::Map;
 use crate::operation::multi_delete::MultiDelete;
@@ -81,6 +82,8 @@ pub enum Request<'a> {
     TableStats(TableStats),
     /// Read the objects of an ordered table whose keys are within bounds.
     Range(Range<'a>),
+    /// Ask which keys are asked for the most.
+    HotKeys(HotKeys),
 }
 
 impl<'a> Request<'a> {
@@ -117,6 +120,7 @@ impl<'a> Request<'a> {
             Operation::Truncate => Self::Truncate(Truncate::decode(prefix, reader)?),
             Operation::TableStats => Self::TableStats(TableStats::decode(prefix, reader)?),
             Operation::Range => Self::Range(Range::decode(prefix, reader)?),
+            Operation::HotKeys => Self::HotKeys(HotKeys::decode(prefix, reader)?),
         })
     }
 
@@ -148,6 +152,7 @@ impl<'a> Request<'a> {
             Self::Truncate(_) => Operation::Truncate,
             Self::TableStats(_) => Operation::TableStats,
             Self::Range(_) => Operation::Range,
+            Self::HotKeys(_) => Operation::HotKeys,
         }
     }
 
@@ -178,7 +183,8 @@ impl<'a> Request<'a> {
             | Self::PutTables(_)
             | Self::Truncate(_)
             | Self::TableStats(_)
-            | Self::Range(_) => return None,
+            | Self::Range(_)
+            | Self::HotKeys(_) => return None,
         };
         Some((target.table, target.key))
     }
@@ -211,6 +217,7 @@ impl<'a> Request<'a> {
             Self::Truncate(request) => request.encoded_len(),
             Self::TableStats(request) => request.encoded_len(),
             Self::Range(request) => request.encoded_len(),
+            Self::HotKeys(request) => request.encoded_len(),
         }
     }
 
@@ -243,6 +250,7 @@ impl<'a> Request<'a> {
             Self::Truncate(request) => request.encode(buffer),
             Self::TableStats(request) => request.encode(buffer),
             Self::Range(request) => request.encode(buffer),
+            Self::HotKeys(request) => request.encode(buffer),
         }
     }
 }
@@ -305,7 +313,8 @@ mod tests {
             | Request::GetRange(_)
             | Request::Tables(_)
             | Request::Truncate(_)
-            | Request::TableStats(_) => 0,
+            | Request::TableStats(_)
+            | Request::HotKeys(_) => 0,
         };
         value_len + request.key().map_or(0, |(_, key)| key.len())
     }

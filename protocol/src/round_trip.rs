@@ -64,7 +64,8 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Tables
         | Operation::PutTables
         | Operation::Truncate
-        | Operation::TableStats => 0,
+        | Operation::TableStats
+        | Operation::HotKeys => 0,
     };
     for bit in 0..8 {
         let flags = 1 << bit;
@@ -98,7 +99,7 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Increment
         | Operation::GetAndDelete
         | Operation::Expire => reserved(12, "argument"),
-        Operation::MultiGet | Operation::MultiPut | Operation::MultiDelete => {
+        Operation::MultiGet | Operation::MultiPut | Operation::MultiDelete | Operation::HotKeys => {
             reserved(10, "key length");
         }
         Operation::Stats

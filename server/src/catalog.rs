@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use weft_protocol::{Catalog, PutTablesReply, Slot, TableEntry, TableId};
 
 use crate::evictor::Evictor;
+use crate::hot_keys::HotKeys;
 use crate::partitions::Partitions;
 use crate::store::{Quota, TableConfig};
 
@@ -28,12 +29,13 @@ impl NodeCatalog {
         self.state.lock().catalog.clone()
     }
 
-    /// Has `catalog`, which has to be newer, in the place of the one of version `expected`: drops and creates tables in all `partitions`. The caller may
-    /// hold none of them.
+    /// Has `catalog`, which has to be newer, in the place of the one of version `expected`: drops and creates tables in all `partitions`, and
+    /// has `hot_keys` forget those of tables that are not there any more. The caller may hold none of the partitions.
     pub(crate) fn put(
         &self,
         partitions: &Partitions,
         evictor: &Evictor,
+        hot_keys: &HotKeys,
         expected: u64,
         catalog: Catalog,
     ) -> PutTablesReply {
@@ -67,6 +69,10 @@ impl NodeCatalog {
             }
         }
         evictor.take_note(&catalog);
+        // Of a table under a number that another one had, no request was seen yet.
+        hot_keys.keep_tables(|id| {
+            id == TableId::DEFAULT || current.table(id).is_some_and(|table| stays(&table))
+        });
         *current = catalog;
         PutTablesReply::Done { version: current.version() }
     }

@@ -110,7 +110,7 @@ struct Shard {
 }
 
 /// More shards than threads that serve on most hosts; with more threads some share one.
-const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 
 impl Counters {
     /// All zero.
@@ -149,7 +149,7 @@ impl Default for Counters {
 }
 
 /// Threads take shards in turn, in the order in which they first count something.
-fn shard_of_this_thread() -> usize {
+pub(crate) fn shard_of_this_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static SHARD: Cell<Option<usize>> = const { Cell::new(None) };

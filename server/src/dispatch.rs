@@ -6,8 +6,8 @@ use weft_transport::{CallId, IncomingKind};
 use crate::counters::Event;
 use crate::operation::{
     append, compare_and_set, delete, exists, expire, get, get_and_delete, get_and_put, get_fields,
-    get_range, increment, map, multi_delete, multi_get, multi_put, put, put_fields, put_tables,
-    range, scan, stats, table_stats, tables, truncate,
+    get_range, hot_keys, increment, map, multi_delete, multi_get, multi_put, put, put_fields,
+    put_tables, range, scan, stats, table_stats, tables, truncate,
 };
 use crate::work::Work;
 
@@ -48,6 +48,7 @@ fn execute(
     slot: Slot,
 ) -> Result<(), ErrorReply<'static>> {
     work.tally.request(request.operation());
+    work.sample(request);
     match request {
         Request::Get(get) => get::execute(work, call, slot, get),
         Request::Put(put) => put::execute(work, call, slot, put),
@@ -75,5 +76,6 @@ fn execute(
         Request::Truncate(truncate) => truncate::execute(work, call, truncate),
         Request::TableStats(_) => table_stats::execute(work, call),
         Request::Range(range) => range::execute(work, call, range),
+        Request::HotKeys(hot_keys) => hot_keys::execute(work, call, *hot_keys),
     }
 }

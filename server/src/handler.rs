@@ -20,6 +20,7 @@ use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
 use crate::counters::Counters;
 use crate::evictor::Evictor;
+use crate::hot_keys::HotKeys;
 use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
 use crate::pins::Pins;
@@ -57,6 +58,7 @@ pub struct NodeHandler {
     pub(crate) evictor: Evictor,
     pub(crate) sweeper: Sweeper,
     pub(crate) counters: Counters,
+    pub(crate) hot_keys: HotKeys,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
     map: RwLock<ClusterMap>,
     clock: Clock,
@@ -68,12 +70,16 @@ impl NodeHandler {
     /// A node with nothing in it.
     ///
     /// # Errors
-    /// [`StoreError::EpochsExhausted`] if the map's epoch is beyond what versions have room for.
+    /// [`StoreError::EpochsExhausted`] if the map's epoch is beyond what versions have room for, and
+    /// [`StoreError::MemoryLimit`] if the network's memory has no room for counts of hot keys.
     pub fn new(options: NodeOptions) -> Result<NodeHandler, StoreError> {
         let NodeOptions { node, incarnation, map, memory, clock, seed } = options;
+        let started_at = clock.now();
         Ok(NodeHandler {
             node,
             incarnation,
+            hot_keys: HotKeys::new(&memory.network, seed, started_at)
+                .map_err(StoreError::MemoryLimit)?,
             partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
             pins: Pins::new(memory.clone()),
             catalog: NodeCatalog::default(),
@@ -84,7 +90,7 @@ impl NodeHandler {
             counters: Counters::new(),
             surroundings: RwLock::new(None),
             map: RwLock::new(map),
-            started_at: clock.now(),
+            started_at,
             clock,
             stopping: AtomicBool::new(false),
         })
@@ -145,6 +151,11 @@ impl NodeHandler {
         self.map.read().clone()
     }
 
+    /// What the clock says.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
     /// How long it has been up, in milliseconds.
     pub(crate) fn uptime_ms(&self) -> u64 {
         let uptime = self.clock.now().since(self.started_at);
@@ -187,6 +198,7 @@ impl Handler for NodeHandler {
         work.work_off();
         work.pay();
         self.counters.add(&work.tally);
+        self.hot_keys.give_back(work.sampler);
     }
 }
 

@@ -28,6 +28,7 @@ mod cleaner;
 mod cleaner_thread;
 mod dispatch;
 mod evictor;
+mod hot_keys;
 mod lookahead;
 mod operation;
 mod partitions;

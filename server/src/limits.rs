@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_protocol::limits::{MULTI_KEYS_MAX, VALUE_MAX};
+use weft_protocol::limits::{HOT_KEYS_MAX, MULTI_KEYS_MAX, VALUE_MAX};
 use weft_transport::limits::MESSAGE_MAX;
 
 /// The most threads that serve: more than the cores of any machine that this is for, and few enough
@@ -34,6 +34,18 @@ pub const PART_BYTES: usize = 64 << 10;
 /// Buckets of the index that one page of a scan looks at: some hundred microseconds, in which others wait for the
 /// partition.
 pub const SCAN_BUCKETS_MAX: usize = 512;
+
+/// Keys whose requests are counted at a time: each that has more than one part in so many of a node's requests is among them. Few
+/// enough that looking through all of them takes less than a request does.
+pub const HOT_KEYS_COUNTED: usize = 128;
+
+/// Of so many requests one is looked at to find hot keys. At 100,000 requests a second a key that has a hundredth of them is known
+/// to a sixth after ten seconds, and a request pays a sixty-fourth of what counting it costs.
+pub const HOT_KEYS_SAMPLED_ONE_IN: u32 = 64;
+
+/// How often the counts of hot keys are halved: soon enough that a key that has cooled down leaves within a minute or two, and
+/// seldom enough that a thousand requests a second are something to count.
+pub const HOT_KEYS_HALVED_EVERY: Duration = Duration::from_secs(10);
 
 /// The most data connections a node takes, whatever it has of memory and descriptors.
 pub const CONNECTIONS_MAX: u64 = 10_000;
@@ -67,6 +79,7 @@ pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
+const _: () = assert!(HOT_KEYS_COUNTED <= HOT_KEYS_MAX);
 const _: () = assert!(COPY_MAX < VALUE_MAX);
 const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);
 const _: () = assert!(BATCH_MAX <= MULTI_KEYS_MAX);

@@ -49,7 +49,9 @@ impl Node {
             clock: clock.clone(),
             seed: random_seed(),
         });
-        let handler = Arc::new(handler.expect("the static map's epoch is small"));
+        let handler = Arc::new(
+            handler.expect("the static map's epoch is small, and the least memory has room for it"),
+        );
         let monitor = Monitor::new(Arc::clone(&handler));
         let http = match config.http {
             Some(address) => {

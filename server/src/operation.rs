@@ -10,6 +10,7 @@ pub(crate) mod get_and_delete;
 pub(crate) mod get_and_put;
 pub(crate) mod get_fields;
 pub(crate) mod get_range;
+pub(crate) mod hot_keys;
 pub(crate) mod increment;
 pub(crate) mod map;
 pub(crate) mod multi_delete;

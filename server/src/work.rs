@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use weft_protocol::{
-    ErrorReply, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
+    ErrorReply, Key, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
 };
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId};
@@ -10,6 +10,7 @@ use weft_transport::{Batch, CallId};
 use crate::counters::{Event, Tally};
 use crate::dispatch::{Arrived, dispatch};
 use crate::handler::NodeHandler;
+use crate::hot_keys::{Access, Sampler};
 use crate::limits::BATCH_MAX;
 use crate::partitions::Held;
 use crate::sending::{Sending, sending};
@@ -27,6 +28,8 @@ pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) batch: &'b mut Batch<'f>,
     pub(crate) held: Held<'n>,
     pub(crate) tally: Tally,
+    /// Which requests are looked at to find hot keys.
+    pub(crate) sampler: Sampler,
     /// The time by which objects have expired, in milliseconds of Unix time: one for the batch.
     pub(crate) now_ms: u64,
     /// Where multi-operations put their replies together; its buffer is kept between them.
@@ -48,6 +51,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             batch,
             held,
             tally,
+            sampler: node.hot_keys.sampler(),
             now_ms,
             part: None,
             page,
@@ -75,6 +79,32 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
                 dispatch(self, arrived);
                 self.survey_pins_if_due();
             }
+        }
+    }
+
+    /// Counts the key of `request` if it has one and is a sample.
+    #[inline]
+    pub(crate) fn sample(&mut self, request: &Request<'_>) {
+        if self.sampler.is_due()
+            && let Some((table, key)) = request.key()
+        {
+            self.count_key(table, key, Access::of(request.operation()));
+        }
+    }
+
+    /// Counts `key`, one of many that a request has, if it is a sample.
+    #[inline]
+    pub(crate) fn sample_item(&mut self, table: TableId, key: Key<'_>, access: Access) {
+        if self.sampler.is_due() {
+            self.count_key(table, key, access);
+        }
+    }
+
+    /// A key that this node does not own is not counted: its owner does that.
+    #[cold]
+    fn count_key(&self, table: TableId, key: Key<'_>, access: Access) {
+        if self.node.partitions.position_of(key.slot()).is_some() {
+            self.node.hot_keys.count(table, &key, access, self.node.now());
         }
     }
 

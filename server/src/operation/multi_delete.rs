@@ -5,6 +5,7 @@ use weft_protocol::{DeleteReply, ErrorReply, MultiDelete};
 use weft_transport::CallId;
 
 use crate::counters::Event;
+use crate::hot_keys::Access;
 use crate::lookahead::Lookahead;
 use crate::work::Work;
 
@@ -19,6 +20,7 @@ pub(crate) fn execute(
     let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
     while let Some((index, key, slot)) = keys.next(&mut work.held) {
         work.tally.event(Event::Item);
+        work.sample_item(table, key, Access::Write);
         let done = work.held.enter(table, slot).and_then(|partition| {
             partition.delete(table, &key, work.now_ms).map_err(|error| node.refusal(&error))
         });

@@ -8,6 +8,7 @@ use weft_protocol::{ErrorReply, GetReply, MultiGet, PartBuilder, ReplyHead};
 use weft_transport::{Batch, CallId};
 
 use crate::counters::{Event, Tally};
+use crate::hot_keys::Access;
 use crate::limits::{MULTI_REPLY_MAX, PART_BYTES};
 use crate::lookahead::Lookahead;
 use crate::pins::Pins;
@@ -30,6 +31,9 @@ pub(crate) fn execute(
     };
     let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
     while let Some((index, key, slot)) = keys.next(&mut work.held) {
+        if !answer.is_full {
+            work.sample_item(table, key, Access::Read);
+        }
         let Work { node, batch, held, tally, now_ms, .. } = work;
         tally.event(Event::Item);
         answer.keys_left -= 1;

@@ -4,6 +4,7 @@ use weft_protocol::{ErrorReply, MultiPut, PutReply};
 use weft_transport::CallId;
 
 use crate::counters::Event;
+use crate::hot_keys::Access;
 use crate::lookahead::Lookahead;
 use crate::work::Work;
 
@@ -17,6 +18,7 @@ pub(crate) fn execute(
     let mut pairs = Lookahead::new(table, pairs.iter(), |pair| pair.key);
     while let Some((index, pair, slot)) = pairs.next(&mut work.held) {
         work.tally.event(Event::Item);
+        work.sample_item(table, pair.key, Access::Write);
         let len = pair.key.len() + pair.value.len();
         let done = work.write(table, slot, len, |partition, now_ms| {
             partition.put(table, &pair.key, &pair.value, pair.expires_at_ms, now_ms)

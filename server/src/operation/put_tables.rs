@@ -12,8 +12,9 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     work.held.release();
     let node = work.node;
-    let (partitions, evictor) = (&node.partitions, &node.evictor);
-    let reply = node.catalog.put(partitions, evictor, put.expected, put.catalog.catalog());
+    let catalog = put.catalog.catalog();
+    let (partitions, evictor, hot_keys) = (&node.partitions, &node.evictor, &node.hot_keys);
+    let reply = node.catalog.put(partitions, evictor, hot_keys, put.expected, catalog);
     node.sweeper.look_for_buried();
     work.batch.reply(call, reply);
     Ok(())

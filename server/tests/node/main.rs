@@ -15,6 +15,7 @@ mod configuration;
 mod crowd;
 mod eviction;
 mod hoarders;
+mod hot_keys;
 mod http_crowd;
 mod malformed_requests;
 mod memory_limit;

@@ -6,10 +6,10 @@ use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
 
 use weft_protocol::{
     Append, Catalog, CatalogBytes, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire,
-    FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange, Increment, Key, Keys, List, Map,
-    MultiDelete, MultiGet, MultiPut, Operation, Pair, Put, PutFields, PutTables, Range, ReplyHead,
-    Request, Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate, Value,
-    Version, prefix,
+    FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange, HotKeys, Increment, Key, Keys, List,
+    Map, MultiDelete, MultiGet, MultiPut, Operation, Pair, Put, PutFields, PutTables, Range,
+    ReplyHead, Request, Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate,
+    Value, Version, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -198,6 +198,7 @@ fn requests_spoilt_at_random_are_all_answered() {
             with_values: true,
             slot: target.key.slot(),
         }),
+        Request::HotKeys(HotKeys { keys_max: 10 }),
     ]
     .map(encoded);
     assert_eq!(good.len(), Operation::COUNT, "an operation is missing");

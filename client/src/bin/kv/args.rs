@@ -22,6 +22,7 @@ use crate::command::export::Export;
 use crate::command::fields::{Fields, Patch};
 use crate::command::get::Get;
 use crate::command::getput::{Getdel, Getput};
+use crate::command::hotkeys::Hotkeys;
 use crate::command::import::Import;
 use crate::command::incr::Incr;
 use crate::command::mdel::Mdel;
@@ -155,6 +156,7 @@ pub(crate) enum Command {
     Range(Range),
     Count(Count),
     Bigkeys(Bigkeys),
+    Hotkeys(Hotkeys),
     Export(Export),
     Import(Import),
     Table(Table),
@@ -190,6 +192,7 @@ impl Command {
             Self::Range(range) => range.run(global, output),
             Self::Count(count) => count.run(global, output),
             Self::Bigkeys(bigkeys) => bigkeys.run(global, output),
+            Self::Hotkeys(hotkeys) => hotkeys.run(global, output),
             Self::Export(export) => export.run(global, output),
             Self::Import(import) => import.run(global, output),
             Self::Table(table) => table.run(global, output),

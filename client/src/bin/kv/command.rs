@@ -13,6 +13,7 @@ pub(crate) mod export;
 pub(crate) mod fields;
 pub(crate) mod get;
 pub(crate) mod getput;
+pub(crate) mod hotkeys;
 pub(crate) mod import;
 pub(crate) mod incr;
 pub(crate) mod launch;

@@ -55,9 +55,14 @@ const CHARS_MAX: usize = 60;
 
 /// In one line of a table, and not too much of it.
 pub(crate) fn abridged(bytes: &[u8]) -> String {
-    let text = readable(bytes).replace('\n', "\\n").replace('\t', "\\t");
+    abridged_of(bytes, bytes.len())
+}
+
+/// The same of something `len` bytes long, of which only the beginning is there.
+pub(crate) fn abridged_of(beginning: &[u8], len: usize) -> String {
+    let text = readable(beginning).replace('\n', "\\n").replace('\t', "\\t");
     match text.char_indices().nth(CHARS_MAX) {
-        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], bytes.len()),
+        Some((end, _)) => format!("{}… ({len} bytes)", &text[..end]),
         None => text,
     }
 }

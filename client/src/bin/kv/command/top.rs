@@ -15,7 +15,7 @@ use crate::output::{Format, Output};
 /// Moves to the corner of the terminal and clears it.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// Requests that are about no object.
-const NOT_COUNTED: [&str; 2] = ["operations.stats", "operations.map"];
+const NOT_COUNTED: [&str; 3] = ["operations.stats", "operations.map", "operations.hot_keys"];
 
 /// Show what every node does, and go on until it is interrupted
 #[derive(Debug, clap::Args)]
