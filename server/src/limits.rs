@@ -35,8 +35,8 @@ pub const PART_BYTES: usize = 64 << 10;
 /// partition.
 pub const SCAN_BUCKETS_MAX: usize = 512;
 
-/// Keys whose requests are counted at a time: each that has more than one part in so many of a node's requests is among them. Few
-/// enough that looking through all of them takes less than a request does.
+/// Keys whose requests are counted at a time: each that has more than one part in so many of a node's requests is among them. A sample
+/// looks through all of them.
 pub const HOT_KEYS_COUNTED: usize = 128;
 
 /// Of so many requests one is looked at to find hot keys. At 100,000 requests a second a key that has a hundredth of them is known

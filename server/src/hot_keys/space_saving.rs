@@ -12,7 +12,7 @@
 //! are floating-point numbers, of which halves are exact. What has faded away gives its counter free, to within [`FADED`] a counter.
 //!
 //! The paper's stream-summary finds the counter to take in one step, through lists of counters with the same count. For as few as there are
-//! here, looking through a page of memory is as quick.
+//! here, checksums and counts are looked through instead, which are a kilobyte and a half together.
 
 use arrayvec::ArrayVec;
 use weft_protocol::TableId;
