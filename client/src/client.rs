@@ -17,7 +17,7 @@ use futures_util::lock::Mutex;
 use futures_util::stream::FuturesOrdered;
 use rand::random;
 use weft_protocol::{
-    ClusterMap, Key, LimitError, Map, MapReply, Pair, Stats, StatsReply, TableId, Value, Version,
+    ClusterMap, Key, Map, MapReply, Stats, StatsReply, TableId, UploadEffect, Value, Version,
 };
 use weft_transport::{
     Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, MemoryError, NoHandler, NodeId,
@@ -26,11 +26,11 @@ use weft_transport::{
 
 use crate::blocking::BlockingClient;
 use crate::config::ClientConfig;
-use crate::core::Core;
+use crate::core::{Ask, Core};
 use crate::error::{ClientError, NodeName};
 use crate::limits::{BACKOFF, MEMORY_MIN_BYTES};
 use crate::map_keeper::MapKeeper;
-use crate::multi::{Multi, run};
+use crate::multi::{Multi, put_all, run};
 use crate::object::{Deleted, Existence, Lookup, RangeLookup};
 use crate::operation::delete::AskDelete;
 use crate::operation::exists::AskExists;
@@ -38,11 +38,11 @@ use crate::operation::get::AskGet;
 use crate::operation::get_range::AskGetRange;
 use crate::operation::multi_delete::AskMultiDelete;
 use crate::operation::multi_get::AskMultiGet;
-use crate::operation::multi_put::AskMultiPut;
 use crate::operation::put::AskPut;
 use crate::remote::Remote;
 use crate::retry::Effect;
 use crate::scan::{Scan, ScanOptions};
+use crate::upload::{Start, Upload, Uploading};
 
 /// A client of one cluster and one of its [tables](Self::table). Clones are the same client: they share its connections, its map
 /// and its thread, so one is enough for a process, and so do the clients of other tables that it hands out.
@@ -223,8 +223,22 @@ impl Client {
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<Version, ClientError> {
-        let (key, value) = (Key::new(key)?, Value::new(value)?);
+        let key = Key::new(key)?;
+        let Ok(value) = Value::new(value) else {
+            let upload = whole(key, value, expires_at_ms);
+            return self.upload::<AskPut<'_>>(upload, UploadEffect::Put).await;
+        };
         self.core.ask(self.table, AskPut { key, value, expires_at_ms }).await
+    }
+
+    /// Brings a value that is too long for one request.
+    #[cold]
+    fn upload<'a, A: Ask + 'a>(
+        &'a self,
+        upload: Upload<'a>,
+        effect: UploadEffect,
+    ) -> Uploading<'a, A::Answer> {
+        self.core.upload::<A>(self.table, upload, effect, self.core.deadline())
     }
 
     /// Removes the object of `key`. It is no error if there is none.
@@ -271,8 +285,9 @@ impl Client {
     /// # Ok::<(), weft_client::ClientError>(())
     /// ```
     pub fn multi_get<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Lookup> {
-        let elements = keys.iter().map(|key| Key::new(key.as_ref()));
-        Multi::new(run::<AskMultiGet<'a>>(Arc::clone(&self.core), self.table, elements), keys.len())
+        let elements = keys.iter().map(|key| Key::new(key.as_ref())).enumerate();
+        let (core, deadline) = (Arc::clone(&self.core), self.core.deadline());
+        Multi::new(run::<AskMultiGet<'a>>(core, self.table, elements, deadline), keys.len())
     }
 
     /// Writes many pairs of key and value, each a put of its own: some may succeed and others fail. Of several with one key, the last
@@ -281,11 +296,8 @@ impl Client {
         &self,
         pairs: &'a [(K, V)],
     ) -> Multi<'a, Version> {
-        let elements = pairs.iter().map(|(key, value)| pair(key.as_ref(), value.as_ref()));
-        Multi::new(
-            run::<AskMultiPut<'a>>(Arc::clone(&self.core), self.table, elements),
-            pairs.len(),
-        )
+        let objects = pairs.iter().map(|(key, value)| (key.as_ref(), value.as_ref(), None));
+        put_all(Arc::clone(&self.core), self.table, objects)
     }
 
     /// The same, each with the time at which its object ceases to be, in milliseconds of Unix time, if it does.
@@ -293,21 +305,17 @@ impl Client {
         &self,
         objects: &'a [(K, V, Option<u64>)],
     ) -> Multi<'a, Version> {
-        let elements = objects.iter().map(|(key, value, expires_at_ms)| {
-            let pair = pair(key.as_ref(), value.as_ref())?;
-            Ok(Pair { expires_at_ms: *expires_at_ms, ..pair })
-        });
-        let puts = run::<AskMultiPut<'a>>(Arc::clone(&self.core), self.table, elements);
-        Multi::new(puts, objects.len())
+        let objects = objects
+            .iter()
+            .map(|(key, value, expires_at_ms)| (key.as_ref(), value.as_ref(), *expires_at_ms));
+        put_all(Arc::clone(&self.core), self.table, objects)
     }
 
     /// Removes the objects of many keys, each a delete of its own: some may succeed and others fail.
     pub fn multi_delete<'a, K: AsRef<[u8]>>(&self, keys: &'a [K]) -> Multi<'a, Deleted> {
-        let elements = keys.iter().map(|key| Key::new(key.as_ref()));
-        Multi::new(
-            run::<AskMultiDelete<'a>>(Arc::clone(&self.core), self.table, elements),
-            keys.len(),
-        )
+        let elements = keys.iter().map(|key| Key::new(key.as_ref())).enumerate();
+        let (core, deadline) = (Arc::clone(&self.core), self.core.deadline());
+        Multi::new(run::<AskMultiDelete<'a>>(core, self.table, elements, deadline), keys.len())
     }
 
     /// All objects, or those whose keys have a prefix, in an order of the nodes' own. Every object that is there from
@@ -400,8 +408,9 @@ impl Client {
     }
 }
 
-fn pair<'a>(key: &'a [u8], value: &'a [u8]) -> Result<Pair<'a>, LimitError> {
-    Ok(Pair { key: Key::new(key)?, value: Value::new(value)?, expires_at_ms: None })
+/// The upload of a value of which the node has nothing.
+fn whole<'a>(key: Key<'a>, bytes: &'a [u8], expires_at_ms: Option<u64>) -> Upload<'a> {
+    Upload { key, start: Start::NONE, bytes, expires_at_ms, keeps_expiry: false }
 }
 
 fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {

@@ -31,7 +31,7 @@ pub struct ClientConfig {
     pub verbs: VerbsOptions,
     /// How many threads the client has of its own, which send and receive for async callers: 1.
     pub reactors: usize,
-    /// The most memory for messages on their way, both directions together: 256 MiB. What is not
+    /// The most memory for messages on their way, both directions together: 640 MiB. What is not
     /// used is not touched.
     pub memory_limit_bytes: u64,
 }
@@ -46,7 +46,7 @@ impl ClientConfig {
             link: LinkPolicy::Auto,
             verbs: VerbsOptions::default(),
             reactors: 1,
-            memory_limit_bytes: 256 << 20,
+            memory_limit_bytes: 640 << 20,
         }
     }
 }

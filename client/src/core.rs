@@ -59,7 +59,17 @@ impl Core {
         table: TableId,
         ask: A,
     ) -> Result<A::Answer, ClientError> {
-        let deadline = self.deadline();
+        self.ask_by(table, ask, self.deadline()).await
+    }
+
+    /// The same as a part of an operation that has to be done by `deadline`.
+    #[inline]
+    pub(crate) async fn ask_by<A: Ask>(
+        &self,
+        table: TableId,
+        ask: A,
+        deadline: Time,
+    ) -> Result<A::Answer, ClientError> {
         let Some((connection, epoch)) = self.open_owner(ask.slot()) else {
             return self.persist(table, ask, None, deadline).await;
         };

@@ -148,6 +148,17 @@ pub enum ClientError {
         "no memory for the request: {0}; have fewer requests under way, or raise the client's limit"
     )]
     Memory(Arc<MemoryError>),
+    /// This process can never have the memory for the reply.
+    #[error(
+        "no memory for the reply of {node}, if it is as long as that; raise the client's memory limit, or read the \
+         value by ranges; {}", Repeat(*.effect, Applied::Maybe)
+    )]
+    ReplyMemory {
+        /// The node.
+        node: NodeName,
+        /// Whether the request was to change anything.
+        effect: Effect,
+    },
     /// The client's own endpoint could not start.
     #[error("{}", Chain(.0))]
     Endpoint(Arc<EndpointError>),
@@ -221,6 +232,7 @@ impl ClientError {
             Self::TablesUnsettled { .. } => ErrorCode::TablesUnsettled,
             Self::PartlyApplied { .. } => ErrorCode::PartlyApplied,
             Self::Memory(_) => ErrorCode::ClientMemory,
+            Self::ReplyMemory { .. } => ErrorCode::ReplyMemory,
             Self::Endpoint(error) => match **error {
                 EndpointError::Memory(_) => ErrorCode::ClientMemory,
                 _ => ErrorCode::ClientStart,
@@ -253,9 +265,10 @@ impl ClientError {
                 Self::Disconnected { node, applied, effect, reason }
             }
             CallError::Memory(error) => Self::Memory(Arc::new(error)),
-            // Of the first two, only bodies that are longer than any of the protocol can be told so. Storage nodes
+            CallError::ReplyMemory => Self::ReplyMemory { node, effect },
+            // Requests are no longer than what every node has memory for. Storage nodes
             // answer every call, if they have memory for so much as an error.
-            error @ (CallError::PeerMemory | CallError::ReplyMemory | CallError::Unanswered) => {
+            error @ (CallError::PeerMemory | CallError::Unanswered) => {
                 let (applied, reason) = (error.applied(), CloseReason::Memory);
                 Self::Disconnected { node, applied, effect, reason }
             }

@@ -34,6 +34,7 @@ mod resolve;
 mod retry;
 mod scan;
 mod typed;
+mod upload;
 
 pub use address::{Address, MalformedAddress};
 pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan};

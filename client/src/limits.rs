@@ -27,6 +27,12 @@ pub(crate) const MAP_FRESH: Duration = Duration::from_millis(100);
 /// there is no point in asking them all.
 pub(crate) const MAP_SOURCES_MAX: usize = 5;
 
+/// Pieces of a value that are on their way at a time: enough that neither side waits for the other.
+pub(crate) const UPLOAD_PIECES_MAX: usize = 8;
+
+/// How often a value is uploaded at most, if the node forgets it meanwhile.
+pub(crate) const UPLOADS_MAX: usize = 3;
+
 /// The smallest memory limit that a client starts with: room to send and receive the largest
 /// message on a few connections.
 pub(crate) const MEMORY_MIN_BYTES: u64 = 16 << 20;

@@ -5,6 +5,7 @@
 //! a time: the next one goes out when the last part of the reply is in, which bounds what a node has
 //! to hold for one client and keeps writes to one key in their order.
 
+mod put_all;
 mod run;
 mod share;
 
@@ -15,6 +16,7 @@ use futures_util::stream::{Stream, StreamExt};
 use weft_protocol::{ErrorReply, Outcome, ReplyError, Slot, TableId};
 use weft_transport::{Body, Reply};
 
+pub(crate) use self::put_all::put_all;
 pub(crate) use self::run::run;
 
 use crate::error::ClientError;

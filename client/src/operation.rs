@@ -1,7 +1,9 @@
 //! The operations: one file each, with what it asks and how it reads the answer.
 
+pub(crate) mod abort_upload;
 pub(crate) mod append;
 pub(crate) mod compare_and_set;
+pub(crate) mod complete_upload;
 pub(crate) mod delete;
 pub(crate) mod exists;
 pub(crate) mod expire;
@@ -18,6 +20,7 @@ pub(crate) mod put;
 pub(crate) mod put_fields;
 pub(crate) mod range;
 pub(crate) mod scan;
+pub(crate) mod upload_piece;
 
 use weft_protocol::{Key, NumberedHead, PreviousReply, TableId, Target};
 use weft_transport::{Connection, Reply};

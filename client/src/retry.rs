@@ -97,6 +97,7 @@ impl Retry {
             | ClientError::TablesUnsettled { .. }
             | ClientError::PartlyApplied { .. }
             | ClientError::Memory(_)
+            | ClientError::ReplyMemory { .. }
             | ClientError::Endpoint(_) => None,
         }
     }

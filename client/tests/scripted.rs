@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use weft_client::{Applied, ClientError, ErrorCode, NodeId, Unreachable, Version};
+use weft_protocol::limits::VALUE_MAX;
 use weft_protocol::{ErrorReply, GetReply, Operation, Request};
 
 use self::world::{
@@ -253,7 +254,7 @@ fn what_is_too_large_is_refused_before_it_is_sent() {
     let world = World::new(1);
     let node = world.node(1, |_| put_done(1));
     let client = world.client(&[1]);
-    let (long, large) = (vec![b'k'; 65_536], vec![b'v'; 1 << 20]);
+    let (long, large) = (vec![b'k'; 65_536], vec![b'v'; VALUE_MAX + 1]);
     world.run(async {
         assert_eq!(client.get(&long).await.unwrap_err().code(), ErrorCode::KeyTooLong);
         let error = client.put("shuttle", &large).await.unwrap_err();

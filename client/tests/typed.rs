@@ -11,7 +11,7 @@ use weft_client::{
     BlockingClient, ClientConfig, ClientError, Compared, ErrorCode, LinkPolicy, Typed, TypedError,
     TypedLookup, TypedObject, Version,
 };
-use weft_protocol::limits::VALUE_MAX;
+use weft_protocol::limits::{REQUEST_VALUE_MAX, VALUE_MAX};
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
 
@@ -238,10 +238,12 @@ fn values_reach_from_nothing_to_the_limit() {
     client.put_as("key", &Nothing).unwrap();
     found(client.get_as::<Nothing>("key"));
     // The root is a pointer and a length of four bytes each, aligned to four.
-    let fits = VALUE_MAX / 4 * 4 - TAG_LEN - 8;
-    client.put_as("key", &Bolt(vec![7; fits])).unwrap();
-    let bolt = found(client.get_as::<Bolt>("key"));
-    assert_eq!((bolt.0.len(), bolt.0[fits - 1], bolt.is_copy()), (fits, 7, false));
+    let fits = VALUE_MAX - TAG_LEN - 8;
+    for len in [REQUEST_VALUE_MAX / 4 * 4 - TAG_LEN - 8, REQUEST_VALUE_MAX, fits] {
+        client.put_as("key", &Bolt(vec![7; len])).unwrap();
+        let bolt = found(client.get_as::<Bolt>("key"));
+        assert_eq!((bolt.0.len(), bolt.0[len - 1], bolt.is_copy()), (len, 7, false));
+    }
     let error = client.put_as("key", &Bolt(vec![7; fits + 4])).unwrap_err();
     let TypedError::Client(error @ ClientError::Limit(_)) = error else { panic!("{error}") };
     assert_eq!(error.code(), ErrorCode::ValueTooLarge);

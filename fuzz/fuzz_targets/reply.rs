@@ -6,15 +6,15 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
-    AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply, FieldsReply,
-    GetRangeReply, GetReply, HotKeysReply, IncrementReply, MapReply, MultiDeletePart, MultiGetPart,
-    MultiPutPart, PreviousReply, PutReply, PutTablesReply, Record, ReplyError, ScanReply, Slot,
-    StatsReply, TableStatsReply, TablesReply, TruncateReply,
+    AbortUploadReply, AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply,
+    FieldsReply, GetRangeReply, GetReply, HotKeysReply, IncrementReply, MapReply, MultiDeletePart,
+    MultiGetPart, MultiPutPart, PreviousReply, PutReply, PutTablesReply, Record, ReplyError,
+    ScanReply, Slot, StatsReply, TableStatsReply, TablesReply, TruncateReply, UploadPieceReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 23 {
+    let outcome = match operation % 25 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -58,6 +58,8 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(reply.keys.iter().all(|key| key.kept.len() <= key.key_len()));
             assert_eq!(reply.encoded_len() + 1, bytes.len());
         }),
+        22 => UploadPieceReply::decode(message).map(drop),
+        23 => AbortUploadReply::decode(message).map(drop),
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()

@@ -8,7 +8,7 @@
 use std::ops::Bound;
 
 use libfuzzer_sys::fuzz_target;
-use weft_protocol::{ErrorReply, Key, Record, Request, Slot};
+use weft_protocol::{ErrorReply, Key, Record, Request, Slot, UploadPiece};
 
 fuzz_target!(|message: &[u8]| {
     let request = match Request::decode(message) {
@@ -51,6 +51,10 @@ fuzz_target!(|message: &[u8]| {
                 }
             }
         }
+        Request::UploadPiece(piece) => {
+            let piece_len = piece.copied_len as usize + piece.bytes.len();
+            assert_eq!(UploadPiece::piece_len(piece.value_len, piece.offset), Some(piece_len));
+        }
         Request::Get(_)
         | Request::Put(_)
         | Request::Delete(_)
@@ -66,7 +70,9 @@ fuzz_target!(|message: &[u8]| {
         | Request::Tables(_)
         | Request::Truncate(_)
         | Request::TableStats(_)
-        | Request::HotKeys(_) => {}
+        | Request::HotKeys(_)
+        | Request::CompleteUpload(_)
+        | Request::AbortUpload(_) => {}
     }
     let mut again = vec![0; request.encoded_len()];
     request.encode(&mut again);

@@ -3,8 +3,10 @@
 use weft_transport::Body;
 
 use crate::numbered::NumberedHead;
+use crate::operation::abort_upload::{AbortUpload, AbortUploadReply};
 use crate::operation::append::{Append, AppendReply};
 use crate::operation::compare_and_set::{CompareAndSet, CompareAndSetReply};
+use crate::operation::complete_upload::CompleteUpload;
 use crate::operation::delete::{Delete, DeleteReply};
 use crate::operation::exists::{Exists, ExistsReply};
 use crate::operation::expire::{Expire, ExpireReply};
@@ -28,6 +30,7 @@ use crate::operation::stats::{Stats, StatsReply};
 use crate::operation::table_stats::{TableStats, TableStatsReply};
 use crate::operation::tables::{Tables, TablesReply};
 use crate::operation::truncate::{Truncate, TruncateReply};
+use crate::operation::upload_piece::{UploadPiece, UploadPieceReply};
 use crate::previous::PreviousReply;
 use crate::reply::ErrorReply;
 use crate::request::Request;
@@ -87,6 +90,9 @@ bodies!(
     TableStats,
     Range<'_>,
     HotKeys,
+    UploadPiece<'_>,
+    CompleteUpload<'_>,
+    AbortUpload<'_>,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -106,5 +112,7 @@ bodies!(
     TruncateReply,
     TableStatsReply,
     HotKeysReply<'_>,
+    UploadPieceReply,
+    AbortUploadReply,
     ErrorReply<'_>,
 );

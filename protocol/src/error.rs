@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::cluster_map::MapError;
 use crate::error_code::ErrorCode;
-use crate::limits::{FIELDS_MAX, KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
+use crate::limits::{FIELDS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, VALUE_MAX};
 use crate::operation::Operation;
 use crate::prefix::PROTOCOL_VERSION;
 use crate::reply::ErrorReply;
@@ -22,6 +22,14 @@ pub enum LimitError {
     /// A value of more than [`VALUE_MAX`] bytes.
     #[error("value of {len} bytes is larger than {VALUE_MAX}")]
     ValueTooLarge {
+        /// The value's length in bytes.
+        len: usize,
+    },
+    /// A value of more than [`REQUEST_VALUE_MAX`] bytes in one request, or a record of as many.
+    #[error(
+        "value of {len} bytes is larger than the {REQUEST_VALUE_MAX} of one request, or of a record"
+    )]
+    RequestValueTooLarge {
         /// The value's length in bytes.
         len: usize,
     },
@@ -44,7 +52,9 @@ impl LimitError {
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::KeyTooLong { .. } => ErrorCode::KeyTooLong,
-            Self::ValueTooLarge { .. } => ErrorCode::ValueTooLarge,
+            Self::ValueTooLarge { .. } | Self::RequestValueTooLarge { .. } => {
+                ErrorCode::ValueTooLarge
+            }
             Self::TooManyKeys { .. } => ErrorCode::TooManyKeys,
             Self::TooManyFields { .. } => ErrorCode::TooManyFields,
         }
@@ -55,6 +65,7 @@ impl LimitError {
         match self {
             Self::KeyTooLong { .. } => KEY_MAX as u64,
             Self::ValueTooLarge { .. } => VALUE_MAX as u64,
+            Self::RequestValueTooLarge { .. } => REQUEST_VALUE_MAX as u64,
             Self::TooManyKeys { .. } => MULTI_KEYS_MAX as u64,
             Self::TooManyFields { .. } => FIELDS_MAX as u64,
         }
@@ -126,6 +137,20 @@ pub enum DecodeError {
         /// The bounds.
         bounds: u16,
     },
+    /// A piece of an upload that begins where none does, or copies more than it has bytes.
+    #[error("a value of {value_len} bytes has no such piece at {offset}")]
+    PieceMisplaced {
+        /// Where the piece begins.
+        offset: u64,
+        /// Bytes of the whole value.
+        value_len: u32,
+    },
+    /// An effect of an upload that this version does not know.
+    #[error("an upload has no effect {effect}")]
+    UnsupportedEffect {
+        /// The number that the request states.
+        effect: u32,
+    },
     /// A table's number or name is another's, or it is out of order.
     #[error("table {id} is out of order or has another's name")]
     ContradictoryTables {
@@ -173,9 +198,11 @@ impl DecodeError {
             | Self::UnsupportedPairFlags { .. }
             | Self::UnsupportedObjectFlags { .. }
             | Self::UnsupportedTableFlags { .. }
-            | Self::UnsupportedBounds { .. } => ErrorCode::UnsupportedFlag,
+            | Self::UnsupportedBounds { .. }
+            | Self::UnsupportedEffect { .. } => ErrorCode::UnsupportedFlag,
             Self::Limit(limit) => limit.code(),
-            Self::Truncated { .. }
+            Self::PieceMisplaced { .. }
+            | Self::Truncated { .. }
             | Self::TrailingBytes { .. }
             | Self::ReservedField { .. }
             | Self::ListTooLong { .. }

@@ -122,6 +122,12 @@ error_codes! {
     NotOrdered = 1110, "table not ordered",
         "The table does not keep its keys in order, so no range of them can be read.",
         "Scan the table with a prefix, or create a table that is ordered.";
+    UploadUnknown = 1113, "upload unknown",
+        "The node lacks an upload, pieces of it, or the object that pieces were to be copied from: it was started anew, nothing came of the upload for 30 s, or the object has changed.",
+        "Upload the value again. The client library does so by itself.";
+    OnlyByUpload = 1114, "only by upload",
+        "The object's new value would be longer than one request carries, so that it is written by an upload.",
+        "Use a client that uploads such values. The client library does so by itself.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";
@@ -171,6 +177,9 @@ error_codes! {
     PartlyApplied = 1215, "applied on some nodes",
         "Some nodes have done it, and one has not: the error says which, and why. The request may have been applied, on some nodes or on all.",
         "Ask again when all nodes answer; what was created or dropped in part is told by `kv table list`.";
+    ReplyMemory = 1216, "no memory for the reply",
+        "The client can never have the memory for a reply of this length. The request may have been applied.",
+        "Raise the client's memory limit to nine times the length of the value, or read the value by ranges (`kv get --offset --length`).";
     Unrecognized = 1299, "unrecognized error",
         "The server answered with an error that this client does not know. A mutation may have been applied.",
         "The server is newer than the client. Look the number up with the newer release, or upgrade the client.";
@@ -199,6 +208,7 @@ impl ErrorCode {
                 | Self::MalformedReply
                 | Self::TablesUnsettled
                 | Self::PartlyApplied
+                | Self::ReplyMemory
                 | Self::Unrecognized
         )
     }

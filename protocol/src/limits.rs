@@ -1,6 +1,6 @@
 //! The bounds on everything that a peer can size, and how they hang together.
 
-use weft_transport::limits::MESSAGE_MAX;
+use weft_transport::limits::{LARGE_MAX, MESSAGE_MAX};
 
 use crate::numbered::NumberedHead;
 use crate::prefix::PREFIX_LEN;
@@ -10,9 +10,16 @@ use crate::reply::HEAD_LEN;
 /// empty key is a key, as in Redis.
 pub const KEY_MAX: usize = 65_535;
 
-/// The longest value, in bytes: with the longest key and everything optional it still fits one
-/// message, so whatever could be put can be got.
-pub const VALUE_MAX: usize = MESSAGE_MAX - (KEY_MAX + 1) - 1024;
+/// The longest value, in bytes. A reply carries it whole.
+pub const VALUE_MAX: usize = 64 << 20;
+
+/// The longest value that one request carries, in bytes, and the longest record of fields: with the longest key and
+/// everything optional it fits one message. A longer value is uploaded in pieces, so that no request keeps a node for
+/// longer than it takes to copy a message.
+pub const REQUEST_VALUE_MAX: usize = MESSAGE_MAX - (KEY_MAX + 1) - 1024;
+
+/// Bytes of each piece of an upload, but for the last one: what is copied and summed in some tens of microseconds.
+pub const UPLOAD_PIECE_BYTES: usize = 256 << 10;
 
 /// The most keys of one multi-request. A request is worked off in one go by one reactor, so this
 /// also bounds how long it can keep others waiting.
@@ -66,13 +73,17 @@ pub(crate) const EXPIRY_LEN: usize = 8;
 // The largest object fits a put, a multi-put of its own, a get's reply and a part of its own.
 const _: () = {
     // With the version that a compare-and-set expects.
-    let put = PREFIX_LEN + COMPLETION_LEN + EXPIRY_LEN + 8 + KEY_MAX + VALUE_MAX;
-    let pair = 8 + EXPIRY_LEN + KEY_MAX + VALUE_MAX;
+    let put = PREFIX_LEN + COMPLETION_LEN + EXPIRY_LEN + 8 + KEY_MAX + REQUEST_VALUE_MAX;
+    let pair = 8 + EXPIRY_LEN + KEY_MAX + REQUEST_VALUE_MAX;
     assert!(put <= MESSAGE_MAX);
     assert!(pair <= LIST_BYTES_MAX);
     assert!(2 + KEY_MAX <= LIST_BYTES_MAX);
-    assert!(2 * HEAD_LEN + VALUE_MAX <= MESSAGE_MAX);
-    assert!(NumberedHead::LEN + VALUE_MAX <= MESSAGE_MAX);
+    assert!(
+        PREFIX_LEN + COMPLETION_LEN + EXPIRY_LEN + KEY_MAX + 32 + UPLOAD_PIECE_BYTES <= MESSAGE_MAX
+    );
+    assert!(REQUEST_VALUE_MAX < VALUE_MAX && VALUE_MAX.is_multiple_of(UPLOAD_PIECE_BYTES));
+    assert!(2 * HEAD_LEN + VALUE_MAX <= LARGE_MAX);
+    assert!(NumberedHead::LEN + VALUE_MAX <= LARGE_MAX);
 };
 
 // Replies without values to a whole multi-request always fit one part, and so does an item that
@@ -106,6 +117,8 @@ mod tests {
             MESSAGE_MAX,
             KEY_MAX,
             VALUE_MAX,
+            REQUEST_VALUE_MAX,
+            UPLOAD_PIECE_BYTES,
             MULTI_KEYS_MAX,
             FIELDS_MAX,
             SCAN_OBJECTS_MAX,

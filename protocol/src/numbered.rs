@@ -22,7 +22,7 @@ impl NumberedHead {
     pub const LEN: usize = HEAD_LEN + 8;
 
     /// What precedes a value of `value_len` bytes, which is at most
-    /// [`VALUE_MAX`](crate::limits::VALUE_MAX).
+    /// [`REQUEST_VALUE_MAX`](crate::limits::REQUEST_VALUE_MAX).
     #[inline]
     pub(crate) const fn new(version: Version, number: u64, value_len: usize) -> Self {
         Self { version, number, value_len: value_len as u32 }

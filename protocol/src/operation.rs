@@ -1,7 +1,9 @@
 //! The operations: one file each, with the request, the reply, and the bytes of both.
 
+pub mod abort_upload;
 pub mod append;
 pub mod compare_and_set;
+pub mod complete_upload;
 pub mod delete;
 pub mod exists;
 pub mod expire;
@@ -25,6 +27,7 @@ pub mod stats;
 pub mod table_stats;
 pub mod tables;
 pub mod truncate;
+pub mod upload_piece;
 
 use std::fmt;
 
@@ -82,13 +85,19 @@ pub enum Operation {
     Range = 24,
     /// Ask which keys are asked for the most.
     HotKeys = 25,
+    /// Bring a piece of a value that is too long for one request.
+    UploadPiece = 26,
+    /// Make what was uploaded the object of its key.
+    CompleteUpload = 27,
+    /// Give up what was being uploaded.
+    AbortUpload = 28,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 28] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -114,6 +123,9 @@ impl Operation {
         Self::TableStats,
         Self::Range,
         Self::HotKeys,
+        Self::UploadPiece,
+        Self::CompleteUpload,
+        Self::AbortUpload,
     ];
 
     /// All operations, by number.
@@ -150,6 +162,9 @@ impl Operation {
             23 => Self::TableStats,
             24 => Self::Range,
             25 => Self::HotKeys,
+            26 => Self::UploadPiece,
+            27 => Self::CompleteUpload,
+            28 => Self::AbortUpload,
             _ => return None,
         })
     }
@@ -188,6 +203,9 @@ impl Operation {
             Self::TableStats => "table_stats",
             Self::Range => "range",
             Self::HotKeys => "hot_keys",
+            Self::UploadPiece => "upload_piece",
+            Self::CompleteUpload => "complete_upload",
+            Self::AbortUpload => "abort_upload",
         }
     }
 
@@ -207,7 +225,8 @@ impl Operation {
             | Self::Expire
             | Self::PutFields
             | Self::PutTables
-            | Self::Truncate => true,
+            | Self::Truncate
+            | Self::CompleteUpload => true,
             Self::Get
             | Self::Exists
             | Self::MultiGet
@@ -219,7 +238,9 @@ impl Operation {
             | Self::Tables
             | Self::TableStats
             | Self::Range
-            | Self::HotKeys => false,
+            | Self::HotKeys
+            | Self::UploadPiece
+            | Self::AbortUpload => false,
         }
     }
 }

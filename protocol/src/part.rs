@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use weft_transport::limits::MESSAGE_MAX;
+use weft_transport::limits::{LARGE_MAX, MESSAGE_MAX};
 
 use crate::codec::Reader;
 use crate::error::{DecodeError, ReplyError};
@@ -254,7 +254,8 @@ impl PartBuilder {
     }
 
     /// Ends the part with the object of key `index`, whose value of `value_len` bytes the caller
-    /// gathers behind the bytes that this returns.
+    /// gathers behind the bytes that this returns. Alone in a part it may be longer
+    /// than a message.
     ///
     /// # Errors
     ///
@@ -268,7 +269,8 @@ impl PartBuilder {
         let part_len = self.len_with(value_len);
         let found =
             ReplyHead { index: item_index(index), ..GetFoundHead::new(version, value_len).head() };
-        self.push_head(found, part_len)?;
+        let part_max = if self.is_empty() { LARGE_MAX } else { MESSAGE_MAX };
+        self.push_head(found, part_len, part_max)?;
         self.write_head(part_len);
         Ok(&self.bytes)
     }
@@ -281,15 +283,20 @@ impl PartBuilder {
 
     #[inline]
     fn push_item(&mut self, head: ReplyHead, body: &[u8]) -> Result<(), PartFull> {
-        self.push_head(head, self.len_with(body.len()))?;
+        self.push_head(head, self.len_with(body.len()), MESSAGE_MAX)?;
         self.bytes.extend_from_slice(body);
         Ok(())
     }
 
-    /// Adds the head of an item that brings the part to `part_len` bytes.
+    /// Adds the head of an item that brings the part to `part_len` bytes, of at most `part_max`.
     #[inline]
-    fn push_head(&mut self, head: ReplyHead, part_len: usize) -> Result<(), PartFull> {
-        if part_len > MESSAGE_MAX || self.count == u16::MAX {
+    fn push_head(
+        &mut self,
+        head: ReplyHead,
+        part_len: usize,
+        part_max: usize,
+    ) -> Result<(), PartFull> {
+        if part_len > part_max || self.count == u16::MAX {
             return Err(PartFull);
         }
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);

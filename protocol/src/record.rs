@@ -96,7 +96,7 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     ///
-    /// [`LimitError::TooManyFields`], [`LimitError::KeyTooLong`] of a name, or [`LimitError::ValueTooLarge`] of the
+    /// [`LimitError::TooManyFields`], [`LimitError::KeyTooLong`] of a name, or [`LimitError::RequestValueTooLarge`] of the
     /// whole; `bytes` is as it was then.
     pub fn encode<'f>(
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
@@ -111,8 +111,8 @@ impl<'a> Record<'a> {
         if count > FIELDS_MAX {
             return Err(LimitError::TooManyFields { count });
         }
-        if len > crate::limits::VALUE_MAX {
-            return Err(LimitError::ValueTooLarge { len });
+        if len > crate::limits::REQUEST_VALUE_MAX {
+            return Err(LimitError::RequestValueTooLarge { len });
         }
         bytes.reserve(len);
         bytes.extend_from_slice(&MAGIC.to_le_bytes());
@@ -244,7 +244,7 @@ impl<'a> Element<'a> for FieldChange<'a> {
 
 // A change of the longest name and the largest value fits a request.
 const _: () = assert!(
-    8 + crate::limits::KEY_MAX + crate::limits::VALUE_MAX <= LIST_BYTES_MAX
+    8 + crate::limits::KEY_MAX + crate::limits::REQUEST_VALUE_MAX <= LIST_BYTES_MAX
         && FIELDS_MAX <= u16::MAX as usize
 );
 
@@ -255,7 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::limits::{KEY_MAX, VALUE_MAX};
+    use crate::limits::{KEY_MAX, REQUEST_VALUE_MAX};
     use crate::round_trip::{bytes, documented, hostile, key, value};
 
     fn encoded(fields: &[(&[u8], &[u8])]) -> Vec<u8> {
@@ -301,8 +301,11 @@ mod tests {
         };
         assert_eq!(refused(&[(&name, b"")]), LimitError::KeyTooLong { len: KEY_MAX + 1 });
         assert_eq!(refused(&many), LimitError::TooManyFields { count: FIELDS_MAX + 1 });
-        let large = vec![2; VALUE_MAX];
-        assert_eq!(refused(&[(b"", &large)]), LimitError::ValueTooLarge { len: VALUE_MAX + 12 });
+        let large = vec![2; REQUEST_VALUE_MAX];
+        assert_eq!(
+            refused(&[(b"", &large)]),
+            LimitError::RequestValueTooLarge { len: REQUEST_VALUE_MAX + 12 }
+        );
     }
 
     fn names() -> impl Strategy<Value = Vec<u8>> {

@@ -3,8 +3,10 @@
 use crate::error::DecodeError;
 use crate::key::Key;
 use crate::operation::Operation;
+use crate::operation::abort_upload::AbortUpload;
 use crate::operation::append::Append;
 use crate::operation::compare_and_set::CompareAndSet;
+use crate::operation::complete_upload::CompleteUpload;
 use crate::operation::delete::Delete;
 use crate::operation::exists::Exists;
 use crate::operation::expire::Expire;
@@ -28,6 +30,7 @@ use crate::operation::stats::Stats;
 use crate::operation::table_stats::TableStats;
 use crate::operation::tables::Tables;
 use crate::operation::truncate::Truncate;
+use crate::operation::upload_piece::UploadPiece;
 use crate::prefix::Prefix;
 use crate::table::TableId;
 
@@ -84,6 +87,12 @@ pub enum Request<'a> {
     Range(Range<'a>),
     /// Ask which keys are asked for the most.
     HotKeys(HotKeys),
+    /// Bring a piece of a value that is too long for one request.
+    UploadPiece(UploadPiece<'a>),
+    /// Make what was uploaded the object of its key.
+    CompleteUpload(CompleteUpload<'a>),
+    /// Give up what was being uploaded.
+    AbortUpload(AbortUpload<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -121,6 +130,11 @@ impl<'a> Request<'a> {
             Operation::TableStats => Self::TableStats(TableStats::decode(prefix, reader)?),
             Operation::Range => Self::Range(Range::decode(prefix, reader)?),
             Operation::HotKeys => Self::HotKeys(HotKeys::decode(prefix, reader)?),
+            Operation::UploadPiece => Self::UploadPiece(UploadPiece::decode(prefix, reader)?),
+            Operation::CompleteUpload => {
+                Self::CompleteUpload(CompleteUpload::decode(prefix, reader)?)
+            }
+            Operation::AbortUpload => Self::AbortUpload(AbortUpload::decode(prefix, reader)?),
         })
     }
 
@@ -153,6 +167,9 @@ impl<'a> Request<'a> {
             Self::TableStats(_) => Operation::TableStats,
             Self::Range(_) => Operation::Range,
             Self::HotKeys(_) => Operation::HotKeys,
+            Self::UploadPiece(_) => Operation::UploadPiece,
+            Self::CompleteUpload(_) => Operation::CompleteUpload,
+            Self::AbortUpload(_) => Operation::AbortUpload,
         }
     }
 
@@ -173,6 +190,9 @@ impl<'a> Request<'a> {
             Self::GetAndPut(put) => &put.target,
             Self::GetAndDelete(delete) => &delete.target,
             Self::Expire(expire) => &expire.target,
+            Self::UploadPiece(piece) => &piece.target,
+            Self::CompleteUpload(complete) => &complete.target,
+            Self::AbortUpload(abort) => &abort.target,
             Self::MultiGet(_)
             | Self::MultiPut(_)
             | Self::MultiDelete(_)
@@ -218,6 +238,9 @@ impl<'a> Request<'a> {
             Self::TableStats(request) => request.encoded_len(),
             Self::Range(request) => request.encoded_len(),
             Self::HotKeys(request) => request.encoded_len(),
+            Self::UploadPiece(request) => request.encoded_len(),
+            Self::CompleteUpload(request) => request.encoded_len(),
+            Self::AbortUpload(request) => request.encoded_len(),
         }
     }
 
@@ -251,6 +274,9 @@ impl<'a> Request<'a> {
             Self::TableStats(request) => request.encode(buffer),
             Self::Range(request) => request.encode(buffer),
             Self::HotKeys(request) => request.encode(buffer),
+            Self::UploadPiece(request) => request.encode(buffer),
+            Self::CompleteUpload(request) => request.encode(buffer),
+            Self::AbortUpload(request) => request.encode(buffer),
         }
     }
 }
@@ -290,6 +316,7 @@ mod tests {
             Request::CompareAndSet(compare_and_set) => compare_and_set.value.len(),
             Request::Append(append) => append.tail.len(),
             Request::GetAndPut(put) => put.value.len(),
+            Request::UploadPiece(piece) => piece.bytes.len(),
             Request::MultiGet(multi) => {
                 assert_eq!(multi.keys.iter().count(), multi.keys.len());
                 multi.keys.iter().map(|key| 2 + key.len()).sum()
@@ -314,7 +341,9 @@ mod tests {
             | Request::Tables(_)
             | Request::Truncate(_)
             | Request::TableStats(_)
-            | Request::HotKeys(_) => 0,
+            | Request::HotKeys(_)
+            | Request::CompleteUpload(_)
+            | Request::AbortUpload(_) => 0,
         };
         value_len + request.key().map_or(0, |(_, key)| key.len())
     }

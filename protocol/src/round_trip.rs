@@ -48,11 +48,14 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Append
         | Operation::GetAndPut
         | Operation::PutFields
-        | Operation::Expire => FLAG_COMPLETION | FLAG_EXPIRY,
+        | Operation::Expire
+        | Operation::UploadPiece => FLAG_COMPLETION | FLAG_EXPIRY,
         Operation::Delete
         | Operation::GetAndDelete
         | Operation::MultiPut
-        | Operation::MultiDelete => FLAG_COMPLETION,
+        | Operation::MultiDelete
+        | Operation::CompleteUpload
+        | Operation::AbortUpload => FLAG_COMPLETION,
         Operation::Scan | Operation::Range => FLAG_VALUES,
         Operation::Get
         | Operation::Exists
@@ -92,13 +95,16 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::GetFields
         | Operation::PutFields
         | Operation::Range
-        | Operation::Scan => {}
+        | Operation::Scan
+        | Operation::UploadPiece
+        | Operation::CompleteUpload => {}
         Operation::Get
         | Operation::Delete
         | Operation::Exists
         | Operation::Increment
         | Operation::GetAndDelete
-        | Operation::Expire => reserved(12, "argument"),
+        | Operation::Expire
+        | Operation::AbortUpload => reserved(12, "argument"),
         Operation::MultiGet | Operation::MultiPut | Operation::MultiDelete | Operation::HotKeys => {
             reserved(10, "key length");
         }

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use crate::error::LimitError;
-use crate::limits::VALUE_MAX;
+use crate::limits::REQUEST_VALUE_MAX;
 
-/// A value of at most [`VALUE_MAX`] bytes, borrowed from its owner or from a message.
+/// A value of at most [`REQUEST_VALUE_MAX`] bytes, borrowed from its owner or from a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a>(&'a [u8]);
 
@@ -14,11 +14,11 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// [`LimitError::ValueTooLarge`] above [`VALUE_MAX`] bytes.
+    /// [`LimitError::RequestValueTooLarge`] above [`REQUEST_VALUE_MAX`] bytes.
     #[inline]
     pub const fn new(bytes: &'a [u8]) -> Result<Self, LimitError> {
-        if bytes.len() > VALUE_MAX {
-            return Err(LimitError::ValueTooLarge { len: bytes.len() });
+        if bytes.len() > REQUEST_VALUE_MAX {
+            return Err(LimitError::RequestValueTooLarge { len: bytes.len() });
         }
         Ok(Self(bytes))
     }
@@ -51,8 +51,11 @@ mod tests {
 
     #[test]
     fn values_end_at_their_limit() {
-        let bytes = vec![7; VALUE_MAX + 1];
-        assert_eq!(Value::new(&bytes), Err(LimitError::ValueTooLarge { len: VALUE_MAX + 1 }));
-        assert_eq!(Value::new(&bytes[1..]).unwrap().len(), VALUE_MAX);
+        let bytes = vec![7; REQUEST_VALUE_MAX + 1];
+        assert_eq!(
+            Value::new(&bytes),
+            Err(LimitError::RequestValueTooLarge { len: REQUEST_VALUE_MAX + 1 })
+        );
+        assert_eq!(Value::new(&bytes[1..]).unwrap().len(), REQUEST_VALUE_MAX);
     }
 }

@@ -5,9 +5,10 @@ use weft_transport::{CallId, IncomingKind};
 
 use crate::counters::Event;
 use crate::operation::{
-    append, compare_and_set, delete, exists, expire, get, get_and_delete, get_and_put, get_fields,
-    get_range, hot_keys, increment, map, multi_delete, multi_get, multi_put, put, put_fields,
-    put_tables, range, scan, stats, table_stats, tables, truncate,
+    abort_upload, append, compare_and_set, complete_upload, delete, exists, expire, get,
+    get_and_delete, get_and_put, get_fields, get_range, hot_keys, increment, map, multi_delete,
+    multi_get, multi_put, put, put_fields, put_tables, range, scan, stats, table_stats, tables,
+    truncate, upload_piece,
 };
 use crate::work::Work;
 
@@ -77,5 +78,8 @@ fn execute(
         Request::TableStats(_) => table_stats::execute(work, call),
         Request::Range(range) => range::execute(work, call, range),
         Request::HotKeys(hot_keys) => hot_keys::execute(work, call, *hot_keys),
+        Request::UploadPiece(piece) => upload_piece::execute(work, call, slot, piece),
+        Request::CompleteUpload(complete) => complete_upload::execute(work, call, slot, complete),
+        Request::AbortUpload(abort) => abort_upload::execute(work, call, slot, abort),
     }
 }

@@ -179,6 +179,8 @@ impl NodeHandler {
             StoreError::QuotaReached { limit } => {
                 ErrorReply { argument: *limit, ..ErrorReply::new(ErrorCode::QuotaReached) }
             }
+            StoreError::OnlyByUpload { .. } => ErrorReply::new(ErrorCode::OnlyByUpload),
+            StoreError::UploadUnknown => ErrorReply::new(ErrorCode::UploadUnknown),
             StoreError::NotARecord => ErrorReply::new(ErrorCode::NotARecord),
             StoreError::NotANumber => ErrorReply::new(ErrorCode::NotANumber),
             StoreError::NumberOverflow => ErrorReply::new(ErrorCode::NumberOverflow),

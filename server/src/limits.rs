@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_protocol::limits::{HOT_KEYS_MAX, MULTI_KEYS_MAX, VALUE_MAX};
+use weft_protocol::limits::{HOT_KEYS_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX};
 use weft_transport::limits::MESSAGE_MAX;
 
 /// The most threads that serve: more than the cores of any machine that this is for, and few enough
@@ -30,6 +30,9 @@ pub const MULTI_REPLY_MAX: usize = 8 << 20;
 /// A part of a multi-get's reply is sent when it has this length: what the transport hands to the
 /// system in one write.
 pub const PART_BYTES: usize = 64 << 10;
+
+/// Bytes that are freed at a time for a long value, in about a millisecond: there may have to be 64 MiB, and others wait meanwhile.
+pub const UPLOAD_ROOM_BYTES: usize = 1 << 20;
 
 /// Buckets of the index that one page of a scan looks at: some hundred microseconds, in which others wait for the
 /// partition.
@@ -80,7 +83,7 @@ pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
 const _: () = assert!(HOT_KEYS_COUNTED <= HOT_KEYS_MAX);
-const _: () = assert!(COPY_MAX < VALUE_MAX);
+const _: () = assert!(COPY_MAX < REQUEST_VALUE_MAX);
 const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);
 const _: () = assert!(BATCH_MAX <= MULTI_KEYS_MAX);
 const _: () = assert!(PART_BYTES + 1024 <= MESSAGE_MAX);

@@ -1,7 +1,9 @@
 //! The node's work for each operation: a file each, named as in `weft_protocol::operation`.
 
+pub(crate) mod abort_upload;
 pub(crate) mod append;
 pub(crate) mod compare_and_set;
+pub(crate) mod complete_upload;
 pub(crate) mod delete;
 pub(crate) mod exists;
 pub(crate) mod expire;
@@ -25,3 +27,4 @@ pub(crate) mod stats;
 pub(crate) mod table_stats;
 pub(crate) mod tables;
 pub(crate) mod truncate;
+pub(crate) mod upload_piece;

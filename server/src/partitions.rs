@@ -111,6 +111,7 @@ impl Partitions {
             sum.objects += stats.objects;
             sum.live_bytes += stats.live_bytes;
             sum.log_bytes += stats.log_bytes;
+            sum.upload_bytes += stats.upload_bytes;
             sum.segments += stats.segments;
             sum.pinned_bytes += stats.pinned_bytes;
             sum.index_bytes += stats.index_bytes;

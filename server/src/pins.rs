@@ -25,7 +25,7 @@ const PINNED_SHARE: u64 = 4;
 const COPIES_SHARE: u64 = 2;
 /// Values that are looked at between two surveys at least.
 const SLACK: u64 = 8;
-/// The largest segment that one value can pin: what holds a message, or what segments grow to.
+/// The largest segment that several values share: what holds a message, or what segments grow to.
 const SEGMENT_BYTES: u64 = MESSAGE_MAX as u64;
 
 /// The account of pinned segments.
@@ -53,7 +53,9 @@ impl Pins {
 
     /// Whether one more value, of `len` bytes, is to be sent from the log.
     pub(crate) fn admit(&self, len: usize) -> bool {
-        self.allowance.fetch_sub(1, Ordering::Relaxed);
+        // A long value has a segment of its own, of its length.
+        let segments = 1 + len as u64 / SEGMENT_BYTES;
+        self.allowance.fetch_sub(segments.cast_signed(), Ordering::Relaxed);
         if self.pinned_bytes.load(Ordering::Relaxed) <= self.limit_bytes {
             return true;
         }

@@ -39,6 +39,7 @@ pub(crate) fn figures(node: &NodeHandler) -> Vec<Figure> {
     add(&family::OBJECTS, "", store.objects);
     add(&family::LIVE_BYTES, "", store.live_bytes);
     add(&family::LOG_BYTES, "", store.log_bytes);
+    add(&family::UPLOAD_BYTES, "", store.upload_bytes);
     add(&family::SEGMENTS, "", store.segments);
     add(&family::PINNED_BYTES, "", node.pins.survey(&node.partitions));
     add(&family::INDEX_BYTES, "", store.index_bytes);

@@ -10,6 +10,7 @@
 //! - `index`: from a key's hash to the address of its record, 8 bytes an entry;
 //! - `ordered`: the keys of a table in their order; `tables`: what each table holds and may hold;
 //! - `partition`: the verbs, and the versions; `revising`: those verbs whose write depends on what is there;
+//! - `uploading`: values that come in pieces;
 //! - `scanning`: all objects, a page at a time, ranges of them, and what is to be swept away;
 //! - `evicting`: which objects go when their table makes room for others;
 //! - `cleaning`: which segments are worth emptying, and how their objects move.
@@ -31,6 +32,7 @@ mod revising;
 mod scanning;
 mod segment;
 mod tables;
+mod uploading;
 
 pub use self::cleaning::{Cleaned, Victim};
 pub use self::error::{Corruption, StoreError};
@@ -42,3 +44,4 @@ pub use self::partition::{
 pub use self::revising::{Appended, Compared, Incremented, Replaced};
 pub use self::scanning::{NotOrdered, Ranged, Scanned, Sweepable, Swept};
 pub use self::tables::{Quota, TableConfig};
+pub use self::uploading::Completed;

@@ -1,7 +1,9 @@
 //! Who removes objects that nobody asks for any more, and when: those that have expired, and those of tables that were truncated or
 //! dropped.
 //!
-//! Both are absent already; what comes back is their memory, and their share in what is counted. After a truncation one step follows
+//! Beside them go uploads that nobody has gone on with.
+//!
+//! Objects that go are absent already; what comes back is their memory, and their share in what is counted. After a truncation one step follows
 //! the other. What expires is looked for in a pass over all objects, if any has an expiry: every five seconds, or so seldom that a pass
 //! takes a fiftieth of the time. While memory is short it is every second and a tenth, since where an expired object is found no
 //! segment has to be emptied.
@@ -70,6 +72,9 @@ impl Sweeper {
             let mut partition = partitions.lock(position);
             let sweepable = partition.sweepable();
             let is_of_pass = position >= first;
+            if is_of_pass {
+                partition.drop_stale_uploads(now_ms);
+            }
             if sweepable.buried > 0 || is_of_pass && sweepable.expiring > 0 {
                 let swept = partition.sweep(SCAN_BUCKETS_MAX, now_ms);
                 // There may be more of it, here or elsewhere.

@@ -145,8 +145,14 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         }
     }
 
+    /// Notes that `bytes` were written by other means than [`write`](Self::write).
+    pub(crate) fn count_written(&mut self, bytes: usize) {
+        self.written_bytes += bytes as u64;
+    }
+
+    /// Frees about `len` bytes, or evicts as much. Returns whether it is worth another try. Gives up the lock.
     #[cold]
-    fn make_room(&mut self, len: usize, seen_bytes: u64) -> bool {
+    pub(crate) fn make_room(&mut self, len: usize, seen_bytes: u64) -> bool {
         self.tally.event(Event::WriteWaited);
         self.held.release();
         let Self { node, now_ms, .. } = *self;

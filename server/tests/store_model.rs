@@ -4,28 +4,31 @@
 
 #[path = "store_model/steps.rs"]
 mod steps;
+#[path = "store_model/uploads.rs"]
+mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weft_protocol::{Eviction, FieldChange, List, Record, TableId, Value, Version};
+use weft_protocol::{Eviction, FieldChange, List, Record, TableId, UploadEffect, Value, Version};
 use weft_server::store::{
-    Appended, Cleaned, Compared, Incremented, NotOrdered, Partition, PartitionConfig, Quota,
-    StoreError, TableConfig, Victim,
+    Appended, Cleaned, Compared, Completed, Incremented, NotOrdered, Partition, PartitionConfig,
+    Quota, StoreError, TableConfig, Victim,
 };
 use weft_transport::{Memory, MemoryConfig, Purpose, Shared};
 
-use self::steps::{Expected, Revision, Step, step};
+use self::steps::{Effect, Expected, Revision, Step, step};
+use self::uploads::Manner;
 
 /// Beside the table that is always there: one that is ordered, and one that is, and has a quota.
 const ORDERED: TableId = TableId(1);
 const SMALL: TableId = TableId(2);
 const QUOTA_BYTES: u64 = 60_000;
 
-/// Above this an append is refused.
-const APPEND_MAX: usize = 100_000;
+/// What is longer is not copied in one step.
+const STEP_MAX: usize = 100_000;
 
 type Key = (TableId, Vec<u8>);
 
@@ -45,6 +48,8 @@ struct Checked {
     victim: Option<Victim>,
     scan: Option<Scan>,
     quota: Arc<Quota>,
+    /// How many values have come in pieces.
+    uploads: u64,
     now_ms: u64,
 }
 
@@ -74,6 +79,7 @@ impl Checked {
             pins: Vec::new(),
             victim: None,
             scan: None,
+            uploads: 0,
             now_ms: 1_000,
         }
     }
@@ -136,7 +142,7 @@ impl Checked {
                                 | StoreError::NotANumber
                                 | StoreError::NumberOverflow
                                 | StoreError::NotARecord
-                                | StoreError::ValueTooLarge { limit: APPEND_MAX, .. }
+                                | StoreError::OnlyByUpload { .. }
                         );
                         let is_full = key.0 == SMALL && error == QUOTA_REACHED;
                         assert!(may_be || is_full, "{error}");
@@ -323,14 +329,15 @@ impl Checked {
             let previous = previous.map(|(version, value)| (version, value.to_vec()));
             assert_eq!(previous, old.clone().map(|old| (old.version, old.value)));
         };
+        let current = old.as_ref().map_or(Version::NONE, |old| old.version);
+        let version_of = |expected: &Expected| match expected {
+            Expected::Current => current,
+            Expected::None => Version::NONE,
+            Expected::Other => Version(current.0 + 1),
+        };
         Ok(match revision {
             Revision::CompareAndSet { expected, len, ttl_ms } => {
-                let current = old.as_ref().map_or(Version::NONE, |old| old.version);
-                let expected = match expected {
-                    Expected::Current => current,
-                    Expected::None => Version::NONE,
-                    Expected::Other => Version(current.0 + 1),
-                };
+                let expected = version_of(expected);
                 let (value, expiry_ms) = (vec![b'5'; *len], expiry(ttl_ms));
                 let before = partition.version();
                 let compared =
@@ -351,6 +358,46 @@ impl Checked {
                     (Compared::Conflict(_), None) | (Compared::Absent(_), Some(_)) => {
                         panic!("{compared:?} of {old:?}")
                     }
+                }
+            }
+            Revision::Upload { len, kept, effect, ttl_ms, manner } => {
+                self.uploads += 1;
+                let effect = match effect {
+                    Effect::Put => UploadEffect::Put,
+                    Effect::CompareAndSet(expected) => {
+                        UploadEffect::CompareAndSet(version_of(expected))
+                    }
+                    Effect::GetAndPut => UploadEffect::GetAndPut,
+                };
+                let keeps_expiry = manner.keeps_expiry && old.is_some();
+                let manner = Manner { keeps_expiry, ..*manner };
+                let value = uploads::value(old.as_ref(), *len, *kept);
+                let given_ms = expiry(ttl_ms);
+                let expiry_ms = if keeps_expiry { kept_expiry(ttl_ms) } else { given_ms };
+                let completed = uploads::upload(
+                    partition,
+                    (self.uploads, effect),
+                    uploads::target(table, key),
+                    old.as_ref(),
+                    (&value, given_ms),
+                    manner,
+                    now_ms,
+                )?;
+                match (completed, effect) {
+                    (Completed::Put(version), UploadEffect::Put)
+                    | (
+                        Completed::Compared(Compared::Written(version)),
+                        UploadEffect::CompareAndSet(_),
+                    ) => Some(Object { value, version, expiry_ms }),
+                    (Completed::Replaced(replaced), UploadEffect::GetAndPut) => {
+                        check_previous(replaced.previous);
+                        Some(Object { value, version: replaced.version, expiry_ms })
+                    }
+                    (Completed::Compared(_), UploadEffect::CompareAndSet(expected)) => {
+                        assert_ne!(expected, current);
+                        old
+                    }
+                    (completed, effect) => panic!("{completed:?} of {effect:?}"),
                 }
             }
             Revision::Increment { delta, ttl_ms } => {
@@ -375,10 +422,9 @@ impl Checked {
                 let expiry_ms = kept_expiry(ttl_ms);
                 let old = old.as_ref().map_or(&[][..], |old| &old.value);
                 let value = [old, tail].concat();
-                let appended =
-                    partition.append(table, key, tail, expiry(ttl_ms), APPEND_MAX, now_ms);
-                let refused = StoreError::ValueTooLarge { len: value.len(), limit: APPEND_MAX };
-                assert_eq!(appended == Err(refused), value.len() > APPEND_MAX);
+                let appended = partition.append(table, key, tail, expiry(ttl_ms), STEP_MAX, now_ms);
+                let refused = StoreError::OnlyByUpload { len: value.len() };
+                assert_eq!(appended == Err(refused), value.len() > STEP_MAX);
                 let Appended { version, value_len } = appended?;
                 assert_eq!(value_len, value.len());
                 Some(Object { value, version, expiry_ms })
@@ -438,9 +484,13 @@ impl Checked {
             }
             Revision::Expire { ttl_ms } => {
                 let expiry_ms = expiry(ttl_ms);
-                let version = partition.expire(table, key, expiry_ms, now_ms)?;
-                assert_eq!(version.is_some(), old.is_some());
+                let expired = partition.expire(table, key, expiry_ms, STEP_MAX, now_ms);
                 let is_same = old.as_ref().is_some_and(|old| old.expiry_ms == expiry_ms);
+                let is_long = old.as_ref().is_some_and(|old| old.value.len() > STEP_MAX);
+                let refused = matches!(expired, Err(StoreError::OnlyByUpload { .. }));
+                assert_eq!(refused, is_long && !is_same);
+                let version = expired?;
+                assert_eq!(version.is_some(), old.is_some());
                 assert_eq!(
                     is_same,
                     old.is_some() && version == old.as_ref().map(|old| old.version)

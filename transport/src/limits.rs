@@ -8,9 +8,9 @@ use crate::frame::frame_len;
 /// chunks, if both sides can do that, or is refused with a typed error on the sending side.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
-/// The longest body of a message, request or reply, in bytes: such a one has a block of its own on
-/// either side.
-pub const LARGE_MAX: usize = 64 << 20;
+/// The longest body of a message, request or reply, in bytes: 64 MiB, and 64 KiB for what programs say of so much. Such
+/// a one has a block of its own on either side.
+pub const LARGE_MAX: usize = (64 << 20) + (64 << 10);
 
 /// Bytes of a large body that go at once, but for the end of it: a small frame waits for no more.
 pub const CHUNK_BYTES: usize = 64 << 10;

@@ -67,11 +67,11 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Reserves address space for the whole limit and touches none of it.
+    /// Reserves address space for four times the limit and touches none of it.
     ///
     /// # Errors
     /// [`MemoryError::Reserve`] if the system refuses the file or the mapping, as it does when an
-    /// address space limit (`ulimit -v`) is below `limit_bytes`.
+    /// address space limit (`ulimit -v`) is below that.
     pub fn new(config: MemoryConfig) -> Result<Memory, MemoryError> {
         Ok(Memory { pool: Arc::new(Pool::new(config)?) })
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weft_protocol::{Key, Value, Version};
+use weft_protocol::{ErrorCode, Key, UploadEffect, Value, Version};
 
-use super::Client;
+use super::{Client, whole};
 use crate::error::ClientError;
 use crate::object::{Appended, Compared, Existence, Incremented, Replaced};
 use crate::operation::append::AskAppend;
@@ -55,8 +55,12 @@ impl Client {
         value: impl AsRef<[u8]>,
         lifetime: Option<Duration>,
     ) -> Result<Compared, ClientError> {
-        let (key, value) = (Key::new(key.as_ref())?, Value::new(value.as_ref())?);
-        let expires_at_ms = self.expiry(lifetime);
+        let (key, expires_at_ms) = (Key::new(key.as_ref())?, self.expiry(lifetime));
+        let Ok(value) = Value::new(value.as_ref()) else {
+            let upload = whole(key, value.as_ref(), expires_at_ms);
+            let effect = UploadEffect::CompareAndSet(expected);
+            return self.upload::<AskCompareAndSet<'_>>(upload, effect).await;
+        };
         self.core.ask(self.table, AskCompareAndSet { key, expected, value, expires_at_ms }).await
     }
 
@@ -106,10 +110,16 @@ impl Client {
         tail: impl AsRef<[u8]>,
         lifetime: Option<Duration>,
     ) -> Result<Appended, ClientError> {
-        let (key, tail) = (Key::new(key.as_ref())?, Value::new(tail.as_ref())?);
-        self.core
-            .ask(self.table, AskAppend { key, tail, expires_at_ms: self.expiry(lifetime) })
-            .await
+        let (key, bytes) = (Key::new(key.as_ref())?, tail.as_ref());
+        let (expires_at_ms, deadline) = (self.expiry(lifetime), self.core.deadline());
+        if let Ok(tail) = Value::new(bytes) {
+            let ask = AskAppend { key, tail, expires_at_ms };
+            match self.core.ask_by(self.table, ask, deadline).await {
+                Err(ClientError::Refused { code: ErrorCode::OnlyByUpload, .. }) => {}
+                done => return done,
+            }
+        }
+        self.core.append_by_upload(self.table, key, bytes, expires_at_ms, deadline).await
     }
 
     /// Makes `value` the object of `key`, until after `lifetime` if that is given, and returns the one that
@@ -123,10 +133,12 @@ impl Client {
         value: impl AsRef<[u8]>,
         lifetime: Option<Duration>,
     ) -> Result<Replaced, ClientError> {
-        let (key, value) = (Key::new(key.as_ref())?, Value::new(value.as_ref())?);
-        self.core
-            .ask(self.table, AskGetAndPut { key, value, expires_at_ms: self.expiry(lifetime) })
-            .await
+        let (key, expires_at_ms) = (Key::new(key.as_ref())?, self.expiry(lifetime));
+        let Ok(value) = Value::new(value.as_ref()) else {
+            let upload = whole(key, value.as_ref(), expires_at_ms);
+            return self.upload::<AskGetAndPut<'_>>(upload, UploadEffect::GetAndPut).await;
+        };
+        self.core.ask(self.table, AskGetAndPut { key, value, expires_at_ms }).await
     }
 
     /// Removes the object of `key`, and returns it.
@@ -147,10 +159,7 @@ impl Client {
         key: impl AsRef<[u8]>,
         lifetime: Duration,
     ) -> Result<Existence, ClientError> {
-        let key = Key::new(key.as_ref())?;
-        self.core
-            .ask(self.table, AskExpire { key, expires_at_ms: self.expiry(Some(lifetime)) })
-            .await
+        self.expire_at(Key::new(key.as_ref())?, self.expiry(Some(lifetime))).await
     }
 
     /// Takes the expiry of the object of `key` back. Says whether there is one, and which version it has now.
@@ -158,8 +167,20 @@ impl Client {
     /// # Errors
     /// See [`expire`](Self::expire).
     pub async fn persist(&self, key: impl AsRef<[u8]>) -> Result<Existence, ClientError> {
-        self.core
-            .ask(self.table, AskExpire { key: Key::new(key.as_ref())?, expires_at_ms: None })
-            .await
+        self.expire_at(Key::new(key.as_ref())?, None).await
+    }
+
+    async fn expire_at(
+        &self,
+        key: Key<'_>,
+        expires_at_ms: Option<u64>,
+    ) -> Result<Existence, ClientError> {
+        let deadline = self.core.deadline();
+        match self.core.ask_by(self.table, AskExpire { key, expires_at_ms }, deadline).await {
+            Err(ClientError::Refused { code: ErrorCode::OnlyByUpload, .. }) => {
+                self.core.expire_by_upload(self.table, key, expires_at_ms, deadline).await
+            }
+            done => done,
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt};
 use weft_protocol::{LimitError, TableId};
-use weft_transport::{Connection, Replies, Reply};
+use weft_transport::{Connection, Replies, Reply, Time};
 
 use super::share::{Asked, Known, Rest, Share};
 use super::{AskMany, MultiOutcome};
@@ -17,11 +17,12 @@ use crate::error::ClientError;
 use crate::remote::Remote;
 use crate::retry::{Next, Retry};
 
-/// The outcomes of asking for `elements`. One that is an error already is its own outcome.
+/// The outcomes of asking for `elements`, each with its position, by `deadline`. One that is an error already is its own outcome.
 pub(crate) fn run<'a, O>(
     core: Arc<Core>,
     table: TableId,
-    elements: impl Iterator<Item = Result<O::Element, LimitError>>,
+    elements: impl Iterator<Item = (usize, Result<O::Element, LimitError>)>,
+    deadline: Time,
 ) -> impl Stream<Item = MultiOutcome<O::Answer>> + Send + 'a
 where
     O: AskMany + 'a,
@@ -29,13 +30,13 @@ where
     let mut all = Share::default();
     let mut run =
         Run::<'a, O> { core, table, known: VecDeque::new(), under_way: FuturesUnordered::new() };
-    for (position, element) in elements.enumerate() {
+    for (position, element) in elements {
         match element {
             Ok(element) => all.push(position, element),
             Err(error) => run.known.push_back((position, Err(error.into()))),
         }
     }
-    let retry = Retry::new(O::EFFECT, run.core.deadline());
+    let retry = Retry::new(O::EFFECT, deadline);
     run.divide(all, retry);
     run
 }

@@ -81,13 +81,42 @@ fn values_are_bytes_from_anywhere() {
 }
 
 #[test]
+fn values_that_no_request_carries_are_put_and_got() {
+    let cluster = Cluster::start(1);
+    let file = cluster.dir().join("value");
+    let long: Vec<u8> = (0_u32..700_000).flat_map(u32::to_le_bytes).collect();
+    fs::write(&file, &long).unwrap();
+    let source = format!("@{}", file.display());
+    cluster.kv(&["put", "long", &source]).ok();
+    assert!(cluster.kv(&["get", "long"]).stdout == long, "{} bytes came back changed", long.len());
+    assert_eq!(cluster.kv(&["append", "long", &source]).ok().trim_end(), "5600000");
+    let end = cluster.kv(&["get", "long", "--offset", "5599996"]);
+    assert_eq!(end.stdout, long[long.len() - 4..]);
+    cluster.kv(&["put", "text", &format!("{}", "t".repeat(5_000))]).ok();
+    for format in ["jsonl", "csv"] {
+        let dump = cluster.dir().join(format!("dump.{format}"));
+        let dump = dump.to_str().unwrap();
+        cluster.kv(&["export", dump]).ok();
+        cluster.kv(&["mdel", "long", "text"]).ok();
+        cluster.kv(&["import", dump]).ok();
+        let back = cluster.kv(&["get", "long"]).stdout;
+        assert!(back == [&long[..], &long].concat(), "{} bytes came back changed", back.len());
+    }
+}
+
+#[test]
 fn what_is_too_large_is_refused_once_and_in_few_words() {
     let cluster = Cluster::start(1);
     let file = cluster.dir().join("value");
-    fs::write(&file, vec![b'v'; 1 << 20]).unwrap();
+    fs::write(&file, vec![b'v'; (64 << 20) + 1]).unwrap();
     let value = cluster.kv(&["put", "k", &format!("@{}", file.display())]);
     assert_eq!(value.code, 1);
-    assert_eq!(value.stderr.matches("value of 1048576 bytes").count(), 1, "{}", value.stderr);
+    assert_eq!(
+        value.stderr.matches("value of 67108865 bytes is larger than 67108864").count(),
+        1,
+        "{}",
+        value.stderr
+    );
     assert!(value.stderr.contains("split the value over several keys"), "{}", value.stderr);
     let key = cluster.kv(&["get", &"k".repeat(65_536)]);
     assert_eq!(key.code, 1);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{KEY_MAX, VALUE_MAX};
+use crate::limits::{KEY_MAX, REQUEST_VALUE_MAX};
 
 fn decode<'a, T: Element<'a>>(count: u32, bytes: &'a [u8]) -> Result<List<'a, T>, DecodeError> {
     List::decode(count, Reader::new(bytes))
@@ -56,7 +56,7 @@ fn one_key_too_many_is_refused() {
 /// Whatever can be put alone makes progress in a multi-put.
 #[test]
 fn the_largest_pair_fits() {
-    let bytes = vec![0; VALUE_MAX];
+    let bytes = vec![0; REQUEST_VALUE_MAX];
     let value = Value::new(&bytes).unwrap();
     let pair = Pair { key: key(&bytes[..KEY_MAX]), value, expires_at_ms: Some(1) };
     let pairs = [pair; 2];
@@ -88,9 +88,9 @@ fn both_sides_of_a_list_are_the_same_list() {
 
 #[test]
 fn a_value_that_is_too_large_is_refused_in_a_pair_too() {
-    let len = VALUE_MAX + 1;
+    let len = REQUEST_VALUE_MAX + 1;
     let head = [&[0, 0, 0, 0][..], &(len as u32).to_le_bytes()].concat();
     let bytes = [head, vec![0; len]].concat();
-    let error = DecodeError::Limit(LimitError::ValueTooLarge { len });
+    let error = DecodeError::Limit(LimitError::RequestValueTooLarge { len });
     assert_eq!(decode::<Pair<'_>>(1, &bytes), Err(error));
 }

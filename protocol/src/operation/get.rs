@@ -164,7 +164,7 @@ impl GetFoundHead {
     /// Bytes of the head.
     pub const LEN: usize = HEAD_LEN;
 
-    /// The head for a value of `value_len` bytes, at most [`VALUE_MAX`](crate::limits::VALUE_MAX).
+    /// The head for a value of `value_len` bytes, at most [`REQUEST_VALUE_MAX`](crate::limits::REQUEST_VALUE_MAX).
     #[inline]
     pub const fn new(version: Version, value_len: usize) -> Self {
         Self { version, value_len: value_len as u32 }

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::completion::CompletionId;
     use crate::error::LimitError;
-    use crate::limits::VALUE_MAX;
+    use crate::limits::REQUEST_VALUE_MAX;
     use crate::request::Request;
     use crate::round_trip::*;
     use crate::table::TableId;
@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_value_above_the_limit_is_refused_by_name() {
-        let len = VALUE_MAX + 1;
+        let len = REQUEST_VALUE_MAX + 1;
         let prefix = hex("02 00 0200 07000000 01 00 0000");
         let request = [prefix, (len as u32).to_le_bytes().to_vec(), vec![0; len]].concat();
-        let error = DecodeError::Limit(LimitError::ValueTooLarge { len });
+        let error = DecodeError::Limit(LimitError::RequestValueTooLarge { len });
         assert_eq!(Request::decode(&request), Err(error));
     }
 
@@ -157,7 +157,7 @@ mod tests {
             completion: Some(CompletionId { client: 1, sequence: 1 }),
             key: key(&bytes[..crate::limits::KEY_MAX]),
         };
-        let put = Put { target, expires_at_ms: Some(1), value: value(&bytes[..VALUE_MAX]) };
+        let put = Put { target, expires_at_ms: Some(1), value: value(&bytes[..REQUEST_VALUE_MAX]) };
         assert!(put.encoded_len() <= bytes.len());
         check_request(Request::Put(put));
     }

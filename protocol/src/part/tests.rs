@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error_code::ErrorCode;
-use crate::limits::{ERROR_DETAIL_MAX, VALUE_MAX};
+use crate::limits::{ERROR_DETAIL_MAX, REQUEST_VALUE_MAX, VALUE_MAX};
 use crate::operation::delete::DeleteReply;
 use crate::operation::get::GetReply;
 use crate::operation::put::PutReply;
@@ -111,12 +111,12 @@ fn a_value_is_found_in_the_message_by_its_range() {
 
 #[test]
 fn a_part_ends_at_the_limit_of_a_message() {
-    let value = vec![1; VALUE_MAX];
+    let value = vec![1; REQUEST_VALUE_MAX];
     let mut part = PartBuilder::new();
     part.push(0, &found(&value)).unwrap();
     let len = part.encoded_len();
     assert_eq!(part.push(1, &found(&value)), Err(PartFull));
-    assert_eq!(part.finish_gathered(1, VERSION, VALUE_MAX), Err(PartFull));
+    assert_eq!(part.finish_gathered(1, VERSION, REQUEST_VALUE_MAX), Err(PartFull));
     assert_eq!((part.encoded_len(), part.count()), (len, 1), "the part stays as it was");
 
     let left = MESSAGE_MAX - part.len_with(0);
@@ -132,7 +132,7 @@ fn a_part_ends_at_the_limit_of_a_message() {
 
 #[test]
 fn everything_that_one_item_may_be_fits_an_empty_part() {
-    let value = vec![1; VALUE_MAX];
+    let value = vec![1; REQUEST_VALUE_MAX];
     PartBuilder::new().push(0, &found(&value)).unwrap();
     PartBuilder::new().finish_gathered(0, VERSION, VALUE_MAX).unwrap();
     let detail = "d".repeat(2 * ERROR_DETAIL_MAX);

@@ -75,8 +75,8 @@ fn what_is_wrong_with_a_request_becomes_its_answer() {
     };
     let version = DecodeError::UnsupportedVersion { version: 9 };
     check(version, ErrorCode::UnsupportedVersion, u64::from(PROTOCOL_VERSION));
-    let limit = LimitError::ValueTooLarge { len: 1 << 30 };
-    check(limit.into(), ErrorCode::ValueTooLarge, crate::limits::VALUE_MAX as u64);
+    let limit = LimitError::RequestValueTooLarge { len: 1 << 30 };
+    check(limit.into(), ErrorCode::ValueTooLarge, crate::limits::REQUEST_VALUE_MAX as u64);
     check(DecodeError::UnknownOperation { operation: 0 }, ErrorCode::UnknownOperation, 0);
     check(DecodeError::Truncated { missing: 1 }, ErrorCode::MalformedRequest, 0);
     assert_eq!(ErrorReply::from(limit), ErrorReply::from(DecodeError::Limit(limit)));

@@ -1,6 +1,6 @@
 //! Append: append a value that is the old one and more.
 
-use weft_protocol::limits::VALUE_MAX;
+use weft_protocol::limits::REQUEST_VALUE_MAX;
 use weft_protocol::{Append, AppendReply, ErrorReply, Slot};
 use weft_transport::CallId;
 
@@ -18,7 +18,7 @@ pub(crate) fn execute(
     let (table, key) = (target.table, target.key);
     let len = key.len() + tail.len();
     let Appended { version, value_len } = work.write(table, slot, len, |partition, now_ms| {
-        partition.append(table, &key, &tail, expires_at_ms, VALUE_MAX, now_ms)
+        partition.append(table, &key, &tail, expires_at_ms, REQUEST_VALUE_MAX, now_ms)
     })?;
     work.tally.add(Event::BytesWritten, tail.len() as u64);
     work.batch.reply(call, AppendReply { version, value_len: value_len as u64 });

@@ -19,16 +19,18 @@ pub(crate) fn execute(
     let compared = work.write(table, slot, len, |partition, now_ms| {
         partition.compare_and_set(table, &key, expected, &value, expires_at_ms, now_ms)
     })?;
-    work.batch.reply(
-        call,
-        match compared {
-            Compared::Written(version) => {
-                work.tally.add(Event::BytesWritten, value.len() as u64);
-                CompareAndSetReply::Written { version }
-            }
-            Compared::Conflict(version) => CompareAndSetReply::Conflict { version },
-            Compared::Absent(version) => CompareAndSetReply::Absent { version },
-        },
-    );
+    if let Compared::Written(_) = compared {
+        work.tally.add(Event::BytesWritten, value.len() as u64);
+    }
+    work.batch.reply(call, reply(compared));
     Ok(())
+}
+
+/// How it is told.
+pub(crate) fn reply(compared: Compared) -> CompareAndSetReply {
+    match compared {
+        Compared::Written(version) => CompareAndSetReply::Written { version },
+        Compared::Conflict(version) => CompareAndSetReply::Conflict { version },
+        Compared::Absent(version) => CompareAndSetReply::Absent { version },
+    }
 }

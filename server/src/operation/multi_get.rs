@@ -4,6 +4,7 @@
 //! `UnprocessedKeys`. The room is what the peer's window has left, which fills up when the peer
 //! reads slowly, and [`MULTI_REPLY_MAX`], which bounds how long others wait.
 
+use weft_protocol::limits::REQUEST_VALUE_MAX;
 use weft_protocol::{ErrorReply, GetReply, MultiGet, PartBuilder, ReplyHead};
 use weft_transport::{Batch, CallId};
 
@@ -91,7 +92,11 @@ impl Answer {
         tally: &mut Tally,
     ) {
         let len = object.value.len();
-        if self.value_bytes + len > MULTI_REPLY_MAX || self.room_needed(len) > batch.reply_room() {
+        // A value that is longer than a message takes next to nothing of the window, and one is always answered.
+        let is_long = len > REQUEST_VALUE_MAX;
+        let is_too_much = self.value_bytes + len > MULTI_REPLY_MAX && self.value_bytes > 0;
+        let in_window = if is_long { 0 } else { len };
+        if is_too_much || self.room_needed(in_window) > batch.reply_room() {
             self.is_full = true;
             return self.leave(index, tally);
         }

@@ -47,6 +47,11 @@ pub(super) static LIVE_BYTES: Family = gauge(
 );
 pub(super) static LOG_BYTES: Family =
     gauge("store.log_bytes", "weft_store_log_bytes", "Bytes of the log's segments.");
+pub(super) static UPLOAD_BYTES: Family = gauge(
+    "store.upload_bytes",
+    "weft_store_upload_bytes",
+    "Bytes of the log's segments that long values are being brought to.",
+);
 pub(super) static SEGMENTS: Family =
     gauge("store.segments", "weft_store_segments", "Segments of the log.");
 pub(super) static PINNED_BYTES: Family = gauge(

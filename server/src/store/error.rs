@@ -46,6 +46,15 @@ pub enum StoreError {
         /// The most that it may have.
         limit: usize,
     },
+    /// The value would be longer than is written in one step.
+    #[error("store a value of {len} bytes in one step: it has to be uploaded")]
+    OnlyByUpload {
+        /// Length of the value.
+        len: usize,
+    },
+    /// There is no such upload, pieces of it are missing, or the object to copy them from is not what it was.
+    #[error("complete an upload: it is unknown, or not whole")]
+    UploadUnknown,
     /// The partition has no such table.
     #[error("store an object of table {table}: there is none")]
     TableUnknown {

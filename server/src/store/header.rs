@@ -100,6 +100,24 @@ impl Head {
         last_use: LastUse,
     ) -> Head {
         let value_len = value[0].len() + value[1].len();
+        Head::new(version, table, key, value_len, expiry_ms, last_use, |checksum| {
+            let checksum = crc32c::crc32c_append(checksum, value[0]);
+            // Most values are of one piece.
+            if value[1].is_empty() { checksum } else { crc32c::crc32c_append(checksum, value[1]) }
+        })
+    }
+
+    /// The same for a value that is elsewhere: `add_value` makes the checksum of all that is before it that of the whole.
+    #[inline]
+    pub(super) fn new(
+        version: Version,
+        table: TableId,
+        key: &[u8],
+        value_len: usize,
+        expiry_ms: Option<u64>,
+        last_use: LastUse,
+        add_value: impl FnOnce(u32) -> u32,
+    ) -> Head {
         debug_assert!(value_len < VALUE_LEN_END && key.len() <= KEY_MAX);
         let mut length_and_kind = value_len as u32 | (Kind::Object as u32) << VALUE_LEN_BITS;
         let mut bytes = [0; HEADER_BYTES + EXPIRY_BYTES];
@@ -114,12 +132,7 @@ impl Head {
         bytes[16..20].copy_from_slice(&length_and_kind.to_le_bytes());
         bytes[20..24].copy_from_slice(&identity(table, key).to_le_bytes());
         let checksum = crc32c::crc32c(&bytes[CHECKED_AT..len]);
-        let checksum = crc32c::crc32c_append(checksum, key);
-        let mut checksum = crc32c::crc32c_append(checksum, value[0]);
-        // Most values are of one piece.
-        if !value[1].is_empty() {
-            checksum = crc32c::crc32c_append(checksum, value[1]);
-        }
+        let checksum = add_value(crc32c::crc32c_append(checksum, key));
         bytes[CHECKSUM_AT..CHECKED_AT].copy_from_slice(&checksum.to_le_bytes());
         Head { bytes, len }
     }
@@ -135,6 +148,11 @@ impl Head {
 #[inline]
 fn identity(table: TableId, key: &[u8]) -> u32 {
     key.len() as u32 | u32::from(table.0) << 16
+}
+
+/// Bytes of a record before its key.
+pub(super) fn head_bytes(expiry_ms: Option<u64>) -> usize {
+    HEADER_BYTES + if expiry_ms.is_some() { EXPIRY_BYTES } else { 0 }
 }
 
 /// Bytes that a record takes in the log, with its padding.

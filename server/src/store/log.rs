@@ -117,6 +117,27 @@ impl Log {
         Ok(address)
     }
 
+    /// Takes a block that begins with a live record of `len` bytes (padded), written with `version`, as a segment of its own.
+    ///
+    /// # Errors
+    /// [`StoreError::SegmentsExhausted`].
+    pub(super) fn adopt(
+        &mut self,
+        block: Block,
+        len: usize,
+        version: Version,
+    ) -> Result<Address, StoreError> {
+        let number = self.free_number()?;
+        self.births += 1;
+        let segment = Segment::adopt(block, self.births, len, version);
+        self.footprint += segment.footprint();
+        self.free_numbers.pop();
+        self.segments[number as usize] = Some(segment);
+        self.live_objects += 1;
+        self.live_bytes += len;
+        Ok(Address::new(number, 0))
+    }
+
     /// Appends a live record once more, and marks the one at `address` as no longer current. Takes what memory
     /// is kept back, if need be.
     ///

@@ -6,7 +6,7 @@
 
 use std::ops::{Bound, Range};
 
-use weft_protocol::limits::KEY_MAX;
+use weft_protocol::limits::{KEY_MAX, VALUE_MAX};
 use weft_protocol::{TableId, TableUse, Version};
 use weft_transport::{Memory, Shared};
 
@@ -18,9 +18,10 @@ use super::log::Log;
 use super::ordered::Ordered;
 use super::segment::Segment;
 use super::tables::{TableConfig, Tables};
+use super::uploading::Uploads;
 
-/// The longest value that a partition takes. What a message can carry may be less.
-pub const VALUE_BYTES_MAX: usize = 64 << 20;
+/// The longest value that a partition takes.
+pub const VALUE_BYTES_MAX: usize = VALUE_MAX;
 
 const _: () = assert!(VALUE_BYTES_MAX < header::VALUE_LEN_END);
 
@@ -42,9 +43,11 @@ pub struct PartitionConfig {
 #[derive(Debug)]
 pub struct Partition {
     id: u16,
+    pub(super) memory: Memory,
     pub(super) index: Index,
     pub(super) log: Log,
     pub(super) tables: Tables,
+    pub(super) uploads: Uploads,
     pub(super) version: Version,
     pub(super) expired_removed: u64,
     /// Where the index is swept next.
@@ -92,8 +95,10 @@ pub struct PartitionStats {
     pub objects: u64,
     /// Bytes of their records in the log.
     pub live_bytes: u64,
-    /// Bytes of all segments, as the memory's account counts them.
+    /// Bytes of all segments, and of those that uploads fill, as the memory's account counts them.
     pub log_bytes: u64,
+    /// Bytes of those that uploads fill.
+    pub upload_bytes: u64,
     /// How many segments there are.
     pub segments: u64,
     /// Bytes of those segments that somebody holds a view of.
@@ -117,7 +122,9 @@ impl Partition {
             id: config.id,
             index: Index::new(config.seed, &config.memory),
             log: Log::new(config.memory.clone()),
-            tables: Tables::new(config.memory),
+            tables: Tables::new(config.memory.clone()),
+            uploads: Uploads::default(),
+            memory: config.memory,
             version: Version::new(config.epoch, 0),
             expired_removed: 0,
             sweep_at: 0,
@@ -246,7 +253,8 @@ impl Partition {
         PartitionStats {
             objects: self.index.len() as u64 - self.tables.buried,
             live_bytes: self.log.live_bytes() as u64,
-            log_bytes: self.log.footprint() as u64,
+            log_bytes: (self.log.footprint() + self.uploads.bytes()) as u64,
+            upload_bytes: self.uploads.bytes() as u64,
             segments: self.log.segments().count() as u64,
             pinned_bytes: pinned.map(|(_, segment)| segment.footprint() as u64).sum(),
             index_bytes: (self.index.bytes() + self.ordered_bytes()) as u64,
@@ -398,6 +406,25 @@ impl Partition {
         let head = Head::object(version, table, key, value, expiry_ms, last_use);
         let len = header::record_bytes(&head, key, value);
         let parts = [head.bytes(), key, value[0], value[1]];
+        self.place(tag, found, (table, key), (len, version, expiry_ms.is_some()), |log| {
+            log.append(&parts, len, version)
+        })?;
+        Ok(version)
+    }
+
+    /// Enters a record of `len` bytes, which `append` adds to the log, in the place of what was `found` for its key, and counts it.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]. Nothing has changed then; only if `append` was refused it was called.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        tag: Tag,
+        found: Option<(Slot, Address)>,
+        (table, key): (TableId, &[u8]),
+        (len, version, is_expiring): (usize, Version, bool),
+        append: impl FnOnce(&mut Log) -> Result<Address, StoreError>,
+    ) -> Result<(), StoreError> {
         let state = self.tables.get_mut(table).ok_or(StoreError::TableUnknown { table })?;
         let old = found.map(|(_, address)| self.log.record(address));
         let (old_len, had_expiry) = match &old {
@@ -405,19 +432,18 @@ impl Partition {
             None => (None, false),
         };
         state.reserve(old_len, len)?;
-        if let Err(error) = self.put_record(tag, found, table, key, &parts, len, version) {
+        if let Err(error) = self.put_record(tag, found, table, key, append) {
             self.tables.get(table).expect("it was there").unreserve(old_len, len);
             return Err(error);
         }
         self.tables.get_mut(table).expect("it was there").written(old_len, len);
         self.tables.expiring -= u64::from(had_expiry);
-        self.tables.expiring += u64::from(expiry_ms.is_some());
+        self.tables.expiring += u64::from(is_expiring);
         self.version = version;
-        Ok(version)
+        Ok(())
     }
 
     /// Enters a record in log, index and order.
-    #[expect(clippy::too_many_arguments, reason = "all that one write is made of")]
     #[inline]
     fn put_record(
         &mut self,
@@ -425,14 +451,12 @@ impl Partition {
         found: Option<(Slot, Address)>,
         table: TableId,
         key: &[u8],
-        parts: &[&[u8]],
-        len: usize,
-        version: Version,
+        append: impl FnOnce(&mut Log) -> Result<Address, StoreError>,
     ) -> Result<(), StoreError> {
         let ordered = self.tables.get_mut(table).and_then(|table| table.ordered.as_mut());
         match found {
             Some((slot, old)) => {
-                let new = self.log.append(parts, len, version)?;
+                let new = append(&mut self.log)?;
                 if let Some(ordered) = ordered {
                     let key_of = |address| self.log.record(address).key();
                     let place = ordered.find(key, key_of).expect("every key is in order");
@@ -448,14 +472,14 @@ impl Partition {
                 // The slot first: of the two, only the append could not be undone.
                 let slot = self.index.reserve(tag)?;
                 let Some(ordered) = ordered else {
-                    let new = self.log.append(parts, len, version)?;
+                    let new = append(&mut self.log)?;
                     self.index.fill(slot, tag, new);
                     return Ok(());
                 };
                 let key_of = |address| self.log.record(address).key();
                 let place = ordered.find(key, key_of).expect_err("the index has all keys");
                 let place = ordered.prepare(place, key, key_of)?;
-                let new = self.log.append(parts, len, version)?;
+                let new = append(&mut self.log)?;
                 let key_of = |address| self.log.record(address).key();
                 ordered.insert(place, key, new, key_of);
                 self.index.fill(slot, tag, new);

@@ -14,7 +14,7 @@ use weft_transport::Shared;
 
 use super::address::Address;
 use super::error::StoreError;
-use super::partition::{NewObject, Partition};
+use super::partition::{NewObject, Partition, VALUE_BYTES_MAX};
 
 /// Digits and sign of the longest number.
 const NUMBER_BYTES: usize = 20;
@@ -114,18 +114,17 @@ impl Partition {
     }
 
     /// Adds `tail` to the end of the value of a key, or to an empty one if it has no object. A new object
-    /// has the expiry `expiry_ms`; one that is there keeps its own. Values above `len_max` bytes are
-    /// refused.
+    /// has the expiry `expiry_ms`; one that is there keeps its own. What is longer than `step_max` bytes is not copied in one step.
     ///
     /// # Errors
-    /// Any [`StoreError`] of a put. Nothing has changed then.
+    /// [`StoreError::OnlyByUpload`] if the whole is longer than that, and any [`StoreError`] of a put. Nothing has changed then.
     pub fn append(
         &mut self,
         table: TableId,
         key: &[u8],
         tail: &[u8],
         expiry_ms: Option<u64>,
-        len_max: usize,
+        step_max: usize,
         now_ms: u64,
     ) -> Result<Appended, StoreError> {
         let tag = self.index.tag(table, key);
@@ -136,9 +135,10 @@ impl Partition {
             None => (&[][..], expiry_ms),
         };
         let value_len = old.len() + tail.len();
-        if value_len > len_max {
-            return Err(StoreError::ValueTooLarge { len: value_len, limit: len_max });
+        if value_len > VALUE_BYTES_MAX {
+            return Err(StoreError::ValueTooLarge { len: value_len, limit: VALUE_BYTES_MAX });
         }
+        check_step(value_len, step_max)?;
         let new = NewObject { table, key, value: [old, tail], expiry_ms, now_ms };
         Ok(Appended { version: self.write(tag, found, &new)?, value_len })
     }
@@ -215,15 +215,17 @@ impl Partition {
     }
 
     /// Gives the object of a key another expiry, or none, and says which version it has now; `None` if
-    /// there is no object. One that has the expiry already stays as it is.
+    /// there is no object. One that has the expiry already stays as it is. A value that is longer than `step_max` bytes is not copied
+    /// in one step.
     ///
     /// # Errors
-    /// Any [`StoreError`] of a put. Nothing has changed then.
+    /// [`StoreError::OnlyByUpload`] of such a value, and any [`StoreError`] of a put. Nothing has changed then.
     pub fn expire(
         &mut self,
         table: TableId,
         key: &[u8],
         expiry_ms: Option<u64>,
+        step_max: usize,
         now_ms: u64,
     ) -> Result<Option<Version>, StoreError> {
         let tag = self.index.tag(table, key);
@@ -233,12 +235,13 @@ impl Partition {
         if record.expiry_ms() == expiry_ms {
             return Ok(Some(record.version()));
         }
+        check_step(record.value_len(), step_max)?;
         let value = self.pin_value(address);
         let new = NewObject { table, key, value: [&value, &[]], expiry_ms, now_ms };
         self.write(tag, found, &new).map(Some)
     }
 
-    fn previous(&self, address: Address) -> (Version, Shared) {
+    pub(super) fn previous(&self, address: Address) -> (Version, Shared) {
         (self.log.record(address).version(), self.pin_value(address))
     }
 
@@ -250,6 +253,11 @@ impl Partition {
     }
 }
 
+/// Refuses to copy a value of `len` bytes in one step if that is too much for one.
+fn check_step(len: usize, step_max: usize) -> Result<(), StoreError> {
+    if len > step_max { Err(StoreError::OnlyByUpload { len }) } else { Ok(()) }
+}
+
 /// What a record would be too large for.
 impl From<LimitError> for StoreError {
     fn from(error: LimitError) -> StoreError {
@@ -258,7 +266,9 @@ impl From<LimitError> for StoreError {
             LimitError::TooManyFields { count } => {
                 StoreError::TooManyFields { count, limit: FIELDS_MAX }
             }
-            LimitError::ValueTooLarge { len } => StoreError::ValueTooLarge { len, limit },
+            LimitError::ValueTooLarge { len } | LimitError::RequestValueTooLarge { len } => {
+                StoreError::ValueTooLarge { len, limit }
+            }
             LimitError::KeyTooLong { len } => StoreError::KeyTooLong { len, limit },
             LimitError::TooManyKeys { count } => StoreError::TooManyFields { count, limit },
         }

@@ -24,6 +24,13 @@ impl Segment {
         Segment { log, birth, live_objects: 0, live_bytes: 0, live_sequences: 0 }
     }
 
+    /// A segment of a block that begins with a live record of `len` bytes, written with `version`.
+    pub(super) fn adopt(block: Block, birth: u64, len: usize, version: Version) -> Segment {
+        let log = block.append_after(len);
+        let live_sequences = version.sequence();
+        Segment { log, birth, live_objects: 1, live_bytes: len, live_sequences }
+    }
+
     /// Appends a live record that was written with `version`; says at which offset it starts, or `None` when there is no room.
     #[inline]
     pub(super) fn append(&mut self, parts: &[&[u8]], version: Version) -> Option<usize> {

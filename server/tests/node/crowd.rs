@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use weft_protocol::limits::VALUE_MAX;
+use weft_protocol::limits::REQUEST_VALUE_MAX;
 use weft_protocol::{PutReply, stat_name};
 use weft_server::process::raise_descriptor_limit;
 use weft_transport::Windows;
@@ -53,9 +53,9 @@ fn what_closed_connections_leave_stays_within_the_limit() {
         assert!(counted <= LIMIT, "{what}: {counted} bytes counted");
     };
     let wait_for = |left: u64| client.wait_for(stat_name::CONNECTIONS, |open| open == left + 1);
-    let value = vec![7; VALUE_MAX];
+    let value = vec![7; REQUEST_VALUE_MAX];
     let fill = |name: &str| {
-        for len in [VALUE_MAX, 30_000, 500] {
+        for len in [REQUEST_VALUE_MAX, 30_000, 500] {
             let key = |i: usize| format!("{name}-{len}-{i}");
             let put = |i: usize| client.call(put(key(i).as_bytes(), &value[..len]));
             assert!(

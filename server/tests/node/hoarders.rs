@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weft_protocol::limits::VALUE_MAX;
+use weft_protocol::limits::REQUEST_VALUE_MAX;
 use weft_protocol::stat_name;
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -35,7 +35,7 @@ fn assert_serves_on(node: &Process) {
 fn requests_that_wait_for_their_replies_count_against_the_limit() {
     let node = Process::small();
     let client = Client::at(node.address);
-    let value = vec![7; VALUE_MAX];
+    let value = vec![7; REQUEST_VALUE_MAX];
     client.put(b"large", &value);
     let before = node.resident_bytes();
     let windows = Windows { reply: WINDOW_MIN, ..Windows::default() };

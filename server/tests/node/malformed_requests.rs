@@ -2,14 +2,14 @@
 //! its code (docs/protocol.md), the connection lives, and so does the node.
 
 use std::ops::Bound;
-use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, VALUE_MAX};
+use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX};
 
 use weft_protocol::{
-    Append, Catalog, CatalogBytes, CompareAndSet, CompletionId, Delete, ErrorCode, Exists, Expire,
-    FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange, HotKeys, Increment, Key, Keys, List,
-    Map, MultiDelete, MultiGet, MultiPut, Operation, Pair, Put, PutFields, PutTables, Range,
-    ReplyHead, Request, Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate,
-    Value, Version, prefix,
+    AbortUpload, Append, Catalog, CatalogBytes, CompareAndSet, CompleteUpload, CompletionId,
+    Delete, ErrorCode, Exists, Expire, FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange,
+    HotKeys, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut, Operation, Pair,
+    Put, PutFields, PutTables, Range, ReplyHead, Request, Scan, Stats, TableId, TableOptions,
+    TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -76,11 +76,12 @@ fn what_is_too_large_is_told_its_limit() {
     let node = start(settings());
     let client = Client::to(&node);
 
-    let mut long_value = encoded(Request::Put(put(b"key", &vec![1; VALUE_MAX])));
+    let mut long_value = encoded(Request::Put(put(b"key", &vec![1; REQUEST_VALUE_MAX])));
     long_value.push(1);
-    long_value[ARGUMENT_AT..ARGUMENT_AT + 4].copy_from_slice(&(VALUE_MAX as u32 + 1).to_le_bytes());
+    long_value[ARGUMENT_AT..ARGUMENT_AT + 4]
+        .copy_from_slice(&(REQUEST_VALUE_MAX as u32 + 1).to_le_bytes());
     let error = client.refused(long_value.as_slice());
-    assert_eq!((error.code, error.argument), (ErrorCode::ValueTooLarge, VALUE_MAX as u64));
+    assert_eq!((error.code, error.argument), (ErrorCode::ValueTooLarge, REQUEST_VALUE_MAX as u64));
 
     let names = vec![Key::new(b"").unwrap(); MULTI_KEYS_MAX];
     let (keys, _) = Keys::fitting(&names);
@@ -199,6 +200,23 @@ fn requests_spoilt_at_random_are_all_answered() {
             slot: target.key.slot(),
         }),
         Request::HotKeys(HotKeys { keys_max: 10 }),
+        Request::UploadPiece(UploadPiece {
+            target,
+            expires_at_ms,
+            upload: 7,
+            value_len: value.len() as u32,
+            offset: 0,
+            copied_from: expected,
+            keeps_expiry: false,
+            copied_len: 0,
+            bytes: &value,
+        }),
+        Request::CompleteUpload(CompleteUpload {
+            target,
+            upload: 7,
+            effect: UploadEffect::CompareAndSet(expected),
+        }),
+        Request::AbortUpload(AbortUpload { target, upload: 7 }),
     ]
     .map(encoded);
     assert_eq!(good.len(), Operation::COUNT, "an operation is missing");

@@ -1,6 +1,6 @@
 //! What each operation answers.
 
-use weft_protocol::limits::{KEY_MAX, VALUE_MAX};
+use weft_protocol::limits::{KEY_MAX, REQUEST_VALUE_MAX};
 use weft_protocol::{
     ErrorCode, Exists, ExistsReply, GetReply, Key, List, Map, MapReply, MultiDelete,
     MultiDeletePart, MultiGet, MultiGetPart, MultiPut, MultiPutPart, Outcome, Pair, Put, Slot,
@@ -63,7 +63,7 @@ fn an_expired_object_is_absent() {
 fn the_largest_key_and_value_make_the_round_trip() {
     let node = start(settings());
     let client = Client::to(&node);
-    let (key, value) = (vec![b'k'; KEY_MAX], vec![0xA5; VALUE_MAX]);
+    let (key, value) = (vec![b'k'; KEY_MAX], vec![0xA5; REQUEST_VALUE_MAX]);
     client.put(&key, &value);
     assert_eq!(client.get(&key), Some(value));
     client.put(b"", b"");
@@ -103,7 +103,7 @@ fn requests_that_arrive_together_see_each_other_in_order() {
 fn a_burst_for_more_than_the_window_holds_is_answered_all_the_same() {
     let node = start(settings());
     let client = Client::to(&node);
-    let value = vec![9; VALUE_MAX];
+    let value = vec![9; REQUEST_VALUE_MAX];
     client.put(b"large", &value);
     for reply in client.call_all((0..40).map(|_| get(b"large"))) {
         assert_eq!(GetReply::decode(&reply).unwrap().value(), Some(value.as_slice()));
@@ -171,7 +171,7 @@ fn a_multi_get_of_more_than_there_is_room_for_leaves_the_rest_to_be_asked_again(
     let client = Client::to(&node);
     let names: Vec<_> = (0..12).map(|i| format!("large-{i}")).collect();
     for (i, name) in names.iter().enumerate() {
-        client.put(name.as_bytes(), &vec![i as u8; VALUE_MAX]);
+        client.put(name.as_bytes(), &vec![i as u8; REQUEST_VALUE_MAX]);
     }
     let mut missing: Vec<usize> = (0..names.len()).collect();
     let mut rounds = 0;
@@ -186,7 +186,10 @@ fn a_multi_get_of_more_than_there_is_room_for_leaves_the_rest_to_be_asked_again(
                 let name = missing[item.index];
                 match item.outcome {
                     Outcome::Done(reply) => {
-                        assert_eq!(reply.value(), Some(vec![name as u8; VALUE_MAX].as_slice()));
+                        assert_eq!(
+                            reply.value(),
+                            Some(vec![name as u8; REQUEST_VALUE_MAX].as_slice())
+                        );
                     }
                     Outcome::Unprocessed => left.push(name),
                     Outcome::Failed(error) => panic!("{error}"),

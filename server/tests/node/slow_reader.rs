@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use weft_protocol::limits::VALUE_MAX;
+use weft_protocol::limits::REQUEST_VALUE_MAX;
 use weft_protocol::{ErrorCode, GetReply, ReplyError, stat_name};
 use weft_transport::Windows;
 use weft_transport::frame::{Class, Header, Kind, frame_len};
@@ -30,7 +30,7 @@ fn large_values_wait_where_they_lie() {
     let node = Process::small();
     let before = node.resident_bytes();
     let client = Client::at(node.address);
-    let value = vec![5; VALUE_MAX];
+    let value = vec![5; REQUEST_VALUE_MAX];
     client.put(b"large", &value);
     let allocated = client.stat(stat_name::MEMORY_ALLOCATED_BYTES);
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use weft_protocol::TableId;
 
 use super::Key;
+use super::uploads::Manner;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
@@ -60,13 +61,47 @@ pub(crate) enum Step {
 /// A write that depends on what is there.
 #[derive(Clone, Debug)]
 pub(crate) enum Revision {
-    CompareAndSet { expected: Expected, len: usize, ttl_ms: Option<u64> },
-    Increment { delta: i64, ttl_ms: Option<u64> },
-    Append { tail: Vec<u8>, ttl_ms: Option<u64> },
-    GetAndPut { len: usize, ttl_ms: Option<u64> },
+    CompareAndSet {
+        expected: Expected,
+        len: usize,
+        ttl_ms: Option<u64>,
+    },
+    Increment {
+        delta: i64,
+        ttl_ms: Option<u64>,
+    },
+    Append {
+        tail: Vec<u8>,
+        ttl_ms: Option<u64>,
+    },
+    GetAndPut {
+        len: usize,
+        ttl_ms: Option<u64>,
+    },
     GetAndDelete,
-    Expire { ttl_ms: Option<u64> },
-    PutFields { changes: Vec<(Vec<u8>, Option<Vec<u8>>)>, ttl_ms: Option<u64> },
+    Expire {
+        ttl_ms: Option<u64>,
+    },
+    PutFields {
+        changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+        ttl_ms: Option<u64>,
+    },
+    /// Uploads a value of which the first `kept` bytes are those of the old one.
+    Upload {
+        len: usize,
+        kept: usize,
+        effect: Effect,
+        ttl_ms: Option<u64>,
+        manner: Manner,
+    },
+}
+
+/// As what an upload ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    Put,
+    CompareAndSet(Expected),
+    GetAndPut,
 }
 
 /// Which version a compare-and-set expects.
@@ -101,6 +136,18 @@ fn revision() -> impl Strategy<Value = Revision> {
     let ttl_ms = || prop::option::weighted(0.3, 0_u64..50);
     let expected =
         prop_oneof![Just(Expected::Current), Just(Expected::None), Just(Expected::Other)];
+    let effect = prop_oneof![
+        Just(Effect::Put),
+        expected.clone().prop_map(Effect::CompareAndSet),
+        Just(Effect::GetAndPut),
+    ];
+    let manner = any::<[bool; 4]>().prop_map(|[reversed, repeated, copied, keeps_expiry]| Manner {
+        reversed,
+        repeated,
+        copied,
+        keeps_expiry,
+    });
+    let upload = (1_usize..700_000, 0_usize..600_000, effect, ttl_ms(), manner);
     let delta = prop_oneof![4 => -20_i64..20, 1 => any::<i64>()];
     // Digits as well, so that numbers become longer, or none any more.
     let tail = prop_oneof![
@@ -122,6 +169,9 @@ fn revision() -> impl Strategy<Value = Revision> {
         2 => ttl_ms().prop_map(|ttl_ms| Revision::Expire { ttl_ms }),
         4 => (changes, ttl_ms())
             .prop_map(|(changes, ttl_ms)| Revision::PutFields { changes, ttl_ms }),
+        2 => upload.prop_map(|(len, kept, effect, ttl_ms, manner)| {
+            Revision::Upload { len, kept, effect, ttl_ms, manner }
+        }),
     ]
 }
 

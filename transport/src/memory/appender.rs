@@ -51,16 +51,16 @@ unsafe impl Send for Appender {}
 unsafe impl Sync for Appender {}
 
 impl Appender {
-    pub(super) fn new(extent: Arc<Extent>) -> Appender {
+    /// The appender of an extent that nobody else holds, whose first `committed` bytes are records.
+    pub(super) fn new(extent: Arc<Extent>, committed: usize) -> Appender {
         let groups = extent.len() / (GROUP_BYTES + 8);
         let rest = (extent.len() % (GROUP_BYTES + 8)).saturating_sub(8) / UNIT_BYTES * UNIT_BYTES;
-        Appender {
-            base: extent.base(),
-            extent,
-            committed: 0,
-            capacity: groups * GROUP_BYTES + rest,
-            map_ready: Once::new(),
-        }
+        let capacity = groups * GROUP_BYTES + rest;
+        assert!(
+            committed.is_multiple_of(UNIT_BYTES) && committed <= capacity,
+            "{committed} bytes are no records of a log of {capacity}"
+        );
+        Appender { base: extent.base(), extent, committed, capacity, map_ready: Once::new() }
     }
 
     /// Bytes that a block must have so that an appender in it has a capacity of at least `capacity`

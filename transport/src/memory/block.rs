@@ -200,7 +200,15 @@ impl Block {
 
     /// Makes the block a log that grows at its end while its beginning is read.
     pub fn append_only(self) -> Appender {
-        Appender::new(self.extent)
+        Appender::new(self.extent, 0)
+    }
+
+    /// The same of a block whose first `committed` bytes are records already.
+    ///
+    /// # Panics
+    /// When `committed` is no multiple of 8, or more than the log has [room](Appender::capacity) for.
+    pub fn append_after(self, committed: usize) -> Appender {
+        Appender::new(self.extent, committed)
     }
 }
 

@@ -14,6 +14,10 @@ use super::pages::Pages;
 use super::poison::{self, REGION_FACTOR};
 use super::{MemoryError, PAGE_BYTES};
 
+/// Addresses for each page that may be handed out: so a long run is found though short ones lie scattered, which nobody can move. They
+/// cost nothing, since pages that nobody holds go back to the system before others are taken instead.
+const SPREAD: usize = 4;
+
 /// The memory that is handed out in extents.
 ///
 /// Invariant: `bytes` are those of `pages` pages. No method of a shared region reads or writes them, but for
@@ -37,7 +41,7 @@ impl Region {
             os_error: errno.raw_os_error(),
         };
         let pages = usize::try_from(limit_bytes / PAGE_BYTES as u64).ok();
-        let pages = pages.and_then(|pages| pages.checked_mul(REGION_FACTOR));
+        let pages = pages.and_then(|pages| pages.checked_mul(SPREAD * REGION_FACTOR));
         let len = pages.and_then(|pages| pages.checked_mul(PAGE_BYTES));
         let (Some(pages), Some(len)) = (pages, len) else { return Err(refused(Errno::INVAL)) };
         let bytes = Pages::reserve(len).map_err(refused)?;

@@ -1,7 +1,7 @@
 //! What each way to hold memory lets its holders do.
 
 use super::super::*;
-use super::{MIB, is_all, memory};
+use super::{MIB, is_all, memory, written};
 
 #[test]
 fn a_frozen_block_is_held_by_all_views_and_reclaimed_by_the_last() {
@@ -48,6 +48,30 @@ fn an_appender_writes_behind_what_is_shared() {
     drop(log);
     assert_eq!(&*view, b"body", "a view outlives the appender");
     assert_eq!(view.try_reclaim().unwrap().len(), PAGE_BYTES);
+}
+
+#[test]
+fn an_appender_goes_on_behind_records_that_were_there_before_it() {
+    let memory = memory(MIB);
+    let mut block = written(&memory, PAGE_BYTES);
+    block[..16].copy_from_slice(b"sixteen letters.");
+    let mut log = block.append_after(16);
+    assert_eq!((log.committed(), log.bytes()), (16, &b"sixteen letters."[..]));
+    let view = log.shared(0..7);
+    assert_eq!(log.append(&[b"more"]), Some(16));
+    assert_eq!(log.bytes(), b"sixteen letters.more\0\0\0\0");
+    log.store_word(8, u32::from_le_bytes(*b"LETT"));
+    assert_eq!((&*view, &log.bytes()[8..16]), (&b"sixteen"[..], &b"LETTers."[..]));
+    let whole = memory.allocate(PAGE_BYTES, Purpose::Log).unwrap().append_only().capacity();
+    let full = memory.allocate(PAGE_BYTES, Purpose::Log).unwrap().append_after(whole);
+    assert_eq!((full.committed(), full.bytes().len()), (whole, whole));
+}
+
+#[test]
+#[should_panic(expected = "are no records of a log")]
+fn records_do_not_reach_into_the_map() {
+    let block = memory(MIB).allocate(PAGE_BYTES, Purpose::Log).unwrap();
+    drop(block.append_after(PAGE_BYTES));
 }
 
 #[test]

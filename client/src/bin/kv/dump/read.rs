@@ -5,11 +5,12 @@ use std::io::{BufRead, Read};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
+use weft_protocol::limits::{KEY_MAX, VALUE_MAX};
 
 use super::{BASE64, COLUMNS, Entry, FileFormat};
 
-/// Longer lines are no object: a value of the largest size in escapes and its key, or somebody else's file.
-const LINE_BYTES_MAX: u64 = 16 << 20;
+/// Longer lines are no object, but somebody else's file: the largest value and the longest key, each byte an escape of six.
+const LINE_BYTES_MAX: u64 = 6 * (VALUE_MAX + KEY_MAX) as u64 + 1024;
 
 /// What is wrong with an object of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

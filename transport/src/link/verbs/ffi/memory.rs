@@ -353,7 +353,7 @@ impl Exposed {
     pub(in crate::link::verbs) fn place(&self) -> (u64, u32, u32) {
         // SAFETY: the registration lives as long as `self`.
         let key = unsafe { self.region.as_ref() }.rkey;
-        let len = u32::try_from(self.body.len()).expect("bodies are up to 64 MiB");
+        let len = u32::try_from(self.body.len()).expect("bodies are up to LARGE_MAX");
         (self.body.as_ptr() as u64, key, len)
     }
 }

@@ -1,0 +1,37 @@
+//! Complete-upload: make an uploaded value the object of its key.
+
+use std::marker::PhantomData;
+
+use weft_protocol::{CompleteUpload, Key, Slot, TableId, UploadEffect};
+use weft_transport::{Body, Connection, Reply};
+
+use crate::core::Ask;
+use crate::error::ClientError;
+use crate::operation::target;
+use crate::retry::Effect;
+
+/// Ends an upload as `A` would have ended, had its value been short.
+pub(crate) struct AskCompleteUpload<'a, A> {
+    pub(crate) key: Key<'a>,
+    pub(crate) number: u64,
+    pub(crate) effect: UploadEffect,
+    pub(crate) like: PhantomData<fn() -> A>,
+}
+
+impl<A: Ask> Ask for AskCompleteUpload<'_, A> {
+    type Answer = A::Answer;
+    const EFFECT: Effect = Effect::Mutation;
+
+    fn slot(&self) -> Slot {
+        self.key.slot()
+    }
+
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+        let &Self { key, number: upload, effect, .. } = self;
+        CompleteUpload { target: target(table, key, map_epoch), upload, effect }
+    }
+
+    fn answer(reply: Reply, from: &Connection) -> Result<A::Answer, ClientError> {
+        A::answer(reply, from)
+    }
+}

@@ -1,0 +1,28 @@
+//! Complete-upload: let a value that came in pieces be the object of its key.
+
+use weft_protocol::{CompleteUpload, ErrorReply, PutReply, Slot};
+use weft_transport::CallId;
+
+use crate::operation::compare_and_set;
+use crate::store::Completed;
+use crate::work::Work;
+
+pub(crate) fn execute(
+    work: &mut Work<'_, '_, '_>,
+    call: CallId,
+    slot: Slot,
+    complete: &CompleteUpload<'_>,
+) -> Result<(), ErrorReply<'static>> {
+    let &CompleteUpload { target, upload, effect } = complete;
+    let (table, key) = (target.table, target.key);
+    // The value's memory is taken; what may be missing is an entry of the index.
+    let completed = work.write(table, slot, key.len(), |partition, now_ms| {
+        partition.complete_upload(table, &key, upload, effect, now_ms)
+    })?;
+    match completed {
+        Completed::Put(version) => work.batch.reply(call, PutReply { version }),
+        Completed::Compared(compared) => work.batch.reply(call, compare_and_set::reply(compared)),
+        Completed::Replaced(replaced) => work.reply_previous(call, replaced),
+    }
+    Ok(())
+}
