@@ -112,7 +112,7 @@ impl Core {
                 self.endpoint.sleep_until(self.endpoint.clock().now() + PAUSE_MIN).await;
             }
             let others = (UPLOAD_PIECE_BYTES..upload.len()).step_by(UPLOAD_PIECE_BYTES);
-            let others = stream::iter(others).map(|offset| piece(offset));
+            let others = stream::iter(others).map(piece);
             others.buffer_unordered(UPLOAD_PIECES_MAX).try_for_each(|_| async { Ok(()) }).await
         };
         let done = match brought.await {

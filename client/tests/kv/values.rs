@@ -92,7 +92,7 @@ fn values_that_no_request_carries_are_put_and_got() {
     assert_eq!(cluster.kv(&["append", "long", &source]).ok().trim_end(), "5600000");
     let end = cluster.kv(&["get", "long", "--offset", "5599996"]);
     assert_eq!(end.stdout, long[long.len() - 4..]);
-    cluster.kv(&["put", "text", &format!("{}", "t".repeat(5_000))]).ok();
+    cluster.kv(&["put", "text", &"t".repeat(5_000)]).ok();
     for format in ["jsonl", "csv"] {
         let dump = cluster.dir().join(format!("dump.{format}"));
         let dump = dump.to_str().unwrap();
