@@ -1,5 +1,6 @@
 //! Values that are longer than a request, as a program uses them, on a real node.
 
+#![expect(clippy::disallowed_methods, reason = "it waits until objects have expired")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::time::Duration;

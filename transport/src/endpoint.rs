@@ -249,6 +249,7 @@ impl Endpoint {
         match outcome.await {
             Either::Left((Some(connection), _)) => Ok(connection),
             Either::Left((None, _)) => Err(AcceptError::ShutDown),
+            Either::Right(_) if self.inner.is_shut_down() => Err(AcceptError::ShutDown),
             Either::Right(_) => Err(AcceptError::DeadlineExceeded),
         }
     }
@@ -276,7 +277,7 @@ impl Endpoint {
         driver::block_on(&self.inner.reactors[0], future)
     }
 
-    /// Completes at `at`, and at once when the endpoint is shut down, or has been: nobody looks at its timers then.
+    /// Completes at `at`, and when the endpoint [is shut down](Self::shutdown), or has been: nobody looks at its timers then.
     pub fn sleep_until(&self, at: Time) -> Sleep {
         Sleep { reactor: Arc::clone(&self.inner.reactors[0]), at, timer: None }
     }
@@ -339,14 +340,17 @@ impl Endpoint {
     /// down, a handler too, which may be given what has arrived meanwhile. What a thread sends at the same time may be lost as well; one in
     /// `block_on` may use up some kilobytes of window that it has reserved ahead.
     ///
-    /// Returns when the peers have taken what was sent and have closed their side, unless another thread is in
+    /// Returns when the peers have taken what was sent and have closed their side, unless a thread is in
     /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer has
     /// [`LEAVE_TIMEOUT`](crate::limits::LEAVE_TIMEOUT), a second, to take it, and half a second more to close its side where the
-    /// link was full until then. What it has not taken by then, for whatever reason, is lost. All peers are waited for at the same time;
+    /// link was full until then. What it has not taken by then, for whatever reason, is lost, and so is what was to go by a reactor whose handler
+    /// has panicked on its own thread. A peer that was too busy to read the goodbye before it sent something else may see the connection end
+    /// by an error of the link instead. All peers are waited for at the same time;
     /// where time stands still, on a [simulated](Self::simulated) endpoint, none is.
     ///
-    /// A handler that is at work is waited for as long as it takes. It is given what has arrived already, for a second, and for as long as
-    /// peers are waited for what was set aside for want of room for its replies. In a handler, on a thread of the endpoint's own,
+    /// A handler that is at work on a thread of the endpoint's own is waited for as long as it takes; one on a thread in `block_on`, or of a
+    /// [`HandlerPool`](crate::HandlerPool), is not. A handler is given what has arrived already: what came in the receive that it is at, what more there is to be received within a second, and, for as long as
+    /// peers are waited for, what was set aside for want of room for its replies. In a handler, whatever thread it runs on,
     /// this returns at once, and the rest is seen to when the handlers that are at work have returned.
     ///
     /// # Panics
@@ -355,7 +359,8 @@ impl Endpoint {
     /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after, unless it is a handler that waits on a thread of the
     /// endpoint's own for what that thread alone can bring, such as room for more of a streamed body, which it would without a shutdown too:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
-    /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end.
+    /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end: when the endpoint's threads have ended, or after two
+    /// seconds while handlers are at work.
     pub fn shutdown(&self) {
         self.inner.shut_down().expect("no handler has panicked");
     }

@@ -27,6 +27,7 @@ mod driver;
 mod endpoint;
 mod error;
 mod handler;
+mod handling;
 mod identity;
 mod idle;
 mod lane;

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as the tests do")]
 #![expect(clippy::disallowed_methods, reason = "handlers that take their time")]
 
+#[path = "leaving/handlers.rs"]
+mod handlers;
 #[path = "leaving/waiting.rs"]
 mod waiting;
 

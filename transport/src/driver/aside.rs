@@ -21,6 +21,9 @@ const PAUSE_MIN: Duration = Duration::from_micros(100);
 /// ... up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
 
+/// Of who waits for something else when the endpoint has ended.
+const PAUSE_ABANDONED: Duration = Duration::from_secs(1);
+
 /// Has driven last: a caller, or who was there to be interrupted by one.
 const SOMEBODY_ELSE: usize = 1;
 
@@ -28,6 +31,11 @@ const SOMEBODY_ELSE: usize = 1;
 pub(super) fn wait(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) {
     let (mut pause, mut seen) = (PAUSE_MIN, None);
     while !parker.is_notified() {
+        if reactor.is_abandoned() {
+            // There is nothing to drive, and no timer.
+            park(parker, PAUSE_ABANDONED);
+            continue;
+        }
         let last = reactor.last_driver.load(Ordering::Relaxed);
         let drives = reactor.drives.load(Ordering::Relaxed);
         let (now, until) = (reactor.common.clock.now(), reactor.next_deadline());

@@ -1,11 +1,22 @@
 //! How an endpoint ends.
 
+use std::time::Duration;
+
+use crate::handling;
+use crate::limits::LEAVE_TIMEOUT;
 use crate::local;
 use crate::reactor::Command;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread::{self, Thread};
 
 use super::Inner;
+
+/// For how long handlers that are at work are waited for before those who wait for a time, a connection or an event are told that none comes
+/// any more: longer than peers are.
+const HANDLERS_ALONE: Duration = Duration::from_secs(2);
+
+/// How often is looked whether a thread has ended.
+const LOOKED_EVERY: Duration = Duration::from_micros(200);
 
 /// A handler has panicked, and a thread of the endpoint with it.
 #[derive(Debug)]
@@ -28,7 +39,7 @@ impl Inner {
         }
         // A handler may shut it down, or drop the last clone. The threads see to the rest when their handlers have returned:
         // one that this waited for might wait for this one.
-        let is_own = self.is_own_thread();
+        let is_own = self.is_own_thread() || handling::is_within(&self.common);
         let ended = if is_own { Ok(()) } else { self.join_threads() };
         for reactor in &self.reactors {
             // Nobody drives any more, unless it is this thread, further up, or who waits for something. A handler that panics is
@@ -42,11 +53,16 @@ impl Inner {
                 reactor.interrupt_sleep();
             }
         }
+        self.end_waits();
+        ended
+    }
+
+    /// Nobody waits any more for a time, a connection or an event.
+    fn end_waits(&self) {
         self.common.accepted.end();
         self.common.registry.end();
         // Last, so that who waits for one of the above with a deadline learns of that first.
         self.reactors.iter().for_each(|reactor| reactor.end_timers());
-        ended
     }
 
     fn is_own_thread(&self) -> bool {
@@ -58,7 +74,17 @@ impl Inner {
     /// Waits until the endpoint's threads have ended, also where somebody else shuts it down at the same time.
     fn join_threads(&self) -> Result<(), HandlerPanicked> {
         let mut ended = Ok(());
-        for thread in self.threads.lock().drain(..) {
+        let mut threads = self.threads.lock();
+        let until = self.common.clock.now() + HANDLERS_ALONE;
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            if self.common.clock.now() >= until {
+                // A handler may wait for what only this ends.
+                self.end_waits();
+                break;
+            }
+            wait_a_moment();
+        }
+        for thread in threads.drain(..) {
             // All of them, whatever has become of one.
             if thread.join().is_err() {
                 ended = Err(HandlerPanicked);
@@ -79,4 +105,14 @@ impl Drop for Inner {
         let _ = self.shut_down();
         self.common.accepted.leave();
     }
+}
+
+const _: () = assert!(HANDLERS_ALONE.as_millis() * 2 > LEAVE_TIMEOUT.as_millis() * 3);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the system tells nobody that a thread has ended but who waits without end"
+)]
+fn wait_a_moment() {
+    thread::park_timeout(LOOKED_EVERY);
 }

@@ -252,7 +252,12 @@ impl Drop for HandlerPool {
         for thread in self.threads.get_mut().drain(..) {
             // The last reference may be dropped by one of these threads.
             if thread.thread().id() != thread::current().id() {
-                thread.join().expect("a handler ends without a panic");
+                // It was told where it happened, and who drops this may be on the way out for that very reason.
+                if thread.join().is_err() {
+                    tracing::error!(
+                        "a handler of a pool has panicked, and with it what it was given"
+                    );
+                }
             }
         }
     }

@@ -214,6 +214,11 @@ impl ReactorHandle {
         true
     }
 
+    /// Whether nobody will drive any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
     /// What has just been left for a driver is let go of, if none looks any more: behind a fence, so that either this
     /// thread sees that or the last driver sees what was left.
     #[inline]

@@ -4,6 +4,7 @@ use crate::connection::{BodyReader, Untaken};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handler::{Batch, Held, Source};
+use crate::handling;
 use crate::memory::Shared;
 use crate::reactor::Common;
 use crate::reply::Reply;
@@ -25,13 +26,17 @@ impl Conversation {
         if turn.brought.frames.is_empty() {
             return Ok(());
         }
+        // Taken out, and given back for their capacity: if the handler panics, on a thread that comes back, they are not
+        // handled again, or taken for parts of another buffer.
+        let mut frames = std::mem::take(&mut turn.brought.frames);
         let taken = if self.deferred.is_empty() {
-            self.run_handler(&turn.brought.frames, (Source::Buffer(buffer), None), turn.common)?
+            self.run_handler(&frames, (Source::Buffer(buffer), None), turn.common)?
         } else {
             0
         };
-        let kept = self.deferred.push(&turn.brought.frames[taken..], buffer, &turn.common.memory);
-        turn.brought.frames.clear();
+        let kept = self.deferred.push(&frames[taken..], buffer, &turn.common.memory);
+        frames.clear();
+        turn.brought.frames = frames;
         kept.map_err(|_| CloseReason::Memory)
     }
 
@@ -107,7 +112,7 @@ impl Conversation {
         let held = Held { core, source, retained: Default::default(), body };
         let unannounced = Unannounced::NONE;
         let mut batch = Batch { held: &held, frames, taken: 0, lane, unannounced, failed: None };
-        common.handler.handle(&mut batch);
+        handling::run(common, || common.handler.handle(&mut batch));
         let (taken, unannounced, failed) = (batch.taken, batch.unannounced, batch.failed.take());
         let mut released = [0; 3];
         for frame in &frames[..taken] {

@@ -1,0 +1,227 @@
+//! Handlers that wait for other threads of their endpoint, that shut it down, and that panic, wherever they run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use weft_transport::{
+    Batch, Endpoint, Handler, HandlerPool, LinkPolicy, MessageHandler, NoHandler, PooledMessages,
+    Responder, Time,
+};
+
+use super::{LINKS, connect, endpoint, listen, wait_until};
+
+/// Longer than a shutdown takes, with a handler that waits for what only the shutdown ends.
+const ENDED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Waits on the endpoint's second thread for what the first one brings: a time that does not come.
+#[derive(Default)]
+struct Sleeping {
+    endpoint: OnceLock<Endpoint>,
+    sleeps: AtomicBool,
+}
+
+impl Handler for Sleeping {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {
+            let is_second = thread::current().name() == Some("reactor-1");
+            if is_second && !self.sleeps.swap(true, Ordering::SeqCst) {
+                let endpoint = self.endpoint.get().unwrap().clone();
+                futures_executor::block_on(endpoint.sleep_until(Time::MAX));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handler_that_waits_for_another_thread_of_the_endpoint_is_let_go() {
+    for links in LINKS {
+        let sleeping = Arc::new(Sleeping::default());
+        let server = endpoint(1, links, 2, Arc::clone(&sleeping) as _);
+        let address = listen(&server);
+        sleeping.endpoint.set(server.clone()).unwrap();
+        let clients = [2, 3].map(|node| endpoint(node, links, 1, Arc::new(NoHandler)));
+        let connections = clients.each_ref().map(|client| connect(client, address));
+        for (client, connection) in clients.iter().zip(&connections) {
+            client.block_on(connection.send(&b"sleep"[..])).unwrap();
+        }
+        wait_until("a handler sleeps", || sleeping.sleeps.load(Ordering::SeqCst));
+        let begun = server.clock().now();
+        // Besides, nobody else sleeps for longer.
+        let other = thread::spawn({
+            let server = server.clone();
+            move || futures_executor::block_on(server.sleep_until(Time::MAX))
+        });
+        server.shutdown();
+        other.join().unwrap();
+        let took = server.clock().now().since(begun);
+        assert!(took < ENDED_WITHIN, "{took:?} over {links}");
+    }
+}
+
+/// Keeps what it is called with.
+#[derive(Default)]
+struct Keeping(Mutex<Vec<Responder>>);
+
+impl Handler for Keeping {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(mut incoming) = batch.next() {
+            self.0.lock().unwrap().extend(incoming.responder());
+        }
+    }
+}
+
+/// Has a thread of its own drive the first reactor of `server`, until a call fails that nobody answers.
+fn drive_in_block_on(server: &Endpoint, links: LinkPolicy) -> (Endpoint, thread::JoinHandle<bool>) {
+    let silent = endpoint(9, links, 1, Arc::new(Keeping::default()));
+    let (address, server) = (listen(&silent), server.clone());
+    let driver = thread::Builder::new().name("driver".to_owned());
+    let driver = driver.spawn(move || {
+        let waits = || {
+            server.block_on(async {
+                // It drives while it connects, too, and may be told then already.
+                if let Ok(connection) = server.connect(address, Time::MAX).await {
+                    let _ = connection.call(&b"call"[..], Time::MAX).await;
+                }
+            });
+        };
+        catch_unwind(AssertUnwindSafe(waits)).is_err()
+    });
+    (silent, driver.unwrap())
+}
+
+/// On a thread in `block_on` it shuts its endpoint down, while it holds what the handler on the endpoint's own second thread waits for.
+#[derive(Default)]
+struct Resigning {
+    endpoint: Mutex<Option<Endpoint>>,
+    held: Mutex<()>,
+    holds: AtomicBool,
+    waits: AtomicBool,
+    has_resigned: AtomicBool,
+}
+
+impl Handler for Resigning {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {
+            match thread::current().name() {
+                Some("reactor-1") if self.holds.load(Ordering::SeqCst) => {
+                    self.waits.store(true, Ordering::SeqCst);
+                    drop(self.held.lock().unwrap());
+                }
+                Some("driver") => {
+                    let Some(endpoint) = self.endpoint.lock().unwrap().take() else { continue };
+                    let held = self.held.lock().unwrap();
+                    self.holds.store(true, Ordering::SeqCst);
+                    wait_until("somebody waits", || self.waits.load(Ordering::SeqCst));
+                    endpoint.shutdown();
+                    drop(held);
+                    self.has_resigned.store(true, Ordering::SeqCst);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handler_in_block_on_that_shuts_down_waits_for_no_other() {
+    for links in LINKS {
+        let resigning = Arc::new(Resigning::default());
+        let server = endpoint(1, links, 2, Arc::clone(&resigning) as _);
+        let address = listen(&server);
+        let clients = [2, 3, 4, 5].map(|node| endpoint(node, links, 1, Arc::new(NoHandler)));
+        let connections = clients.each_ref().map(|client| connect(client, address));
+        *resigning.endpoint.lock().unwrap() = Some(server.clone());
+        let (_silent, driver) = drive_in_block_on(&server, links);
+        // Peers are dealt out to the reactors in turn, so each has some.
+        wait_until("it has shut down", || {
+            for connection in &connections {
+                let _ = connection.send(&b"go"[..]).now_or_never();
+            }
+            resigning.has_resigned.load(Ordering::SeqCst)
+        });
+        assert!(!driver.join().unwrap(), "nobody has panicked");
+    }
+}
+
+struct Clumsy;
+
+impl MessageHandler for Clumsy {
+    fn key(&self, _: &[u8]) -> u64 {
+        0
+    }
+
+    fn handle(&self, _: &mut PooledMessages<'_>) {
+        panic!("as it was told");
+    }
+}
+
+struct ByPool(HandlerPool);
+
+impl Handler for ByPool {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        self.0.take_all(batch);
+    }
+}
+
+/// Nor does it end a process that is unwinding.
+#[test]
+fn an_endpoint_whose_pool_has_panicked_is_dropped_without_a_panic() {
+    for links in LINKS {
+        for unwinds in [false, true] {
+            let pool = HandlerPool::start(1, Arc::new(Clumsy)).unwrap();
+            let server = endpoint(1, links, 1, Arc::new(ByPool(pool)));
+            let client = endpoint(2, links, 1, Arc::new(NoHandler));
+            let connection = connect(&client, listen(&server));
+            client.block_on(connection.send(&b"panic"[..])).unwrap();
+            thread::sleep(Duration::from_millis(100));
+            let dropped = catch_unwind(AssertUnwindSafe(move || {
+                let _server = server;
+                assert!(!unwinds, "for a reason of its own");
+            }));
+            assert_eq!(dropped.is_err(), unwinds);
+        }
+    }
+}
+
+/// Notes what it is given, and panics once.
+#[derive(Default)]
+struct Noting {
+    given: Mutex<Vec<Vec<u8>>>,
+    has_panicked: AtomicBool,
+}
+
+impl Handler for Noting {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            self.given.lock().unwrap().push(incoming.body.to_vec());
+            if incoming.body == b"panic" && !self.has_panicked.swap(true, Ordering::SeqCst) {
+                panic!("as it was told");
+            }
+        }
+    }
+}
+
+/// The thread that was driving comes back with the panic, and the reactor goes on: not with what had come before.
+#[test]
+fn what_a_handler_has_panicked_with_is_not_given_again() {
+    for links in LINKS {
+        let noting = Arc::new(Noting::default());
+        let server = endpoint(1, links, 1, Arc::clone(&noting) as _);
+        let (_silent, driver) = drive_in_block_on(&server, links);
+        thread::sleep(Duration::from_millis(50));
+        let client = endpoint(2, links, 1, Arc::new(NoHandler));
+        let connection = connect(&client, listen(&server));
+        client.block_on(connection.send(&b"panic"[..])).unwrap();
+        let by_driver = driver.join().unwrap_or(true);
+        assert!(by_driver, "the panic is the driver's");
+        client.block_on(connection.send(&b"next"[..])).unwrap();
+        wait_until("the next has come", || noting.given.lock().unwrap().len() > 1);
+        thread::sleep(Duration::from_millis(50));
+        let given = noting.given.lock().unwrap().clone();
+        assert_eq!(given, [&b"panic"[..], b"next"], "over {links}");
+    }
+}
