@@ -10,10 +10,11 @@
 //! A node that was started anew knows no tables. Whoever is told by one that there is no such table gives it, and all that have an older
 //! one, the newest catalog, and tries again.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesOrdered;
+use futures_util::future::{Either, FutureExt, select};
+use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 use weft_protocol::{
     Catalog, CatalogBytes, CatalogError, PutTables, PutTablesReply, TableId, Tables, TablesReply,
 };
@@ -21,7 +22,7 @@ use weft_transport::{Body, Reply, Time};
 
 use crate::core::Core;
 use crate::error::ClientError;
-use crate::limits::PAUSE_MAX;
+use crate::limits::{CATALOG_PATIENCE, PAUSE_MAX};
 use crate::remote::Remote;
 use crate::retry::Effect;
 
@@ -46,22 +47,65 @@ impl Core {
         }
     }
 
-    /// The newest catalog of those nodes that answer.
+    /// The newest catalog of those nodes that answer. If it `will_do`, a node that hangs is not waited for longer than
+    /// [`CATALOG_PATIENCE`] behind the first answer.
     ///
     /// # Errors
     /// The last one, if none does.
-    pub(crate) async fn newest_catalog(&self, deadline: Time) -> Result<Catalog, ClientError> {
-        let (mut known, mut failed) = (Vec::new(), None);
-        for catalog in self.catalogs(deadline).await {
-            match catalog {
-                Ok((_, catalog)) => known.push(catalog),
-                Err(error) => failed = Some(error),
-            }
-        }
-        match newest(known) {
+    pub(crate) async fn newest_catalog(
+        &self,
+        will_do: impl Fn(&Catalog) -> bool,
+        deadline: Time,
+    ) -> Result<Catalog, ClientError> {
+        let (answers, failed) = self.first_catalogs(will_do, deadline).await;
+        match newest(answers.into_iter().map(|(_, catalog)| catalog)) {
             Some(catalog) => Ok(catalog),
             None => Err(failed.expect("a cluster has a node")),
         }
+    }
+
+    /// The catalogs of the nodes that answer: of all until `deadline`, unless one that `will_do` is among those that have come
+    /// [`CATALOG_PATIENCE`] after the first. And the last error.
+    async fn first_catalogs(
+        &self,
+        will_do: impl Fn(&Catalog) -> bool,
+        deadline: Time,
+    ) -> (Vec<(Arc<Remote>, Catalog)>, Option<ClientError>) {
+        let cluster = self.keeper.current_owned();
+        let asked = cluster.remotes().iter().map(|remote| self.catalog_of(remote, deadline));
+        let mut asked = asked.collect::<FuturesUnordered<_>>();
+        let (mut answers, mut failed) = (Vec::<(Arc<Remote>, Catalog)>::new(), None);
+        let mut patience = pin!(self.endpoint.sleep_until(Time::MAX).fuse());
+        let mut is_over = false;
+        loop {
+            if is_over && answers.iter().any(|(_, catalog)| will_do(catalog)) {
+                break;
+            }
+            let next = if is_over {
+                asked.next().await
+            } else {
+                match select(asked.next(), patience.as_mut()).await {
+                    Either::Left((next, _)) => next,
+                    Either::Right(_) => {
+                        is_over = true;
+                        continue;
+                    }
+                }
+            };
+            match next {
+                Some(Ok(answer)) => {
+                    if answers.is_empty() {
+                        let until = self.endpoint.clock().now() + CATALOG_PATIENCE;
+                        patience.set(self.endpoint.sleep_until(until).fuse());
+                    }
+                    answers.push(answer);
+                }
+                Some(Err(error)) => failed = Some(error),
+                None => break,
+            }
+        }
+        answers.sort_by_key(|(remote, _)| remote.name().id);
+        (answers, failed)
     }
 
     /// Has all nodes take the catalog that `change` makes of the newest one. Returns it.
@@ -105,8 +149,8 @@ impl Core {
             return;
         }
         let began = self.endpoint.clock().now();
-        let (mut behind, newest) =
-            of_nodes(self.catalogs(deadline).await.into_iter().flatten().collect());
+        let (answers, _) = self.first_catalogs(|_| true, deadline).await;
+        let (mut behind, newest) = of_nodes(answers);
         if let Some(newest) = newest {
             behind.retain(|(_, version)| *version < newest.version());
             // Who does not answer is told when it does.
@@ -117,14 +161,20 @@ impl Core {
 
     async fn catalogs(&self, deadline: Time) -> Vec<Result<(Arc<Remote>, Catalog), ClientError>> {
         let cluster = self.keeper.current_owned();
-        let asked = cluster.remotes().iter().map(|remote| async move {
-            let asked = self.ask_node(remote, Tables, Effect::Read, deadline).await;
-            let (reply, connection) = asked?;
-            let reply = TablesReply::decode(&reply);
-            let reply = reply.map_err(|error| ClientError::of_reply(&connection, error))?;
-            Ok((Arc::clone(remote), reply.catalog))
-        });
+        let asked = cluster.remotes().iter().map(|remote| self.catalog_of(remote, deadline));
         asked.collect::<FuturesOrdered<_>>().collect().await
+    }
+
+    async fn catalog_of(
+        &self,
+        remote: &Arc<Remote>,
+        deadline: Time,
+    ) -> Result<(Arc<Remote>, Catalog), ClientError> {
+        let asked = self.ask_node(remote, Tables, Effect::Read, deadline).await;
+        let (reply, connection) = asked?;
+        let reply = TablesReply::decode(&reply);
+        let reply = reply.map_err(|error| ClientError::of_reply(&connection, error))?;
+        Ok((Arc::clone(remote), reply.catalog))
     }
 
     /// Gives a decided `catalog` to nodes that are known to have older ones.

@@ -19,6 +19,9 @@ pub const BACKOFF: Backoff = Backoff { first: PAUSE_MIN, max: PAUSE_MAX };
 /// How long one node may take to hand out its map before the next one is asked as well.
 pub(crate) const MAP_PATIENCE: Duration = Duration::from_millis(250);
 
+/// For how long nodes that have not said which tables there are are waited for when another one has.
+pub(crate) const CATALOG_PATIENCE: Duration = Duration::from_millis(250);
+
 /// The map is not fetched again on mere suspicion (an owner that cannot be reached) when the last
 /// fetch ended less than this ago.
 pub(crate) const MAP_FRESH: Duration = Duration::from_millis(100);

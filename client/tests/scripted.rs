@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use weft_client::{Applied, ClientError, ErrorCode, NodeId, Unreachable, Version};
 use weft_protocol::limits::VALUE_MAX;
-use weft_protocol::{ErrorReply, GetReply, Operation, Request};
+use weft_protocol::{Catalog, ErrorReply, GetReply, Operation, Request, TableOptions, TablesReply};
 
 use self::world::{
     Answer, TIMEOUT, World, absent, deleted, found, key_of, multi_part, put_done, refusal,
@@ -388,4 +388,35 @@ fn found_item(index: usize) -> GetReply<'static> {
 
 fn client_owner(client: &weft_client::Client, key: &str) -> NodeId {
     client.map().owner_of(weft_protocol::Slot::of(key.as_bytes())).unwrap().id
+}
+
+/// Two nodes know the table; the first says nothing, or says so later than anybody waits for it.
+#[test]
+fn a_node_that_hangs_holds_up_who_looks_for_a_table_for_a_moment() {
+    let world = World::new(3);
+    let catalog = Catalog::default().with("yarns", TableOptions::default()).unwrap();
+    let (older, id) = (catalog.clone(), catalog.id_of("yarns").unwrap());
+    let newer = catalog.with("looms", TableOptions::default()).unwrap();
+    let looms = newer.id_of("looms").unwrap();
+    world.node(1, |_| Answer::Silence);
+    world.node(2, move |_| Answer::reply(TablesReply { catalog: older.clone() }));
+    world.node(3, move |request| match request {
+        Request::Tables(_) => Answer::reply(TablesReply { catalog: newer.clone() }),
+        Request::Get(get) if get.table == id || get.table == looms => found(b"wool", 1),
+        _ => Answer::Silence,
+    });
+    let client = world.client(&[2]);
+    for name in ["yarns", "looms"] {
+        let begin = world.elapsed();
+        let table = world.run(client.table(name)).unwrap();
+        let waited = world.elapsed() - begin;
+        assert!(waited < Duration::from_millis(300), "{waited:?}");
+        let object = world.run(table.get(key_of(3, 3))).unwrap().into_object().unwrap();
+        assert_eq!(&*object, b"wool");
+    }
+    // Whether there is one of another name, only the one that says nothing could tell.
+    let begin = world.elapsed();
+    let error = world.run(client.table("bales")).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::TableUnknown);
+    assert_eq!(world.elapsed() - begin, TIMEOUT);
 }

@@ -116,7 +116,7 @@ impl Client {
     pub async fn hot_keys(&self, most: usize) -> Result<HotKeys, ClientError> {
         let cluster = self.core.keeper.current_owned();
         let deadline = self.core.deadline();
-        let catalog = self.core.newest_catalog(deadline).await?;
+        let catalog = self.core.newest_catalog(|_| true, deadline).await?;
         let name_of = |id| match catalog.table(id) {
             _ if id == TableId::DEFAULT => Some(TableId::DEFAULT_NAME),
             // It was dropped just now, or is so new that the catalog does not have it.

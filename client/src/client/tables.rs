@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use weft_protocol::{
-    CatalogError, ErrorCode, TableEntry, TableId, TableOptions, TableStats, TableStatsReply,
-    TableUse, Truncate, TruncateReply,
+    Catalog, CatalogError, ErrorCode, TableEntry, TableId, TableOptions, TableStats,
+    TableStatsReply, TableUse, Truncate, TruncateReply,
 };
 use weft_transport::Time;
 
@@ -66,9 +66,12 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is none of this name.
+    /// [`ClientError::Catalog`] if there is none of this name. That is found out when all nodes have answered or their time is over; where
+    /// one has the name, others that hang are waited for a quarter of a second.
     pub async fn table(&self, name: &str) -> Result<Self, ClientError> {
-        let catalog = self.core.newest_catalog(self.core.deadline()).await?;
+        // What another node may know besides is a table of this name that was made anew just now.
+        let has_name = |catalog: &Catalog| catalog.id_of(name).is_ok();
+        let catalog = self.core.newest_catalog(has_name, self.core.deadline()).await?;
         let table = catalog.id_of(name).map_err(ClientError::Catalog)?;
         Ok(Self { core: Arc::clone(&self.core), table })
     }
@@ -102,7 +105,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`]. All nodes have to answer.
     pub async fn tables(&self) -> Result<Vec<TableSummary>, ClientError> {
-        let catalog = self.core.newest_catalog(self.core.deadline()).await?;
+        let catalog = self.core.newest_catalog(|_| true, self.core.deadline()).await?;
         let default = TableEntry {
             id: TableId::DEFAULT,
             name: TableId::DEFAULT_NAME.to_owned(),
