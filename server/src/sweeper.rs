@@ -46,6 +46,25 @@ impl Sweeper {
         self.has_buried.store(true, Ordering::Relaxed);
     }
 
+    /// Removes some of the objects of tables that were truncated or dropped, for who finds no memory though that has been given up. Returns
+    /// whether there were any. The caller may hold no partition's lock.
+    #[cold]
+    pub(crate) fn make_room(&self, partitions: &Partitions, now_ms: u64) -> bool {
+        // Whoever has it may be looking whether there are such.
+        let _pass = self.pass.lock();
+        if !self.has_buried.load(Ordering::Relaxed) {
+            return false;
+        }
+        (0..partitions.len() as u16).any(|position| {
+            let mut partition = partitions.lock(position);
+            let is_there = partition.sweepable().buried > 0;
+            if is_there {
+                partition.sweep(SCAN_BUCKETS_MAX, now_ms);
+            }
+            is_there
+        })
+    }
+
     /// One step, if there is something to do and nobody else sweeps. Returns whether there was.
     pub(crate) fn step(
         &self,

@@ -157,7 +157,9 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.held.release();
         let Self { node, now_ms, .. } = *self;
         let (partitions, evictor) = (&node.partitions, &node.evictor);
-        node.cleaner.make_room(partitions, evictor, len as u64, seen_bytes, now_ms)
+        // What was truncated is no segment's live bytes before it is swept, and nobody's loss.
+        node.sweeper.make_room(partitions, now_ms)
+            || node.cleaner.make_room(partitions, evictor, len as u64, seen_bytes, now_ms)
     }
 
     #[cold]

@@ -150,6 +150,29 @@ fn a_truncated_table_is_empty_at_once_and_its_memory_comes_back() {
     assert_eq!(client.refused(unknown).code, ErrorCode::TableUnknown);
 }
 
+/// Of a full node, without a pause in which the background could have swept.
+#[test]
+fn what_was_truncated_makes_room_for_the_next_write() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    with_ordered(&client);
+    let value = vec![7; 1_000];
+    let written = |table: TableId, number: u32| {
+        let reply = client.call(put(table, &number.to_le_bytes(), &value));
+        PutReply::decode(&reply).is_ok()
+    };
+    for table in [TABLE, ORDERED] {
+        let count = (0..).find(|number| !written(table, *number)).unwrap();
+        assert!(count > 20_000, "{count}");
+        let removed = client.call(Truncate { table, map_epoch: 1 });
+        assert_eq!(TruncateReply::decode(&removed).unwrap().removed, u64::from(count));
+        for number in 0..count / 2 {
+            assert!(written(table, number), "{number} of table {table} was refused");
+        }
+        client.call(Truncate { table, map_epoch: 1 });
+    }
+}
+
 #[test]
 fn what_expired_is_removed_though_nobody_asks_for_it() {
     let node = start(settings());
