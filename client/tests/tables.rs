@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use weft_client::{
-    Applied, BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, RangeOptions,
-    ScanOptions, TableId, TableOptions,
+    Applied, BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, Eviction,
+    RangeOptions, ScanOptions, TableChange, TableId, TableOptions,
 };
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
@@ -297,4 +297,43 @@ fn a_range_is_merged_from_all_nodes() {
     assert_eq!(unordered.code(), ErrorCode::NotOrdered);
     let long = RangeOptions::from(vec![0; 70_000]);
     assert_eq!(client.range(long).unwrap_err().code(), ErrorCode::KeyTooLong);
+}
+
+#[test]
+fn a_table_is_altered_on_all_nodes() {
+    let cluster = Cluster::start(3);
+    let (client, other) = (cluster.client(), cluster.client());
+    let people = client.create_table("people", ordered()).unwrap();
+    let value = vec![7; 1_000];
+    let write = |client: &BlockingClient| {
+        (0..300).map(|number| client.put(format!("key-{number}"), &value)).collect::<Vec<_>>()
+    };
+    assert!(write(&people).iter().all(Result::is_ok));
+    let quota = |quota_bytes| TableChange { quota_bytes: Some(quota_bytes), eviction: None };
+    for (name, table) in [("people", &people), ("default", &client)] {
+        other.alter_table(name, quota(Some(60_000))).unwrap();
+        table.truncate().unwrap();
+        let refused = write(table).into_iter().filter_map(Result::err).collect::<Vec<_>>();
+        assert!(refused.len() > 200, "{} of {name}", refused.len());
+        assert!(refused.iter().all(|error| error.code() == ErrorCode::QuotaReached));
+        let eviction = Some(Eviction::LeastRecentlyUsed);
+        other.alter_table(name, TableChange { eviction, ..TableChange::default() }).unwrap();
+        assert!(write(table).iter().all(Result::is_ok));
+        let count = table.count().unwrap();
+        assert!((20..100).contains(&count), "{count} of {name}");
+        let told = client.tables().unwrap().into_iter().find(|told| told.name == name).unwrap();
+        assert_eq!(
+            (told.options.quota_bytes, told.options.eviction),
+            (Some(60_000), eviction.unwrap())
+        );
+        assert_eq!(told.options.ordered, name == "people");
+        let back = TableChange { quota_bytes: Some(None), eviction: Some(Eviction::None) };
+        other.alter_table(name, back).unwrap();
+        assert!(write(table).iter().all(Result::is_ok));
+        assert_eq!(table.count().unwrap(), 300);
+    }
+    let unknown = client.alter_table("nobody", quota(None)).unwrap_err();
+    assert_eq!(unknown.code(), ErrorCode::TableUnknown);
+    let mut range = people.range(RangeOptions::default()).unwrap();
+    assert_eq!(range.next().unwrap().unwrap().key, b"key-0");
 }

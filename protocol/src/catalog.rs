@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::codec::{Reader, Writer};
 use crate::error::DecodeError;
 use crate::limits::{TABLE_NAME_MAX, TABLES_MAX};
-use crate::table::{Eviction, TableId, TableOptions};
+use crate::table::{Eviction, TableChange, TableId, TableOptions};
 
 /// Bytes of a catalog without tables.
 const HEAD_LEN: usize = 8 + 2 + 2;
@@ -26,6 +26,8 @@ pub struct Catalog {
     version: u64,
     /// The number that was given out last.
     last: TableId,
+    /// Of the table that is always there, which is not ordered.
+    default: TableOptions,
     /// By number.
     tables: Vec<TableEntry>,
 }
@@ -81,6 +83,11 @@ impl Catalog {
     /// The catalog's version: how often it was changed.
     pub const fn version(&self) -> u64 {
         self.version
+    }
+
+    /// What the table is like that is always there.
+    pub const fn default_options(&self) -> TableOptions {
+        self.default
     }
 
     /// The tables, by number.
@@ -151,6 +158,30 @@ impl Catalog {
         Ok(next)
     }
 
+    /// The next version, with `change` made to a table, which may be the one that is always there.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::Unknown`].
+    pub fn altered(&self, name: &str, change: TableChange) -> Result<Self, CatalogError> {
+        let id = self.id_of(name)?;
+        let mut next = self.next_version();
+        let options = match next.tables.iter_mut().find(|table| table.id == id) {
+            Some(table) => &mut table.options,
+            None => &mut next.default,
+        };
+        *options = options.changed(change);
+        Ok(next)
+    }
+
+    /// The tables as they are in a message: with the one that is always there, if it is not as it was at first.
+    fn entries(&self) -> impl Iterator<Item = (TableId, &str, &TableOptions)> {
+        let is_told = self.default != TableOptions::default();
+        let default = (TableId::DEFAULT, TableId::DEFAULT_NAME, &self.default);
+        let others = self.tables.iter().map(|table| (table.id, &*table.name, &table.options));
+        is_told.then_some(default).into_iter().chain(others)
+    }
+
     fn next_version(&self) -> Self {
         Self { version: self.version + 1, ..self.clone() }
     }
@@ -167,15 +198,14 @@ fn is_name(name: &str) -> bool {
 impl Catalog {
     /// Bytes of the catalog in a message.
     pub fn encoded_len(&self) -> usize {
-        let names: usize = self.tables.iter().map(|table| table.name.len()).sum();
-        HEAD_LEN + self.tables.len() * TABLE_LEN_MIN + names
+        HEAD_LEN + self.entries().map(|(_, name, _)| TABLE_LEN_MIN + name.len()).sum::<usize>()
     }
 
     pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
         writer.u64(self.version);
         writer.u16(self.last.0);
-        writer.u16(self.tables.len() as u16);
-        for TableEntry { id, name, options } in &self.tables {
+        writer.u16(self.entries().count() as u16);
+        for (id, name, options) in self.entries() {
             writer.u16(id.0);
             writer.u16(flags(options));
             writer.u16(name.len() as u16);
@@ -189,19 +219,32 @@ impl Catalog {
     pub(crate) fn decode(mut reader: Reader<'_>) -> Result<Self, DecodeError> {
         let (version, last) = (reader.u64()?, TableId(reader.u16()?));
         let count = usize::from(reader.u16()?);
-        if count > TABLES_MAX {
-            return Err(DecodeError::ListTooLong { field: "tables", count, limit: TABLES_MAX });
+        let too_long = DecodeError::ListTooLong { field: "tables", count, limit: TABLES_MAX };
+        if count > TABLES_MAX + 1 {
+            return Err(too_long);
         }
-        let mut catalog = Self { version, last, tables: Vec::new() };
+        let default = TableOptions::default();
+        let mut catalog = Self { version, last, default, tables: Vec::new() };
         let fits = reader.rest().len() / TABLE_LEN_MIN;
         catalog.tables.reserve(count.min(fits));
-        for _ in 0..count {
+        for position in 0..count {
             let table = decode_table(&mut reader)?;
+            if position == 0 && table.id == TableId::DEFAULT {
+                let is_it = table.name == TableId::DEFAULT_NAME && !table.options.ordered;
+                if !is_it || table.options == default {
+                    return Err(DecodeError::ContradictoryTables { id: table.id });
+                }
+                catalog.default = table.options;
+                continue;
+            }
             let is_next = catalog.tables.last().map_or(TableId::DEFAULT, |last| last.id) < table.id;
             if !is_next || catalog.id_of(&table.name).is_ok() {
                 return Err(DecodeError::ContradictoryTables { id: table.id });
             }
             catalog.tables.push(table);
+        }
+        if catalog.tables.len() > TABLES_MAX {
+            return Err(too_long);
         }
         reader.finish()?;
         Ok(catalog)
@@ -287,6 +330,39 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_altered_and_keeps_its_number_and_its_order() {
+        let change = |quota_bytes, eviction| TableChange { quota_bytes, eviction };
+        let read = |catalog: &Catalog| {
+            let mut bytes = vec![0; catalog.encoded_len()];
+            let mut writer = Writer::new(&mut bytes);
+            catalog.encode(&mut writer);
+            writer.finish();
+            Catalog::decode(Reader::new(&bytes)).unwrap()
+        };
+        let altered = catalog().altered("times", change(Some(None), None)).unwrap();
+        let expected = TableOptions { quota_bytes: None, ..catalog().tables[1].options };
+        assert_eq!((altered.version(), altered.tables[1].options), (3, expected));
+        assert_eq!((altered.tables[1].id, read(&altered)), (TableId(2), altered.clone()));
+
+        let eviction = Some(Eviction::SoonestExpiry);
+        let default = altered.altered("default", change(Some(Some(9)), eviction)).unwrap();
+        let options = default.default_options();
+        assert_eq!((options.quota_bytes, options.eviction), (Some(9), Eviction::SoonestExpiry));
+        assert_eq!((default.tables(), read(&default)), (altered.tables(), default.clone()));
+        let back = default.altered("default", change(Some(None), Some(Eviction::None))).unwrap();
+        assert_eq!(back.default_options(), TableOptions::default());
+        assert_eq!(read(&back), back);
+        let unknown = CatalogError::Unknown { name: "no".to_owned() };
+        assert_eq!(back.altered("no", TableChange::default()), Err(unknown));
+
+        let mut full = default;
+        for number in full.tables.len()..TABLES_MAX {
+            full = full.with(&format!("t{number}"), TableOptions::default()).unwrap();
+        }
+        assert_eq!(read(&full), full);
+    }
+
+    #[test]
     fn bytes_that_contradict_themselves_are_refused() {
         let mut bytes = vec![0; catalog().encoded_len()];
         let mut writer = Writer::new(&mut bytes);
@@ -306,6 +382,7 @@ mod tests {
         assert_eq!(with(28, b' '), DecodeError::InvalidText { field: "table name" });
         assert_eq!(with(34, 1), DecodeError::ContradictoryTables { id: TableId(1) });
         let count = usize::from(u16::from_le_bytes([2, 8]));
+        assert!(count > TABLES_MAX + 1);
         let too_many = DecodeError::ListTooLong { field: "tables", count, limit: TABLES_MAX };
         assert_eq!(with(11, 8), too_many);
         let same = Catalog::default().with("ab", TableOptions::default()).unwrap();

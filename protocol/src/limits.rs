@@ -99,7 +99,7 @@ const _: () = assert!(SCAN_PAGE_BYTES <= MESSAGE_MAX && SCAN_OBJECTS_MAX <= u16:
 const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
 
 // The largest catalog, map and the longest stats and lists of hot keys fit a message.
-const _: () = assert!(PREFIX_LEN + 20 + TABLES_MAX * (16 + TABLE_NAME_MAX) <= MESSAGE_MAX);
+const _: () = assert!(PREFIX_LEN + 20 + (TABLES_MAX + 1) * (16 + TABLE_NAME_MAX) <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 16 + NODES_MAX * (18 + ADDRESS_MAX) + 16_384 * 12 <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 24 + HOT_KEYS_MAX * (40 + HOT_KEY_BYTES_MAX) <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 28 + COUNTERS_MAX * (10 + COUNTER_NAME_MAX) <= MESSAGE_MAX);

@@ -19,7 +19,7 @@ impl fmt::Display for TableId {
     }
 }
 
-/// What a table is like, from its creation on.
+/// What a table is like. Whether it is ordered never changes, the rest [may be](TableChange).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TableOptions {
     /// Whether it keeps its keys in order, so that ranges of them can be read.
@@ -29,6 +29,28 @@ pub struct TableOptions {
     pub quota_bytes: Option<u64>,
     /// What makes room in it when it has as much, or when a node has no memory left.
     pub eviction: Eviction,
+}
+
+/// What of a table's options is to be other than it was; nothing, by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct TableChange {
+    /// Its quota from then on, if that is to be another one; `Some(None)` takes it back. What the table has beyond it stays, and no write
+    /// that takes more succeeds before the table has less, or objects of it are evicted.
+    pub quota_bytes: Option<Option<u64>>,
+    /// What makes room in it from then on, if that is to be something else.
+    pub eviction: Option<Eviction>,
+}
+
+impl TableOptions {
+    /// The options with `change` made to them.
+    #[must_use]
+    pub fn changed(self, change: TableChange) -> Self {
+        Self {
+            ordered: self.ordered,
+            quota_bytes: change.quota_bytes.unwrap_or(self.quota_bytes),
+            eviction: change.eviction.unwrap_or(self.eviction),
+        }
+    }
 }
 
 /// Which objects of a table go when there is no room for a new one. What has expired goes first anyway.

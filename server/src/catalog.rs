@@ -29,7 +29,7 @@ impl NodeCatalog {
         self.state.lock().catalog.clone()
     }
 
-    /// Has `catalog`, which has to be newer, in the place of the one of version `expected`: drops and creates tables in all `partitions`, and
+    /// Has `catalog`, which has to be newer, in the place of the one of version `expected`: drops, creates and alters tables in all `partitions`, and
     /// has `hot_keys` forget those of tables that are not there any more. The caller may hold none of the partitions.
     pub(crate) fn put(
         &self,
@@ -43,15 +43,22 @@ impl NodeCatalog {
         if current.version() != expected || catalog.version() <= expected {
             return PutTablesReply::Conflict { version: current.version() };
         }
-        let stays = |table: &&TableEntry| catalog.table(table.id) == Some(*table);
+        let stays =
+            |table: &TableEntry| catalog.table(table.id).is_some_and(|next| is_same(table, next));
         let dropped: Vec<_> =
             current.tables().iter().filter(|table| !stays(table)).map(|table| table.id).collect();
+        let default = (TableId::DEFAULT, catalog.default_options());
+        let others = catalog.tables().iter().map(|table| (table.id, table.options));
+        let tables: Vec<_> = std::iter::once(default).chain(others).collect();
+        // Another table of the same number has nothing of what this one had.
         quotas.retain(|table, _| !dropped.contains(table));
-        for table in catalog.tables() {
-            if let Some(quota_bytes) = table.options.quota_bytes {
-                quotas
-                    .entry(table.id)
-                    .or_insert_with(|| Arc::new(Quota::new(share(quota_bytes, partitions))));
+        for (table, options) in &tables {
+            match options.quota_bytes.map(|quota_bytes| share(quota_bytes, partitions)) {
+                Some(limit) => quotas
+                    .entry(*table)
+                    .or_insert_with(|| Arc::new(Quota::new(limit)))
+                    .set_limit(limit),
+                None => drop(quotas.remove(table)),
             }
         }
         for position in 0..partitions.len() as u16 {
@@ -59,23 +66,31 @@ impl NodeCatalog {
             for table in &dropped {
                 partition.drop_table(*table);
             }
-            for table in catalog.tables() {
-                partition.create_table(TableConfig {
-                    id: table.id,
-                    ordered: table.options.ordered,
-                    quota: quotas.get(&table.id).cloned(),
-                    eviction: table.options.eviction,
-                });
+            for (table, options) in &tables {
+                let config = TableConfig {
+                    id: *table,
+                    ordered: options.ordered,
+                    quota: quotas.get(table).cloned(),
+                    eviction: options.eviction,
+                };
+                if partition.has_table(*table) {
+                    partition.alter_table(config);
+                } else {
+                    partition.create_table(config);
+                }
             }
         }
         evictor.take_note(&catalog);
         // Of a table under a number that another one had, no request was seen yet.
-        hot_keys.keep_tables(|id| {
-            id == TableId::DEFAULT || current.table(id).is_some_and(|table| stays(&table))
-        });
+        hot_keys.keep_tables(|id| id == TableId::DEFAULT || current.table(id).is_some_and(stays));
         *current = catalog;
         PutTablesReply::Done { version: current.version() }
     }
+}
+
+/// Whether a table is still the one that it was, whatever else of it has changed.
+fn is_same(table: &TableEntry, next: &TableEntry) -> bool {
+    (table.id, &table.name, table.options.ordered) == (next.id, &next.name, next.options.ordered)
 }
 
 /// The share of a quota that the node's slots have. Rounded up, so that a small quota lets something in.

@@ -30,8 +30,9 @@ pub(crate) struct Evictor {
 impl Evictor {
     /// Notes which tables there are.
     pub(crate) fn take_note(&self, catalog: &Catalog) {
-        let mut tables = catalog.tables().iter();
-        let is_allowed = tables.any(|table| table.options.eviction != Eviction::None);
+        let others = catalog.tables().iter().map(|table| table.options);
+        let mut tables = std::iter::once(catalog.default_options()).chain(others);
+        let is_allowed = tables.any(|options| options.eviction != Eviction::None);
         self.is_allowed.store(is_allowed, Ordering::Relaxed);
     }
 

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::sync::Arc;
+
 use weft_protocol::{Eviction, TableId};
-use weft_server::store::{Evicted, Partition, PartitionConfig, TableConfig};
+use weft_server::store::{Evicted, Partition, PartitionConfig, Quota, StoreError, TableConfig};
 use weft_transport::{Memory, MemoryConfig};
 
 const CACHE: TableId = TableId(1);
@@ -173,4 +175,45 @@ fn a_moved_object_keeps_the_time_of_its_use() {
     evict(&mut partition, None, 8_000, now_ms + 8_192);
     let left = left(&partition, CACHE, 4_000);
     assert!(left.len() > 3_990, "{}", left.len());
+}
+
+#[test]
+fn what_a_table_is_like_is_changed_while_it_is_used() {
+    let mut partition = partition(Eviction::None, Eviction::None, true);
+    let default = TableId::DEFAULT;
+    for number in 0..1_000 {
+        put(&mut partition, CACHE, number, None, 1_000);
+        put(&mut partition, default, number, None, 1_000);
+    }
+    let nothing = partition.evict(None, BUCKETS_MAX, 1_000);
+    assert_eq!((nothing.objects, nothing.is_exhausted), (0, true));
+
+    let quota = Arc::new(Quota::new(1 << 20));
+    let config = |id, quota, eviction| TableConfig { id, ordered: false, quota, eviction };
+    let eviction = Eviction::LeastRecentlyUsed;
+    partition.alter_table(config(default, Some(Arc::clone(&quota)), eviction));
+    let bytes = |partition: &Partition| {
+        partition.table_uses().find(|table| table.table == default).unwrap().bytes
+    };
+    assert_eq!(quota.used_bytes(), bytes(&partition));
+    let evicted = evict(&mut partition, None, 100, 2_000);
+    assert_eq!(left(&partition, CACHE, 1_000).len(), 1_000, "it was not asked to evict");
+    assert_eq!(left(&partition, default, 1_000).len() as u64, 1_000 - evicted);
+    assert_eq!(quota.used_bytes(), bytes(&partition));
+
+    // Less than there is: nothing goes by itself, and nothing more is taken.
+    quota.set_limit(1);
+    let full = partition.put(default, &key(5_000), b"a value", None, 2_000);
+    assert_eq!(full, Err(StoreError::QuotaReached { limit: 1 }));
+    partition.alter_table(config(default, None, Eviction::None));
+    assert_eq!(quota.used_bytes(), 0);
+    put(&mut partition, default, 5_000, None, 2_000);
+    assert!(partition.evict(None, BUCKETS_MAX, 2_000).is_exhausted);
+
+    // It is ordered still.
+    partition.alter_table(config(CACHE, None, eviction));
+    evict(&mut partition, Some(CACHE), 100, 2_000);
+    partition.drop_table(CACHE).unwrap();
+    assert!(partition.evict(None, BUCKETS_MAX, 2_000).is_exhausted);
+    partition.verify().unwrap();
 }

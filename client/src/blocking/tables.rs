@@ -1,6 +1,6 @@
 //! Tables, for callers that block.
 
-use weft_protocol::TableOptions;
+use weft_protocol::{TableChange, TableOptions};
 
 use super::BlockingClient;
 use crate::client::{Client, TableSummary};
@@ -23,6 +23,14 @@ impl BlockingClient {
     /// See [`Client::create_table`].
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Self, ClientError> {
         self.client.block_on(self.client.create_table(name, options)).map(Self::new)
+    }
+
+    /// See [`Client::alter_table`].
+    ///
+    /// # Errors
+    /// See [`Client::alter_table`].
+    pub fn alter_table(&self, name: &str, change: TableChange) -> Result<(), ClientError> {
+        self.client.block_on(self.client.alter_table(name, change))
     }
 
     /// See [`Client::drop_table`].

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use weft_protocol::{
-    Catalog, CatalogError, ErrorCode, TableEntry, TableId, TableOptions, TableStats,
+    Catalog, CatalogError, ErrorCode, TableChange, TableEntry, TableId, TableOptions, TableStats,
     TableStatsReply, TableUse, Truncate, TruncateReply,
 };
 use weft_transport::Time;
@@ -91,6 +91,15 @@ impl Client {
         Ok(Self { core: Arc::clone(&self.core), table })
     }
 
+    /// Changes the quota or the eviction of a table, which may be `default`, on all nodes, which all have to answer. What is there stays as it
+    /// is.
+    ///
+    /// # Errors
+    /// [`ClientError::Catalog`] if there is none of this name; [`ClientError::PartlyApplied`] if a node does not answer and others have changed it.
+    pub async fn alter_table(&self, name: &str, change: TableChange) -> Result<(), ClientError> {
+        self.core.change_tables(|catalog| catalog.altered(name, change)).await.map(drop)
+    }
+
     /// Drops a table, with all its objects, on all nodes, which all have to answer. Clients of it are refused from then on.
     ///
     /// # Errors
@@ -109,7 +118,7 @@ impl Client {
         let default = TableEntry {
             id: TableId::DEFAULT,
             name: TableId::DEFAULT_NAME.to_owned(),
-            options: TableOptions::default(),
+            options: catalog.default_options(),
         };
         let uses = self.table_uses().await?;
         let summary = |TableEntry { id, name, options }: TableEntry| {

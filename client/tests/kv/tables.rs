@@ -89,3 +89,30 @@ fn a_table_that_evicts_makes_room() {
     assert!((40..64).contains(&count), "{count}");
     assert_eq!(kv(&["-t", "cache", "get", "hot"]).ok(), "hot");
 }
+
+#[test]
+fn a_table_is_altered() {
+    let cluster = Cluster::start(2);
+    let kv = |arguments: &[&str]| cluster.kv(arguments);
+    kv(&["table", "create", "people", "--ordered"]).ok();
+    kv(&["table", "alter", "people", "--quota", "1MiB"]).ok();
+    kv(&["table", "alter", "default", "--eviction", "lru", "--quota", "2MiB"]).ok();
+    let options = || {
+        let listed: Value = serde_json::from_str(&kv(&["--json", "table", "list"]).ok()).unwrap();
+        let of = |at: usize| (listed[at]["quota_bytes"].clone(), listed[at]["eviction"].clone());
+        assert_eq!(listed[1]["ordered"], true);
+        (of(0), of(1))
+    };
+    let (lru, none) = (|| Value::from("lru"), || Value::from("none"));
+    assert_eq!(options(), ((Value::from(2 << 20), lru()), (Value::from(1 << 20), none())));
+    kv(&["table", "alter", "default", "--quota", "none"]).ok();
+    kv(&["table", "alter", "people", "--eviction", "ttl", "--quota", "none"]).ok();
+    assert_eq!(options(), ((Value::Null, lru()), (Value::Null, Value::from("ttl"))));
+
+    let unknown = kv(&["table", "alter", "nobody", "--quota", "none"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("WEFT-1008"), "{}", unknown.stderr);
+    for wrong in [&["people"][..], &["people", "--quota", "0"], &["--quota", "none"], &[]] {
+        let wrong = kv(&[&["table", "alter"], wrong].concat());
+        assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+    }
+}

@@ -142,6 +142,11 @@ impl Partition {
         self.tables.create(config);
     }
 
+    /// Gives a table, which may be [`TableId::DEFAULT`], the quota and the eviction of `config`. Whether it is ordered stays.
+    pub fn alter_table(&mut self, config: TableConfig) {
+        self.tables.alter(config);
+    }
+
     /// Removes a table with all its objects, at once; their memory comes back as they are [swept](Self::sweep). Returns how
     /// many objects there were, or nothing if there is no such table.
     pub fn drop_table(&mut self, table: TableId) -> Option<u64> {

@@ -16,7 +16,7 @@ use super::ordered::Ordered;
 /// What the objects of a table may take in all partitions of a node.
 #[derive(Debug)]
 pub struct Quota {
-    limit_bytes: u64,
+    limit_bytes: AtomicU64,
     used_bytes: AtomicU64,
 }
 
@@ -74,12 +74,17 @@ struct Grave {
 impl Quota {
     /// Nothing is used of it.
     pub fn new(limit_bytes: u64) -> Quota {
-        Quota { limit_bytes, used_bytes: AtomicU64::new(0) }
+        Quota { limit_bytes: AtomicU64::new(limit_bytes), used_bytes: AtomicU64::new(0) }
     }
 
     /// How many bytes there may be.
     pub fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Lets there be another number of bytes from now on. There may be more already.
+    pub fn set_limit(&self, limit_bytes: u64) {
+        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
 
     /// How many bytes there are.
@@ -89,15 +94,16 @@ impl Quota {
 
     /// Takes `new` bytes for `old` ones. Who takes no more is never refused.
     fn exchange(&self, old: u64, new: u64) -> Result<(), StoreError> {
+        let limit = self.limit_bytes();
         let exchanged = |used: u64| used - old + new;
         let taken = |used| {
             let used = exchanged(used);
-            (new <= old || used <= self.limit_bytes).then_some(used)
+            (new <= old || used <= limit).then_some(used)
         };
         let ordering = Ordering::Relaxed;
         match self.used_bytes.fetch_update(ordering, ordering, taken) {
             Ok(_) => Ok(()),
-            Err(_) => Err(StoreError::QuotaReached { limit: self.limit_bytes }),
+            Err(_) => Err(StoreError::QuotaReached { limit }),
         }
     }
 }
@@ -147,6 +153,21 @@ impl Table {
         self.objects -= 1;
         self.bytes -= len as u64;
         self.unreserve(None, len);
+    }
+
+    /// Counts what it holds against another quota, or none.
+    fn take_quota(&mut self, quota: Option<Arc<Quota>>) {
+        let of_table = |quota: &Option<Arc<Quota>>| quota.as_ref().map(Arc::as_ptr);
+        if of_table(&self.quota) == of_table(&quota) {
+            return;
+        }
+        if let Some(old) = &self.quota {
+            old.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+        if let Some(new) = &quota {
+            new.used_bytes.fetch_add(self.bytes, Ordering::Relaxed);
+        }
+        self.quota = quota;
     }
 
     /// Forgets all that it holds. Returns how many objects that were.
@@ -226,6 +247,16 @@ impl Tables {
             self.evicting += usize::from(config.eviction != Eviction::None);
             self.others.insert(position, Table::new(config, &self.memory));
         }
+    }
+
+    /// Gives a table the quota and the eviction of `config`.
+    pub(super) fn alter(&mut self, config: TableConfig) {
+        let Some(table) = self.get_mut(config.id) else { return };
+        let was = usize::from(table.eviction != Eviction::None);
+        table.eviction = config.eviction;
+        let is = usize::from(table.eviction != Eviction::None);
+        table.take_quota(config.quota);
+        self.evicting = self.evicting - was + is;
     }
 
     /// Removes a table with the objects that it has up to version `last`. Returns how many these are.

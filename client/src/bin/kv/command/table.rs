@@ -1,17 +1,17 @@
-//! `kv table`: create, list, truncate and drop tables.
+//! `kv table`: create, list, alter, truncate and drop tables.
 
 use anyhow::Context;
 use bytesize::ByteSize;
 use clap::Subcommand;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use weft_client::{Eviction, TableOptions, TableSummary};
+use weft_client::{Eviction, TableChange, TableOptions, TableSummary};
 
 use crate::args::Global;
 use crate::complaint::note;
 use crate::output::{Format, Output};
 
-/// Create, list, truncate and drop tables
+/// Create, list, alter, truncate and drop tables
 #[derive(Debug, clap::Args)]
 pub(crate) struct Table {
     #[command(subcommand)]
@@ -24,6 +24,8 @@ enum Change {
     Create(Create),
     /// List the tables, and what they hold
     List,
+    /// Change the quota or the eviction of a table; `default` may be one
+    Alter(Alter),
     /// Remove all objects of a table; `default` may be one
     Truncate {
         /// Its name
@@ -55,6 +57,26 @@ struct Create {
     eviction: Eviction,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
+struct Alter {
+    /// Its name
+    name: String,
+
+    /// The most that its objects may take on all nodes together from now on, such as 2GiB, or none
+    #[arg(long, env = "WEFT_TABLE_QUOTA", value_name = "SIZE", value_parser = size_or_none, group = "change")]
+    quota: Option<Quota>,
+
+    /// Which objects go from now on when the table has no room for a new one, or a node no memory: none, those unused for longest (lru), or
+    /// those that expire soonest (ttl)
+    #[arg(long, env = "WEFT_TABLE_EVICTION", value_name = "WHICH", value_parser = eviction(), group = "change")]
+    eviction: Option<Eviction>,
+}
+
+/// A quota that is given, or taken back.
+#[derive(Debug, Clone, Copy)]
+struct Quota(Option<u64>);
+
 impl Table {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
         match self.change {
@@ -68,6 +90,12 @@ impl Table {
                 let client = global.connect_cluster().context("cannot list the tables")?;
                 let tables = client.blocking().tables().context("cannot list the tables")?;
                 list(&tables, output)?;
+            }
+            Change::Alter(Alter { name, quota, eviction }) => {
+                let context = || format!("cannot alter table {name}");
+                let client = global.connect_cluster().with_context(context)?.blocking();
+                let change = TableChange { quota_bytes: quota.map(|Quota(bytes)| bytes), eviction };
+                client.alter_table(&name, change).with_context(context)?;
             }
             Change::Truncate { name } => {
                 let context = || format!("cannot truncate table {name}");
@@ -130,6 +158,14 @@ fn eviction() -> impl TypedValueParser<Value = Eviction> {
     let named = |name: String| Eviction::ALL.into_iter().find(|one| one.name() == name);
     let names = PossibleValuesParser::new(Eviction::ALL.map(Eviction::name));
     names.map(move |name| named(name).expect("it is one of the names"))
+}
+
+fn size_or_none(text: &str) -> Result<Quota, &'static str> {
+    if text == "none" {
+        return Ok(Quota(None));
+    }
+    let bytes = size(text).map_err(|_| "give a size above 0, such as 512MiB, or none")?;
+    Ok(Quota(Some(bytes)))
 }
 
 fn size(text: &str) -> Result<u64, &'static str> {
