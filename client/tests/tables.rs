@@ -316,16 +316,14 @@ fn a_table_is_altered_on_all_nodes() {
         let refused = write(table).into_iter().filter_map(Result::err).collect::<Vec<_>>();
         assert!(refused.len() > 200, "{} of {name}", refused.len());
         assert!(refused.iter().all(|error| error.code() == ErrorCode::QuotaReached));
-        let eviction = Some(Eviction::LeastRecentlyUsed);
-        other.alter_table(name, TableChange { eviction, ..TableChange::default() }).unwrap();
+        let eviction = Eviction::LeastRecentlyUsed;
+        let evicting = TableChange { eviction: Some(eviction), ..TableChange::default() };
+        other.alter_table(name, evicting).unwrap();
         assert!(write(table).iter().all(Result::is_ok));
         let count = table.count().unwrap();
         assert!((20..100).contains(&count), "{count} of {name}");
         let told = client.tables().unwrap().into_iter().find(|told| told.name == name).unwrap();
-        assert_eq!(
-            (told.options.quota_bytes, told.options.eviction),
-            (Some(60_000), eviction.unwrap())
-        );
+        assert_eq!((told.options.quota_bytes, told.options.eviction), (Some(60_000), eviction));
         assert_eq!(told.options.ordered, name == "people");
         let back = TableChange { quota_bytes: Some(None), eviction: Some(Eviction::None) };
         other.alter_table(name, back).unwrap();

@@ -277,7 +277,8 @@ impl Endpoint {
         driver::block_on(&self.inner.reactors[0], future)
     }
 
-    /// Completes at `at`, and when the endpoint [is shut down](Self::shutdown), or has been: nobody looks at its timers then.
+    /// Completes at `at`, and when the endpoint [has been shut down](Self::shutdown), at once or, if a handler keeps it for so long, within some two seconds, in which
+    /// nobody looks at its timers.
     pub fn sleep_until(&self, at: Time) -> Sleep {
         Sleep { reactor: Arc::clone(&self.inner.reactors[0]), at, timer: None }
     }
@@ -344,13 +345,13 @@ impl Endpoint {
     /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer has
     /// [`LEAVE_TIMEOUT`](crate::limits::LEAVE_TIMEOUT), a second, to take it, and half a second more to close its side where the
     /// link was full until then. What it has not taken by then, for whatever reason, is lost, and so is what was to go by a reactor whose handler
-    /// has panicked on its own thread. A peer that was too busy to read the goodbye before it sent something else may see the connection end
+    /// has panicked on its own thread, or is driven by a thread in `block_on` that panics. A peer that was too busy to read the goodbye before it sent something else may see the connection end
     /// by an error of the link instead. All peers are waited for at the same time;
     /// where time stands still, on a [simulated](Self::simulated) endpoint, none is.
     ///
     /// A handler that is at work on a thread of the endpoint's own is waited for as long as it takes; one on a thread in `block_on`, or of a
     /// [`HandlerPool`](crate::HandlerPool), is not. A handler is given what has arrived already: what came in the receive that it is at, what more there is to be received within a second, and, for as long as
-    /// peers are waited for, what was set aside for want of room for its replies. In a handler, whatever thread it runs on,
+    /// peers are waited for, what was set aside for want of room for its replies. In a handler, of this endpoint or another one, whatever thread it runs on,
     /// this returns at once, and the rest is seen to when the handlers that are at work have returned.
     ///
     /// # Panics

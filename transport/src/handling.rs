@@ -1,17 +1,16 @@
-//! Whose handlers a thread is running.
+//! Whether a thread is running a handler.
 //!
-//! Who shuts an endpoint down waits for its handlers, but not from within one: two of them would wait for each other. A handler runs on
-//! the endpoint's own thread or on one that waits in [`block_on`](crate::Endpoint::block_on), so the thread alone does not tell.
+//! Who shuts an endpoint down waits for its handlers, but not from within one, of whatever endpoint: two of them would wait for each other.
+//! A handler runs on the endpoint's own thread, on one that waits in [`block_on`](crate::Endpoint::block_on), or on a pool's, so the thread
+//! alone does not tell.
 
-use std::cell::RefCell;
-use std::ptr;
+use std::cell::Cell;
 
-use crate::reactor::Common;
 use crate::sync;
 
 sync::thread_local! {
-    /// One within the other, where a handler waits in `block_on`. Addresses, which are compared only.
-    static HANDLING: RefCell<Vec<*const Common>> = RefCell::default();
+    /// One within the other, where a handler waits in `block_on`.
+    static DEPTH: Cell<u32> = Cell::default();
 }
 
 /// Ends what [`run`] has begun, also when the handler panics.
@@ -19,18 +18,18 @@ struct Ended;
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        HANDLING.with(|handling| handling.borrow_mut().pop());
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }
 
-/// Runs a handler of the endpoint that `common` is of.
-pub(crate) fn run(common: &Common, handle: impl FnOnce()) {
-    HANDLING.with(|handling| handling.borrow_mut().push(ptr::from_ref(common)));
+/// Runs a handler.
+pub(crate) fn run(handle: impl FnOnce()) {
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
     let _ended = Ended;
     handle();
 }
 
-/// Whether this thread runs a handler of the endpoint that `common` is of.
-pub(crate) fn is_within(common: &Common) -> bool {
-    HANDLING.with(|handling| handling.borrow().contains(&ptr::from_ref(common)))
+/// Whether this thread runs a handler.
+pub(crate) fn is_within() -> bool {
+    DEPTH.with(Cell::get) > 0
 }

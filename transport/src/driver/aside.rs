@@ -32,7 +32,7 @@ pub(super) fn wait(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) {
     let (mut pause, mut seen) = (PAUSE_MIN, None);
     while !parker.is_notified() {
         if reactor.is_abandoned() {
-            // There is nothing to drive, and no timer.
+            // There is nothing to drive, and timers have ended or are about to.
             park(parker, PAUSE_ABANDONED);
             continue;
         }

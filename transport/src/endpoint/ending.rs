@@ -37,9 +37,9 @@ impl Inner {
                 thread.unpark();
             }
         }
-        // A handler may shut it down, or drop the last clone. The threads see to the rest when their handlers have returned:
+        // A handler may shut it down, or drop the last clone, of this endpoint or another one's. The threads see to the rest when their handlers have returned:
         // one that this waited for might wait for this one.
-        let is_own = self.is_own_thread() || handling::is_within(&self.common);
+        let is_own = self.is_own_thread() || handling::is_within();
         let ended = if is_own { Ok(()) } else { self.join_threads() };
         for reactor in &self.reactors {
             // Nobody drives any more, unless it is this thread, further up, or who waits for something. A handler that panics is

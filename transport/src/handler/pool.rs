@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use super::{Batch, Responder, RetainedMessages};
 use crate::connection::Peer;
 use crate::error::{CloseReason, EndpointError};
+use crate::handling;
 use crate::memory::MemoryError;
 
 /// With more receives than this before a thread of the pool, the reactor gives way to it.
@@ -213,13 +214,14 @@ impl Queue {
     fn run(&self, thread: usize, handler: &dyn MessageHandler) {
         loop {
             while let Some(Task { retained, part }) = self.tasks.pop() {
-                handler.handle(&mut PooledMessages {
+                let mut messages = PooledMessages {
                     retained: &retained,
                     indices: part.indices.iter(),
                     last: None,
                     responders: part.responders.into_iter().peekable(),
                     thread,
-                });
+                };
+                handling::run(|| handler.handle(&mut messages));
             }
             if self.stopping.load(Ordering::SeqCst) && self.tasks.is_empty() {
                 return;

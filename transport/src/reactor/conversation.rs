@@ -239,6 +239,9 @@ impl Conversation {
         turn: &mut Turn<'_>,
         run: impl FnOnce(&mut Inbound, &mut Delivery<'_>) -> Result<(), CloseReason>,
     ) -> Result<(), CloseReason> {
+        // What a handler has panicked with, or had before it, is nobody else's.
+        turn.brought.frames.clear();
+        turn.brought.landed.clear();
         let Self { core, inbound, .. } = self;
         let (mut hello, mut left, mut replied, mut grant_due) = (None, None, false, false);
         let mut delivery = Delivery {

@@ -1,15 +1,15 @@
 //! Handlers that wait for other threads of their endpoint, that shut it down, and that panic, wherever they run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use weft_transport::{
-    Batch, Endpoint, Handler, HandlerPool, LinkPolicy, MessageHandler, NoHandler, PooledMessages,
-    Responder, Time,
+    Batch, CallError, Endpoint, Handler, HandlerPool, LinkPolicy, MessageHandler, NoHandler,
+    PooledMessages, Responder, Time,
 };
 
 use super::{LINKS, connect, endpoint, listen, wait_until};
@@ -205,7 +205,8 @@ impl Handler for Noting {
     }
 }
 
-/// The thread that was driving comes back with the panic, and the reactor goes on: not with what had come before.
+/// The thread that was driving comes back with the panic, and the reactor goes on: not with what had come before, and without the connection that
+/// this came by.
 #[test]
 fn what_a_handler_has_panicked_with_is_not_given_again() {
     for links in LINKS {
@@ -213,15 +214,107 @@ fn what_a_handler_has_panicked_with_is_not_given_again() {
         let server = endpoint(1, links, 1, Arc::clone(&noting) as _);
         let (_silent, driver) = drive_in_block_on(&server, links);
         thread::sleep(Duration::from_millis(50));
-        let client = endpoint(2, links, 1, Arc::new(NoHandler));
-        let connection = connect(&client, listen(&server));
-        client.block_on(connection.send(&b"panic"[..])).unwrap();
-        let by_driver = driver.join().unwrap_or(true);
-        assert!(by_driver, "the panic is the driver's");
-        client.block_on(connection.send(&b"next"[..])).unwrap();
+        let address = listen(&server);
+        let clients = [2, 3].map(|node| endpoint(node, links, 1, Arc::new(NoHandler)));
+        let [clumsy, other] = clients.each_ref().map(|client| connect(client, address));
+        let call = clients[0].block_on(async {
+            // Together, so that there is something behind it.
+            clumsy.send(&b"panic"[..]).await.unwrap();
+            clumsy.call(&b"behind it"[..], Time::MAX).await
+        });
+        assert!(matches!(call, Err(CallError::Disconnected { .. })), "{call:?}");
+        assert!(driver.join().unwrap(), "the panic is the driver's");
+        clients[1].block_on(other.send(&b"next"[..])).unwrap();
         wait_until("the next has come", || noting.given.lock().unwrap().len() > 1);
         thread::sleep(Duration::from_millis(50));
         let given = noting.given.lock().unwrap().clone();
         assert_eq!(given, [&b"panic"[..], b"next"], "over {links}");
+    }
+}
+
+/// Shuts the other endpoint down for the first message, when both handlers are at work.
+#[derive(Default)]
+struct Rival {
+    other: OnceLock<Endpoint>,
+    at_work: Arc<AtomicUsize>,
+    is_done: AtomicBool,
+}
+
+impl Handler for Rival {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while batch.next().is_some() {
+            self.at_work.fetch_add(1, Ordering::SeqCst);
+            wait_until("both are at work", || self.at_work.load(Ordering::SeqCst) > 1);
+            self.other.get().unwrap().shutdown();
+            self.is_done.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+#[test]
+fn handlers_of_two_endpoints_that_shut_each_other_down_wait_for_nobody() {
+    for links in LINKS {
+        let at_work = Arc::new(AtomicUsize::new(0));
+        let rival = || Arc::new(Rival { at_work: Arc::clone(&at_work), ..Rival::default() });
+        let rivals = [rival(), rival()];
+        let one = endpoint(1, links, 1, Arc::clone(&rivals[0]) as _);
+        let other = endpoint(2, links, 1, Arc::clone(&rivals[1]) as _);
+        rivals[0].other.set(other.clone()).unwrap();
+        rivals[1].other.set(one.clone()).unwrap();
+        let client = endpoint(3, links, 1, Arc::new(NoHandler));
+        for server in [&one, &other] {
+            let connection = connect(&client, listen(server));
+            client.block_on(connection.send(&b"go"[..])).unwrap();
+        }
+        wait_until("both are done", || {
+            rivals.iter().all(|rival| rival.is_done.load(Ordering::SeqCst))
+        });
+    }
+}
+
+/// On a thread of a pool, which shuts down while the handler that feeds the pool waits for it.
+struct Feeding {
+    pool: HandlerPool,
+    resigned: Arc<AtomicBool>,
+}
+
+impl Handler for Feeding {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        self.pool.take_all(batch);
+        wait_until("the pool has shut down", || self.resigned.load(Ordering::SeqCst));
+    }
+}
+
+struct Pooled {
+    endpoint: Arc<OnceLock<Endpoint>>,
+    resigned: Arc<AtomicBool>,
+}
+
+impl MessageHandler for Pooled {
+    fn key(&self, _: &[u8]) -> u64 {
+        0
+    }
+
+    fn handle(&self, _: &mut PooledMessages<'_>) {
+        wait_until("it is known", || self.endpoint.get().is_some());
+        self.endpoint.get().unwrap().shutdown();
+        self.resigned.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_handler_of_a_pool_that_shuts_down_waits_for_nobody() {
+    for links in LINKS {
+        let (known, resigned) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+        let pooled = Pooled { endpoint: Arc::clone(&known), resigned: Arc::clone(&resigned) };
+        let pool = HandlerPool::start(1, Arc::new(pooled)).unwrap();
+        let feeding = Feeding { pool, resigned: Arc::clone(&resigned) };
+        let server = endpoint(1, links, 1, Arc::new(feeding));
+        let client = endpoint(2, links, 1, Arc::new(NoHandler));
+        let connection = connect(&client, listen(&server));
+        known.set(server.clone()).unwrap();
+        client.block_on(connection.send(&b"go"[..])).unwrap();
+        wait_until("it has shut down", || resigned.load(Ordering::SeqCst));
+        wait_until("its peers are told", || !connection.is_open());
     }
 }

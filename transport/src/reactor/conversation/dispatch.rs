@@ -1,6 +1,8 @@
 //! Handing what has come to the handler, and going on with what had to wait.
 
-use crate::connection::{BodyReader, Untaken};
+use std::sync::Arc;
+
+use crate::connection::{BodyReader, Core, Untaken};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handler::{Batch, Held, Source};
@@ -16,6 +18,29 @@ use crate::session::outbound::Unannounced;
 
 use super::{Conversation, Turn};
 
+/// Ends a connection whose handler panics: what it was given is neither handled nor answered, and on a thread that comes back the reactor goes
+/// on, so that its peer would wait for ever.
+struct Unwinding<'a> {
+    core: &'a Arc<Core>,
+    /// The thread was panicking before.
+    since_before: bool,
+}
+
+impl<'a> Unwinding<'a> {
+    fn watch(core: &'a Arc<Core>) -> Self {
+        Self { core, since_before: std::thread::panicking() }
+    }
+}
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.since_before {
+            tracing::error!(peer = ?self.core.peer_if_greeted(), "a handler has panicked: its connection ends");
+            self.core.close(CloseReason::Closed);
+        }
+    }
+}
+
 impl Conversation {
     /// Hands requests and messages to the handler, unless earlier ones are still waiting.
     pub(super) fn dispatch(
@@ -26,17 +51,13 @@ impl Conversation {
         if turn.brought.frames.is_empty() {
             return Ok(());
         }
-        // Taken out, and given back for their capacity: if the handler panics, on a thread that comes back, they are not
-        // handled again, or taken for parts of another buffer.
-        let mut frames = std::mem::take(&mut turn.brought.frames);
         let taken = if self.deferred.is_empty() {
-            self.run_handler(&frames, (Source::Buffer(buffer), None), turn.common)?
+            self.run_handler(&turn.brought.frames, (Source::Buffer(buffer), None), turn.common)?
         } else {
             0
         };
-        let kept = self.deferred.push(&frames[taken..], buffer, &turn.common.memory);
-        frames.clear();
-        turn.brought.frames = frames;
+        let kept = self.deferred.push(&turn.brought.frames[taken..], buffer, &turn.common.memory);
+        turn.brought.frames.clear();
         kept.map_err(|_| CloseReason::Memory)
     }
 
@@ -112,7 +133,9 @@ impl Conversation {
         let held = Held { core, source, retained: Default::default(), body };
         let unannounced = Unannounced::NONE;
         let mut batch = Batch { held: &held, frames, taken: 0, lane, unannounced, failed: None };
-        handling::run(common, || common.handler.handle(&mut batch));
+        let unwinding = Unwinding::watch(core);
+        handling::run(|| common.handler.handle(&mut batch));
+        drop(unwinding);
         let (taken, unannounced, failed) = (batch.taken, batch.unannounced, batch.failed.take());
         let mut released = [0; 3];
         for frame in &frames[..taken] {
