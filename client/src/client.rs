@@ -430,7 +430,7 @@ fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
 
 #[cfg(test)]
 mod tests {
-    use weft_protocol::{TableChange, TableOptions};
+    use weft_protocol::{TableAlteration, TableOptions};
 
     use super::*;
     use crate::range::RangeOptions;
@@ -458,7 +458,7 @@ mod tests {
         check(client.multi_get(keys).try_collect());
         check(client.table("name"));
         check(client.create_table("name", TableOptions::default()));
-        check(client.alter_table("name", TableChange::default()));
+        check(client.alter_table("name", TableAlteration::default()));
         check(client.drop_table("name"));
         check(client.tables());
         check(client.truncate());

@@ -55,6 +55,6 @@ pub use typed::{
 };
 pub use weft_protocol::{
     CatalogError, ClusterMap, ErrorCode, Eviction, FieldChange, MalformedVersion, NotARecord,
-    Record, StatsReply, TableChange, TableId, TableOptions, Version, stat_name,
+    Record, StatsReply, TableAlteration, TableId, TableOptions, Version, stat_name,
 };
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

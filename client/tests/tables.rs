@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weft_client::{
     Applied, BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, Eviction,
-    RangeOptions, ScanOptions, TableChange, TableId, TableOptions,
+    RangeOptions, ScanOptions, TableAlteration, TableId, TableOptions,
 };
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
@@ -309,7 +309,7 @@ fn a_table_is_altered_on_all_nodes() {
         (0..300).map(|number| client.put(format!("key-{number}"), &value)).collect::<Vec<_>>()
     };
     assert!(write(&people).iter().all(Result::is_ok));
-    let quota = |quota_bytes| TableChange { quota_bytes: Some(quota_bytes), eviction: None };
+    let quota = |quota_bytes| TableAlteration { quota_bytes: Some(quota_bytes), eviction: None };
     for (name, table) in [("people", &people), ("default", &client)] {
         other.alter_table(name, quota(Some(60_000))).unwrap();
         table.truncate().unwrap();
@@ -317,7 +317,7 @@ fn a_table_is_altered_on_all_nodes() {
         assert!(refused.len() > 200, "{} of {name}", refused.len());
         assert!(refused.iter().all(|error| error.code() == ErrorCode::QuotaReached));
         let eviction = Eviction::LeastRecentlyUsed;
-        let evicting = TableChange { eviction: Some(eviction), ..TableChange::default() };
+        let evicting = TableAlteration { eviction: Some(eviction), ..TableAlteration::default() };
         other.alter_table(name, evicting).unwrap();
         assert!(write(table).iter().all(Result::is_ok));
         let count = table.count().unwrap();
@@ -325,7 +325,7 @@ fn a_table_is_altered_on_all_nodes() {
         let told = client.tables().unwrap().into_iter().find(|told| told.name == name).unwrap();
         assert_eq!((told.options.quota_bytes, told.options.eviction), (Some(60_000), eviction));
         assert_eq!(told.options.ordered, name == "people");
-        let back = TableChange { quota_bytes: Some(None), eviction: Some(Eviction::None) };
+        let back = TableAlteration { quota_bytes: Some(None), eviction: Some(Eviction::None) };
         other.alter_table(name, back).unwrap();
         assert!(write(table).iter().all(Result::is_ok));
         assert_eq!(table.count().unwrap(), 300);

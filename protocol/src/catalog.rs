@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::codec::{Reader, Writer};
 use crate::error::DecodeError;
 use crate::limits::{TABLE_NAME_MAX, TABLES_MAX};
-use crate::table::{Eviction, TableChange, TableId, TableOptions};
+use crate::table::{Eviction, TableAlteration, TableId, TableOptions};
 
 /// Bytes of a catalog without tables.
 const HEAD_LEN: usize = 8 + 2 + 2;
@@ -163,7 +163,7 @@ impl Catalog {
     /// # Errors
     ///
     /// [`CatalogError::Unknown`].
-    pub fn altered(&self, name: &str, change: TableChange) -> Result<Self, CatalogError> {
+    pub fn altered(&self, name: &str, change: TableAlteration) -> Result<Self, CatalogError> {
         let id = self.id_of(name)?;
         let mut next = self.next_version();
         let options = match next.tables.iter_mut().find(|table| table.id == id) {
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_table_is_altered_and_keeps_its_number_and_its_order() {
-        let change = |quota_bytes, eviction| TableChange { quota_bytes, eviction };
+        let change = |quota_bytes, eviction| TableAlteration { quota_bytes, eviction };
         let read = |catalog: &Catalog| {
             let mut bytes = vec![0; catalog.encoded_len()];
             let mut writer = Writer::new(&mut bytes);
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(back.default_options(), TableOptions::default());
         assert_eq!(read(&back), back);
         let unknown = CatalogError::Unknown { name: "no".to_owned() };
-        assert_eq!(back.altered("no", TableChange::default()), Err(unknown));
+        assert_eq!(back.altered("no", TableAlteration::default()), Err(unknown));
 
         let mut full = default;
         for number in full.tables.len()..TABLES_MAX {

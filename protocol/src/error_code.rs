@@ -122,10 +122,10 @@ error_codes! {
     NotOrdered = 1110, "table not ordered",
         "The table does not keep its keys in order, so no range of them can be read.",
         "Scan the table with a prefix, or create a table that is ordered.";
-    UploadUnknown = 1113, "upload unknown",
+    UploadUnknown = 1114, "upload unknown",
         "The node lacks an upload, pieces of it, or the object that pieces were to be copied from: it was started anew, nothing came of the upload for 30 s, or the object has changed.",
         "Upload the value again. The client library does so by itself.";
-    OnlyByUpload = 1114, "only by upload",
+    OnlyByUpload = 1115, "only by upload",
         "The object's new value would be longer than one request carries, so that it is written by an upload.",
         "Use a client that uploads such values. The client library does so by itself.";
     Internal = 1199, "internal error",

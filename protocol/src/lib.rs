@@ -88,7 +88,7 @@ pub use record::{FieldChange, NotARecord, Record};
 pub use reply::{ErrorReply, ReplyHead, Status};
 pub use request::Request;
 pub use slot::Slot;
-pub use table::{Eviction, TableChange, TableId, TableOptions};
+pub use table::{Eviction, TableAlteration, TableId, TableOptions};
 pub use target::Target;
 pub use value::Value;
 pub use version::{MalformedVersion, Version};

@@ -19,7 +19,7 @@ impl fmt::Display for TableId {
     }
 }
 
-/// What a table is like. Whether it is ordered never changes, the rest [may be](TableChange).
+/// What a table is like. Whether it is ordered never changes, the rest [may be](TableAlteration).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TableOptions {
     /// Whether it keeps its keys in order, so that ranges of them can be read.
@@ -33,7 +33,7 @@ pub struct TableOptions {
 
 /// What of a table's options is to be other than it was; nothing, by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct TableChange {
+pub struct TableAlteration {
     /// Its quota from then on, if that is to be another one; `Some(None)` takes it back. What the table has beyond it stays, and no write
     /// that takes more succeeds before the table has less, or objects of it are evicted.
     pub quota_bytes: Option<Option<u64>>,
@@ -44,7 +44,7 @@ pub struct TableChange {
 impl TableOptions {
     /// The options with `change` made to them.
     #[must_use]
-    pub fn changed(self, change: TableChange) -> Self {
+    pub fn changed(self, change: TableAlteration) -> Self {
         Self {
             ordered: self.ordered,
             quota_bytes: change.quota_bytes.unwrap_or(self.quota_bytes),

@@ -1,6 +1,6 @@
 //! Tables, for callers that block.
 
-use weft_protocol::{TableChange, TableOptions};
+use weft_protocol::{TableAlteration, TableOptions};
 
 use super::BlockingClient;
 use crate::client::{Client, TableSummary};
@@ -29,7 +29,7 @@ impl BlockingClient {
     ///
     /// # Errors
     /// See [`Client::alter_table`].
-    pub fn alter_table(&self, name: &str, change: TableChange) -> Result<(), ClientError> {
+    pub fn alter_table(&self, name: &str, change: TableAlteration) -> Result<(), ClientError> {
         self.client.block_on(self.client.alter_table(name, change))
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use weft_protocol::{
-    Catalog, CatalogError, ErrorCode, TableChange, TableEntry, TableId, TableOptions, TableStats,
-    TableStatsReply, TableUse, Truncate, TruncateReply,
+    Catalog, CatalogError, ErrorCode, TableAlteration, TableEntry, TableId, TableOptions,
+    TableStats, TableStatsReply, TableUse, Truncate, TruncateReply,
 };
 use weft_transport::Time;
 
@@ -96,7 +96,11 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Catalog`] if there is none of this name; [`ClientError::PartlyApplied`] if a node does not answer and others have changed it.
-    pub async fn alter_table(&self, name: &str, change: TableChange) -> Result<(), ClientError> {
+    pub async fn alter_table(
+        &self,
+        name: &str,
+        change: TableAlteration,
+    ) -> Result<(), ClientError> {
         self.core.change_tables(|catalog| catalog.altered(name, change)).await.map(drop)
     }
 

@@ -5,7 +5,7 @@ use bytesize::ByteSize;
 use clap::Subcommand;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use weft_client::{Eviction, TableChange, TableOptions, TableSummary};
+use weft_client::{Eviction, TableAlteration, TableOptions, TableSummary};
 
 use crate::args::Global;
 use crate::complaint::note;
@@ -94,7 +94,8 @@ impl Table {
             Change::Alter(Alter { name, quota, eviction }) => {
                 let context = || format!("cannot alter table {name}");
                 let client = global.connect_cluster().with_context(context)?.blocking();
-                let change = TableChange { quota_bytes: quota.map(|Quota(bytes)| bytes), eviction };
+                let change =
+                    TableAlteration { quota_bytes: quota.map(|Quota(bytes)| bytes), eviction };
                 client.alter_table(&name, change).with_context(context)?;
             }
             Change::Truncate { name } => {
