@@ -188,7 +188,7 @@ pub(crate) fn pass_on(reactor: &ReactorHandle) {
     }
 }
 
-/// The endpoint's own thread, which may end because a handler panics.
+/// The endpoint's own thread, which says when it ends, and may do so because a handler panics.
 struct OwnThread<'a>(&'a Arc<ReactorHandle>);
 
 impl Drop for OwnThread<'_> {
@@ -196,6 +196,7 @@ impl Drop for OwnThread<'_> {
         if std::thread::panicking() {
             self.0.note_panic();
         }
+        self.0.note_end();
     }
 }
 

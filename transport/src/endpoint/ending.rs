@@ -15,9 +15,6 @@ use super::Inner;
 /// any more: longer than peers are.
 const HANDLERS_ALONE: Duration = Duration::from_secs(2);
 
-/// How often is looked whether a thread has ended.
-const LOOKED_EVERY: Duration = Duration::from_micros(200);
-
 /// A handler has panicked, and a thread of the endpoint with it.
 #[derive(Debug)]
 pub(super) struct HandlerPanicked;
@@ -76,13 +73,14 @@ impl Inner {
         let mut ended = Ok(());
         let mut threads = self.threads.lock();
         let until = self.common.clock.now() + HANDLERS_ALONE;
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            if self.common.clock.now() >= until {
+        while !self.reactors.iter().all(|reactor| reactor.has_ended()) {
+            let now = self.common.clock.now();
+            if now >= until {
                 // A handler may wait for what only this ends.
                 self.end_waits();
                 break;
             }
-            wait_a_moment();
+            park(until.since(now));
         }
         for thread in threads.drain(..) {
             // All of them, whatever has become of one.
@@ -109,10 +107,7 @@ impl Drop for Inner {
 
 const _: () = assert!(HANDLERS_ALONE.as_millis() * 2 > LEAVE_TIMEOUT.as_millis() * 3);
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the system tells nobody that a thread has ended but who waits without end"
-)]
-fn wait_a_moment() {
-    thread::park_timeout(LOOKED_EVERY);
+#[expect(clippy::disallowed_methods, reason = "nobody looks at the endpoint's timers any more")]
+fn park(time: Duration) {
+    thread::park_timeout(time);
 }

@@ -17,7 +17,7 @@ use crate::manager::Attempt;
 use crate::poller::Kick;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::thread::Thread;
+use crate::sync::thread::{self, Thread};
 use crate::time::Time;
 
 use super::{Common, Reactor};
@@ -74,6 +74,9 @@ pub(crate) struct ReactorHandle {
     /// Somebody needs a driver while there are no callers.
     pub(crate) own_wanted: AtomicBool,
     pub(crate) own_thread: OnceLock<Thread>,
+    /// The endpoint's own thread has ended, or is about to; and who waits for that.
+    own_ended: AtomicBool,
+    own_awaited: Mutex<Vec<Thread>>,
     pub(crate) stopping: AtomicBool,
     /// The endpoint's own thread is gone, and a handler that panicked with it.
     panicked: AtomicBool,
@@ -109,6 +112,8 @@ impl ReactorHandle {
             interrupt: AtomicBool::new(false),
             own_wanted: AtomicBool::new(false),
             own_thread: OnceLock::new(),
+            own_ended: AtomicBool::new(false),
+            own_awaited: Mutex::default(),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -185,6 +190,24 @@ impl ReactorHandle {
         if self.stopping.load(Ordering::SeqCst) {
             self.let_go_at_once();
         }
+    }
+
+    /// The endpoint's own thread ends.
+    pub(crate) fn note_end(&self) {
+        self.own_ended.store(true, Ordering::SeqCst);
+        for thread in self.own_awaited.lock().drain(..) {
+            thread.unpark();
+        }
+    }
+
+    /// Whether the endpoint's own thread has ended. If it has not, this thread is unparked when it does.
+    pub(crate) fn has_ended(&self) -> bool {
+        if self.own_thread.get().is_none() {
+            return true;
+        }
+        self.own_awaited.lock().push(thread::current());
+        // Behind that: either this sees that it has, or it finds whom to unpark.
+        self.own_ended.load(Ordering::SeqCst)
     }
 
     /// Begins nothing more on any connection, but for replies.
