@@ -10,11 +10,12 @@ use weft_protocol::{
     FieldsReply, GetRangeReply, GetReply, HotKeysReply, IncrementReply, MapReply, MultiDeletePart,
     MultiGetPart, MultiPutPart, PreviousReply, PutReply, PutTablesReply, Record, ReplyError,
     ScanReply, Slot, StatsReply, TableStatsReply, TablesReply, TruncateReply, UploadPieceReply,
+    WatchEndReply, WatchNextReply, WatchReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 25 {
+    let outcome = match operation % 28 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -60,6 +61,12 @@ fuzz_target!(|bytes: &[u8]| {
         }),
         22 => UploadPieceReply::decode(message).map(drop),
         23 => AbortUploadReply::decode(message).map(drop),
+        24 => WatchReply::decode(message).map(drop),
+        25 => WatchNextReply::decode(message).map(|reply| {
+            assert_eq!(reply.events.iter().count(), reply.events.len());
+            assert_eq!(reply.encoded_len() + 1, bytes.len());
+        }),
+        26 => WatchEndReply::decode(message).map(drop),
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()

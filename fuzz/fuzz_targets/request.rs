@@ -8,7 +8,7 @@
 use std::ops::Bound;
 
 use libfuzzer_sys::fuzz_target;
-use weft_protocol::{ErrorReply, Key, Record, Request, Slot, UploadPiece};
+use weft_protocol::{ErrorReply, Key, Record, Request, Slot, UploadPiece, Watched};
 
 fuzz_target!(|message: &[u8]| {
     let request = match Request::decode(message) {
@@ -44,6 +44,9 @@ fuzz_target!(|message: &[u8]| {
             let catalog = put.catalog.catalog();
             assert!(catalog.tables().iter().all(|table| catalog.table(table.id) == Some(table)));
         }
+        Request::Watch(watch) => match watch.watched {
+            Watched::Key(key) | Watched::Prefix(key) => touch(key),
+        },
         Request::Range(range) => {
             for bound in [range.lower, range.upper] {
                 if let Bound::Included(key) | Bound::Excluded(key) = bound {
@@ -72,7 +75,9 @@ fuzz_target!(|message: &[u8]| {
         | Request::TableStats(_)
         | Request::HotKeys(_)
         | Request::CompleteUpload(_)
-        | Request::AbortUpload(_) => {}
+        | Request::AbortUpload(_)
+        | Request::WatchNext(_)
+        | Request::WatchEnd(_) => {}
     }
     let mut again = vec![0; request.encoded_len()];
     request.encode(&mut again);

@@ -31,6 +31,9 @@ use crate::operation::table_stats::{TableStats, TableStatsReply};
 use crate::operation::tables::{Tables, TablesReply};
 use crate::operation::truncate::{Truncate, TruncateReply};
 use crate::operation::upload_piece::{UploadPiece, UploadPieceReply};
+use crate::operation::watch::{Watch, WatchReply};
+use crate::operation::watch_end::{WatchEnd, WatchEndReply};
+use crate::operation::watch_next::{WatchNext, WatchNextReply};
 use crate::previous::PreviousReply;
 use crate::reply::ErrorReply;
 use crate::request::Request;
@@ -93,6 +96,9 @@ bodies!(
     UploadPiece<'_>,
     CompleteUpload<'_>,
     AbortUpload<'_>,
+    Watch<'_>,
+    WatchNext,
+    WatchEnd,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -114,5 +120,8 @@ bodies!(
     HotKeysReply<'_>,
     UploadPieceReply,
     AbortUploadReply,
+    WatchReply,
+    WatchNextReply<'_>,
+    WatchEndReply,
     ErrorReply<'_>,
 );

@@ -151,6 +151,12 @@ pub enum DecodeError {
         /// The number that the request states.
         effect: u32,
     },
+    /// A change that this version does not know, among the events of a watch.
+    #[error("change {change} is unknown")]
+    UnknownChange {
+        /// The number that the event states.
+        change: u8,
+    },
     /// A table's number or name is another's, or it is out of order.
     #[error("table {id} is out of order or has another's name")]
     ContradictoryTables {
@@ -208,6 +214,7 @@ impl DecodeError {
             | Self::ListTooLong { .. }
             | Self::InvalidText { .. }
             | Self::UnexpectedStatus { .. }
+            | Self::UnknownChange { .. }
             | Self::ContradictoryTables { .. }
             | Self::Map(_) => ErrorCode::MalformedRequest,
         }

@@ -122,6 +122,15 @@ error_codes! {
     NotOrdered = 1110, "table not ordered",
         "The table does not keep its keys in order, so no range of them can be read.",
         "Scan the table with a prefix, or create a table that is ordered.";
+    FellBehind = 1111, "fell behind",
+        "More happened to what is watched than the node keeps for a client that does not ask for it, so changes were not told. Nothing was lost but the news of it.",
+        "Watch again, then read anew what you follow. If it happens often, ask for a longer queue, watch less, or work faster between two events.";
+    WatchUnknown = 1112, "watch unknown",
+        "The node has no such watch: it was ended, or not asked for its events for too long, or the node was started anew. Changes since then were not told.",
+        "Watch again, then read anew what you follow.";
+    TooManyWatches = 1113, "too many watches",
+        "The node has as many watches, or as much memory for their events, as it takes.",
+        "End watches that are of no use, ask for shorter queues, watch a prefix in the place of many keys, or give the node more memory.";
     UploadUnknown = 1114, "upload unknown",
         "The node lacks an upload, pieces of it, or the object that pieces were to be copied from: it was started anew, nothing came of the upload for 30 s, or the object has changed.",
         "Upload the value again. The client library does so by itself.";

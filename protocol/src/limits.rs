@@ -5,6 +5,7 @@ use weft_transport::limits::{LARGE_MAX, MESSAGE_MAX};
 use crate::numbered::NumberedHead;
 use crate::prefix::PREFIX_LEN;
 use crate::reply::HEAD_LEN;
+use crate::watch_event::WatchEvent;
 
 /// The longest key, in bytes: what the 16-bit length in requests and object headers can say. An
 /// empty key is a key, as in Redis.
@@ -48,6 +49,16 @@ pub const HOT_KEYS_MAX: usize = 1_024;
 
 /// The most bytes of a key that such a reply carries; of longer keys the rest is left out.
 pub const HOT_KEY_BYTES_MAX: usize = 256;
+
+/// The most events of a reply to watch-next.
+pub const WATCH_EVENTS_MAX: usize = 16_384;
+
+/// The most bytes of the events of such a reply.
+pub const WATCH_PAGE_BYTES: usize = 256 << 10;
+
+/// The longest that a node waits for an event before it answers that there is none, in milliseconds: short enough that whoever is
+/// in between does not take the connection for dead.
+pub const WATCH_WAIT_MAX_MS: u32 = 10_000;
 
 /// The longest text that an error reply carries, in bytes; longer ones are cut.
 pub const ERROR_DETAIL_MAX: usize = 512;
@@ -95,6 +106,11 @@ const _: () = assert!(2 * HEAD_LEN + ERROR_DETAIL_MAX <= MESSAGE_MAX);
 const _: () = assert!(SCAN_PAGE_BYTES / 2 + KEY_MAX < SCAN_PAGE_BYTES);
 const _: () = assert!(SCAN_PAGE_BYTES <= MESSAGE_MAX && SCAN_OBJECTS_MAX <= u16::MAX as usize);
 
+// A reply to watch-next has room for an event of the longest key.
+const _: () = assert!(WatchEvent::HEAD_LEN + KEY_MAX <= WATCH_PAGE_BYTES);
+const _: () = assert!(HEAD_LEN + WATCH_PAGE_BYTES <= MESSAGE_MAX);
+const _: () = assert!(WATCH_EVENTS_MAX <= u16::MAX as usize);
+
 // An item's index is 16 bits wide.
 const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
 
@@ -127,6 +143,9 @@ mod tests {
             TABLE_NAME_MAX,
             HOT_KEYS_MAX,
             HOT_KEY_BYTES_MAX,
+            WATCH_EVENTS_MAX,
+            WATCH_PAGE_BYTES,
+            WATCH_WAIT_MAX_MS as usize,
             ERROR_DETAIL_MAX,
             NODES_MAX,
             ADDRESS_MAX,

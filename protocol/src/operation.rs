@@ -28,6 +28,9 @@ pub mod table_stats;
 pub mod tables;
 pub mod truncate;
 pub mod upload_piece;
+pub mod watch;
+pub mod watch_end;
+pub mod watch_next;
 
 use std::fmt;
 
@@ -91,13 +94,19 @@ pub enum Operation {
     CompleteUpload = 27,
     /// Give up what was being uploaded.
     AbortUpload = 28,
+    /// Have a node tell what happens to a key, or to the keys with a prefix.
+    Watch = 29,
+    /// Ask for the events of a watch.
+    WatchNext = 30,
+    /// Have a node forget a watch.
+    WatchEnd = 31,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 28] = [
+    const ALL: [Self; 31] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -126,6 +135,9 @@ impl Operation {
         Self::UploadPiece,
         Self::CompleteUpload,
         Self::AbortUpload,
+        Self::Watch,
+        Self::WatchNext,
+        Self::WatchEnd,
     ];
 
     /// All operations, by number.
@@ -165,6 +177,9 @@ impl Operation {
             26 => Self::UploadPiece,
             27 => Self::CompleteUpload,
             28 => Self::AbortUpload,
+            29 => Self::Watch,
+            30 => Self::WatchNext,
+            31 => Self::WatchEnd,
             _ => return None,
         })
     }
@@ -206,6 +221,9 @@ impl Operation {
             Self::UploadPiece => "upload_piece",
             Self::CompleteUpload => "complete_upload",
             Self::AbortUpload => "abort_upload",
+            Self::Watch => "watch",
+            Self::WatchNext => "watch_next",
+            Self::WatchEnd => "watch_end",
         }
     }
 
@@ -240,7 +258,10 @@ impl Operation {
             | Self::Range
             | Self::HotKeys
             | Self::UploadPiece
-            | Self::AbortUpload => false,
+            | Self::AbortUpload
+            | Self::Watch
+            | Self::WatchNext
+            | Self::WatchEnd => false,
         }
     }
 }

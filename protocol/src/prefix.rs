@@ -23,6 +23,9 @@ pub const FLAG_EXPIRY: u8 = 1 << 1;
 /// The flag that says that values are wanted. `scan` takes it.
 pub const FLAG_VALUES: u8 = 1 << 2;
 
+/// The flag that says that the key is the prefix of those that are meant. `watch` takes it.
+pub const FLAG_PREFIX: u8 = 1 << 3;
+
 /// The decoded prefix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prefix {

@@ -31,6 +31,9 @@ use crate::operation::table_stats::TableStats;
 use crate::operation::tables::Tables;
 use crate::operation::truncate::Truncate;
 use crate::operation::upload_piece::UploadPiece;
+use crate::operation::watch::{Watch, Watched};
+use crate::operation::watch_end::WatchEnd;
+use crate::operation::watch_next::WatchNext;
 use crate::prefix::Prefix;
 use crate::table::TableId;
 
@@ -93,6 +96,12 @@ pub enum Request<'a> {
     CompleteUpload(CompleteUpload<'a>),
     /// Give up what was being uploaded.
     AbortUpload(AbortUpload<'a>),
+    /// Have a node tell what happens to a key, or to the keys with a prefix.
+    Watch(Watch<'a>),
+    /// Ask for the events of a watch.
+    WatchNext(WatchNext),
+    /// Have a node forget a watch.
+    WatchEnd(WatchEnd),
 }
 
 impl<'a> Request<'a> {
@@ -135,6 +144,9 @@ impl<'a> Request<'a> {
                 Self::CompleteUpload(CompleteUpload::decode(prefix, reader)?)
             }
             Operation::AbortUpload => Self::AbortUpload(AbortUpload::decode(prefix, reader)?),
+            Operation::Watch => Self::Watch(Watch::decode(prefix, reader)?),
+            Operation::WatchNext => Self::WatchNext(WatchNext::decode(prefix, reader)?),
+            Operation::WatchEnd => Self::WatchEnd(WatchEnd::decode(prefix, reader)?),
         })
     }
 
@@ -170,6 +182,9 @@ impl<'a> Request<'a> {
             Self::UploadPiece(_) => Operation::UploadPiece,
             Self::CompleteUpload(_) => Operation::CompleteUpload,
             Self::AbortUpload(_) => Operation::AbortUpload,
+            Self::Watch(_) => Operation::Watch,
+            Self::WatchNext(_) => Operation::WatchNext,
+            Self::WatchEnd(_) => Operation::WatchEnd,
         }
     }
 
@@ -181,6 +196,10 @@ impl<'a> Request<'a> {
             Self::Exists(exists) => return Some((exists.table, exists.key)),
             Self::GetRange(range) => return Some((range.table, range.key)),
             Self::GetFields(get) => return Some((get.table, get.key)),
+            Self::Watch(watch) => match watch.watched {
+                Watched::Key(key) => return Some((watch.table, key)),
+                Watched::Prefix(_) => return None,
+            },
             Self::Put(put) => &put.target,
             Self::PutFields(put) => &put.target,
             Self::Delete(delete) => &delete.target,
@@ -204,7 +223,9 @@ impl<'a> Request<'a> {
             | Self::Truncate(_)
             | Self::TableStats(_)
             | Self::Range(_)
-            | Self::HotKeys(_) => return None,
+            | Self::HotKeys(_)
+            | Self::WatchNext(_)
+            | Self::WatchEnd(_) => return None,
         };
         Some((target.table, target.key))
     }
@@ -241,6 +262,9 @@ impl<'a> Request<'a> {
             Self::UploadPiece(request) => request.encoded_len(),
             Self::CompleteUpload(request) => request.encoded_len(),
             Self::AbortUpload(request) => request.encoded_len(),
+            Self::Watch(request) => request.encoded_len(),
+            Self::WatchNext(request) => request.encoded_len(),
+            Self::WatchEnd(request) => request.encoded_len(),
         }
     }
 
@@ -277,6 +301,9 @@ impl<'a> Request<'a> {
             Self::UploadPiece(request) => request.encode(buffer),
             Self::CompleteUpload(request) => request.encode(buffer),
             Self::AbortUpload(request) => request.encode(buffer),
+            Self::Watch(request) => request.encode(buffer),
+            Self::WatchNext(request) => request.encode(buffer),
+            Self::WatchEnd(request) => request.encode(buffer),
         }
     }
 }
@@ -295,6 +322,11 @@ mod tests {
         let value_len = match request {
             Request::Put(put) => put.value.len(),
             Request::Scan(scan) => scan.key_prefix.len(),
+            // The key is counted below.
+            Request::Watch(watch) => match watch.watched {
+                Watched::Key(_) => 0,
+                Watched::Prefix(prefix) => prefix.len(),
+            },
             Request::GetFields(get) => {
                 assert_eq!(get.names.iter().count(), get.names.len());
                 get.names.iter().map(|name| 2 + name.len()).sum()
@@ -343,7 +375,9 @@ mod tests {
             | Request::TableStats(_)
             | Request::HotKeys(_)
             | Request::CompleteUpload(_)
-            | Request::AbortUpload(_) => 0,
+            | Request::AbortUpload(_)
+            | Request::WatchNext(_)
+            | Request::WatchEnd(_) => 0,
         };
         value_len + request.key().map_or(0, |(_, key)| key.len())
     }
@@ -353,7 +387,7 @@ mod tests {
         #[test]
         fn hostile_requests_are_survived(
             operation in 0_u8..=Operation::COUNT as u8 + 1,
-            flags in prop_oneof![4 => 0_u8..8, 1 => any::<u8>()],
+            flags in prop_oneof![4 => 0_u8..16, 1 => any::<u8>()],
             key_len in 0_u8..40,
             argument in 0_u8..40,
             body in bytes(80),

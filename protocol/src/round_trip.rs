@@ -11,7 +11,7 @@ use crate::error::{DecodeError, ReplyError};
 use crate::key::Key;
 use crate::list::Pair;
 use crate::operation::Operation;
-use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY, FLAG_VALUES};
+use crate::prefix::{FLAG_COMPLETION, FLAG_EXPIRY, FLAG_PREFIX, FLAG_VALUES};
 use crate::reply::ReplyHead;
 use crate::request::Request;
 use crate::table::{TableId, TableOptions};
@@ -57,6 +57,7 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::CompleteUpload
         | Operation::AbortUpload => FLAG_COMPLETION,
         Operation::Scan | Operation::Range => FLAG_VALUES,
+        Operation::Watch => FLAG_PREFIX,
         Operation::Get
         | Operation::Exists
         | Operation::GetRange
@@ -68,7 +69,9 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::PutTables
         | Operation::Truncate
         | Operation::TableStats
-        | Operation::HotKeys => 0,
+        | Operation::HotKeys
+        | Operation::WatchNext
+        | Operation::WatchEnd => 0,
     };
     for bit in 0..8 {
         let flags = 1 << bit;
@@ -98,6 +101,7 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Scan
         | Operation::UploadPiece
         | Operation::CompleteUpload => {}
+        Operation::Watch => {}
         Operation::Get
         | Operation::Delete
         | Operation::Exists
@@ -105,7 +109,11 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::GetAndDelete
         | Operation::Expire
         | Operation::AbortUpload => reserved(12, "argument"),
-        Operation::MultiGet | Operation::MultiPut | Operation::MultiDelete | Operation::HotKeys => {
+        Operation::MultiGet
+        | Operation::MultiPut
+        | Operation::MultiDelete
+        | Operation::HotKeys
+        | Operation::WatchNext => {
             reserved(10, "key length");
         }
         Operation::Stats
@@ -113,7 +121,8 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Tables
         | Operation::PutTables
         | Operation::Truncate
-        | Operation::TableStats => {
+        | Operation::TableStats
+        | Operation::WatchEnd => {
             reserved(10, "key length");
             reserved(12, "argument");
         }

@@ -6,10 +6,12 @@
 #![expect(clippy::print_stdout, reason = "the figures are what this is for")]
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 use rustix::time::{ClockId, clock_gettime};
-use weft_protocol::TableId;
-use weft_server::store::{Partition, PartitionConfig};
+use weft_protocol::{Key, Slot, TableId, Watched};
+use weft_server::store::{Feed, Partition, PartitionConfig};
 use weft_transport::{Memory, MemoryConfig};
 
 const TABLE: TableId = TableId::DEFAULT;
@@ -73,6 +75,24 @@ fn measure(keys: u64) {
             partition.put(TABLE, key, &value, None, 0).expect("1 GiB suffices");
         }
     });
+    // Taken by the thousand, and the same thread does that.
+    let all_keys = Watched::Prefix(Key::new(b"user").expect("it is short"));
+    let feed = Arc::new(Feed::new(TABLE, all_keys, 1 << 20));
+    let slots = (Slot::of(b""), Slot::of(b""));
+    partition.watch(&feed, slots);
+    let mut received = 0;
+    report("put, watched", OPERATIONS, || {
+        for keys in all.chunks(1_000) {
+            for key in keys {
+                partition.put(TABLE, key, &value, None, 0).expect("1 GiB suffices");
+            }
+            let Poll::Ready(Ok(page)) = feed.poll(received, Waker::noop()) else {
+                panic!("they are told and have room")
+            };
+            received += page.reply().events.len() as u64;
+        }
+    });
+    partition.unwatch(&feed);
     report("delete", keys, || {
         for i in 0..keys {
             partition.delete(TABLE, &key(i), 0).expect("an epoch has versions enough");

@@ -1,14 +1,14 @@
 //! The one match: which operation does the work of a request.
 
 use weft_protocol::{DecodeError, ErrorCode, ErrorReply, Request, Slot};
-use weft_transport::{CallId, IncomingKind};
+use weft_transport::{CallId, Incoming, IncomingKind};
 
 use crate::counters::Event;
 use crate::operation::{
     abort_upload, append, compare_and_set, complete_upload, delete, exists, expire, get,
     get_and_delete, get_and_put, get_fields, get_range, hot_keys, increment, map, multi_delete,
     multi_get, multi_put, put, put_fields, put_tables, range, scan, stats, table_stats, tables,
-    truncate, upload_piece,
+    truncate, upload_piece, watch, watch_end, watch_next,
 };
 use crate::work::Work;
 
@@ -19,17 +19,19 @@ pub(crate) struct Arrived<'f> {
     pub(crate) request: Result<Request<'f>, DecodeError>,
     /// The slot of the request's key. Without meaning where the request has none or several.
     pub(crate) slot: Slot,
+    /// Where a request is from that may be answered later. In a box, since there are few of them.
+    pub(crate) incoming: Option<Box<Incoming<'f>>>,
 }
 
 /// Does what was asked and replies, whatever it was: every call gets its answer here.
-pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &Arrived<'_>) {
+pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &mut Arrived<'_>) {
     let IncomingKind::Call(call) = arrived.kind else {
         // A storage node is sent no messages, and a message has nobody who waits for an answer.
         return work.tally.event(Event::Malformed);
     };
     let done = match &arrived.request {
         _ if work.node.is_stopping() => Err(ErrorReply::new(ErrorCode::ShuttingDown)),
-        Ok(request) => execute(work, call, request, arrived.slot),
+        Ok(request) => execute(work, call, request, arrived.slot, arrived.incoming.as_deref_mut()),
         Err(error) => {
             work.tally.event(Event::Malformed);
             Err(ErrorReply::from(*error))
@@ -47,6 +49,7 @@ fn execute(
     call: CallId,
     request: &Request<'_>,
     slot: Slot,
+    incoming: Option<&mut Incoming<'_>>,
 ) -> Result<(), ErrorReply<'static>> {
     work.tally.request(request.operation());
     work.sample(request);
@@ -81,5 +84,11 @@ fn execute(
         Request::UploadPiece(piece) => upload_piece::execute(work, call, slot, piece),
         Request::CompleteUpload(complete) => complete_upload::execute(work, call, slot, complete),
         Request::AbortUpload(abort) => abort_upload::execute(work, call, slot, abort),
+        Request::Watch(watch) => watch::execute(work, call, slot, watch),
+        Request::WatchNext(next) => {
+            let incoming = incoming.expect("it is kept for those that may be answered later");
+            watch_next::execute(work, call, next, incoming)
+        }
+        Request::WatchEnd(end) => watch_end::execute(work, call, *end),
     }
 }

@@ -11,6 +11,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 
 use parking_lot::RwLock;
 use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, MapError, StatsReply};
@@ -27,6 +28,8 @@ use crate::pins::Pins;
 use crate::report::{self, Surroundings};
 use crate::store::StoreError;
 use crate::sweeper::Sweeper;
+pub use crate::watches::Answer;
+use crate::watches::Watches;
 use crate::work::Work;
 
 /// What a node starts from.
@@ -59,6 +62,7 @@ pub struct NodeHandler {
     pub(crate) sweeper: Sweeper,
     pub(crate) counters: Counters,
     pub(crate) hot_keys: HotKeys,
+    pub(crate) watches: Watches,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
     map: RwLock<ClusterMap>,
     clock: Clock,
@@ -80,6 +84,7 @@ impl NodeHandler {
             incarnation,
             hot_keys: HotKeys::new(&memory.network, seed, started_at)
                 .map_err(StoreError::MemoryLimit)?,
+            watches: Watches::new(&memory.network, seed, started_at),
             partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
             pins: Pins::new(memory.clone()),
             catalog: NodeCatalog::default(),
@@ -121,9 +126,10 @@ impl NodeHandler {
         *self.surroundings.write() = None;
     }
 
-    /// Refuses every request from now on: the node is being stopped.
+    /// Refuses every request from now on, those that wait for events of a watch included: the node is being stopped.
     pub fn take_no_more(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        self.watches.close();
     }
 
     /// Whether requests are refused.
@@ -132,13 +138,21 @@ impl NodeHandler {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// For some ten microseconds, removes objects that are of no use any more, or empties segments of the log if memory is
+    /// For some ten microseconds, ends watches that nobody asks for, removes objects that are of no use any more, or empties segments of the log if memory is
     /// short enough for that. Returns whether there was something to do.
     pub fn clean(&self) -> bool {
         let (now, now_ms) = (self.clock.now(), self.clock.unix_millis());
         // In this order: what is removed does not have to move.
-        self.sweeper.step(&self.partitions, self.cleaner.is_memory_short(), now, now_ms)
+        self.watches.end_abandoned(&self.partitions, now)
+            || self.sweeper.step(&self.partitions, self.cleaner.is_memory_short(), now, now_ms)
             || self.cleaner.step(&self.partitions, now_ms)
+    }
+
+    /// The answers that are due to those who wait for events of their watches, and when the next one is due though there is no
+    /// event. `answerer` is woken if one is due before. Whoever runs the node calls this again and again, and sends what it
+    /// returns.
+    pub fn watch_answers(&self, answerer: &Waker) -> (Vec<Answer>, Option<Time>) {
+        self.watches.answers(answerer, self.clock.now())
     }
 
     /// How the node is: what it holds, what it has done, what that costs.

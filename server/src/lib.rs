@@ -7,6 +7,7 @@
 //! - [`handler`]: the node without sockets and threads, which the simulator runs too. A batch of
 //!   requests goes through `work` (decode, prefetch, execute) and `dispatch` (the one match) to the
 //!   `operation` that does it.
+//! - `watches`: who is told what happens; `watch_thread`: what answers those who wait for it.
 //! - [`store`]: the partitions' objects, index and log.
 
 #![deny(unsafe_code)]
@@ -35,4 +36,6 @@ mod partitions;
 mod pins;
 mod sending;
 mod sweeper;
+mod watch_thread;
+mod watches;
 mod work;

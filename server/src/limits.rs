@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_protocol::limits::{HOT_KEYS_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX};
+use weft_protocol::limits::{HOT_KEYS_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, WATCH_WAIT_MAX_MS};
 use weft_transport::limits::MESSAGE_MAX;
 
 /// The most threads that serve: more than the cores of any machine that this is for, and few enough
@@ -50,6 +50,30 @@ pub const HOT_KEYS_SAMPLED_ONE_IN: u32 = 64;
 /// seldom enough that a thousand requests a second are something to count.
 pub const HOT_KEYS_HALVED_EVERY: Duration = Duration::from_secs(10);
 
+/// The most watches that a node has open.
+pub const WATCHES_MAX: usize = 1024;
+
+/// The part of the network's memory that watches may take. Connections may take a half and rings that are shared a quarter, and the rest
+/// has to do for what is received and sent.
+pub const WATCHES_SHARE: u64 = 8;
+
+/// Bytes of events that a node keeps for a watch whose client does not say how many: some ten thousand, which is what a client that
+/// reads a value for each of them gets through in a second.
+pub const WATCH_QUEUE_DEFAULT: usize = 1 << 20;
+
+/// On a small node it is so small a part of what watches may take, so that there can be some.
+pub const WATCH_QUEUE_DEFAULT_SHARE: u64 = 16;
+
+/// The fewest bytes of events that a watch has room for.
+pub const WATCH_QUEUE_MIN: usize = 4 << 10;
+
+/// The most bytes of events that a watch has room for.
+pub const WATCH_QUEUE_MAX: usize = 16 << 20;
+
+/// A watch that was not asked for its events for so long ends: longer than a client takes to connect again after a node was out of
+/// reach, and short enough that the queues of clients that are gone do not add up.
+pub const WATCH_LEASE: Duration = Duration::from_secs(30);
+
 /// The most data connections a node takes, whatever it has of memory and descriptors.
 pub const CONNECTIONS_MAX: u64 = 10_000;
 
@@ -82,6 +106,9 @@ pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
+const _: () =
+    assert!(WATCH_QUEUE_MIN <= WATCH_QUEUE_DEFAULT && WATCH_QUEUE_DEFAULT <= WATCH_QUEUE_MAX);
+const _: () = assert!(WATCH_LEASE.as_millis() > 2 * WATCH_WAIT_MAX_MS as u128);
 const _: () = assert!(HOT_KEYS_COUNTED <= HOT_KEYS_MAX);
 const _: () = assert!(COPY_MAX < REQUEST_VALUE_MAX);
 const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);

@@ -19,6 +19,7 @@ use crate::memory::NodeMemory;
 use crate::monitor::Monitor;
 use crate::process::{CpuTime, descriptor_limit};
 use crate::report::Surroundings;
+use crate::watch_thread::WatchThread;
 
 /// A node that serves, until it is stopped or dropped.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct Node {
     http: Option<HttpServer>,
     address: SocketAddr,
     _cleaner: CleanerThread,
+    /// Until the node is stopped.
+    watches: Option<WatchThread>,
 }
 
 impl Node {
@@ -93,6 +96,8 @@ impl Node {
             }
         });
         let cleaner = CleanerThread::start(Arc::clone(&handler)).map_err(StartError::Cleaner)?;
+        let watches = WatchThread::start(Arc::clone(&handler)).map_err(StartError::Watches)?;
+        let watches = Some(watches);
         monitor.set_serving(true);
         tracing::info!(
             node = config.node.0,
@@ -104,7 +109,7 @@ impl Node {
             poll = %config.poll,
             "serving"
         );
-        Ok(Node { endpoint, handler, monitor, http, address, _cleaner: cleaner })
+        Ok(Node { endpoint, handler, monitor, http, address, _cleaner: cleaner, watches })
     }
 
     /// Where it takes data connections, with the real port if it was told 0.
@@ -133,6 +138,8 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.monitor.set_serving(false);
         self.handler.take_no_more();
+        // Those who wait for events are answered while there are connections.
+        self.watches = None;
         self.endpoint.shutdown();
         // The handler would keep the endpoint, which keeps the handler.
         self.handler.forget_surroundings();
@@ -157,6 +164,9 @@ pub enum StartError {
     /// The thread that empties segments cannot start.
     #[error("cannot start the cleaner's thread")]
     Cleaner(#[source] io::Error),
+    /// The thread that answers those who wait for events cannot start.
+    #[error("cannot start the thread of watches")]
+    Watches(#[source] io::Error),
     /// The endpoint cannot listen.
     #[error("cannot take data connections; check --listen, and that no other node runs there")]
     Listen(#[source] EndpointError),

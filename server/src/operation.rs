@@ -28,3 +28,6 @@ pub(crate) mod table_stats;
 pub(crate) mod tables;
 pub(crate) mod truncate;
 pub(crate) mod upload_piece;
+pub(crate) mod watch;
+pub(crate) mod watch_end;
+pub(crate) mod watch_next;

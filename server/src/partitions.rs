@@ -19,8 +19,8 @@ const _: () = assert!(Slot::COUNT < ELSEWHERE, "every partition has a number of 
 pub(crate) struct Partitions {
     map_epoch: u64,
     owned: Box<[CachePadded<Mutex<Partition>>]>,
-    /// The last slot of each.
-    last_slots: Box<[Slot]>,
+    /// The first and the last slot of each.
+    slot_ranges: Box<[(Slot, Slot)]>,
     /// For each slot, where in `owned` its partition is, or [`ELSEWHERE`]: 32 KiB that stay in the
     /// cache, instead of a search a key.
     by_slot: Box<[u16]>,
@@ -34,7 +34,7 @@ impl Partitions {
         memory: &Memory,
         seed: u64,
     ) -> Result<Partitions, StoreError> {
-        let (mut owned, mut last_slots) = (Vec::new(), Vec::new());
+        let (mut owned, mut slot_ranges) = (Vec::new(), Vec::new());
         let mut by_slot = vec![ELSEWHERE; usize::from(Slot::COUNT)].into_boxed_slice();
         for (id, entry) in map.partitions().iter().enumerate() {
             if entry.owner != node {
@@ -43,7 +43,7 @@ impl Partitions {
             let slots =
                 usize::from(entry.first_slot.number())..=usize::from(entry.last_slot.number());
             by_slot[slots].fill(owned.len() as u16);
-            last_slots.push(entry.last_slot);
+            slot_ranges.push((entry.first_slot, entry.last_slot));
             owned.push(CachePadded::new(Mutex::new(Partition::new(PartitionConfig {
                 id: id as u16,
                 epoch: map.epoch_low(),
@@ -51,8 +51,8 @@ impl Partitions {
                 memory: memory.clone(),
             })?)));
         }
-        let (owned, last_slots) = (owned.into(), last_slots.into());
-        Ok(Partitions { map_epoch: map.epoch(), owned, last_slots, by_slot })
+        let (owned, slot_ranges) = (owned.into(), slot_ranges.into());
+        Ok(Partitions { map_epoch: map.epoch(), owned, slot_ranges, by_slot })
     }
 
     /// Where among the partitions the one of `slot` is, if this node owns it.
@@ -64,7 +64,12 @@ impl Partitions {
 
     /// The last slot of the partition of `slot`, if this node owns it.
     pub(crate) fn last_slot(&self, slot: Slot) -> Option<Slot> {
-        self.position_of(slot).map(|position| self.last_slots[usize::from(position)])
+        self.position_of(slot).map(|position| self.slots_of(position).1)
+    }
+
+    /// The first and the last slot of the partition at `position`, below [`len`](Self::len).
+    pub(crate) fn slots_of(&self, position: u16) -> (Slot, Slot) {
+        self.slot_ranges[usize::from(position)]
     }
 
     /// The epoch of the map that they are by.

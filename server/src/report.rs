@@ -50,6 +50,9 @@ pub(crate) fn figures(node: &NodeHandler) -> Vec<Figure> {
     add(&family::CLEANER_MOVED, "", node.cleaner.moved_bytes());
     add(&family::CLEANER_FREED, "", node.cleaner.freed_bytes());
 
+    add(&family::WATCHES, "", node.watches.open_count());
+    add(&family::WATCHES_FELL_BEHIND, "", node.watches.fell_behind());
+
     add(&family::MEMORY_LIMIT, "", node.memory.limit_bytes());
     add(&family::MEMORY_ALLOCATED, "", node.memory.allocated_bytes());
     add(&family::MEMORY_RESIDENT, "", node.memory.resident_bytes());

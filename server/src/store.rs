@@ -1,6 +1,6 @@
 //! The store's core: objects in log segments of registered memory, found through a hash index.
 //!
-//! No I/O, no clock, no locks: a [`Partition`] is a plain struct, and whoever owns it says what
+//! No I/O, no clock, no locks but one: a [`Partition`] is a plain struct, and whoever owns it says what
 //! time it is. From the bottom up:
 //!
 //! - `header`: the bytes of a record (`docs/storage-format.md` draws them);
@@ -13,6 +13,7 @@
 //! - `uploading`: values that come in pieces;
 //! - `scanning`: all objects, a page at a time, ranges of them, and what is to be swept away;
 //! - `evicting`: which objects go when their table makes room for others;
+//! - `watching`: who is told what happens; `feed`: what is kept of it for one of them, the one place with a lock, since partitions share it;
 //! - `cleaning`: which segments are worth emptying, and how their objects move.
 //!
 //! The log-structured layout is RAMCloud's (Rumble et al., FAST '14), and so is the bucket that is
@@ -22,6 +23,7 @@ mod address;
 mod cleaning;
 mod error;
 mod evicting;
+mod feed;
 mod header;
 mod index;
 mod log;
@@ -33,10 +35,12 @@ mod scanning;
 mod segment;
 mod tables;
 mod uploading;
+mod watching;
 
 pub use self::cleaning::{Cleaned, Victim};
 pub use self::error::{Corruption, StoreError};
 pub use self::evicting::Evicted;
+pub use self::feed::{Feed, FeedError, FeedPage};
 pub(crate) use self::log::kept_back_bytes;
 pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,

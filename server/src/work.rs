@@ -64,16 +64,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     /// is no more or replies have no room.
     pub(crate) fn work_off(&mut self) {
         loop {
-            let run = self.take_run();
+            let mut run = self.take_run();
             if run.is_empty() {
                 break;
             }
             self.tally.event(Event::Batch);
             self.prefetch(&run);
-            for (done, arrived) in run.iter().enumerate() {
+            let count = run.len();
+            for (done, arrived) in run.iter_mut().enumerate() {
                 // For the first, the transport has made sure of it.
                 if done > 0 && self.batch.reply_room() < MESSAGE_MAX {
-                    self.batch.give_back(run.len() - done);
+                    self.batch.give_back(count - done);
                     return;
                 }
                 dispatch(self, arrived);
@@ -186,11 +187,10 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         {
             let request = Request::decode(incoming.body);
             let key = request.as_ref().ok().and_then(Request::key);
-            run.push(Arrived {
-                kind: incoming.kind,
-                request,
-                slot: key.map_or(NO_SLOT, |(_, key)| key.slot()),
-            });
+            let slot = key.map_or(NO_SLOT, |(_, key)| key.slot());
+            let (kind, may_wait) = (incoming.kind, matches!(request, Ok(Request::WatchNext(_))));
+            let incoming = may_wait.then(|| Box::new(incoming));
+            run.push(Arrived { kind, request, slot, incoming });
         }
         run
     }

@@ -79,6 +79,14 @@ pub(super) static EVICTED_BYTES: Family = counter(
 pub(super) static PARTITIONS: Family =
     gauge(stat_name::PARTITIONS, "weft_store_partitions", "Partitions that the node owns.");
 
+pub(super) static WATCHES: Family =
+    gauge("watches.open", "weft_watches_open", "Watches that clients have open.");
+pub(super) static WATCHES_FELL_BEHIND: Family = counter(
+    "watches.fell_behind",
+    "weft_watches_fell_behind_total",
+    "Watches whose clients were told that events were dropped.",
+);
+
 pub(super) static CLEANER_MOVED: Family = counter(
     "cleaner.moved_bytes",
     "weft_cleaner_moved_bytes_total",

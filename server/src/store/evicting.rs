@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use weft_protocol::{Eviction, TableId};
+use weft_protocol::{Eviction, KeyChange, TableId};
 
 use super::address::Address;
 use super::header::{LastUse, Record};
@@ -78,8 +78,10 @@ impl Partition {
         sample.truncate(sample.len().div_ceil(SAMPLE_SHARE));
         for (_, address) in sample {
             evicted.objects += 1;
-            evicted.bytes += self.log.record(address).len() as u64;
-            self.remove(self.slot_at(address), address);
+            let record = self.log.record(address);
+            evicted.bytes += record.len() as u64;
+            let version = record.version();
+            self.remove(self.slot_at(address), address, KeyChange::Evicted, version);
         }
         evicted
     }

@@ -7,7 +7,7 @@
 use std::ops::{Bound, Range};
 
 use weft_protocol::limits::{KEY_MAX, VALUE_MAX};
-use weft_protocol::{TableId, TableUse, Version};
+use weft_protocol::{KeyChange, TableId, TableRemoval, TableUse, Version};
 use weft_transport::{Memory, Shared};
 
 use super::address::Address;
@@ -19,6 +19,7 @@ use super::ordered::Ordered;
 use super::segment::Segment;
 use super::tables::{TableConfig, Tables};
 use super::uploading::Uploads;
+use super::watching::Watchers;
 
 /// The longest value that a partition takes.
 pub const VALUE_BYTES_MAX: usize = VALUE_MAX;
@@ -54,6 +55,8 @@ pub struct Partition {
     pub(super) sweep_at: u32,
     /// Where objects are looked for next that may be evicted.
     pub(super) evict_at: u32,
+    /// Who is told what happens, if anybody is.
+    pub(super) watchers: Option<Box<Watchers>>,
 }
 
 /// An object, where it lies.
@@ -129,6 +132,7 @@ impl Partition {
             expired_removed: 0,
             sweep_at: 0,
             evict_at: 0,
+            watchers: None,
         })
     }
 
@@ -150,12 +154,18 @@ impl Partition {
     /// Removes a table with all its objects, at once; their memory comes back as they are [swept](Self::sweep). Returns how
     /// many objects there were, or nothing if there is no such table.
     pub fn drop_table(&mut self, table: TableId) -> Option<u64> {
-        self.tables.drop(table, self.version)
+        let removed = self.tables.drop(table, self.version)?;
+        self.tell_of_table(table, TableRemoval::Dropped);
+        Some(removed)
     }
 
     /// Removes all objects of a table in the same way; the table stays.
     pub fn truncate(&mut self, table: TableId) -> Option<u64> {
-        self.tables.truncate(table, self.version)
+        let removed = self.tables.truncate(table, self.version)?;
+        if removed > 0 {
+            self.tell_of_table(table, TableRemoval::Truncated);
+        }
+        Some(removed)
     }
 
     /// Whether there is a table of this number.
@@ -232,7 +242,7 @@ impl Partition {
             return Ok(Deleted { version: self.version, existed: false });
         };
         self.version = self.next_version()?;
-        self.remove(slot, address);
+        self.remove(slot, address, KeyChange::Deleted, self.version);
         Ok(Deleted { version: self.version, existed: true })
     }
 
@@ -364,12 +374,21 @@ impl Partition {
     /// Removes what [`is_gone`](Self::is_gone).
     #[cold]
     pub(super) fn remove_gone(&mut self, slot: Slot, address: Address) {
-        self.expired_removed += u64::from(!self.tables.is_buried(&self.log.record(address)));
-        self.remove(slot, address);
+        let record = self.log.record(address);
+        let version = record.version();
+        self.expired_removed += u64::from(!self.tables.is_buried(&record));
+        self.remove(slot, address, KeyChange::Expired, version);
     }
 
-    /// Dead in the log before it is gone from the index, in the order of an overwrite.
-    pub(super) fn remove(&mut self, slot: Slot, address: Address) {
+    /// Dead in the log before it is gone from the index, in the order of an overwrite. Who watches is told `change` as of `version`, unless
+    /// the object went with its table before.
+    pub(super) fn remove(
+        &mut self,
+        slot: Slot,
+        address: Address,
+        change: KeyChange,
+        version: Version,
+    ) {
         let record = self.log.record(address);
         self.tables.expiring -= u64::from(record.expiry_ms().is_some());
         if self.tables.is_buried(&record) {
@@ -382,6 +401,9 @@ impl Partition {
                 let key_of = |address| self.log.record(address).key();
                 let place = ordered.find(record.key(), key_of).expect("every key is in order");
                 ordered.remove(place, key_of);
+            }
+            if let Some(watchers) = &self.watchers {
+                watchers.tell(record.table(), record.key(), change, version);
             }
         }
         self.log.kill(address);
@@ -445,6 +467,9 @@ impl Partition {
         self.tables.expiring -= u64::from(had_expiry);
         self.tables.expiring += u64::from(is_expiring);
         self.version = version;
+        if let Some(watchers) = &self.watchers {
+            watchers.tell(table, key, KeyChange::Written, version);
+        }
         Ok(())
     }
 
@@ -548,48 +573,4 @@ impl std::fmt::Debug for ObjectRef<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use weft_transport::MemoryConfig;
-
-    use super::*;
-
-    fn partition() -> Partition {
-        let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 }).unwrap();
-        Partition::new(PartitionConfig { id: 0, epoch: 9, seed: 1, memory }).unwrap()
-    }
-
-    #[test]
-    fn an_epoch_that_ran_out_of_versions_refuses_mutations() {
-        let mut partition = partition();
-        partition.put(TableId::DEFAULT, b"key", b"value", None, 0).unwrap();
-        let last = Version::new(9, Version::SEQUENCE_MAX);
-        partition.version = last;
-        let refused = StoreError::VersionsExhausted { last };
-        assert_eq!(partition.put(TableId::DEFAULT, b"key", b"new", None, 0), Err(refused));
-        assert_eq!(partition.delete(TableId::DEFAULT, b"key", 0), Err(refused));
-        assert_eq!(partition.get(TableId::DEFAULT, b"key", 0).unwrap().value, b"value");
-    }
-
-    #[test]
-    fn verify_notices_when_index_and_log_disagree() {
-        let slot_of = |partition: &mut Partition| {
-            let tag = partition.index.tag(TableId::DEFAULT, b"key");
-            partition.find_current(tag, TableId::DEFAULT, b"key", 0).unwrap()
-        };
-        let mut unindexed = partition();
-        let version = unindexed.put(TableId::DEFAULT, b"key", b"value", None, 0).unwrap();
-        unindexed.put(TableId::DEFAULT, b"other", b"value", None, 0).unwrap();
-        assert_eq!(unindexed.verify(), Ok(()));
-        let (slot, _) = slot_of(&mut unindexed);
-        unindexed.index.remove(slot);
-        let found = Corruption::Unindexed { segment: 1, offset: 0, version };
-        assert_eq!(unindexed.verify(), Err(found));
-
-        let mut dangling = partition();
-        dangling.put(TableId::DEFAULT, b"key", b"value", None, 0).unwrap();
-        dangling.put(TableId::DEFAULT, b"other", b"value", None, 0).unwrap();
-        let (_, address) = slot_of(&mut dangling);
-        dangling.log.kill(address);
-        assert_eq!(dangling.verify(), Err(Corruption::Dangling { entries: 2, objects: 1 }));
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use std::io::Write;
 
 use arrayvec::ArrayVec;
 use weft_protocol::limits::FIELDS_MAX;
-use weft_protocol::{FieldChange, LimitError, List, Record, TableId, Version};
+use weft_protocol::{FieldChange, KeyChange, LimitError, List, Record, TableId, Version};
 use weft_transport::Shared;
 
 use super::address::Address;
@@ -210,7 +210,7 @@ impl Partition {
         let version = self.next_version()?;
         let previous = self.previous(address);
         self.version = version;
-        self.remove(slot, address);
+        self.remove(slot, address, KeyChange::Deleted, version);
         Ok(Replaced { version, previous: Some(previous) })
     }
 

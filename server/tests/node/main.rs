@@ -26,3 +26,4 @@ mod scanning;
 mod slow_reader;
 mod support;
 mod tables;
+mod watches;

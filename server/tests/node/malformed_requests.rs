@@ -9,7 +9,8 @@ use weft_protocol::{
     Delete, ErrorCode, Exists, Expire, FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange,
     HotKeys, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut, Operation, Pair,
     Put, PutFields, PutTables, Range, ReplyHead, Request, Scan, Stats, TableId, TableOptions,
-    TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version, prefix,
+    TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version, Watch,
+    WatchEnd, WatchNext, Watched, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -217,6 +218,14 @@ fn requests_spoilt_at_random_are_all_answered() {
             effect: UploadEffect::CompareAndSet(expected),
         }),
         Request::AbortUpload(AbortUpload { target, upload: 7 }),
+        Request::Watch(Watch {
+            table,
+            map_epoch,
+            watched: Watched::Key(target.key),
+            queue_bytes: 4_096,
+        }),
+        Request::WatchNext(WatchNext { id: 7, received: 0, wait_ms: 10 }),
+        Request::WatchEnd(WatchEnd { id: 7 }),
     ]
     .map(encoded);
     assert_eq!(good.len(), Operation::COUNT, "an operation is missing");
