@@ -4,8 +4,10 @@ mod fields;
 mod revising;
 mod tables;
 mod typed;
+mod watches;
 
 pub use self::tables::BlockingRange;
+pub use self::watches::BlockingWatch;
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@ mod hot_keys;
 mod revising;
 mod tables;
 mod typed;
+mod watches;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -434,6 +435,7 @@ mod tests {
 
     use super::*;
     use crate::range::RangeOptions;
+    use crate::watch::WatchOptions;
 
     /// A multi-threaded executor takes all of them. That this compiles is the test.
     #[expect(dead_code, reason = "it is only compiled")]
@@ -464,6 +466,9 @@ mod tests {
         check(client.truncate());
         check(client.count());
         check(async { client.range(RangeOptions::default()).unwrap().next().await });
+        check(client.watch("key", WatchOptions::default()));
+        check(client.watch_prefix("key", WatchOptions::default()));
+        check(async { client.watch("key", WatchOptions::default()).await?.next().await });
         check(client.stats());
         check(client.ping(NodeId(1)));
     }

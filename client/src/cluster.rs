@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weft_protocol::{ClusterMap, Slot};
 use weft_transport::NodeId;
 
+use crate::error::ClientError;
 use crate::remote::Remote;
 
 /// A map and its nodes. It never changes; a newer map makes a new `Cluster`.
@@ -46,6 +47,29 @@ impl Cluster {
     #[inline]
     pub(crate) fn owner(&self, slot: Slot) -> Option<&Arc<Remote>> {
         self.map.owner_index(slot).map(|index| &self.remotes[index])
+    }
+
+    /// A slot of each node that owns some.
+    ///
+    /// # Errors
+    /// [`ClientError::SlotUnowned`] if there is a slot that no node owns.
+    pub(crate) fn slots_of_nodes(&self) -> Result<Vec<Slot>, ClientError> {
+        let (mut owners, mut slots) = (Vec::new(), Vec::new());
+        let mut next = 0;
+        for partition in self.map.partitions() {
+            if partition.first_slot.number() != next {
+                break;
+            }
+            next = partition.last_slot.number() + 1;
+            if !owners.contains(&partition.owner) {
+                owners.push(partition.owner);
+                slots.push(partition.first_slot);
+            }
+        }
+        match Slot::from_number(next) {
+            Some(slot) => Err(ClientError::SlotUnowned { slot, epoch: self.epoch() }),
+            None => Ok(slots),
+        }
     }
 
     /// The node with this id.

@@ -137,6 +137,24 @@ pub enum ClientError {
         /// The time that the operation had.
         timeout: Duration,
     },
+    /// More happened to what is watched than the node keeps, so that events were dropped.
+    #[error(
+        "{node} had no room for an event of this watch, and dropped it and those after it; {}",
+        Advice(ErrorCode::FellBehind)
+    )]
+    FellBehind {
+        /// The node.
+        node: NodeName,
+    },
+    /// The node does not know the watch any more: it was started anew, or was not asked for events for too long.
+    #[error(
+        "{node} has lost this watch, since it was started anew or not asked for events in time; {}",
+        Advice(ErrorCode::WatchUnknown)
+    )]
+    WatchLost {
+        /// The node.
+        node: NodeName,
+    },
     /// What all nodes were to do, some have done and one has not.
     #[error("{source}; other nodes have done it already")]
     PartlyApplied {
@@ -231,6 +249,8 @@ impl ClientError {
             Self::Catalog(error) => catalog_code(error),
             Self::TablesUnsettled { .. } => ErrorCode::TablesUnsettled,
             Self::PartlyApplied { .. } => ErrorCode::PartlyApplied,
+            Self::FellBehind { .. } => ErrorCode::FellBehind,
+            Self::WatchLost { .. } => ErrorCode::WatchUnknown,
             Self::Memory(_) => ErrorCode::ClientMemory,
             Self::ReplyMemory { .. } => ErrorCode::ReplyMemory,
             Self::Endpoint(error) => match **error {
@@ -238,6 +258,11 @@ impl ClientError {
                 _ => ErrorCode::ClientStart,
             },
         }
+    }
+
+    /// Whether a watch that ends so has missed events.
+    pub(crate) fn ends_watch(&self) -> bool {
+        matches!(self, Self::FellBehind { .. } | Self::WatchLost { .. })
     }
 
     /// The same, where other nodes have done what this one has not.
@@ -289,6 +314,11 @@ impl ClientError {
 
     pub(crate) fn refused(node: NodeName, reply: ErrorReply<'_>) -> Self {
         let ErrorReply { code, argument, detail } = reply;
+        match code {
+            ErrorCode::FellBehind => return Self::FellBehind { node },
+            ErrorCode::WatchUnknown => return Self::WatchLost { node },
+            _ => {}
+        }
         Self::Refused { node, code, argument, detail: detail.into() }
     }
 }

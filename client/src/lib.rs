@@ -9,6 +9,7 @@
 //! - `cluster`, `map_keeper`: the map and its nodes, and how a newer one is fetched; `remote`: the
 //!   connection to a node; `address`, `resolve`: what an address is and stands for.
 //! - `typed`: values that are a program's types, archived by rkyv and used where they were received.
+//! - `watch`: what happens to keys, as it happens, of all nodes that matter.
 //! - `catalog`: how nodes come to agree about tables.
 //! - `retry`: what is tried again, and when; without I/O and without a clock.
 //! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.
@@ -35,9 +36,10 @@ mod retry;
 mod scan;
 mod typed;
 mod upload;
+mod watch;
 
 pub use address::{Address, MalformedAddress};
-pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan};
+pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan, BlockingWatch};
 pub use client::{Client, HotKey, HotKeys, NodeStats, TableSummary};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
@@ -53,8 +55,10 @@ pub use scan::{MalformedCursor, Scan, ScanCursor, ScanOptions, Scanned};
 pub use typed::{
     CheckedArchive, ReadTyped, Typed, TypedError, TypedLookup, TypedObject, WriteTyped,
 };
+pub use watch::{Watch, WatchEvent, WatchOptions};
 pub use weft_protocol::{
-    CatalogError, ClusterMap, ErrorCode, Eviction, FieldChange, MalformedVersion, NotARecord,
-    Record, StatsReply, TableAlteration, TableId, TableOptions, Version, stat_name,
+    CatalogError, ClusterMap, ErrorCode, Eviction, FieldChange, KeyChange, MalformedVersion,
+    NotARecord, Record, Slot, StatsReply, TableAlteration, TableId, TableOptions, TableRemoval,
+    Version, stat_name,
 };
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

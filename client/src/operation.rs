@@ -21,6 +21,8 @@ pub(crate) mod put_fields;
 pub(crate) mod range;
 pub(crate) mod scan;
 pub(crate) mod upload_piece;
+pub(crate) mod watch;
+pub(crate) mod watch_next;
 
 use weft_protocol::{Key, NumberedHead, PreviousReply, TableId, Target};
 use weft_transport::{Connection, Reply};

@@ -213,25 +213,9 @@ impl Range {
 
     /// Finds out anew which nodes have parts of what is left of the range.
     fn divide(&mut self, cluster: &Cluster) -> Result<(), ClientError> {
-        self.parts.clear();
-        let map = cluster.map();
-        let mut nodes = Vec::new();
-        let mut next = 0;
-        for partition in map.partitions() {
-            if partition.first_slot.number() != next {
-                break;
-            }
-            next = partition.last_slot.number() + 1;
-            if !nodes.contains(&partition.owner) {
-                nodes.push(partition.owner);
-                let (page, slot) = (VecDeque::new(), partition.first_slot);
-                self.parts.push(Part { slot, page, has_more: true, last: None });
-            }
-        }
-        if let Some(slot) = Slot::from_number(next) {
-            return Err(ClientError::SlotUnowned { slot, epoch: map.epoch() });
-        }
-        self.map_epoch = map.epoch();
+        let part = |slot| Part { slot, page: VecDeque::new(), has_more: true, last: None };
+        self.parts = cluster.slots_of_nodes()?.into_iter().map(part).collect();
+        self.map_epoch = cluster.epoch();
         Ok(())
     }
 

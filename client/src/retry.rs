@@ -96,6 +96,8 @@ impl Retry {
             | ClientError::Catalog(_)
             | ClientError::TablesUnsettled { .. }
             | ClientError::PartlyApplied { .. }
+            | ClientError::FellBehind { .. }
+            | ClientError::WatchLost { .. }
             | ClientError::Memory(_)
             | ClientError::ReplyMemory { .. }
             | ClientError::Endpoint(_) => None,

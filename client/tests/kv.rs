@@ -16,6 +16,8 @@ mod hot_keys;
 mod tables;
 #[path = "kv/values.rs"]
 mod values;
+#[path = "kv/watch.rs"]
+mod watch;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,10 +1,11 @@
 //! Tables, as a program uses them, on a cluster of real nodes.
 
-#![expect(clippy::disallowed_methods, reason = "it looks for free ports")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "tables/cluster.rs"]
+mod cluster;
+
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -12,55 +13,8 @@ use weft_client::{
     Applied, BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, Eviction,
     RangeOptions, ScanOptions, TableAlteration, TableId, TableOptions,
 };
-use weft_server::config::{Config, Host, HttpAddress, Settings};
-use weft_server::node::Node;
 
-/// Nodes that know one another, each of which can be started anew.
-struct Cluster {
-    peers: String,
-    addresses: Vec<String>,
-    nodes: Vec<Option<Node>>,
-}
-
-impl Cluster {
-    fn start(count: usize) -> Cluster {
-        // Free for the moment; others on this machine take ports from the same range, but seldom these.
-        let listeners: Vec<_> =
-            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
-        let addresses: Vec<_> = listeners.iter().map(address).collect();
-        drop(listeners);
-        let peer = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
-        let peers = addresses.iter().enumerate().map(peer).collect::<Vec<_>>().join(",");
-        let mut cluster = Cluster { peers, addresses, nodes: Vec::new() };
-        for at in 0..count {
-            cluster.nodes.push(None);
-            cluster.restart(at);
-        }
-        cluster
-    }
-
-    /// Starts a node, in the place of the one that ran.
-    fn restart(&mut self, at: usize) {
-        self.nodes[at] = None;
-        let settings = Settings {
-            node_id: Some(at as u64 + 1),
-            peers: Some(self.peers.parse().unwrap()),
-            http: Some(HttpAddress::Off),
-            memory: Some("64MiB".parse().unwrap()),
-            reactors: Some(1.try_into().unwrap()),
-            ..Settings::default()
-        };
-        let config = Config::resolve(settings, Host::of_this_process()).unwrap();
-        self.nodes[at] = Some(Node::start(&config).unwrap());
-    }
-
-    fn client(&self) -> BlockingClient {
-        let mut config = ClientConfig::new(self.addresses.clone());
-        config.timeout = Duration::from_secs(30);
-        BlockingClient::connect(config).unwrap()
-    }
-}
+use self::cluster::Cluster;
 
 fn ordered() -> TableOptions {
     TableOptions { ordered: true, ..TableOptions::default() }

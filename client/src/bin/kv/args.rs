@@ -36,6 +36,7 @@ use crate::command::scan::Scan;
 use crate::command::stat::Stat;
 use crate::command::table::Table;
 use crate::command::top::Top;
+use crate::command::watch::Watch;
 use crate::duration;
 use crate::environment;
 use crate::output::{Format, Output};
@@ -157,6 +158,7 @@ pub(crate) enum Command {
     Count(Count),
     Bigkeys(Bigkeys),
     Hotkeys(Hotkeys),
+    Watch(Watch),
     Export(Export),
     Import(Import),
     Table(Table),
@@ -193,6 +195,7 @@ impl Command {
             Self::Count(count) => count.run(global, output),
             Self::Bigkeys(bigkeys) => bigkeys.run(global, output),
             Self::Hotkeys(hotkeys) => hotkeys.run(global, output),
+            Self::Watch(watch) => watch.run(global, output),
             Self::Export(export) => export.run(global, output),
             Self::Import(import) => import.run(global, output),
             Self::Table(table) => table.run(global, output),

@@ -28,3 +28,4 @@ pub(crate) mod scan;
 pub(crate) mod stat;
 pub(crate) mod table;
 pub(crate) mod top;
+pub(crate) mod watch;

@@ -7,6 +7,7 @@
 //! - `duration`, `number`, `text`, `value`: what is typed for them.
 //! - `dump`: files of objects, and how far reading or writing one has come.
 //! - `repl`: lines on a terminal, each a command.
+//! - `interrupt`: Ctrl-C that ends a command and not the program.
 //! - `output`: table, JSON or raw bytes on stdout; `complaint`: what went wrong, on stderr.
 //!
 //! What scripts may rely on is in `docs/cli.md`.
@@ -19,6 +20,7 @@ mod complaint;
 mod dump;
 mod duration;
 mod environment;
+mod interrupt;
 mod number;
 mod output;
 mod playground;

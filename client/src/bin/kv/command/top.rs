@@ -15,7 +15,14 @@ use crate::output::{Format, Output};
 /// Moves to the corner of the terminal and clears it.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// Requests that are about no object.
-const NOT_COUNTED: [&str; 3] = ["operations.stats", "operations.map", "operations.hot_keys"];
+const NOT_COUNTED: [&str; 6] = [
+    "operations.stats",
+    "operations.map",
+    "operations.hot_keys",
+    "operations.watch",
+    "operations.watch_next",
+    "operations.watch_end",
+];
 
 /// Show what every node does, and go on until it is interrupted
 #[derive(Debug, clap::Args)]
