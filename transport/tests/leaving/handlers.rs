@@ -9,9 +9,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use weft_transport::{
     Batch, CallError, Endpoint, Handler, HandlerPool, LinkPolicy, MessageHandler, NoHandler,
-    PooledMessages, Responder, Time,
+    PooledMessages, Time,
 };
 
+use super::waiting::Keeping;
 use super::{LINKS, connect, endpoint, listen, wait_until};
 
 /// Longer than a shutdown takes, with a handler that waits for what only the shutdown ends.
@@ -59,18 +60,6 @@ fn a_handler_that_waits_for_another_thread_of_the_endpoint_is_let_go() {
         other.join().unwrap();
         let took = server.clock().now().since(begun);
         assert!(took < ENDED_WITHIN, "{took:?} over {links}");
-    }
-}
-
-/// Keeps what it is called with.
-#[derive(Default)]
-struct Keeping(Mutex<Vec<Responder>>);
-
-impl Handler for Keeping {
-    fn handle(&self, batch: &mut Batch<'_>) {
-        while let Some(mut incoming) = batch.next() {
-            self.0.lock().unwrap().extend(incoming.responder());
-        }
     }
 }
 
@@ -198,6 +187,10 @@ impl Handler for Noting {
     fn handle(&self, batch: &mut Batch<'_>) {
         while let Some(incoming) = batch.next() {
             self.given.lock().unwrap().push(incoming.body.to_vec());
+            if incoming.body == b"pause" {
+                // What is sent meanwhile comes in one receive.
+                thread::sleep(Duration::from_millis(100));
+            }
             if incoming.body == b"panic" && !self.has_panicked.swap(true, Ordering::SeqCst) {
                 panic!("as it was told");
             }
@@ -229,6 +222,34 @@ fn what_a_handler_has_panicked_with_is_not_given_again() {
         thread::sleep(Duration::from_millis(50));
         let given = noting.given.lock().unwrap().clone();
         assert_eq!(given, [&b"panic"[..], b"next"], "over {links}");
+    }
+}
+
+/// What had landed behind it, such as the head of a streamed body, would be taken for what another peer has sent.
+#[test]
+fn what_has_landed_behind_a_panic_is_given_to_nobody() {
+    for links in LINKS {
+        let noting = Arc::new(Noting::default());
+        let server = endpoint(1, links, 1, Arc::clone(&noting) as _);
+        let (_silent, driver) = drive_in_block_on(&server, links);
+        thread::sleep(Duration::from_millis(50));
+        let address = listen(&server);
+        let clients = [2, 3].map(|node| endpoint(node, links, 1, Arc::new(NoHandler)));
+        let [clumsy, other] = clients.each_ref().map(|client| connect(client, address));
+        clients[0].block_on(clumsy.send(&b"pause"[..])).unwrap();
+        wait_until("it pauses", || !noting.given.lock().unwrap().is_empty());
+        let body = clients[0].block_on(async {
+            clumsy.send(&b"panic"[..]).await.unwrap();
+            clumsy.send_body(&b"landed"[..], Time::MAX).await
+        });
+        assert!(driver.join().unwrap(), "the panic is the driver's");
+        clients[1].block_on(other.send(&b"next"[..])).unwrap();
+        wait_until("the next has come", || noting.given.lock().unwrap().len() > 2);
+        thread::sleep(Duration::from_millis(50));
+        let given = noting.given.lock().unwrap().clone();
+        assert_eq!(given, [&b"pause"[..], b"panic", b"next"], "over {links}");
+        drop(body);
+        wait_until("its connection ends", || !clumsy.is_open());
     }
 }
 

@@ -229,7 +229,7 @@ fn a_handler_that_ends_its_endpoint_and_panics_leaves_nothing_behind() {
 
 /// Keeps calls, and answers none.
 #[derive(Default)]
-struct Keeping(Mutex<Vec<Responder>>);
+pub(super) struct Keeping(Mutex<Vec<Responder>>);
 
 impl Handler for Keeping {
     fn handle(&self, batch: &mut Batch<'_>) {
