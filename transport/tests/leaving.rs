@@ -5,6 +5,8 @@
 
 #[path = "leaving/handlers.rs"]
 mod handlers;
+#[path = "leaving/panics.rs"]
+mod panics;
 #[path = "leaving/waiting.rs"]
 mod waiting;
 

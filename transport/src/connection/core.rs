@@ -46,6 +46,8 @@ pub(crate) struct Core {
     peer: OnceLock<Peer>,
     closed: OnceLock<CloseReason>,
     leaving: OnceLock<Box<Leave>>,
+    /// A handler has panicked with something that came by it.
+    forsaken: AtomicBool,
     /// The endpoint ends: nothing begins any more that would have to wait.
     refuses: AtomicBool,
     /// It counts among the endpoint's connections.
@@ -103,6 +105,7 @@ impl Core {
             peer: OnceLock::new(),
             closed: OnceLock::new(),
             leaving: OnceLock::new(),
+            forsaken: AtomicBool::new(false),
             refuses: AtomicBool::new(false),
             counts: AtomicBool::new(true),
             retained: AtomicUsize::new(0),
@@ -128,6 +131,11 @@ impl Core {
 
     pub(crate) fn closed(&self) -> Option<&CloseReason> {
         self.closed.get()
+    }
+
+    /// Whether no handler is to be given what has come by it.
+    pub(crate) fn is_forsaken(&self) -> bool {
+        self.forsaken.load(Ordering::SeqCst)
     }
 
     pub(crate) fn is_blocked(&self) -> bool {

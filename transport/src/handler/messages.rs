@@ -60,6 +60,16 @@ impl RetainedMessages {
     pub fn take_responders(&mut self) -> Vec<(u32, Responder)> {
         std::mem::take(&mut self.responders)
     }
+
+    /// Ends the connection that they came by: its handler has panicked.
+    pub(super) fn forsake(&self) {
+        self.core.forsake();
+    }
+
+    /// Whether a handler has panicked with something that came by the same connection.
+    pub(super) fn is_forsaken(&self) -> bool {
+        self.core.is_forsaken()
+    }
 }
 
 impl Batch<'_> {

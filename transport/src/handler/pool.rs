@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::iter::Peekable;
+use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -34,6 +35,7 @@ pub trait MessageHandler: Send + Sync + 'static {
     fn key(&self, body: &[u8]) -> u64;
 
     /// Handles messages that arrived together; those that are not taken are dropped, calls unanswered. It may block.
+    /// If it panics, the connection that they came by ends.
     fn handle(&self, messages: &mut PooledMessages<'_>);
 }
 
@@ -89,7 +91,11 @@ impl<'a> Iterator for PooledMessages<'a> {
 /// Threads that handle messages: some for those of clients, and as many for those that were sent
 /// [for replication](crate::Connection::for_replication), so that these are handled though all others wait for a backup of
 /// theirs. What waits for them is bounded by the windows of the connections that it
-/// came on, and counted as retained. Dropping the pool handles what waits, then ends the threads.
+/// came on, and counted as retained. Dropping the pool handles what waits, then ends the threads, and waits for that; in a handler, whose
+/// ever, and on a thread of the pool it does not wait.
+///
+/// A handler that panics ends the connection that its messages came by, and none of what else has come by it is handled any more. The thread goes on with what
+/// other connections bring.
 pub struct HandlerPool {
     handler: Arc<dyn MessageHandler>,
     queues: Arc<[CachePadded<Queue>]>,
@@ -214,6 +220,9 @@ impl Queue {
     fn run(&self, thread: usize, handler: &dyn MessageHandler) {
         loop {
             while let Some(Task { retained, part }) = self.tasks.pop() {
+                if retained.is_forsaken() {
+                    continue;
+                }
                 let mut messages = PooledMessages {
                     retained: &retained,
                     indices: part.indices.iter(),
@@ -221,7 +230,11 @@ impl Queue {
                     responders: part.responders.into_iter().peekable(),
                     thread,
                 };
-                handling::run(|| handler.handle(&mut messages));
+                let handle = || handling::run(|| handler.handle(&mut messages));
+                if panic::catch_unwind(AssertUnwindSafe(handle)).is_err() {
+                    // Before the calls among them are told that nobody answers, as if the handler had wanted so.
+                    retained.forsake();
+                }
             }
             if self.stopping.load(Ordering::SeqCst) && self.tasks.is_empty() {
                 return;
@@ -251,15 +264,15 @@ impl Drop for HandlerPool {
             queue.stopping.store(true, Ordering::SeqCst);
             thread.unpark();
         }
+        // The last reference may be dropped by one of these threads, or in a handler, which one of them may wait for.
+        let is_own = self.wake.iter().any(|thread| thread.id() == thread::current().id());
+        if is_own || handling::is_within() {
+            return;
+        }
         for thread in self.threads.get_mut().drain(..) {
-            // The last reference may be dropped by one of these threads.
-            if thread.thread().id() != thread::current().id() {
-                // It was told where it happened, and who drops this may be on the way out for that very reason.
-                if thread.join().is_err() {
-                    tracing::error!(
-                        "a handler of a pool has panicked, and with it what it was given"
-                    );
-                }
+            // Handlers that panic do not end it.
+            if thread.join().is_err() {
+                tracing::error!("a thread of a pool of handlers has panicked");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Handlers that wait for other threads of their endpoint, that shut it down, and that panic, wherever they run.
+//! Handlers that wait for other threads of their endpoint, or that shut it down, wherever they run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use weft_transport::{
-    Batch, CallError, Endpoint, Handler, HandlerPool, LinkPolicy, MessageHandler, NoHandler,
-    PooledMessages, Time,
+    Batch, Endpoint, Handler, HandlerPool, LinkPolicy, MessageHandler, NoHandler, PooledMessages,
+    Time,
 };
 
 use super::waiting::Keeping;
@@ -64,7 +64,10 @@ fn a_handler_that_waits_for_another_thread_of_the_endpoint_is_let_go() {
 }
 
 /// Has a thread of its own drive the first reactor of `server`, until a call fails that nobody answers.
-fn drive_in_block_on(server: &Endpoint, links: LinkPolicy) -> (Endpoint, thread::JoinHandle<bool>) {
+pub(super) fn drive_in_block_on(
+    server: &Endpoint,
+    links: LinkPolicy,
+) -> (Endpoint, thread::JoinHandle<bool>) {
     let silent = endpoint(9, links, 1, Arc::new(Keeping::default()));
     let (address, server) = (listen(&silent), server.clone());
     let driver = thread::Builder::new().name("driver".to_owned());
@@ -133,123 +136,6 @@ fn a_handler_in_block_on_that_shuts_down_waits_for_no_other() {
             resigning.has_resigned.load(Ordering::SeqCst)
         });
         assert!(!driver.join().unwrap(), "nobody has panicked");
-    }
-}
-
-struct Clumsy;
-
-impl MessageHandler for Clumsy {
-    fn key(&self, _: &[u8]) -> u64 {
-        0
-    }
-
-    fn handle(&self, _: &mut PooledMessages<'_>) {
-        panic!("as it was told");
-    }
-}
-
-struct ByPool(HandlerPool);
-
-impl Handler for ByPool {
-    fn handle(&self, batch: &mut Batch<'_>) {
-        self.0.take_all(batch);
-    }
-}
-
-/// Nor does it end a process that is unwinding.
-#[test]
-fn an_endpoint_whose_pool_has_panicked_is_dropped_without_a_panic() {
-    for links in LINKS {
-        for unwinds in [false, true] {
-            let pool = HandlerPool::start(1, Arc::new(Clumsy)).unwrap();
-            let server = endpoint(1, links, 1, Arc::new(ByPool(pool)));
-            let client = endpoint(2, links, 1, Arc::new(NoHandler));
-            let connection = connect(&client, listen(&server));
-            client.block_on(connection.send(&b"panic"[..])).unwrap();
-            thread::sleep(Duration::from_millis(100));
-            let dropped = catch_unwind(AssertUnwindSafe(move || {
-                let _server = server;
-                assert!(!unwinds, "for a reason of its own");
-            }));
-            assert_eq!(dropped.is_err(), unwinds);
-        }
-    }
-}
-
-/// Notes what it is given, and panics once.
-#[derive(Default)]
-struct Noting {
-    given: Mutex<Vec<Vec<u8>>>,
-    has_panicked: AtomicBool,
-}
-
-impl Handler for Noting {
-    fn handle(&self, batch: &mut Batch<'_>) {
-        while let Some(incoming) = batch.next() {
-            self.given.lock().unwrap().push(incoming.body.to_vec());
-            if incoming.body == b"pause" {
-                // What is sent meanwhile comes in one receive.
-                thread::sleep(Duration::from_millis(100));
-            }
-            if incoming.body == b"panic" && !self.has_panicked.swap(true, Ordering::SeqCst) {
-                panic!("as it was told");
-            }
-        }
-    }
-}
-
-/// The thread that was driving comes back with the panic, and the reactor goes on: not with what had come before, and without the connection that
-/// this came by.
-#[test]
-fn what_a_handler_has_panicked_with_is_not_given_again() {
-    for links in LINKS {
-        let noting = Arc::new(Noting::default());
-        let server = endpoint(1, links, 1, Arc::clone(&noting) as _);
-        let (_silent, driver) = drive_in_block_on(&server, links);
-        thread::sleep(Duration::from_millis(50));
-        let address = listen(&server);
-        let clients = [2, 3].map(|node| endpoint(node, links, 1, Arc::new(NoHandler)));
-        let [clumsy, other] = clients.each_ref().map(|client| connect(client, address));
-        let call = clients[0].block_on(async {
-            // Together, so that there is something behind it.
-            clumsy.send(&b"panic"[..]).await.unwrap();
-            clumsy.call(&b"behind it"[..], Time::MAX).await
-        });
-        assert!(matches!(call, Err(CallError::Disconnected { .. })), "{call:?}");
-        assert!(driver.join().unwrap(), "the panic is the driver's");
-        clients[1].block_on(other.send(&b"next"[..])).unwrap();
-        wait_until("the next has come", || noting.given.lock().unwrap().len() > 1);
-        thread::sleep(Duration::from_millis(50));
-        let given = noting.given.lock().unwrap().clone();
-        assert_eq!(given, [&b"panic"[..], b"next"], "over {links}");
-    }
-}
-
-/// What had landed behind it, such as the head of a streamed body, would be taken for what another peer has sent.
-#[test]
-fn what_has_landed_behind_a_panic_is_given_to_nobody() {
-    for links in LINKS {
-        let noting = Arc::new(Noting::default());
-        let server = endpoint(1, links, 1, Arc::clone(&noting) as _);
-        let (_silent, driver) = drive_in_block_on(&server, links);
-        thread::sleep(Duration::from_millis(50));
-        let address = listen(&server);
-        let clients = [2, 3].map(|node| endpoint(node, links, 1, Arc::new(NoHandler)));
-        let [clumsy, other] = clients.each_ref().map(|client| connect(client, address));
-        clients[0].block_on(clumsy.send(&b"pause"[..])).unwrap();
-        wait_until("it pauses", || !noting.given.lock().unwrap().is_empty());
-        let body = clients[0].block_on(async {
-            clumsy.send(&b"panic"[..]).await.unwrap();
-            clumsy.send_body(&b"landed"[..], Time::MAX).await
-        });
-        assert!(driver.join().unwrap(), "the panic is the driver's");
-        clients[1].block_on(other.send(&b"next"[..])).unwrap();
-        wait_until("the next has come", || noting.given.lock().unwrap().len() > 2);
-        thread::sleep(Duration::from_millis(50));
-        let given = noting.given.lock().unwrap().clone();
-        assert_eq!(given, [&b"pause"[..], b"panic", b"next"], "over {links}");
-        drop(body);
-        wait_until("its connection ends", || !clumsy.is_open());
     }
 }
 
@@ -337,5 +223,57 @@ fn a_handler_of_a_pool_that_shuts_down_waits_for_nobody() {
         client.block_on(connection.send(&b"go"[..])).unwrap();
         wait_until("it has shut down", || resigned.load(Ordering::SeqCst));
         wait_until("its peers are told", || !connection.is_open());
+    }
+}
+
+/// Drops a pool whose handler waits for that.
+#[derive(Default)]
+struct Closing {
+    pool: Mutex<Option<HandlerPool>>,
+    has_dropped: Arc<AtomicBool>,
+}
+
+impl Handler for Closing {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        let pool = self.pool.lock().unwrap().take();
+        match pool {
+            Some(pool) => {
+                pool.take_all(batch);
+                drop(pool);
+                self.has_dropped.store(true, Ordering::SeqCst);
+            }
+            None => while batch.next().is_some() {},
+        }
+    }
+}
+
+struct AfterDrop {
+    has_dropped: Arc<AtomicBool>,
+    is_handled: Arc<AtomicBool>,
+}
+
+impl MessageHandler for AfterDrop {
+    fn key(&self, _: &[u8]) -> u64 {
+        0
+    }
+
+    fn handle(&self, _: &mut PooledMessages<'_>) {
+        wait_until("its pool is dropped", || self.has_dropped.load(Ordering::SeqCst));
+        self.is_handled.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_pool_that_is_dropped_in_a_handler_handles_what_waits_and_is_not_waited_for() {
+    for links in LINKS {
+        let (closing, is_handled) = (Closing::default(), Arc::new(AtomicBool::new(false)));
+        let has_dropped = Arc::clone(&closing.has_dropped);
+        let waiting = AfterDrop { has_dropped, is_handled: Arc::clone(&is_handled) };
+        *closing.pool.lock().unwrap() = Some(HandlerPool::start(2, Arc::new(waiting)).unwrap());
+        let server = endpoint(1, links, 1, Arc::new(closing));
+        let client = endpoint(2, links, 1, Arc::new(NoHandler));
+        let connection = connect(&client, listen(&server));
+        client.block_on(connection.send(&b"drop it"[..])).unwrap();
+        wait_until("it is handled", || is_handled.load(Ordering::SeqCst));
     }
 }

@@ -79,6 +79,14 @@ impl Core {
         self.reactor.submit(Command::Left(Arc::clone(self)));
     }
 
+    /// Ends the connection because a handler has panicked: what that was given is neither handled nor answered, its peer would wait for ever, and
+    /// what came behind it may build upon it.
+    pub(crate) fn forsake(self: &Arc<Self>) {
+        tracing::error!(peer = ?self.peer_if_greeted(), "a handler has panicked: its connection ends");
+        self.forsaken.store(true, Ordering::SeqCst);
+        self.close(CloseReason::Closed);
+    }
+
     /// Ends the connection: calls fail, waiters wake, and the peer is told why unless it is what
     /// told us.
     pub(crate) fn close(self: &Arc<Self>, reason: CloseReason) {

@@ -18,25 +18,17 @@ use crate::session::outbound::Unannounced;
 
 use super::{Conversation, Turn};
 
-/// Ends a connection whose handler panics: what it was given is neither handled nor answered, and on a thread that comes back the reactor goes
-/// on, so that its peer would wait for ever.
+/// Ends a connection whose handler panics: on a thread that comes back the reactor goes on.
 struct Unwinding<'a> {
     core: &'a Arc<Core>,
-    /// The thread was panicking before.
-    since_before: bool,
-}
-
-impl<'a> Unwinding<'a> {
-    fn watch(core: &'a Arc<Core>) -> Self {
-        Self { core, since_before: std::thread::panicking() }
-    }
+    has_returned: bool,
 }
 
 impl Drop for Unwinding<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() && !self.since_before {
-            tracing::error!(peer = ?self.core.peer_if_greeted(), "a handler has panicked: its connection ends");
-            self.core.close(CloseReason::Closed);
+        // The thread alone does not tell: one that unwinds already may run a handler, too.
+        if !self.has_returned {
+            self.core.forsake();
         }
     }
 }
@@ -130,12 +122,15 @@ impl Conversation {
         common: &Common,
     ) -> Result<usize, CloseReason> {
         let Self { core, lane, .. } = self;
+        if core.is_forsaken() {
+            return Err(CloseReason::Closed);
+        }
         let held = Held { core, source, retained: Default::default(), body };
         let unannounced = Unannounced::NONE;
         let mut batch = Batch { held: &held, frames, taken: 0, lane, unannounced, failed: None };
-        let unwinding = Unwinding::watch(core);
+        let mut unwinding = Unwinding { core, has_returned: false };
         handling::run(|| common.handler.handle(&mut batch));
-        drop(unwinding);
+        unwinding.has_returned = true;
         let (taken, unannounced, failed) = (batch.taken, batch.unannounced, batch.failed.take());
         let mut released = [0; 3];
         for frame in &frames[..taken] {
