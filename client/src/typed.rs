@@ -42,12 +42,12 @@ pub trait Typed: Archive {
 
 /// What [`put_as`](crate::Client::put_as) takes. All types have it that are [`Typed`] and derive rkyv's `Serialize`.
 pub trait WriteTyped:
-    Typed + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, rancor::Error>>
+    Typed + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, rancor::BoxedError>>
 {
 }
 
 impl<T> WriteTyped for T where
-    T: Typed + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, rancor::Error>>
+    T: Typed + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, rancor::BoxedError>>
 {
 }
 
@@ -58,10 +58,15 @@ pub trait ReadTyped: Typed<Archived: CheckedArchive> {}
 impl<T: Typed<Archived: CheckedArchive>> ReadTyped for T {}
 
 /// An archived type whose bytes can be checked.
-pub trait CheckedArchive: Portable + for<'a> CheckBytes<HighValidator<'a, rancor::Error>> {}
+pub trait CheckedArchive:
+    Portable + for<'a> CheckBytes<HighValidator<'a, rancor::BoxedError>>
+{
+}
 
-impl<A> CheckedArchive for A where A: Portable + for<'a> CheckBytes<HighValidator<'a, rancor::Error>>
-{}
+impl<A> CheckedArchive for A where
+    A: Portable + for<'a> CheckBytes<HighValidator<'a, rancor::BoxedError>>
+{
+}
 
 /// A value of type `T` and its version. It reads as `T::Archived`.
 ///
@@ -227,7 +232,7 @@ pub enum TypedError {
 pub(crate) fn archive<T: WriteTyped>(value: &T) -> Result<AlignedVec, TypedError> {
     let mut stored = AlignedVec::with_capacity(TAG_LEN + size_of::<T::Archived>());
     stored.extend_from_slice(&tag::of::<T>());
-    to_bytes_in::<_, rancor::Error>(value, stored).map_err(|error| {
+    to_bytes_in::<_, rancor::BoxedError>(value, stored).map_err(|error| {
         let reason = error.to_string().into();
         TypedError::Archive { name: T::NAME, reason }
     })

@@ -13,8 +13,7 @@ use weft_protocol::limits::{UPLOAD_PIECE_BYTES, VALUE_MAX};
 use weft_protocol::{ErrorCode, Key, LimitError, TableId, UploadEffect, UploadPieceReply, Version};
 use weft_transport::Time;
 
-use crate::core::Ask;
-use crate::core::Core;
+use crate::core::{Ask, Core};
 use crate::error::ClientError;
 use crate::limits::{PAUSE_MIN, UPLOAD_PIECES_MAX, UPLOADS_MAX};
 use crate::object::{Appended, Compared, Existence, RangeLookup};

@@ -12,7 +12,8 @@ impl Client {
     /// Makes `value`, archived by rkyv, the object of `key`. Returns the object's version.
     ///
     /// It is archived into a buffer of its own, and copied from there into the request, as the bytes of a [`put`](Self::put)
-    /// are: a request's length is reserved before it is written, and only archiving tells it.
+    /// are: a request's length is reserved before it is written, and only archiving tells it. A value whose pointers follow one another more than 510 deep is taken, and no
+    /// [`get_as`](Self::get_as) reads it.
     ///
     /// ```
     /// # use weft_server::{config::{Config, Host, HttpAddress, Settings}, node::Node};

@@ -45,7 +45,7 @@ enum Bytes {
 
 impl<A: CheckedArchive> Validated<A> {
     /// Checks the bytes of `object` from `start` on, where they lie if they can be used there.
-    pub(super) fn new(object: Object, start: usize) -> Result<Self, rancor::Error> {
+    pub(super) fn new(object: Object, start: usize) -> Result<Self, rancor::BoxedError> {
         let address = object[start..].as_ptr().addr();
         if object.has_stable_address() && address.is_multiple_of(align_of::<A>()) {
             match check::<A>(&object[start..]) {
@@ -98,8 +98,8 @@ impl<A> Clone for Validated<A> {
 }
 
 /// Whether `bytes` end with the root of a valid `A`, whose every pointer stays within them.
-fn check<A: CheckedArchive>(bytes: &[u8]) -> Result<(), rancor::Error> {
+fn check<A: CheckedArchive>(bytes: &[u8]) -> Result<(), rancor::BoxedError> {
     let archive = ArchiveValidator::with_max_depth(bytes, Some(DEPTH_MAX));
     let mut validator = Validator::new(archive, SharedValidator::new());
-    access_with_context::<A, _, rancor::Error>(bytes, &mut validator).map(drop)
+    access_with_context::<A, _, rancor::BoxedError>(bytes, &mut validator).map(drop)
 }
