@@ -5,32 +5,45 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use weft_protocol::{Catalog, PutTablesReply, Slot, TableEntry, TableId};
+use weft_transport::{Charge, Memory, MemoryError, Purpose};
 
 use crate::evictor::Evictor;
 use crate::hot_keys::HotKeys;
 use crate::partitions::Partitions;
-use crate::store::{Quota, TableConfig};
+use crate::store::{Partition, Quota, TableConfig};
 
 /// The catalog, changed by one at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NodeCatalog {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     catalog: Catalog,
     /// Of the tables that have one.
     quotas: BTreeMap<TableId, Arc<Quota>>,
+    /// For what all partitions know of the tables, whether anything is in them or not.
+    charge: Charge,
 }
 
 impl NodeCatalog {
+    /// The one table that is always there. What others take is charged to `memory`.
+    pub(crate) fn new(memory: &Memory) -> NodeCatalog {
+        let charge = memory.charge(0, Purpose::Partition).expect("charging nothing needs no room");
+        let (catalog, quotas) = (Catalog::default(), BTreeMap::new());
+        NodeCatalog { state: Mutex::new(State { catalog, quotas, charge }) }
+    }
+
     pub(crate) fn get(&self) -> Catalog {
         self.state.lock().catalog.clone()
     }
 
     /// Has `catalog`, which has to be newer, in the place of the one of version `expected`: drops, creates and alters tables in all `partitions`, and
     /// has `hot_keys` forget those of tables that are not there any more. The caller may hold none of the partitions.
+    ///
+    /// # Errors
+    /// [`MemoryError::LimitReached`] if more tables find no room; nothing has changed then.
     pub(crate) fn put(
         &self,
         partitions: &Partitions,
@@ -38,11 +51,15 @@ impl NodeCatalog {
         hot_keys: &HotKeys,
         expected: u64,
         catalog: Catalog,
-    ) -> PutTablesReply {
-        let State { catalog: current, quotas } = &mut *self.state.lock();
+    ) -> Result<PutTablesReply, MemoryError> {
+        let State { catalog: current, quotas, charge } = &mut *self.state.lock();
         if current.version() != expected || catalog.version() <= expected {
-            return PutTablesReply::Conflict { version: current.version() };
+            return Ok(PutTablesReply::Conflict { version: current.version() });
         }
+        let each = Partition::table_bytes(catalog.tables().len());
+        let bytes = each * partitions.len() as u64;
+        // Before anything is done, and for what there is until all is done.
+        charge.resize(bytes.max(charge.bytes()))?;
         let stays =
             |table: &TableEntry| catalog.table(table.id).is_some_and(|next| is_same(table, next));
         let dropped: Vec<_> =
@@ -84,7 +101,8 @@ impl NodeCatalog {
         // Of a table under a number that another one had, no request was seen yet.
         hot_keys.keep_tables(|id| id == TableId::DEFAULT || current.table(id).is_some_and(stays));
         *current = catalog;
-        PutTablesReply::Done { version: current.version() }
+        charge.resize(bytes).expect("it has become no more");
+        Ok(PutTablesReply::Done { version: current.version() })
     }
 }
 

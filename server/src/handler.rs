@@ -75,7 +75,7 @@ impl NodeHandler {
     ///
     /// # Errors
     /// [`StoreError::EpochsExhausted`] if the map's epoch is beyond what versions have room for, and
-    /// [`StoreError::MemoryLimit`] if the network's memory has no room for counts of hot keys.
+    /// [`StoreError::MemoryLimit`] if the memory has no room for the partitions, or for counts of hot keys.
     pub fn new(options: NodeOptions) -> Result<NodeHandler, StoreError> {
         let NodeOptions { node, incarnation, map, memory, clock, seed } = options;
         let started_at = clock.now();
@@ -87,7 +87,7 @@ impl NodeHandler {
             watches: Watches::new(&memory.network, seed, started_at),
             partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
             pins: Pins::new(memory.clone()),
-            catalog: NodeCatalog::default(),
+            catalog: NodeCatalog::new(&memory.store),
             cleaner: Cleaner::new(memory.store.clone()),
             evictor: Evictor::default(),
             sweeper: Sweeper::default(),

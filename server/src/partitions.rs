@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId, TableUse};
-use weft_transport::{Memory, NodeId};
+use weft_transport::{Charge, Memory, NodeId, Purpose};
 
 use crate::store::{Partition, PartitionConfig, PartitionStats, StoreError};
 
@@ -24,16 +24,23 @@ pub(crate) struct Partitions {
     /// For each slot, where in `owned` its partition is, or [`ELSEWHERE`]: 32 KiB that stay in the
     /// cache, instead of a search a key.
     by_slot: Box<[u16]>,
+    _charge: Charge,
 }
 
 impl Partitions {
     /// Empty partitions, as many as `map` gives to `node`.
+    ///
+    /// # Errors
+    /// [`StoreError::EpochsExhausted`], and [`StoreError::MemoryLimit`] if `memory` has no room for so many.
     pub(crate) fn owned_by(
         node: NodeId,
         map: &ClusterMap,
         memory: &Memory,
         seed: u64,
     ) -> Result<Partitions, StoreError> {
+        let count = map.partitions().iter().filter(|entry| entry.owner == node).count();
+        let bytes = count * size_of::<CachePadded<Mutex<Partition>>>();
+        let charge = memory.charge(bytes as u64, Purpose::Partition)?;
         let (mut owned, mut slot_ranges) = (Vec::new(), Vec::new());
         let mut by_slot = vec![ELSEWHERE; usize::from(Slot::COUNT)].into_boxed_slice();
         for (id, entry) in map.partitions().iter().enumerate() {
@@ -52,7 +59,7 @@ impl Partitions {
             })?)));
         }
         let (owned, slot_ranges) = (owned.into(), slot_ranges.into());
-        Ok(Partitions { map_epoch: map.epoch(), owned, slot_ranges, by_slot })
+        Ok(Partitions { map_epoch: map.epoch(), owned, slot_ranges, by_slot, _charge: charge })
     }
 
     /// Where among the partitions the one of `slot` is, if this node owns it.

@@ -3,6 +3,7 @@
 use weft_protocol::{ErrorReply, PutTables};
 use weft_transport::CallId;
 
+use crate::store::StoreError;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -14,7 +15,10 @@ pub(crate) fn execute(
     let node = work.node;
     let catalog = put.catalog.catalog();
     let (partitions, evictor, hot_keys) = (&node.partitions, &node.evictor, &node.hot_keys);
-    let reply = node.catalog.put(partitions, evictor, hot_keys, put.expected, catalog);
+    let reply = node
+        .catalog
+        .put(partitions, evictor, hot_keys, put.expected, catalog)
+        .map_err(|error| node.refusal(&StoreError::MemoryLimit(error)))?;
     node.sweeper.look_for_buried();
     work.batch.reply(call, reply);
     Ok(())

@@ -141,6 +141,12 @@ impl Partition {
         self.id
     }
 
+    /// Heap memory that a partition takes for `count` tables besides [`TableId::DEFAULT`], whatever is in them. Who creates them
+    /// charges for it.
+    pub const fn table_bytes(count: usize) -> u64 {
+        Tables::bytes_of(count)
+    }
+
     /// Adds a table, unless there is one of this number already. [`TableId::DEFAULT`] is always there.
     pub fn create_table(&mut self, config: TableConfig) {
         self.tables.create(config);

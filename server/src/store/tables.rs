@@ -13,6 +13,9 @@ use super::error::StoreError;
 use super::header::Record;
 use super::ordered::Ordered;
 
+/// By how many tables the room for them grows, in each partition.
+const TABLES_STEP: usize = 8;
+
 /// What the objects of a table may take in all partitions of a node.
 #[derive(Debug)]
 pub struct Quota {
@@ -183,7 +186,17 @@ impl Table {
     }
 }
 
+/// The tables besides the one that is always there that a partition has room for when it has `count` of them.
+const fn room_for(count: usize) -> usize {
+    count.next_multiple_of(TABLES_STEP)
+}
+
 impl Tables {
+    /// Heap memory that a partition takes for `count` tables besides the one that is always there, whatever is in them.
+    pub(super) const fn bytes_of(count: usize) -> u64 {
+        (room_for(count) * size_of::<Table>()) as u64
+    }
+
     /// The table that is always there.
     pub(super) fn new(memory: Memory) -> Tables {
         let id = TableId::DEFAULT;
@@ -245,6 +258,9 @@ impl Tables {
         }
         if let Err(position) = self.others.binary_search_by_key(&config.id, |table| table.id) {
             self.evicting += usize::from(config.eviction != Eviction::None);
+            if self.others.len() == self.others.capacity() {
+                self.others.reserve_exact(TABLES_STEP);
+            }
             self.others.insert(position, Table::new(config, &self.memory));
         }
     }
@@ -264,6 +280,7 @@ impl Tables {
         let removed = self.truncate(id, last)?;
         self.evicting -= usize::from(self.evicts(id));
         self.others.retain(|table| table.id != id);
+        self.others.shrink_to(room_for(self.others.len()));
         Some(removed)
     }
 

@@ -322,8 +322,13 @@ pub(crate) struct Process {
 impl Process {
     /// A small node of its own, with its HTTP port, for tests that look at the whole process.
     pub(crate) fn small() -> Process {
+        Process::small_with(&[])
+    }
+
+    /// The same, with more arguments.
+    pub(crate) fn small_with(more: &[&str]) -> Process {
         let arguments = ["--memory", "64MiB", "--poll", "park", "--reactors", "2"];
-        Process::start(&[&arguments[..], &["--http", "127.0.0.1:0"]].concat(), &[])
+        Process::start(&[&arguments[..], &["--http", "127.0.0.1:0"], more].concat(), &[])
     }
 
     /// Started, on a free port unless `arguments` say otherwise, and serving.

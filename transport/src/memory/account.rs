@@ -12,6 +12,8 @@ pub enum Purpose {
     Log,
     /// Indexes and other tables that lead to objects.
     Index,
+    /// What partitions are, and know of their tables.
+    Partition,
     /// Buffers that the network writes to.
     Receive,
     /// Records on their way out.
@@ -26,9 +28,10 @@ pub enum Purpose {
 
 impl Purpose {
     /// All purposes, in the order of their declaration.
-    pub const ALL: [Purpose; 7] = [
+    pub const ALL: [Purpose; 8] = [
         Purpose::Log,
         Purpose::Index,
+        Purpose::Partition,
         Purpose::Receive,
         Purpose::Send,
         Purpose::Session,
@@ -41,6 +44,7 @@ impl Purpose {
         match self {
             Purpose::Log => "log",
             Purpose::Index => "index",
+            Purpose::Partition => "partition",
             Purpose::Receive => "receive",
             Purpose::Send => "send",
             Purpose::Session => "session",
