@@ -134,14 +134,18 @@ impl Drop for Caller<'_> {
                 reactor.find_driver();
             }
         }
+        let mut let_go = Ok(true);
         if reactor.stopping.load(Ordering::SeqCst) {
-            // The role was this thread's, maybe, when the endpoint was shut down. A handler that panics is given no more.
-            match std::thread::panicking() {
-                true => reactor.let_go_at_once(),
+            // The role was this thread's, maybe, when the endpoint was shut down. A second panic would end the process.
+            let_go = match std::thread::panicking() {
+                true => Ok(reactor.let_go_at_once()),
                 false => reactor.let_go(),
             };
         }
         pass_on(reactor);
+        if let Err(panic) = let_go {
+            panic.resume();
+        }
     }
 }
 
@@ -153,10 +157,15 @@ fn drive(reactor: &Arc<ReactorHandle>, parker: &Parker) -> bool {
     let drives = reactor.drives.load(Ordering::Relaxed);
     reactor.drives.store(drives.wrapping_add(1), Ordering::Relaxed);
     reactor.last_driver.store(parker.id(), Ordering::Relaxed);
-    state.turn(reactor, Wait::Caller(parker));
+    let mut turned = state.turn(reactor, Wait::Caller(parker)).map(drop);
     drop(state);
-    if reactor.stopping.load(Ordering::SeqCst) && reactor.members.lock().is_empty() {
-        reactor.let_go();
+    if reactor.stopping.load(Ordering::SeqCst)
+        && (turned.is_err() || reactor.members.lock().is_empty())
+    {
+        turned = turned.and(reactor.let_go().map(drop));
+    }
+    if let Err(panic) = turned {
+        panic.resume();
     }
     if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 {
         // The future may keep this thread for a while, and somebody else waits.
@@ -188,7 +197,7 @@ pub(crate) fn pass_on(reactor: &ReactorHandle) {
     }
 }
 
-/// The endpoint's own thread, which says when it ends, and may do so because a handler panics.
+/// The endpoint's own thread, which says when it ends, whatever it ends by.
 struct OwnThread<'a>(&'a Arc<ReactorHandle>);
 
 impl Drop for OwnThread<'_> {
@@ -223,14 +232,18 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
             && !reactor.interrupt.load(Ordering::SeqCst)
             && !reactor.stopping.load(Ordering::SeqCst)
         {
-            state.turn(reactor, Wait::Own);
+            if let Err(panic) = state.turn(reactor, Wait::Own) {
+                reactor.note_handler_panic(panic);
+            }
         }
         reactor.own_drives.store(false, Ordering::SeqCst);
         drop(state);
         pass_on(reactor);
     }
     // Here, so that an endpoint with several reactors waits for the peers of all of them at once.
-    reactor.let_go();
+    if let Err(panic) = reactor.let_go() {
+        reactor.note_handler_panic(panic);
+    }
 }
 
 /// Stays out of the way of callers, until none has driven for a while or, if there are none, somebody needs a

@@ -285,8 +285,14 @@ impl Endpoint {
 
     /// One pass over links, timers and flushes of a simulated endpoint. Returns whether anything
     /// happened.
+    ///
+    /// # Panics
+    /// With what a handler has panicked with.
     pub fn turn(&self) -> bool {
-        let turn = |reactor: &Arc<ReactorHandle>| reactor.state.lock().turn(reactor, Wait::Poll);
+        let turn = |reactor: &Arc<ReactorHandle>| {
+            let turned = reactor.state.lock().turn(reactor, Wait::Poll);
+            turned.unwrap_or_else(|panic| panic.resume())
+        };
         self.inner.reactors.iter().map(turn).fold(false, |any, active| any | active)
     }
 
@@ -344,24 +350,29 @@ impl Endpoint {
     /// Returns when the peers have taken what was sent and have closed their side, unless a thread is in
     /// [`block_on`](Self::block_on), which sees to the rest of it then. A peer has
     /// [`LEAVE_TIMEOUT`](crate::limits::LEAVE_TIMEOUT), a second, to take it, and half a second more to close its side where the
-    /// link was full until then. What it has not taken by then, for whatever reason, is lost, and so is what was to go by a reactor whose handler
-    /// has panicked on its own thread, or is driven by a thread in `block_on` that panics. A peer that was too busy to read the goodbye before it sent something else may see the connection end
-    /// by an error of the link instead. All peers are waited for at the same time;
-    /// where time stands still, on a [simulated](Self::simulated) endpoint, none is.
+    /// link was full until then. What it has not taken by then, for whatever reason, is lost, and so is what was to go by a connection whose
+    /// handler panics, or by a reactor that a thread in `block_on` drives whose future panics. A peer that was too busy to read the goodbye before it
+    /// sent something else may see the connection end by an error of the link instead. All peers are waited for at the same time; where time
+    /// stands still, on a [simulated](Self::simulated) endpoint, none is.
     ///
     /// A handler that is at work on a thread of the endpoint's own is waited for as long as it takes; one on a thread in `block_on`, or of a
-    /// [`HandlerPool`](crate::HandlerPool), is not. A handler is given what has arrived already: what came in the receive that it is at, what more there is to be received within a second, and, for as long as
-    /// peers are waited for, what was set aside for want of room for its replies. In a handler, of this endpoint or another one, whatever thread it runs on,
-    /// this returns at once, and the rest is seen to when the handlers that are at work have returned.
+    /// [`HandlerPool`](crate::HandlerPool), is not. A handler is given what has arrived already: what came in the receive that it is at, what more
+    /// there is to be received within a second, and, for as long as peers are waited for, what was set aside for want of room for its replies.
+    ///
+    /// In a handler, of this endpoint or another one, whatever thread it runs on, this returns at once, and the rest is seen to when the handlers
+    /// that are at work have returned. A handler on a thread of the endpoint's own that waits for another thread to return from here, such as by
+    /// joining it, waits for ever, and so does that thread.
+    ///
+    /// Nothing else waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
+    /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
+    /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end: when the endpoint's threads have ended, or
+    /// after two seconds while handlers are at work. The exception is a handler, on a thread of the endpoint's own or in `block_on`, that waits for
+    /// what that thread alone can bring, by another executor than `block_on`: a reply, or room for more of a streamed body. It would without a
+    /// shutdown, too. What else waits for that reactor to bring it something waits with it.
     ///
     /// # Panics
-    /// If a handler has panicked on a thread of the endpoint's own, once: when the endpoint has ended. Dropping the last clone of an endpoint shuts it down without a panic.
-    ///
-    /// Nothing waits for ever on an endpoint that has been shut down, whether it began to wait before or after, unless it is a handler that waits on a thread of the
-    /// endpoint's own for what that thread alone can bring, such as room for more of a streamed body, which it would without a shutdown too:
-    /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
-    /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end: when the endpoint's threads have ended, or after two
-    /// seconds while handlers are at work.
+    /// If a handler has panicked on a thread of the endpoint's own, once: when the endpoint has ended. Dropping the last clone of an endpoint
+    /// shuts it down without a panic.
     pub fn shutdown(&self) {
         self.inner.shut_down().expect("no handler has panicked");
     }

@@ -33,6 +33,10 @@ pub trait Handler: Send + Sync + 'static {
     /// Handles a batch: takes what is in it with [`Batch::next`] until there is nothing more.
     /// What blocks holds up all connections of the reactor, so it belongs on another thread: a [`HandlerPool`] has
     /// some, and a [`Responder`] replies from any.
+    ///
+    /// If it panics, the connection that the batch came by ends, and what else has come by it is not handled. Other connections go on. A panic on a
+    /// thread of the endpoint's own is logged, and [`Endpoint::shutdown`](crate::Endpoint::shutdown) panics for it; one on a thread in
+    /// [`block_on`](crate::Endpoint::block_on) goes on there, when that thread has done what else had come with it.
     fn handle(&self, batch: &mut Batch<'_>);
 }
 

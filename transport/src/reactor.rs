@@ -27,6 +27,7 @@ use rustix::thread::sched_yield;
 #[cfg(test)]
 use crate::connection::Core;
 use crate::driver::Parker;
+use crate::handling::HandlerPanic;
 use crate::idle::{Idle, YIELD_MIN};
 use crate::link::{Listener, VerbsPort};
 use crate::memory::Block;
@@ -145,7 +146,14 @@ impl Reactor {
 
     /// One turn: waits for input as `wait` says, handles all that is there, and flushes. Returns
     /// whether anything happened.
-    pub(crate) fn turn(&mut self, handle: &Arc<ReactorHandle>, wait: Wait<'_>) -> bool {
+    ///
+    /// # Errors
+    /// What a handler has panicked with, after all else of the turn.
+    pub(crate) fn turn(
+        &mut self,
+        handle: &Arc<ReactorHandle>,
+        wait: Wait<'_>,
+    ) -> Result<bool, HandlerPanic> {
         let mut active = self.run_commands(handle);
         if active {
             // Such as those who are to hear of an end: the wait below may be long.
@@ -184,7 +192,7 @@ impl Reactor {
         if let Some(by) = self.closes_by {
             active |= self.close_what_is_sent(handle, by);
         }
-        active
+        self.brought.panic.take().map_or(Ok(active), Err)
     }
 
     /// Flushes every connection that there is something for: from this turn, or left by others.

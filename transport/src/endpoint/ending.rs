@@ -15,7 +15,7 @@ use super::Inner;
 /// any more: longer than peers are.
 const HANDLERS_ALONE: Duration = Duration::from_secs(2);
 
-/// A handler has panicked, and a thread of the endpoint with it.
+/// A handler has panicked where nobody else has been told: on a thread of the endpoint's own, or while it was shut down.
 #[derive(Debug)]
 pub(super) struct HandlerPanicked;
 
@@ -37,15 +37,23 @@ impl Inner {
         // A handler may shut it down, or drop the last clone, of this endpoint or another one's. The threads see to the rest when their handlers have returned:
         // one that this waited for might wait for this one.
         let is_own = self.is_own_thread() || handling::is_within();
-        let ended = if is_own { Ok(()) } else { self.join_threads() };
+        let mut ended = if is_own { Ok(()) } else { self.join_threads() };
         for reactor in &self.reactors {
-            // Nobody drives any more, unless it is this thread, further up, or who waits for something. A handler that panics is
-            // given no more, or it would do so here.
-            let is_let_go = match ended {
-                _ if is_own => reactor.has_panicked() && reactor.let_go_at_once(),
-                Ok(()) => reactor.let_go(),
-                Err(HandlerPanicked) => reactor.let_go_at_once(),
+            // Nobody drives any more, unless it is this thread, further up, or who waits for something.
+            let is_let_go = if reactor.has_panicked() {
+                // It was left in the middle of a turn.
+                reactor.let_go_at_once()
+            } else if is_own {
+                false
+            } else {
+                reactor.let_go().unwrap_or_else(|panic| {
+                    reactor.note_handler_panic(panic);
+                    true
+                })
             };
+            if !is_own && reactor.take_handler_panic() {
+                ended = Err(HandlerPanicked);
+            }
             if !is_let_go {
                 reactor.interrupt_sleep();
             }

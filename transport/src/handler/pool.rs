@@ -7,7 +7,6 @@
 
 use std::fmt;
 use std::iter::Peekable;
-use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -94,8 +93,8 @@ impl<'a> Iterator for PooledMessages<'a> {
 /// came on, and counted as retained. Dropping the pool handles what waits, then ends the threads, and waits for that; in a handler, whose
 /// ever, and on a thread of the pool it does not wait.
 ///
-/// A handler that panics ends the connection that its messages came by, and none of what else has come by it is handled any more. The thread goes on with what
-/// other connections bring.
+/// A handler that panics ends the connection that its messages came by, and none of what else has come by it is handled any more, but for what other threads
+/// of the pool are at. The thread goes on with what other connections bring.
 pub struct HandlerPool {
     handler: Arc<dyn MessageHandler>,
     queues: Arc<[CachePadded<Queue>]>,
@@ -230,10 +229,10 @@ impl Queue {
                     responders: part.responders.into_iter().peekable(),
                     thread,
                 };
-                let handle = || handling::run(|| handler.handle(&mut messages));
-                if panic::catch_unwind(AssertUnwindSafe(handle)).is_err() {
+                if let Err(panic) = handling::run(|| handler.handle(&mut messages)) {
                     // Before the calls among them are told that nobody answers, as if the handler had wanted so.
                     retained.forsake();
+                    panic.discard();
                 }
             }
             if self.stopping.load(Ordering::SeqCst) && self.tasks.is_empty() {

@@ -11,6 +11,7 @@ use std::task::Waker;
 
 use crate::connection::Core;
 use crate::error::CloseReason;
+use crate::handling::HandlerPanic;
 use crate::lane::Producer;
 use crate::link::Transfer;
 use crate::manager::Attempt;
@@ -41,6 +42,8 @@ pub(super) struct Brought {
     frames: Vec<FrameRef>,
     /// Large ones, and those with streamed bodies; likewise.
     landed: Vec<Landed>,
+    /// What a handler has panicked with in this turn: the first, if several have.
+    pub(super) panic: Option<HandlerPanic>,
 }
 
 /// A connection and what only its reactor touches.
@@ -239,9 +242,6 @@ impl Conversation {
         turn: &mut Turn<'_>,
         run: impl FnOnce(&mut Inbound, &mut Delivery<'_>) -> Result<(), CloseReason>,
     ) -> Result<(), CloseReason> {
-        // What a handler has panicked with, or had before it, is nobody else's.
-        turn.brought.frames.clear();
-        turn.brought.landed.clear();
         let Self { core, inbound, .. } = self;
         let (mut hello, mut left, mut replied, mut grant_due) = (None, None, false, false);
         let mut delivery = Delivery {

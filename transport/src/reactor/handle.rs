@@ -12,12 +12,13 @@ use crossbeam_utils::CachePadded;
 use crate::connection::Core;
 use crate::driver::{self, Parker};
 use crate::error::ConnectError;
+use crate::handling::HandlerPanic;
 use crate::link::{Link, Listener};
 use crate::manager::Attempt;
 use crate::poller::Kick;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::thread::{self, Thread};
+use crate::sync::{Mutex, MutexGuard};
 use crate::time::Time;
 
 use super::{Common, Reactor};
@@ -78,8 +79,10 @@ pub(crate) struct ReactorHandle {
     own_ended: AtomicBool,
     own_awaited: Mutex<Vec<Thread>>,
     pub(crate) stopping: AtomicBool,
-    /// The endpoint's own thread is gone, and a handler that panicked with it.
+    /// The endpoint's own thread is gone, in the middle of a turn.
     panicked: AtomicBool,
+    /// A handler has panicked on the endpoint's own thread, and nobody has been told.
+    handler_panicked: AtomicBool,
     /// Everything has been let go of, and nobody looks for what is left for a driver.
     pub(super) abandoned: AtomicBool,
     /// The connections that have not ended, for those who do not hold the role.
@@ -116,6 +119,7 @@ impl ReactorHandle {
             own_awaited: Mutex::default(),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
+            handler_panicked: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             members: Mutex::default(),
             in_turn: CachePadded::default(),
@@ -178,12 +182,23 @@ impl ReactorHandle {
         if self.commands.is_empty() { None } else { self.commands.pop() }
     }
 
-    /// Whether a handler has panicked on the endpoint's own thread, which is gone then.
+    /// A handler has panicked on the endpoint's own thread, which goes on.
+    pub(crate) fn note_handler_panic(&self, panic: HandlerPanic) {
+        panic.discard();
+        self.handler_panicked.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether one has, asked once.
+    pub(crate) fn take_handler_panic(&self) -> bool {
+        self.handler_panicked.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether the endpoint's own thread has panicked itself, such as by somebody's waker, and is gone.
     pub(crate) fn has_panicked(&self) -> bool {
         self.panicked.load(Ordering::SeqCst)
     }
 
-    /// The endpoint's own thread goes because a handler has panicked on it. Whoever shuts the endpoint down sees that, or
+    /// The endpoint's own thread goes because it panics itself. Whoever shuts the endpoint down sees that, or
     /// this thread sees that it has been, and lets go of everything.
     pub(crate) fn note_panic(self: &Arc<Self>) {
         self.panicked.store(true, Ordering::SeqCst);
@@ -217,24 +232,29 @@ impl ReactorHandle {
     }
 
     /// Lets go of everything, when the endpoint has been shut down. Returns false if somebody drives, who does it then.
-    pub(crate) fn let_go(self: &Arc<Self>) -> bool {
-        self.let_go_after(|state| state.finish(self))
+    ///
+    /// # Errors
+    /// What a handler has panicked with meanwhile: everything has been let go of nevertheless.
+    pub(crate) fn let_go(self: &Arc<Self>) -> Result<bool, HandlerPanic> {
+        let Some(mut state) = self.state.try_lock() else { return Ok(false) };
+        let finished = state.finish(self);
+        self.clear(state);
+        finished.map(|()| true)
     }
 
     /// The same, waiting for no peer, and giving nothing to the handler.
     pub(crate) fn let_go_at_once(self: &Arc<Self>) -> bool {
-        self.let_go_after(|_| {})
+        let Some(state) = self.state.try_lock() else { return false };
+        self.clear(state);
+        true
     }
 
-    fn let_go_after(self: &Arc<Self>, finish: impl FnOnce(&mut Reactor)) -> bool {
-        let Some(mut state) = self.state.try_lock() else { return false };
-        finish(&mut state);
+    fn clear(self: &Arc<Self>, mut state: MutexGuard<'_, Reactor>) {
         state.clear(self);
         drop(state);
         self.abandoned.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         self.abandon();
-        true
     }
 
     /// Whether nobody will drive any more.

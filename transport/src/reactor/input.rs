@@ -62,7 +62,8 @@ impl Reactor {
     /// Goes on with what may go on after input on a connection.
     fn after_input(&mut self, handle: &Arc<ReactorHandle>, index: usize, now: Time) {
         let Some(Some(conversation)) = self.conversations.get_mut(index) else { return };
-        conversation.retry(&handle.common);
+        let mut turn = Turn { common: &handle.common, brought: &mut self.brought, now };
+        conversation.retry(&mut turn);
         conversation.settle(now);
         if conversation.take_flush_due() {
             self.due.push(index);

@@ -16,7 +16,7 @@ use crate::manager::Attempt;
 use crate::poller::Token;
 use crate::time::Time;
 
-use super::conversation::{Conversation, Phase};
+use super::conversation::{Conversation, Phase, Turn};
 use super::handle::{Command, ReactorHandle};
 use super::{HOUSEKEEPING, Reactor};
 
@@ -103,7 +103,8 @@ impl Reactor {
         if let Some(Some(conversation)) = self.conversations.get_mut(place)
             && Arc::ptr_eq(&conversation.core, core)
         {
-            conversation.retry(&handle.common);
+            let mut turn = Turn { common: &handle.common, brought: &mut self.brought, now };
+            conversation.retry(&mut turn);
             conversation.settle(now);
             if conversation.take_flush_due() {
                 self.due.push(place);
@@ -143,7 +144,8 @@ impl Reactor {
                 self.housekeep_soon(now);
                 continue;
             }
-            conversation.retry(&handle.common);
+            let mut turn = Turn { common: &handle.common, brought: &mut self.brought, now };
+            conversation.retry(&mut turn);
             conversation.settle(now);
             if conversation.take_flush_due() {
                 self.due.push(place);

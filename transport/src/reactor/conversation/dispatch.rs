@@ -1,12 +1,10 @@
 //! Handing what has come to the handler, and going on with what had to wait.
 
-use std::sync::Arc;
-
-use crate::connection::{BodyReader, Core, Untaken};
+use crate::connection::{BodyReader, Untaken};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handler::{Batch, Held, Source};
-use crate::handling;
+use crate::handling::{self, HandlerPanic};
 use crate::memory::Shared;
 use crate::reactor::Common;
 use crate::reply::Reply;
@@ -16,22 +14,7 @@ use crate::session::inbound::FrameRef;
 use crate::session::landings::Landed;
 use crate::session::outbound::Unannounced;
 
-use super::{Conversation, Turn};
-
-/// Ends a connection whose handler panics: on a thread that comes back the reactor goes on.
-struct Unwinding<'a> {
-    core: &'a Arc<Core>,
-    has_returned: bool,
-}
-
-impl Drop for Unwinding<'_> {
-    fn drop(&mut self) {
-        // The thread alone does not tell: one that unwinds already may run a handler, too.
-        if !self.has_returned {
-            self.core.forsake();
-        }
-    }
-}
+use super::{Brought, Conversation, Turn};
 
 impl Conversation {
     /// Hands requests and messages to the handler, unless earlier ones are still waiting.
@@ -44,7 +27,8 @@ impl Conversation {
             return Ok(());
         }
         let taken = if self.deferred.is_empty() {
-            self.run_handler(&turn.brought.frames, (Source::Buffer(buffer), None), turn.common)?
+            let Brought { frames, panic, .. } = &mut *turn.brought;
+            self.run_handler(frames, (Source::Buffer(buffer), None), turn.common, panic)?
         } else {
             0
         };
@@ -71,7 +55,7 @@ impl Conversation {
             let frames = std::slice::from_ref(&frame);
             let taken = if self.deferred.is_empty() {
                 let source = (Source::Buffer(&block), body.as_ref());
-                self.run_handler(frames, source, turn.common)?
+                self.run_handler(frames, source, turn.common, &mut turn.brought.panic)?
             } else {
                 0
             };
@@ -83,8 +67,9 @@ impl Conversation {
     }
 
     /// Goes on with what had to wait: requests for room for their replies, large bodies for memory.
-    pub(in crate::reactor) fn retry(&mut self, common: &Common) {
-        self.retry_deferred(common);
+    pub(in crate::reactor) fn retry(&mut self, turn: &mut Turn<'_>) {
+        self.retry_deferred(turn);
+        let common = turn.common;
         if self.inbound.is_landing()
             && self.core.closed().is_none()
             && self.inbound.retry_landings(&self.core.session, &common.memory, &self.core.link)
@@ -94,14 +79,15 @@ impl Conversation {
     }
 
     /// Lets the handler have what had to wait, as far as replies have room now.
-    fn retry_deferred(&mut self, common: &Common) {
+    fn retry_deferred(&mut self, turn: &mut Turn<'_>) {
         if self.deferred.is_empty() || self.core.closed().is_some() {
             return;
         }
         let mut deferred = std::mem::take(&mut self.deferred);
         let mut frames = Vec::new();
         while let Some(source) = deferred.front(&mut frames) {
-            match self.run_handler(&frames, (source, deferred.front_body()), common) {
+            let source = (source, deferred.front_body());
+            match self.run_handler(&frames, source, turn.common, &mut turn.brought.panic) {
                 Ok(taken) => {
                     deferred.drop_front(&frames[..taken]);
                     if taken < frames.len() {
@@ -114,12 +100,14 @@ impl Conversation {
         self.deferred = deferred;
     }
 
-    /// Runs the handler over `frames`; returns how many it took.
+    /// Runs the handler over `frames`; returns how many it took. What it panics with goes to `panic`, unless something
+    /// is there already.
     fn run_handler(
         &mut self,
         frames: &[FrameRef],
         (source, body): (Source<'_>, Option<&Untaken>),
         common: &Common,
+        panic: &mut Option<HandlerPanic>,
     ) -> Result<usize, CloseReason> {
         let Self { core, lane, .. } = self;
         if core.is_forsaken() {
@@ -128,9 +116,14 @@ impl Conversation {
         let held = Held { core, source, retained: Default::default(), body };
         let unannounced = Unannounced::NONE;
         let mut batch = Batch { held: &held, frames, taken: 0, lane, unannounced, failed: None };
-        let mut unwinding = Unwinding { core, has_returned: false };
-        handling::run(|| common.handler.handle(&mut batch));
-        unwinding.has_returned = true;
+        if let Err(panicked) = handling::run(|| common.handler.handle(&mut batch)) {
+            core.forsake();
+            match panic {
+                None => *panic = Some(panicked),
+                Some(_) => panicked.discard(),
+            }
+            return Err(CloseReason::Closed);
+        }
         let (taken, unannounced, failed) = (batch.taken, batch.unannounced, batch.failed.take());
         let mut released = [0; 3];
         for frame in &frames[..taken] {

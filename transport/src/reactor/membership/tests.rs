@@ -133,7 +133,7 @@ fn what_is_begun_while_an_endpoint_shuts_down_is_let_go_of() {
     let turn = || {
         let attempt = Arc::new(Attempt::default());
         reactor.submit(Command::Connect(address, Arc::clone(&attempt)));
-        reactor.state.lock().turn(&reactor, Wait::Poll);
+        reactor.state.lock().turn(&reactor, Wait::Poll).unwrap();
         attempt
     };
     // As if it were asked for before it is known that the endpoint stops, but after all others were closed.
@@ -166,7 +166,7 @@ fn a_link_that_is_coming_about_has_its_time_in_spite_of_a_jump() {
     reactor.abandoned.store(false, Ordering::SeqCst);
     let turn = || {
         let mut state = reactor.state.lock();
-        state.turn(&reactor, Wait::Poll);
+        state.turn(&reactor, Wait::Poll).unwrap();
         let kinds: Vec<_> = state.open().map(|open| open.core.link.kind()).collect();
         (kinds, state.next_timer(&reactor))
     };
