@@ -4,6 +4,7 @@
 //! and says so where the peer is slower than it is on a machine of that kind when nothing else runs.
 
 mod cleaning;
+mod index;
 mod machine;
 mod memory;
 mod series;
@@ -43,6 +44,8 @@ enum Suite {
     Transport,
     /// 100 concurrent readers of a million small objects, beside redis.
     Store,
+    /// Ten million objects through a partition's index, and through what could be in its place.
+    Index,
     /// Bytes a key of a million small objects, by the node's account and by the kernel's.
     Memory,
     /// A node that is nine tenths full: twenty overwrites, what they cost, and reads meanwhile, beside one with room.
@@ -89,6 +92,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let figures = match suite {
         Suite::Transport => transport::run(&bench)?,
         Suite::Store => store::run(&bench)?,
+        Suite::Index => index::run(&bench)?,
         Suite::Memory => memory::run(&bench)?,
         Suite::Cleaning => cleaning::run(&bench)?,
         Suite::Shuffle => shuffle::run(&bench)?,
