@@ -72,16 +72,18 @@ pub(crate) fn block_on<F: Future>(reactor: &Arc<ReactorHandle>, future: F) -> F:
 struct Caller<'a> {
     reactor: &'a Arc<ReactorHandle>,
     parker: &'a Arc<Parker>,
+    /// The thread was on its way out already, for a reason of its own.
+    was_panicking: bool,
 }
 
 impl<'a> Caller<'a> {
     fn arrive(reactor: &'a Arc<ReactorHandle>, parker: &'a Arc<Parker>) -> Self {
         reactor.callers.fetch_add(1, Ordering::SeqCst);
-        Self { reactor, parker }
+        Self { reactor, parker, was_panicking: std::thread::panicking() }
     }
 
     fn drive_or_park(&self) {
-        let Self { reactor, parker } = self;
+        let Self { reactor, parker, .. } = self;
         self.answer_offer();
         if drive(reactor, parker) {
             return;
@@ -95,7 +97,7 @@ impl<'a> Caller<'a> {
 
     /// Sleeps until it is notified, or offered the role; not if nobody drives.
     fn park(&self) {
-        let Self { reactor, parker } = self;
+        let Self { reactor, parker, .. } = self;
         parker.parked.store(true, Ordering::SeqCst);
         if !parker.listed.swap(true, Ordering::SeqCst) {
             reactor.waiting.lock().push(Arc::clone(parker));
@@ -119,7 +121,7 @@ impl<'a> Caller<'a> {
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
         self.answer_offer();
-        let Self { reactor, parker } = &*self;
+        let Self { reactor, parker, .. } = &*self;
         if parker.listed.load(Ordering::SeqCst) && parker.listed.swap(false, Ordering::SeqCst) {
             reactor.waiting.lock().retain(|listed| !Arc::ptr_eq(listed, parker));
         }
@@ -134,18 +136,14 @@ impl Drop for Caller<'_> {
                 reactor.find_driver();
             }
         }
-        let mut let_go = Ok(true);
         if reactor.stopping.load(Ordering::SeqCst) {
-            // The role was this thread's, maybe, when the endpoint was shut down. A second panic would end the process.
-            let_go = match std::thread::panicking() {
-                true => Ok(reactor.let_go_at_once()),
+            // The role was this thread's, maybe, when the endpoint was shut down. What panics here has left a turn in the middle, maybe.
+            match std::thread::panicking() && !self.was_panicking {
+                true => reactor.let_go_at_once(),
                 false => reactor.let_go(),
             };
         }
         pass_on(reactor);
-        if let Err(panic) = let_go {
-            panic.resume();
-        }
     }
 }
 
@@ -157,15 +155,10 @@ fn drive(reactor: &Arc<ReactorHandle>, parker: &Parker) -> bool {
     let drives = reactor.drives.load(Ordering::Relaxed);
     reactor.drives.store(drives.wrapping_add(1), Ordering::Relaxed);
     reactor.last_driver.store(parker.id(), Ordering::Relaxed);
-    let mut turned = state.turn(reactor, Wait::Caller(parker)).map(drop);
+    reactor.turn(&mut state, Wait::Caller(parker));
     drop(state);
-    if reactor.stopping.load(Ordering::SeqCst)
-        && (turned.is_err() || reactor.members.lock().is_empty())
-    {
-        turned = turned.and(reactor.let_go().map(drop));
-    }
-    if let Err(panic) = turned {
-        panic.resume();
+    if reactor.stopping.load(Ordering::SeqCst) && reactor.members.lock().is_empty() {
+        reactor.let_go();
     }
     if parker.is_notified() && reactor.callers.load(Ordering::SeqCst) > 1 {
         // The future may keep this thread for a while, and somebody else waits.
@@ -232,18 +225,14 @@ pub(crate) fn run_own_thread(reactor: &Arc<ReactorHandle>) {
             && !reactor.interrupt.load(Ordering::SeqCst)
             && !reactor.stopping.load(Ordering::SeqCst)
         {
-            if let Err(panic) = state.turn(reactor, Wait::Own) {
-                reactor.note_handler_panic(panic);
-            }
+            reactor.turn(&mut state, Wait::Own);
         }
         reactor.own_drives.store(false, Ordering::SeqCst);
         drop(state);
         pass_on(reactor);
     }
     // Here, so that an endpoint with several reactors waits for the peers of all of them at once.
-    if let Err(panic) = reactor.let_go() {
-        reactor.note_handler_panic(panic);
-    }
+    reactor.let_go();
 }
 
 /// Stays out of the way of callers, until none has driven for a while or, if there are none, somebody needs a

@@ -270,6 +270,10 @@ impl Endpoint {
     /// Between two calls nobody else takes the links over at once: what comes in then, for the handler or for futures that
     /// run elsewhere, waits for the next call, or for five milliseconds without one, unless a thread stays in here.
     ///
+    /// In a [`Handler`] it waits for ever for what the handler's own reactor is to bring: a reply, room, more of a body, a time, the deadline of a call. That
+    /// handler keeps the thread which would bring it, whatever executor it waits by. What needs that belongs on a thread of a
+    /// [`HandlerPool`](crate::HandlerPool).
+    ///
     /// # Panics
     /// On a simulated endpoint, which only its simulator drives.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -277,8 +281,8 @@ impl Endpoint {
         driver::block_on(&self.inner.reactors[0], future)
     }
 
-    /// Completes at `at`, and when the endpoint [has been shut down](Self::shutdown), at once or, if a handler keeps it for so long, within some two seconds, in which
-    /// nobody looks at its timers.
+    /// Completes at `at`, and at the latest when an endpoint that is [shut down](Self::shutdown) has ended, or handlers have held that up
+    /// for some two seconds: meanwhile nobody may look at its timers.
     pub fn sleep_until(&self, at: Time) -> Sleep {
         Sleep { reactor: Arc::clone(&self.inner.reactors[0]), at, timer: None }
     }
@@ -367,14 +371,14 @@ impl Endpoint {
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
     /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end: when the endpoint's threads have ended, or
     /// after two seconds while handlers are at work. The exception is a handler, on a thread of the endpoint's own or in `block_on`, that waits for
-    /// what that thread alone can bring, by another executor than `block_on`: a reply, or room for more of a streamed body. It would without a
-    /// shutdown, too. What else waits for that reactor to bring it something waits with it.
+    /// [what that thread alone can bring](Self::block_on): a reply, or room for more of a streamed body. It would without a shutdown, too. What else
+    /// waits for that reactor to bring it something waits with it.
     ///
     /// # Panics
-    /// If a handler has panicked on a thread of the endpoint's own, once: when the endpoint has ended. Dropping the last clone of an endpoint
-    /// shuts it down without a panic.
+    /// Once, when the endpoint has ended, if a handler has panicked and nobody has been told, or somebody's waker on a thread of the endpoint's own. Those of
+    /// a pool are logged only. Dropping the last clone of an endpoint shuts it down without a panic.
     pub fn shutdown(&self) {
-        self.inner.shut_down().expect("no handler has panicked");
+        self.inner.shut_down().expect("neither a handler nor a waker has panicked");
     }
 }
 

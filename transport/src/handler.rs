@@ -34,9 +34,9 @@ pub trait Handler: Send + Sync + 'static {
     /// What blocks holds up all connections of the reactor, so it belongs on another thread: a [`HandlerPool`] has
     /// some, and a [`Responder`] replies from any.
     ///
-    /// If it panics, the connection that the batch came by ends, and what else has come by it is not handled. Other connections go on. A panic on a
-    /// thread of the endpoint's own is logged, and [`Endpoint::shutdown`](crate::Endpoint::shutdown) panics for it; one on a thread in
-    /// [`block_on`](crate::Endpoint::block_on) goes on there, when that thread has done what else had come with it.
+    /// If it panics, the connection that the batch came by ends, and what else has come by it is not handled. Everything else goes on, also on the thread that it
+    /// ran on. The panic is logged, and [`Endpoint::shutdown`](crate::Endpoint::shutdown) panics for it; of a simulated endpoint, the
+    /// [`turn`](crate::Endpoint::turn) does.
     fn handle(&self, batch: &mut Batch<'_>);
 }
 

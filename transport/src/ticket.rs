@@ -20,7 +20,8 @@ use crate::time::Time;
 ///
 /// It is a future; `&mut Ticket` is one too, so that a ticket can be one of several that a task waits
 /// for and still be there afterwards. [`wait`](Self::wait) and [`wait_until`](Self::wait_until) wait by
-/// blocking the thread, which drives the links meanwhile.
+/// blocking the thread, which drives the links meanwhile, as in
+/// [`Endpoint::block_on`](crate::Endpoint::block_on): not for handlers.
 ///
 /// Dropping a ticket lets the transport keep the buffer until it is done, and drops it then. A receive
 /// that no message has been matched with is taken back at once; if one has begun to come, that message

@@ -7,6 +7,8 @@
 mod handlers;
 #[path = "leaving/panics.rs"]
 mod panics;
+#[path = "leaving/surviving.rs"]
+mod surviving;
 #[path = "leaving/waiting.rs"]
 mod waiting;
 

@@ -112,7 +112,8 @@ impl BodyReader {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// As [`next`](Self::next), blocking this thread, which drives the links meanwhile.
+    /// As [`next`](Self::next), blocking this thread, which drives the links meanwhile, as in
+    /// [`Endpoint::block_on`](crate::Endpoint::block_on): not for handlers.
     ///
     /// # Errors
     /// As for [`next`](Self::next).

@@ -134,7 +134,8 @@ impl BodyWriter {
         self.give_up(StopReason::Program { code, text: text.to_owned() });
     }
 
-    /// As [`write`](Self::write), blocking this thread, which drives the links meanwhile.
+    /// As [`write`](Self::write), blocking this thread, which drives the links meanwhile, as in
+    /// [`Endpoint::block_on`](crate::Endpoint::block_on): not for handlers.
     ///
     /// # Errors
     /// As for [`write`](Self::write).
@@ -146,7 +147,8 @@ impl BodyWriter {
         driver::block_on(&core.reactor, self.write(bytes))
     }
 
-    /// As [`write_shared`](Self::write_shared), blocking this thread, which drives the links meanwhile.
+    /// As [`write_shared`](Self::write_shared), blocking this thread, which drives the links meanwhile, as in
+    /// [`Endpoint::block_on`](crate::Endpoint::block_on): not for handlers.
     ///
     /// # Errors
     /// As for [`write`](Self::write).
@@ -158,7 +160,8 @@ impl BodyWriter {
         driver::block_on(&core.reactor, self.write_shared(bytes))
     }
 
-    /// As [`finish`](Self::finish), blocking this thread, which drives the links meanwhile.
+    /// As [`finish`](Self::finish), blocking this thread, which drives the links meanwhile, as in
+    /// [`Endpoint::block_on`](crate::Endpoint::block_on): not for handlers.
     ///
     /// # Errors
     /// As for [`write`](Self::write).

@@ -92,26 +92,21 @@ fn drive(reactor: &Arc<ReactorHandle>, parker: &Arc<Parker>) -> bool {
             || reactor.callers.load(Ordering::SeqCst) > callers
             || reactor.stopping.load(Ordering::SeqCst)
     };
-    let mut turned = loop {
+    loop {
         // One turn at least: deadlines may have come.
         let wait = if is_over() { Wait::Poll } else { Wait::Aside(parker) };
-        let turned = state.turn(reactor, wait).map(drop);
-        if turned.is_err() || is_over() {
-            break turned;
+        reactor.turn(&mut state, wait);
+        if is_over() {
+            break;
         }
-    };
+    }
     reactor.aside_drives.store(false, Ordering::SeqCst);
     if !parker.is_notified() {
         reactor.last_driver.store(SOMEBODY_ELSE, Ordering::Relaxed);
     }
     drop(state);
-    if reactor.stopping.load(Ordering::SeqCst)
-        && (turned.is_err() || reactor.members.lock().is_empty())
-    {
-        turned = turned.and(reactor.let_go().map(drop));
-    }
-    if let Err(panic) = turned {
-        panic.resume();
+    if reactor.stopping.load(Ordering::SeqCst) && reactor.members.lock().is_empty() {
+        reactor.let_go();
     }
     true
 }

@@ -15,7 +15,7 @@ use super::Inner;
 /// any more: longer than peers are.
 const HANDLERS_ALONE: Duration = Duration::from_secs(2);
 
-/// A handler has panicked where nobody else has been told: on a thread of the endpoint's own, or while it was shut down.
+/// A handler has panicked, or what a thread of the endpoint's own did besides, such as waking somebody.
 #[derive(Debug)]
 pub(super) struct HandlerPanicked;
 
@@ -36,7 +36,9 @@ impl Inner {
         }
         // A handler may shut it down, or drop the last clone, of this endpoint or another one's. The threads see to the rest when their handlers have returned:
         // one that this waited for might wait for this one.
-        let is_own = self.is_own_thread() || handling::is_within();
+        // A simulated one has no thread that could, nor anybody to wait for.
+        let is_simulated = self.common.sim.is_some();
+        let is_own = !is_simulated && (self.is_own_thread() || handling::is_within());
         let mut ended = if is_own { Ok(()) } else { self.join_threads() };
         for reactor in &self.reactors {
             // Nobody drives any more, unless it is this thread, further up, or who waits for something.
@@ -46,10 +48,7 @@ impl Inner {
             } else if is_own {
                 false
             } else {
-                reactor.let_go().unwrap_or_else(|panic| {
-                    reactor.note_handler_panic(panic);
-                    true
-                })
+                reactor.let_go()
             };
             if !is_own && reactor.take_handler_panic() {
                 ended = Err(HandlerPanicked);

@@ -124,7 +124,8 @@ impl Responder {
         Ok(BodyWriter::new(&core, flow))
     }
 
-    /// As [`reply`](Self::reply), blocking this thread, which drives the links meanwhile.
+    /// As [`reply`](Self::reply), blocking this thread, which drives the links meanwhile, as in
+    /// [`Endpoint::block_on`](crate::Endpoint::block_on): not for handlers.
     ///
     /// # Errors
     /// See [`SendError`].

@@ -12,7 +12,6 @@ use crossbeam_utils::CachePadded;
 use crate::connection::Core;
 use crate::driver::{self, Parker};
 use crate::error::ConnectError;
-use crate::handling::HandlerPanic;
 use crate::link::{Link, Listener};
 use crate::manager::Attempt;
 use crate::poller::Kick;
@@ -21,7 +20,7 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::{Mutex, MutexGuard};
 use crate::time::Time;
 
-use super::{Common, Reactor};
+use super::{Common, Reactor, Wait};
 use timers::Timers;
 
 /// What only the driver of a reactor can do, asked for by others.
@@ -81,7 +80,7 @@ pub(crate) struct ReactorHandle {
     pub(crate) stopping: AtomicBool,
     /// The endpoint's own thread is gone, in the middle of a turn.
     panicked: AtomicBool,
-    /// A handler has panicked on the endpoint's own thread, and nobody has been told.
+    /// A handler has panicked, and nobody has been told.
     handler_panicked: AtomicBool,
     /// Everything has been let go of, and nobody looks for what is left for a driver.
     pub(super) abandoned: AtomicBool,
@@ -182,13 +181,17 @@ impl ReactorHandle {
         if self.commands.is_empty() { None } else { self.commands.pop() }
     }
 
-    /// A handler has panicked on the endpoint's own thread, which goes on.
-    pub(crate) fn note_handler_panic(&self, panic: HandlerPanic) {
-        panic.discard();
-        self.handler_panicked.store(true, Ordering::SeqCst);
+    /// One turn of whoever drives. What a handler panics with is not theirs, nor of those who wait for something else: it is
+    /// noted for who shuts the endpoint down, and the reactor goes on.
+    pub(crate) fn turn(self: &Arc<Self>, state: &mut Reactor, wait: Wait<'_>) -> bool {
+        state.turn(self, wait).unwrap_or_else(|panic| {
+            panic.discard();
+            self.handler_panicked.store(true, Ordering::SeqCst);
+            true
+        })
     }
 
-    /// Whether one has, asked once.
+    /// Whether a handler has panicked, asked once.
     pub(crate) fn take_handler_panic(&self) -> bool {
         self.handler_panicked.swap(false, Ordering::SeqCst)
     }
@@ -232,14 +235,11 @@ impl ReactorHandle {
     }
 
     /// Lets go of everything, when the endpoint has been shut down. Returns false if somebody drives, who does it then.
-    ///
-    /// # Errors
-    /// What a handler has panicked with meanwhile: everything has been let go of nevertheless.
-    pub(crate) fn let_go(self: &Arc<Self>) -> Result<bool, HandlerPanic> {
-        let Some(mut state) = self.state.try_lock() else { return Ok(false) };
-        let finished = state.finish(self);
+    pub(crate) fn let_go(self: &Arc<Self>) -> bool {
+        let Some(mut state) = self.state.try_lock() else { return false };
+        state.finish(self);
         self.clear(state);
-        finished.map(|()| true)
+        true
     }
 
     /// The same, waiting for no peer, and giving nothing to the handler.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::connection::Core;
 use crate::error::CloseReason;
-use crate::handling::HandlerPanic;
 use crate::limits::LEAVE_TIMEOUT;
 use crate::link::Transfer;
 use crate::reactor::conversation::{Conversation, Phase};
@@ -145,41 +144,28 @@ impl Reactor {
 
     /// Drives an endpoint that has been shut down until its connections are closed and read to their end: who still
     /// takes what was sent is not to lose it to a reset.
-    ///
-    /// # Errors
-    /// What a handler has panicked with meanwhile: the first, if several have.
-    pub(crate) fn finish(&mut self, handle: &Arc<ReactorHandle>) -> Result<(), HandlerPanic> {
+    pub(crate) fn finish(&mut self, handle: &Arc<ReactorHandle>) {
         let clock = &handle.common.clock;
         let began = clock.now();
-        let mut finished = Ok(());
-        let mut turn = |state: &mut Self, wait| {
-            state.turn(handle, wait).unwrap_or_else(|panic| {
-                match finished {
-                    Ok(()) => finished = Err(panic),
-                    Err(_) => panic.discard(),
-                }
-                true
-            })
-        };
         loop {
-            let active = turn(self, Wait::Poll);
+            let active = handle.turn(self, Wait::Poll);
             // All have ended by then, unless whoever closed one has not said so. Peers have their time when the handler has
             // had what has arrived, however long that took.
             let by = self.closes_by.unwrap_or(began) + LEAVE_TIMEOUT + 2 * DRAIN;
             if self.conversations.iter().all(Option::is_none) || clock.now() >= by {
-                return finished;
+                return;
             }
             if active {
                 continue;
             }
             // Nothing comes of waiting where time stands still.
             if matches!(clock, Clock::Manual(_)) {
-                return finished;
+                return;
             }
             // Whoever interrupts wants to drive, or has left something, which is done by now.
             handle.interrupt.store(false, Ordering::SeqCst);
             self.housekeep_soon(clock.now());
-            turn(self, Wait::Own);
+            handle.turn(self, Wait::Own);
         }
     }
 
