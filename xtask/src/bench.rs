@@ -7,6 +7,7 @@ mod cleaning;
 mod index;
 mod machine;
 mod memory;
+mod reads;
 mod series;
 mod shuffle;
 mod store;
@@ -44,6 +45,8 @@ enum Suite {
     Transport,
     /// 100 concurrent readers of a million small objects, beside redis.
     Store,
+    /// Multi-gets, one requester alone, and values of 64 KiB, beside bare TCP.
+    Reads,
     /// Ten million objects through a partition's index, and through what could be in its place.
     Index,
     /// Bytes a key of a million small objects, by the node's account and by the kernel's.
@@ -92,6 +95,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let figures = match suite {
         Suite::Transport => transport::run(&bench)?,
         Suite::Store => store::run(&bench)?,
+        Suite::Reads => reads::run(&bench)?,
         Suite::Index => index::run(&bench)?,
         Suite::Memory => memory::run(&bench)?,
         Suite::Cleaning => cleaning::run(&bench)?,

@@ -290,7 +290,7 @@ impl Handler for Dropping {
 
 /// It has no thread that would see to the rest, and nobody is left who could give it a turn.
 #[test]
-fn a_simulated_endpoint_that_ends_in_anothers_handler_leaves_nothing_behind() {
+fn a_simulated_endpoint_that_ends_in_a_handler_of_another_leaves_nothing_behind() {
     for how in [&b"shut down"[..], b"drop"] {
         let (clock, hand) = Clock::manual();
         let instant = Duration::ZERO..Duration::ZERO;

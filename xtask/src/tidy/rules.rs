@@ -49,7 +49,10 @@ const MAY_LINK: &[(&str, &[&str])] = &[
             "weft-shuffle",
         ],
     ),
-    ("weft-bench", &["weft-shuffle"]),
+    (
+        "weft-bench",
+        &["weft-transport", "weft-protocol", "weft-client", "weft-server", "weft-shuffle"],
+    ),
     ("xtask", &[]),
 ];
 
