@@ -54,7 +54,9 @@ fn measure(keys: u64) {
     report("get, batched", OPERATIONS, || {
         for batch in all.chunks(BATCH as usize) {
             batch.iter().for_each(|key| partition.prefetch(TABLE, key));
-            batch.iter().for_each(|key| partition.prefetch_record(TABLE, key));
+            let overflowed = batch.iter().filter(|key| partition.prefetch_record(TABLE, *key));
+            let overflowed: Vec<_> = overflowed.collect();
+            overflowed.iter().for_each(|key| partition.prefetch_overflowed(TABLE, *key));
             for key in batch {
                 black_box(partition.get(TABLE, key, 0).expect("every key is there").value);
             }

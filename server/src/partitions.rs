@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId, TableUse};
 use weft_transport::{Charge, Memory, NodeId, Purpose};
 
+use crate::limits::BATCH_MAX;
 use crate::store::{Partition, PartitionConfig, PartitionStats, StoreError};
 
 /// In the table of slots: another node owns it.
@@ -181,7 +183,7 @@ impl<'n> Held<'n> {
     }
 
     /// Has what lookups of `keys` will read brought into the cache. First all buckets, then all
-    /// records, so that there are two waits for memory, whatever the number of keys.
+    /// records, then those whose buckets have overflowed, so that there are three waits for memory, whatever the number of keys.
     pub(crate) fn prefetch<'k>(
         &mut self,
         keys: impl Iterator<Item = (TableId, Key<'k>, Slot)> + Clone,
@@ -191,9 +193,18 @@ impl<'n> Held<'n> {
                 partition.prefetch(table, &key);
             }
         }
+        let mut overflowed = ArrayVec::<_, BATCH_MAX>::new();
         for (table, key, slot) in keys {
+            if let Some(partition) = self.peek(slot)
+                && partition.prefetch_record(table, &key)
+            {
+                // Who asks for more at once than a batch has does without.
+                let _ = overflowed.try_push((table, key, slot));
+            }
+        }
+        for (table, key, slot) in overflowed {
             if let Some(partition) = self.peek(slot) {
-                partition.prefetch_record(table, &key);
+                partition.prefetch_overflowed(table, &key);
             }
         }
     }

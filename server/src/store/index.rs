@@ -232,11 +232,34 @@ impl Index {
         }
     }
 
-    /// Where the record could be, as far as its bucket knows; overflow is not looked at.
+    /// Where the record could be, as far as its bucket knows.
     #[inline]
     pub(super) fn candidates(&self, tag: Tag) -> impl Iterator<Item = Address> {
         let bucket = (self.entries > 0).then(|| &self.buckets[self.bucket_of(tag)].0);
         bucket.into_iter().flatten().filter_map(move |&entry| candidate(entry, tag))
+    }
+
+    /// Asks for the first node behind the bucket of this tag to be brought into the cache. Returns whether there is one.
+    #[inline]
+    pub(super) fn prefetch_overflow(&self, tag: Tag) -> bool {
+        let node = self.first_node(tag);
+        if let Some(node) = node {
+            prefetch::read(&self.nodes[node]);
+        }
+        node.is_some()
+    }
+
+    /// Where the record could be, as far as the first node behind its bucket knows; those behind that are not looked at.
+    #[inline]
+    pub(super) fn overflow_candidates(&self, tag: Tag) -> impl Iterator<Item = Address> {
+        let node = self.first_node(tag).map(|node| &self.nodes[node].0);
+        node.into_iter().flatten().filter_map(move |&entry| candidate(entry, tag))
+    }
+
+    #[inline]
+    fn first_node(&self, tag: Tag) -> Option<usize> {
+        let bucket = (self.entries > 0).then(|| &self.buckets[self.bucket_of(tag)].0)?;
+        linked(bucket)
     }
 
     #[inline]

@@ -261,11 +261,24 @@ impl Partition {
     }
 
     /// Asks for the second thing, the record. Reads the bucket, so that it is of use after
-    /// [`Partition::prefetch`] was called for all keys of the batch.
+    /// [`Partition::prefetch`] was called for all keys of the batch. Returns true if the bucket does not know the record
+    /// and has more behind it, which it asks for then instead: one key in ten.
     #[inline]
-    pub fn prefetch_record(&self, table: TableId, key: &[u8]) {
+    pub fn prefetch_record(&self, table: TableId, key: &[u8]) -> bool {
         let tag = self.index.tag(table, key);
-        self.index.candidates(tag).for_each(|address| self.log.prefetch(address));
+        let mut is_known = false;
+        for address in self.index.candidates(tag) {
+            is_known = true;
+            self.log.prefetch(address);
+        }
+        !is_known && self.index.prefetch_overflow(tag)
+    }
+
+    /// Asks for the record of a key of which [`Partition::prefetch_record`] has returned true. Reads what that has asked for.
+    #[inline]
+    pub fn prefetch_overflowed(&self, table: TableId, key: &[u8]) {
+        let tag = self.index.tag(table, key);
+        self.index.overflow_candidates(tag).for_each(|address| self.log.prefetch(address));
     }
 
     /// What the partition holds. Walks the list of segments.

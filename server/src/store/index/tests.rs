@@ -161,3 +161,25 @@ fn the_seed_decides_which_keys_collide() {
     let still = together.iter().filter(|number| tag(&other, **number) == 7).count();
     assert!(still * 16 < together.len(), "{still} of {} collide again", together.len());
 }
+
+/// Of 97 keys in a hundred of a large index: what two lines do not know is waited for.
+#[test]
+fn what_is_looked_at_ahead_leads_to_the_record() {
+    const NUMBERS: u32 = 100_000;
+    let memory = memory();
+    let mut numbers = Numbers::new(&memory, TAG_BITS);
+    assert!(!numbers.index.prefetch_overflow(numbers.tag(0)), "there is nothing yet");
+    (0..NUMBERS).for_each(|number| numbers.insert(number));
+    let (mut in_bucket, mut in_node) = (0, 0);
+    for number in 0..NUMBERS {
+        let (tag, wanted) = (numbers.tag(number), address(number));
+        if numbers.index.candidates(tag).any(|address| address == wanted) {
+            in_bucket += 1;
+        } else {
+            assert!(numbers.index.prefetch_overflow(tag), "it lies behind the bucket");
+            in_node += u32::from(numbers.index.overflow_candidates(tag).any(|a| a == wanted));
+        }
+    }
+    assert!(in_node > NUMBERS / 50, "{in_node} lie in the first node");
+    assert!(in_bucket + in_node > NUMBERS / 100 * 97, "{in_bucket} and {in_node} are known");
+}
