@@ -26,7 +26,7 @@ use crate::poller::{Kick, Poller};
 use crate::reactor::{Command, Common, Reactor, ReactorHandle, Wait};
 use crate::session::receives::Messages;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::time::{Clock, Time};
 
@@ -139,6 +139,7 @@ impl Endpoint {
             connections_max: config.connections_max,
             connections: AtomicUsize::new(0),
             retained_bytes: AtomicU64::new(0),
+            handler_panicked: AtomicBool::new(false),
             sim,
             reactors: OnceLock::new(),
             next_reactor: AtomicUsize::new(0),
@@ -364,7 +365,7 @@ impl Endpoint {
     /// there is to be received within a second, and, for as long as peers are waited for, what was set aside for want of room for its replies.
     ///
     /// In a handler, of this endpoint or another one, whatever thread it runs on, this returns at once, and the rest is seen to when the handlers
-    /// that are at work have returned. A handler on a thread of the endpoint's own that waits for another thread to return from here, such as by
+    /// that are at work have returned; a simulated endpoint of which no handler is at work ends there and then. A handler on a thread of the endpoint's own that waits for another thread to return from here, such as by
     /// joining it, waits for ever, and so does that thread.
     ///
     /// Nothing else waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
@@ -375,10 +376,10 @@ impl Endpoint {
     /// waits for that reactor to bring it something waits with it.
     ///
     /// # Panics
-    /// Once, when the endpoint has ended, if a handler has panicked and nobody has been told, or somebody's waker on a thread of the endpoint's own. Those of
-    /// a pool are logged only. Dropping the last clone of an endpoint shuts it down without a panic.
+    /// When the endpoint has ended, if a handler has panicked since it last did this; in a handler it never does. Handlers of a pool that panic are logged only, and so is
+    /// one that is still at work on a thread in `block_on` when this returns. Dropping the last clone of an endpoint shuts it down without a panic.
     pub fn shutdown(&self) {
-        self.inner.shut_down().expect("neither a handler nor a waker has panicked");
+        self.inner.shut_down().expect("no handler has panicked");
     }
 }
 

@@ -22,6 +22,7 @@ pub mod limits;
 
 mod body;
 mod buffer;
+mod catching;
 mod connection;
 mod driver;
 mod endpoint;

@@ -19,15 +19,14 @@ mod waiting;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Waker;
 use std::time::Duration;
 
 use rustix::thread::sched_yield;
 
+use crate::catching::{self, Panicked};
 #[cfg(test)]
 use crate::connection::Core;
 use crate::driver::Parker;
-use crate::handling::HandlerPanic;
 use crate::idle::{Idle, YIELD_MIN};
 use crate::link::{Listener, VerbsPort};
 use crate::memory::Block;
@@ -153,7 +152,7 @@ impl Reactor {
         &mut self,
         handle: &Arc<ReactorHandle>,
         wait: Wait<'_>,
-    ) -> Result<bool, HandlerPanic> {
+    ) -> Result<bool, Panicked> {
         let mut active = self.run_commands(handle);
         if active {
             // Such as those who are to hear of an end: the wait below may be long.
@@ -257,7 +256,7 @@ impl Reactor {
     /// requests, which the flush at the end of the turn then sends together.
     fn wake(&mut self, handle: &ReactorHandle) {
         let woken = self.brought.wakers.len();
-        self.brought.wakers.drain(..).for_each(Waker::wake);
+        self.brought.wakers.drain(..).for_each(catching::wake);
         if woken > 1 && handle.callers.load(Ordering::SeqCst) > 1 {
             let mut now = handle.common.clock.now();
             for _ in 0..woken.min(YIELDS_MAX) {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::catching;
 use crate::error::PostError;
 use crate::frame::Class;
 use crate::local;
@@ -130,7 +131,7 @@ impl Core {
         if matched.is_landing {
             self.reactor.submit(Command::Retry(Arc::clone(self)));
         }
-        matched.wakers.into_iter().for_each(Waker::wake);
+        matched.wakers.into_iter().for_each(catching::wake);
     }
 
     /// # Panics

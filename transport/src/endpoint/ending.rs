@@ -15,7 +15,7 @@ use super::Inner;
 /// any more: longer than peers are.
 const HANDLERS_ALONE: Duration = Duration::from_secs(2);
 
-/// A handler has panicked, or what a thread of the endpoint's own did besides, such as waking somebody.
+/// A handler has panicked, or a thread of the endpoint's own has by a bug.
 #[derive(Debug)]
 pub(super) struct HandlerPanicked;
 
@@ -36,7 +36,7 @@ impl Inner {
         }
         // A handler may shut it down, or drop the last clone, of this endpoint or another one's. The threads see to the rest when their handlers have returned:
         // one that this waited for might wait for this one.
-        // A simulated one has no thread that could, nor anybody to wait for.
+        // A simulated endpoint has no thread that could, nor anybody to wait for.
         let is_simulated = self.common.sim.is_some();
         let is_own = !is_simulated && (self.is_own_thread() || handling::is_within());
         let mut ended = if is_own { Ok(()) } else { self.join_threads() };
@@ -50,14 +50,15 @@ impl Inner {
             } else {
                 reactor.let_go()
             };
-            if !is_own && reactor.take_handler_panic() {
-                ended = Err(HandlerPanicked);
-            }
             if !is_let_go {
                 reactor.interrupt_sleep();
             }
         }
         self.end_waits();
+        // Who is in a handler goes on with what that is there for: another one's panic is none of its own.
+        if !handling::is_within() && self.common.handler_panicked.swap(false, Ordering::SeqCst) {
+            ended = Err(HandlerPanicked);
+        }
         ended
     }
 

@@ -230,7 +230,7 @@ impl Queue {
                     thread,
                 };
                 if let Err(panic) = handling::run(|| handler.handle(&mut messages)) {
-                    // Before the calls among them are told that nobody answers, as if the handler had wanted so.
+                    // Before the calls that it has not asked about are told that nobody answers, as if it had wanted so.
                     retained.forsake();
                     panic.discard();
                 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::catching;
 use crate::connection::{Connection, Core};
 use crate::sync::Mutex;
 
@@ -42,7 +43,7 @@ impl Accepted {
         state.waiting.push_back(Arc::clone(core));
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(catching::wake);
     }
 
     /// A connection has ended. If something has come over it that can still be received, it is handed out
@@ -59,7 +60,7 @@ impl Accepted {
         state.ended = true;
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(catching::wake);
     }
 
     /// Nobody asks any more. What waits is let go of: it holds its endpoint, and so this.

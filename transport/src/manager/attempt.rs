@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::catching;
 use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::sync::Mutex;
@@ -51,7 +52,7 @@ impl Attempt {
             state.outcome.get_or_insert(outcome);
             std::mem::take(&mut state.waiting)
         };
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_iter().for_each(catching::wake);
     }
 }
 

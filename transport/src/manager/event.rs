@@ -9,6 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
+use crate::catching;
 use crate::connection::Peer;
 use crate::error::CloseReason;
 use crate::limits::EVENTS_MAX;
@@ -118,7 +119,7 @@ impl Listeners {
             wakers.extend(queue.waker.take());
         });
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(catching::wake);
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use dashmap::{DashMap, Entry};
 
+use crate::catching;
 use crate::connection::{Connection, Core, Peer};
 use crate::error::ConnectError;
 use crate::identity::{Incarnation, NodeId};
@@ -193,7 +194,7 @@ impl Registry {
         if is_connected {
             let mut wakers = Vec::new();
             self.pauses.end(address, &mut wakers);
-            wakers.into_iter().for_each(Waker::wake);
+            wakers.into_iter().for_each(catching::wake);
         }
     }
 

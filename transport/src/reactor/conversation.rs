@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
+use crate::catching::Panicked;
 use crate::connection::Core;
 use crate::error::CloseReason;
-use crate::handling::HandlerPanic;
 use crate::lane::Producer;
 use crate::link::Transfer;
 use crate::manager::Attempt;
@@ -43,7 +43,7 @@ pub(super) struct Brought {
     /// Large ones, and those with streamed bodies; likewise.
     landed: Vec<Landed>,
     /// What a handler has panicked with in this turn: the first, if several have.
-    pub(super) panic: Option<HandlerPanic>,
+    pub(super) panic: Option<Panicked>,
 }
 
 /// A connection and what only its reactor touches.

@@ -80,8 +80,6 @@ pub(crate) struct ReactorHandle {
     pub(crate) stopping: AtomicBool,
     /// The endpoint's own thread is gone, in the middle of a turn.
     panicked: AtomicBool,
-    /// A handler has panicked, and nobody has been told.
-    handler_panicked: AtomicBool,
     /// Everything has been let go of, and nobody looks for what is left for a driver.
     pub(super) abandoned: AtomicBool,
     /// The connections that have not ended, for those who do not hold the role.
@@ -118,7 +116,6 @@ impl ReactorHandle {
             own_awaited: Mutex::default(),
             stopping: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
-            handler_panicked: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             members: Mutex::default(),
             in_turn: CachePadded::default(),
@@ -186,17 +183,12 @@ impl ReactorHandle {
     pub(crate) fn turn(self: &Arc<Self>, state: &mut Reactor, wait: Wait<'_>) -> bool {
         state.turn(self, wait).unwrap_or_else(|panic| {
             panic.discard();
-            self.handler_panicked.store(true, Ordering::SeqCst);
+            self.common.handler_panicked.store(true, Ordering::SeqCst);
             true
         })
     }
 
-    /// Whether a handler has panicked, asked once.
-    pub(crate) fn take_handler_panic(&self) -> bool {
-        self.handler_panicked.swap(false, Ordering::SeqCst)
-    }
-
-    /// Whether the endpoint's own thread has panicked itself, such as by somebody's waker, and is gone.
+    /// Whether the endpoint's own thread has panicked itself, by a bug, and is gone.
     pub(crate) fn has_panicked(&self) -> bool {
         self.panicked.load(Ordering::SeqCst)
     }

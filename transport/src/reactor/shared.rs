@@ -14,7 +14,7 @@ use crate::manager::{Accepted, Asked, Attempt, Registry, TooEarly};
 use crate::memory::Memory;
 use crate::secret::Secret;
 use crate::session::receives::Messages;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Time};
 
 use super::handle::{Command, ReactorHandle};
@@ -41,6 +41,8 @@ pub(crate) struct Common {
     pub(crate) connections: AtomicUsize,
     /// What bodies keep that handlers have retained, in bytes.
     pub(crate) retained_bytes: AtomicU64,
+    /// A handler has panicked, and nobody has been told.
+    pub(crate) handler_panicked: AtomicBool,
     /// Where simulated links come from; nothing for real ones.
     pub(crate) sim: Option<SimPort>,
     /// All reactors, to spread what is accepted over.

@@ -10,6 +10,7 @@ mod slot;
 use std::sync::OnceLock;
 use std::task::{Poll, Waker};
 
+use crate::catching;
 use crate::error::{Applied, CallError, CloseReason};
 use crate::frame::Class;
 use crate::limits::{CALL_SLOTS, CALLS_MAX};
@@ -363,7 +364,7 @@ fn wake_waiters(mut free: MutexGuard<'_, Free>) {
     if !free.waiters.is_empty() {
         let waiters = std::mem::take(&mut free.waiters);
         drop(free);
-        waiters.into_iter().for_each(Waker::wake);
+        waiters.into_iter().for_each(catching::wake);
     }
 }
 

@@ -10,6 +10,7 @@ use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
 
+use crate::catching;
 use crate::frame::Class;
 use crate::handshake::Windows;
 use crate::limits::SEND_AHEAD_MAX;
@@ -53,7 +54,7 @@ impl SendCredit {
         fence(Ordering::SeqCst);
         let mut wakers = Vec::new();
         self.take_waiters(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(catching::wake);
     }
 
     fn set_shut(&self, shut: bool) {
@@ -121,7 +122,7 @@ impl SendCredit {
         fence(Ordering::SeqCst);
         if window.waiting.load(Ordering::Relaxed) && window.waiting.swap(false, Ordering::SeqCst) {
             let waiters = std::mem::take(&mut *window.waiters.lock());
-            waiters.into_iter().for_each(Waker::wake);
+            waiters.into_iter().for_each(catching::wake);
         }
     }
 

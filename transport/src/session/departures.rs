@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
+use crate::catching;
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handshake::{BODIES, LARGE, UNANSWERED};
@@ -176,7 +177,7 @@ impl Departures {
         self.queued_bytes[class as usize].fetch_sub(bytes, Ordering::Relaxed);
         let waiters = queue.take_waiters();
         drop(queue);
-        waiters.into_iter().for_each(Waker::wake);
+        waiters.into_iter().for_each(catching::wake);
     }
 
     /// Adds what room was made for. Returns its ticket.
@@ -213,7 +214,7 @@ impl Departures {
         let waiters = departure.map(|departure| self.ended(&mut queue, &departure));
         let waiters = waiters.unwrap_or_default();
         drop(queue);
-        waiters.into_iter().for_each(Waker::wake);
+        waiters.into_iter().for_each(catching::wake);
         Some(window)
     }
 
@@ -325,7 +326,7 @@ impl Departures {
             queue.next_chunk().is_some() || queue.next_waiting().is_some() || queue.any_held_up();
         self.ready.store(more, Ordering::Relaxed);
         drop(queue);
-        waiters.into_iter().for_each(Waker::wake);
+        waiters.into_iter().for_each(catching::wake);
         gathered
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use crate::catching;
 use crate::memory::{Block, Charge, Memory, MemoryError, Purpose};
 use crate::registration::Registration;
 use crate::sync::Mutex;
@@ -198,7 +199,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let place = self.place.take();
         if let Some(waker) = self.finish(place, Err(Undone::Abandoned)) {
-            waker.wake();
+            catching::wake(waker);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
+use crate::catching;
 use crate::frame::{Class, Kind, frame_len};
 use crate::limits::{BATCH_BYTES, MESSAGE_MAX};
 use crate::link::lent::Owner;
@@ -74,7 +75,7 @@ impl Leaving {
 impl Owner for Leaving {
     fn lose(&self) {
         if let Some(waker) = self.posting.lose() {
-            waker.wake();
+            catching::wake(waker);
         }
     }
 }
@@ -86,7 +87,7 @@ impl Drop for Leaving {
         let is_sent = *self.gathered.get_mut() && *self.sent.get_mut() == self.len;
         let result = if is_sent { Ok(self.len) } else { Err(Undone::Abandoned) };
         if let Some(waker) = self.posting.finish(Outcome { block, result }) {
-            waker.wake();
+            catching::wake(waker);
         }
     }
 }

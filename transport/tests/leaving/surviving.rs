@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::task::{Context, Wake, Waker};
+use std::thread;
 use std::time::Duration;
-use std::{pin, thread};
 
 use futures_util::FutureExt;
 use weft_transport::{
@@ -338,20 +338,37 @@ impl Wake for Unwaking {
     }
 }
 
-/// That is none of a handler's.
+/// It takes along neither who waits by other wakers nor the thread that wakes them, and is nothing that a shutdown would tell.
 #[test]
-fn an_endpoint_whose_thread_a_waker_ends_says_so_when_it_is_shut_down() {
+fn a_waker_that_panics_keeps_nobody_else_asleep() {
     for links in LINKS {
-        let server = endpoint(1, links, 1, Arc::new(Answering::default()));
+        let keeping = Arc::new(Keeping::default());
+        let server = endpoint(1, links, 1, Arc::clone(&keeping) as _);
         let client = endpoint(2, links, 1, Arc::new(NoHandler));
         let connection = connect(&client, listen(&server));
         let waker = Waker::from(Arc::new(Unwaking));
-        let mut call = pin::pin!(connection.call(&b"call"[..], Time::MAX));
-        assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        thread::sleep(Duration::from_millis(100));
-        let shut_down = catch_unwind(AssertUnwindSafe(|| client.shutdown()));
-        assert!(shut_down.is_err(), "over {links}");
+        let unwoken: Vec<_> = (0..3)
+            .map(|_| {
+                let mut call = Box::pin(connection.call(&b"call"[..], Time::MAX));
+                assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                call
+            })
+            .collect();
+        let (woken, wakes) = mpsc::channel();
+        for _ in 0..3 {
+            let (woken, connection) = (woken.clone(), connection.clone());
+            thread::spawn(move || {
+                let ended = futures_executor::block_on(connection.call(&b"call"[..], Time::MAX));
+                woken.send(ended.map(drop)).unwrap();
+            });
+        }
+        wait_until("all have called", || keeping.count() == 6);
+        server.shutdown();
+        for _ in 0..3 {
+            let ended = wakes.recv_timeout(PATIENCE).expect("it is woken");
+            assert!(matches!(ended, Err(CallError::Disconnected { .. })), "{ended:?}");
+        }
+        drop(unwoken);
         client.shutdown();
-        wait_until("the peer is told", || server.stats().connections == 0);
     }
 }

@@ -231,6 +231,12 @@ fn a_handler_that_ends_its_endpoint_and_panics_leaves_nothing_behind() {
 #[derive(Default)]
 pub(super) struct Keeping(Mutex<Vec<Responder>>);
 
+impl Keeping {
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
 impl Handler for Keeping {
     fn handle(&self, batch: &mut Batch<'_>) {
         while let Some(mut incoming) = batch.next() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::Core;
+use crate::catching;
 use crate::error::CloseReason;
 use crate::handshake::encode_goodbye;
 use crate::limits::LEAVE_TIMEOUT;
@@ -48,7 +49,7 @@ impl Core {
         let mut wakers = Vec::new();
         credit.take_waiters(&mut wakers);
         self.session.departures.take_waiters(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(catching::wake);
         self.greet(frame);
         self.reactor.submit(Command::Left(Arc::clone(self)));
         true
@@ -63,7 +64,7 @@ impl Core {
         self.session.calls.take_waiters(&mut wakers);
         self.session.send_credit.take_waiters(&mut wakers);
         self.session.departures.take_waiters(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(catching::wake);
     }
 
     /// The peer leaves: what this side has under way ends before the connection does.
@@ -122,7 +123,7 @@ impl Core {
         self.session.send_credit.take_waiters(&mut wakers);
         self.session.departures.take_waiters(&mut wakers);
         self.session.departures.take_writers(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(catching::wake);
         self.reactor.submit(Command::Closed(Arc::clone(self)));
     }
 }

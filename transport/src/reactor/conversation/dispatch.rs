@@ -1,10 +1,11 @@
 //! Handing what has come to the handler, and going on with what had to wait.
 
+use crate::catching::Panicked;
 use crate::connection::{BodyReader, Untaken};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind};
 use crate::handler::{Batch, Held, Source};
-use crate::handling::{self, HandlerPanic};
+use crate::handling;
 use crate::memory::Shared;
 use crate::reactor::Common;
 use crate::reply::Reply;
@@ -107,7 +108,7 @@ impl Conversation {
         frames: &[FrameRef],
         (source, body): (Source<'_>, Option<&Untaken>),
         common: &Common,
-        panic: &mut Option<HandlerPanic>,
+        panic: &mut Option<Panicked>,
     ) -> Result<usize, CloseReason> {
         let Self { core, lane, .. } = self;
         if core.is_forsaken() {

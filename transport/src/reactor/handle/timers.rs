@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
+use crate::catching;
 use crate::sync::atomic::{Ordering, fence};
 use crate::time::Time;
 
@@ -64,7 +65,7 @@ impl ReactorHandle {
             timers.ended = true;
             std::mem::take(&mut timers.wakers)
         };
-        wakers.into_values().for_each(Waker::wake);
+        wakers.into_values().for_each(catching::wake);
     }
 
     /// The waker of a timer that has not fired is dropped. Returns whether the driver has come to it; not once timers

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
+use crate::catching;
 use crate::error::{CloseReason, StopReason};
 use crate::frame::{Class, Header, Kind};
 use crate::limits::{BODIES_MAX, BODY_BLOCKS, BODY_EXPECTED_FOR, CHUNK_BYTES, PLACED_MIN};
@@ -266,7 +267,7 @@ impl Drop for Body {
     /// The connection ends, or the body has.
     fn drop(&mut self) {
         if let Some(waker) = self.flow.end(End::Closed) {
-            waker.wake();
+            catching::wake(waker);
         }
     }
 }
