@@ -292,7 +292,7 @@ impl Endpoint {
     /// happened.
     ///
     /// # Panics
-    /// With what a handler has panicked with.
+    /// With what a handler has panicked with in it: the first, if several have.
     pub fn turn(&self) -> bool {
         let turn = |reactor: &Arc<ReactorHandle>| {
             let turned = reactor.state.lock().turn(reactor, Wait::Poll);
@@ -365,19 +365,22 @@ impl Endpoint {
     /// there is to be received within a second, and, for as long as peers are waited for, what was set aside for want of room for its replies.
     ///
     /// In a handler, of this endpoint or another one, whatever thread it runs on, this returns at once, and the rest is seen to when the handlers
-    /// that are at work have returned; a simulated endpoint of which no handler is at work ends there and then. A handler on a thread of the endpoint's own that waits for another thread to return from here, such as by
-    /// joining it, waits for ever, and so does that thread.
+    /// that are at work have returned: of a simulated endpoint, by the next [`turn`](Self::turn), or here, if none of its own handlers is at work.
+    /// A handler on a thread of the endpoint's own that waits for another thread to return from here, such as by joining it, waits for ever, and so
+    /// does that thread.
     ///
     /// Nothing else waits for ever on an endpoint that has been shut down, whether it began to wait before or after:
     /// [`connect`](Self::connect), [`accept`](Self::accept) and [`listen`](Self::listen) fail with an error that says so,
     /// [`sleep_until`](Self::sleep_until) completes, and [events](ConnectionManager::events) have an end: when the endpoint's threads have ended, or
-    /// after two seconds while handlers are at work. The exception is a handler, on a thread of the endpoint's own or in `block_on`, that waits for
+    /// after two seconds while handlers are at work, or at once if a handler shuts it down, and then without having told of the connections that are
+    /// lost by that. The exception is a handler, on a thread of the endpoint's own or in `block_on`, that waits for
     /// [what that thread alone can bring](Self::block_on): a reply, or room for more of a streamed body. It would without a shutdown, too. What else
     /// waits for that reactor to bring it something waits with it.
     ///
     /// # Panics
-    /// When the endpoint has ended, if a handler has panicked since it last did this; in a handler it never does. Handlers of a pool that panic are logged only, and so is
-    /// one that is still at work on a thread in `block_on` when this returns. Dropping the last clone of an endpoint shuts it down without a panic.
+    /// If a handler has panicked and neither this nor a [`turn`](Self::turn) has for it; in a handler it never does. Those of a pool are logged only,
+    /// and one that is still at work on a thread in `block_on` when this returns is told of by the next call, if there is one. Dropping the last clone of an
+    /// endpoint shuts it down without a panic.
     pub fn shutdown(&self) {
         self.inner.shut_down().expect("no handler has panicked");
     }

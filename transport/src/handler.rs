@@ -35,7 +35,7 @@ pub trait Handler: Send + Sync + 'static {
     /// some, and a [`Responder`] replies from any.
     ///
     /// If it panics, the connection that the batch came by ends, and what else has come by it is not handled. Everything else goes on, also on the thread that it
-    /// ran on. The panic is logged, and [`Endpoint::shutdown`](crate::Endpoint::shutdown) panics for it; of a simulated endpoint, a
+    /// ran on. The panic is logged, and [`Endpoint::shutdown`](crate::Endpoint::shutdown) panics for it as a rule; of a simulated endpoint, a
     /// [`turn`](crate::Endpoint::turn) does that runs it.
     fn handle(&self, batch: &mut Batch<'_>);
 }

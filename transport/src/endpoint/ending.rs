@@ -55,8 +55,9 @@ impl Inner {
             }
         }
         self.end_waits();
-        // Who is in a handler goes on with what that is there for: another one's panic is none of its own.
-        if !handling::is_within() && self.common.handler_panicked.swap(false, Ordering::SeqCst) {
+        // Who is in a handler, or woken by a thread of the endpoint's own, goes on with what that is there for: another one's panic is none of its own.
+        let is_told = !is_own && !handling::is_within();
+        if is_told && self.common.handler_panicked.swap(false, Ordering::SeqCst) {
             ended = Err(HandlerPanicked);
         }
         ended

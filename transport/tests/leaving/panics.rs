@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use weft_transport::{
 };
 
 use super::handlers::drive_in_block_on;
+use super::waiting::Keeping;
 use super::{LINKS, PATIENCE, connect, endpoint, listen, wait_until};
 
 struct Clumsy;
@@ -198,5 +200,36 @@ fn a_call_that_a_pool_panics_with_ends_with_its_connection() {
         let call = connection.call(&b"panic"[..], client.clock().now() + PATIENCE);
         let failed = client.block_on(call);
         assert!(matches!(failed, Err(CallError::Disconnected { .. })), "{failed:?} over {links}");
+    }
+}
+
+/// Shuts an endpoint down instead of waking anybody.
+struct Ending(Endpoint);
+
+impl Wake for Ending {
+    fn wake(self: Arc<Self>) {
+        self.0.shutdown();
+    }
+}
+
+/// There it would be caught with whatever the waker panics with.
+#[test]
+fn a_shutdown_on_the_endpoints_own_thread_leaves_a_panic_to_the_next() {
+    for links in LINKS {
+        let server = endpoint(1, links, 1, Arc::new(Noting::default()));
+        let client = endpoint(2, links, 1, Arc::new(NoHandler));
+        let clumsy = connect(&client, listen(&server));
+        client.block_on(clumsy.send(&b"panic"[..])).unwrap();
+        wait_until("its connection ends", || !clumsy.is_open());
+        let silent = endpoint(3, links, 1, Arc::new(Keeping::default()));
+        let connection = connect(&server, listen(&silent));
+        let waker = Waker::from(Arc::new(Ending(server.clone())));
+        let mut call = Box::pin(connection.call(&b"call"[..], Time::MAX));
+        assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        thread::sleep(Duration::from_millis(20));
+        silent.shutdown();
+        wait_until("it is shut down", || server.listen(([127, 0, 0, 1], 0).into()).is_err());
+        let shut_down = catch_unwind(AssertUnwindSafe(|| server.shutdown()));
+        assert!(shut_down.is_err(), "over {links}");
     }
 }
