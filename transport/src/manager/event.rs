@@ -55,8 +55,8 @@ struct Queue {
 }
 
 impl NodeEvents {
-    /// The next event, as soon as there is one; none after the endpoint has been shut down and all has
-    /// been told.
+    /// The next event, as soon as there is one; none after the endpoint has been [shut down](crate::Endpoint::shutdown)
+    /// and what was told by then has been taken.
     #[expect(clippy::should_implement_trait, reason = "an asynchronous iterator's usual name")]
     pub fn next(&mut self) -> impl Future<Output = Option<NodeEvent>> + '_ {
         std::future::poll_fn(|context| {
