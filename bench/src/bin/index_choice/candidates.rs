@@ -65,8 +65,8 @@ impl Candidate {
             Self::Hashbrown => Box::new(Plain { log, table: HashTable::new() }),
             Self::HashbrownHashes => Box::new(Tables { log, tables: vec![HashTable::new()] }),
             Self::HashbrownTables => Box::new(Tables { log, tables: vec![HashTable::new(); 64] }),
-            Self::Dashmap => Box::new(Dash { log, map: DashMap::with_hasher(Taken) }),
-            Self::Btree => Box::new(Tree { log, map: BTreeMap::new() }),
+            Self::Dashmap => Box::new(Mapped { log, map: DashMap::with_hasher(Taken) }),
+            Self::Btree => Box::new(Mapped { log, map: BTreeMap::new() }),
         })
     }
 }
@@ -184,39 +184,45 @@ impl std::hash::Hasher for TakenHasher {
     }
 }
 
-struct Dash {
-    log: Log,
-    map: DashMap<u64, u64, Taken>,
+/// A map from hashes to addresses.
+trait Addresses {
+    fn insert(&mut self, hash: u64, address: u64);
+    fn address(&self, hash: u64) -> Option<u64>;
 }
 
-impl Store for Dash {
+impl Addresses for DashMap<u64, u64, Taken> {
+    fn insert(&mut self, hash: u64, address: u64) {
+        DashMap::insert(self, hash, address);
+    }
+
+    fn address(&self, hash: u64) -> Option<u64> {
+        self.get(&hash).map(|address| *address)
+    }
+}
+
+impl Addresses for BTreeMap<u64, u64> {
+    fn insert(&mut self, hash: u64, address: u64) {
+        BTreeMap::insert(self, hash, address);
+    }
+
+    fn address(&self, hash: u64) -> Option<u64> {
+        self.get(&hash).copied()
+    }
+}
+
+struct Mapped<M> {
+    log: Log,
+    map: M,
+}
+
+impl<M: Addresses> Store for Mapped<M> {
     fn put(&mut self, key: &[u8; KEY_BYTES], value: &[u8; VALUE_BYTES]) {
         let address = self.log.append(key, value);
         self.map.insert(hash(key), address);
     }
 
     fn get(&mut self, key: &[u8; KEY_BYTES]) -> bool {
-        self.map.get(&hash(key)).is_some_and(|address| self.log.key(*address) == key)
-    }
-
-    fn object_bytes(&self) -> u64 {
-        self.log.bytes()
-    }
-}
-
-struct Tree {
-    log: Log,
-    map: BTreeMap<u64, u64>,
-}
-
-impl Store for Tree {
-    fn put(&mut self, key: &[u8; KEY_BYTES], value: &[u8; VALUE_BYTES]) {
-        let address = self.log.append(key, value);
-        self.map.insert(hash(key), address);
-    }
-
-    fn get(&mut self, key: &[u8; KEY_BYTES]) -> bool {
-        self.map.get(&hash(key)).is_some_and(|address| self.log.key(*address) == key)
+        self.map.address(hash(key)).is_some_and(|address| self.log.key(address) == key)
     }
 
     fn object_bytes(&self) -> u64 {
