@@ -15,7 +15,7 @@ use crate::connection::{Core, Peer, Untaken, write_head};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::{Mark, Producer};
-use crate::limits::{LARGE_MAX, MESSAGE_MAX, OVERLAP_BYTES, RETAINED_SHARE};
+use crate::limits::{LARGE_MAX, MESSAGE_MAX, RETAINED_SHARE};
 use crate::memory::{Charge, MemoryError, Purpose, Shared};
 use crate::reactor::again;
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
@@ -136,6 +136,8 @@ pub struct Batch<'a> {
     pub(crate) lane: &'a mut Option<Producer>,
     /// The lane, if replies were written to it.
     pub(crate) unannounced: Unannounced,
+    /// Bytes of replies since the last send that lie elsewhere than in the lane.
+    pub(crate) gathered: u64,
     /// A reply could not be given: the connection has to end, or its caller would wait for ever.
     pub(crate) failed: Option<CloseReason>,
 }
@@ -260,10 +262,12 @@ impl<'a> Batch<'a> {
         .and_then(|lane| {
             let header = (Kind::Reply, Class::Reply, call.0, more);
             let gathers = core.link.gathers(body.len(), lane.backlog());
+            self.gathered += (len - if gathers { 0 } else { body.len() }) as u64;
             write_record(lane, &core.memory, header, body, tail, gathers)?;
             self.unannounced = Unannounced::of(lane);
-            if lane.backlog() >= OVERLAP_BYTES {
+            if core.session.overlap.is_reached(lane.backlog() + self.gathered) {
                 core.flush_lanes(self.unannounced);
+                self.gathered = 0;
             }
             Ok(())
         });

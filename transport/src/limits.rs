@@ -175,9 +175,12 @@ pub(crate) const COPIED_MAX: usize = 1 << 10;
 /// byte more than fits makes a second one, and costs a third of all throughput.
 pub(crate) const BATCH_BYTES: usize = (64 << 10) - 128;
 
-/// A thread that has this much of requests or replies to send does not wait for the end of its
-/// turn: the peer can work on them while the rest is being written.
-pub(crate) const OVERLAP_BYTES: u64 = 2 << 10;
+/// A thread that has this much of requests or replies to send does not wait for the end of its turn, in bytes: the peer can
+/// work on them while the rest is being written. The least ...
+pub(crate) const OVERLAP_BYTES_MIN: u32 = 2 << 10;
+
+/// ... and the most.
+pub(crate) const OVERLAP_BYTES_MAX: u32 = 32 << 10;
 
 /// Pieces handed to the link in one gathered write.
 pub(crate) const BATCH_PIECES: usize = 64;

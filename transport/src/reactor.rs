@@ -83,6 +83,8 @@ pub(crate) struct Reactor {
     listeners: Vec<Listener>,
     ready: Vec<Ready>,
     hot: Vec<usize>,
+    /// Whether these are known to have had no more at the first look since.
+    hot_looked_at: bool,
     /// Connections to flush at the end of this turn.
     due: Vec<usize>,
     awake: Awake,
@@ -120,6 +122,7 @@ impl Reactor {
             listeners: Vec::new(),
             ready: Vec::new(),
             hot: Vec::new(),
+            hot_looked_at: false,
             due: Vec::new(),
             awake: Awake::default(),
             port: None,
@@ -173,6 +176,7 @@ impl Reactor {
         }
         active |= !self.ready.is_empty();
         self.hot.clear();
+        self.hot_looked_at = false;
         if let Some((index, received)) = self.received.take() {
             active = true;
             self.handle_received(handle, index, received, now);

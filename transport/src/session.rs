@@ -7,6 +7,7 @@
 //! - [`outbound`]: what callers have committed comes out, in gathered writes (`transmit`).
 //! - [`departures`] and [`landings`]: bodies that are too long for one frame, out and in.
 //! - [`outflow`] and [`inflow`]: where these meet those who write and read streamed bodies.
+//! - [`overlap`]: how much is worth a send before a turn ends.
 //! - [`receives`] and [`sends`]: posted buffers that messages go into and come from.
 //! - [`Session`]: the lanes that callers write to, the windows in both directions, the calls that
 //!   wait for replies.
@@ -23,6 +24,7 @@ pub(crate) mod landings;
 pub(crate) mod ledger;
 pub(crate) mod outbound;
 pub(crate) mod outflow;
+pub(crate) mod overlap;
 pub(crate) mod posting;
 pub(crate) mod receives;
 pub(crate) mod record;
@@ -41,6 +43,7 @@ use call::{CallTable, Sent};
 use credit::{ReceiveCredit, SendCredit};
 use departures::Departures;
 use outbound::{Lanes, Outbound};
+use overlap::Overlap;
 use receives::{Messages, Receives};
 use sends::Sends;
 
@@ -61,6 +64,8 @@ pub(crate) struct Session {
     pub(crate) receives: Receives,
     /// Buffers that messages are sent from.
     pub(crate) sends: Sends,
+    /// How much is sent before a turn ends.
+    pub(crate) overlap: Overlap,
     /// The sending half. Whoever holds the lock has the sender role.
     pub(crate) outbound: Mutex<Outbound>,
 }
@@ -76,6 +81,7 @@ impl Session {
             receive_credit: ReceiveCredit::new(windows),
             receives: Receives::new(messages),
             sends: Sends::default(),
+            overlap: Overlap::new(),
             outbound: Mutex::default(),
         }
     }

@@ -61,6 +61,8 @@ impl Reactor {
             self.idle.end(true, Duration::ZERO);
             return Ok(Some(looked));
         }
+        // Who does not spin has not looked, and sleeps as if there were none.
+        self.run_out();
         let until = self.next_timer(handle);
         if let Wait::Caller(parker) | Wait::Aside(parker) = wait {
             parker.sleep(handle);
@@ -179,7 +181,21 @@ impl Reactor {
                 return true;
             }
         }
+        self.run_out();
         false
+    }
+
+    /// Says that there is no input to those that had some in the last turn, once.
+    fn run_out(&mut self) {
+        if std::mem::replace(&mut self.hot_looked_at, true) {
+            return;
+        }
+        for index in &self.hot {
+            if let Some(Some(conversation)) = self.conversations.get(*index) {
+                let session = &conversation.core.session;
+                session.overlap.ran_out(session.send_credit.reserved());
+            }
+        }
     }
 
     /// Fills `ready` with the simulated links that are.

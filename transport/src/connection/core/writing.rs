@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::{Committed, Core};
 use crate::body::Body;
 use crate::frame::{Class, Kind, frame_len};
-use crate::limits::{BATCH_BYTES, OVERLAP_BYTES};
+use crate::limits::BATCH_BYTES;
 use crate::local::{self, OwnLane};
 use crate::memory::Shared;
 use crate::session::call::{CallKey, Sent};
@@ -112,7 +112,8 @@ impl Core {
         let sent = Sent { lane: lane.producer.lane().index, position };
         // A batch is full when one more record like this one would not go into the same write.
         let is_full = backlog + in_lane as u64 > BATCH_BYTES as u64;
-        let is_enough = is_full || kind != Kind::Message && backlog >= OVERLAP_BYTES;
+        let is_enough =
+            is_full || kind != Kind::Message && self.session.overlap.is_reached(backlog);
         let unannounced = Unannounced::of(&lane.producer);
         let committed = match is_enough && self.takes_more() {
             true => Committed::Batch { unannounced, long: is_full },

@@ -116,7 +116,8 @@ impl Conversation {
         }
         let held = Held { core, source, retained: Default::default(), body };
         let unannounced = Unannounced::NONE;
-        let mut batch = Batch { held: &held, frames, taken: 0, lane, unannounced, failed: None };
+        let mut batch =
+            Batch { held: &held, frames, taken: 0, lane, unannounced, gathered: 0, failed: None };
         if let Err(panicked) = handling::run(|| common.handler.handle(&mut batch)) {
             core.forsake();
             match panic {
