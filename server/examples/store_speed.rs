@@ -53,12 +53,14 @@ fn measure(keys: u64) {
     });
     report("get, batched", OPERATIONS, || {
         for batch in all.chunks(BATCH as usize) {
-            batch.iter().for_each(|key| partition.prefetch(TABLE, key));
-            let overflowed = batch.iter().filter(|key| partition.prefetch_record(TABLE, *key));
+            let tags = batch.iter().map(|key| partition.prefetch(TABLE, key));
+            let tags: Vec<_> = tags.collect();
+            let overflowed = tags.iter().filter(|tag| partition.prefetch_record(**tag));
             let overflowed: Vec<_> = overflowed.collect();
-            overflowed.iter().for_each(|key| partition.prefetch_overflowed(TABLE, *key));
-            for key in batch {
-                black_box(partition.get(TABLE, key, 0).expect("every key is there").value);
+            overflowed.iter().for_each(|tag| partition.prefetch_overflowed(**tag));
+            for (key, tag) in batch.iter().zip(tags) {
+                let object = partition.get_tagged(tag, TABLE, key, 0);
+                black_box(object.expect("every key is there").value);
             }
         }
     });

@@ -1,20 +1,20 @@
 //! Walking a multi-request with memory one run of keys ahead.
 
 use arrayvec::ArrayVec;
-use weft_protocol::{Key, Slot, TableId};
+use weft_protocol::{Key, TableId};
 
 use crate::limits::BATCH_MAX;
-use crate::partitions::Held;
+use crate::partitions::{Held, Place};
 
-/// The elements of a multi-request with their slots. Before the first of every [`BATCH_MAX`]
+/// The elements of a multi-request with the places of their keys. Before the first of every [`BATCH_MAX`]
 /// elements is handed out, what lookups of all of them read is on its way into the cache.
 #[derive(Debug)]
 pub(crate) struct Lookahead<I, K> {
     table: TableId,
     items: I,
     key_of: K,
-    /// The slots of the run that `items` is in.
-    slots: ArrayVec<Slot, BATCH_MAX>,
+    /// The places of the run that `items` is in.
+    places: ArrayVec<Place, BATCH_MAX>,
     index: usize,
 }
 
@@ -25,24 +25,26 @@ where
 {
     /// Walks `items`, whose keys `key_of` tells, in `table`.
     pub(crate) fn new(table: TableId, items: I, key_of: K) -> Self {
-        Lookahead { table, items, key_of, slots: ArrayVec::new(), index: 0 }
+        Lookahead { table, items, key_of, places: ArrayVec::new(), index: 0 }
     }
 
-    /// The next element, with its position in the request and its slot.
-    pub(crate) fn next(&mut self, held: &mut Held<'_>) -> Option<(usize, I::Item, Slot)> {
+    /// The next element, with its position in the request and the place of its key.
+    pub(crate) fn next(&mut self, held: &mut Held<'_>) -> Option<(usize, I::Item, Place)> {
         let index = self.index;
         if index.is_multiple_of(BATCH_MAX) {
             self.look_ahead(held);
         }
         let item = self.items.next()?;
         self.index += 1;
-        Some((index, item, self.slots[index % BATCH_MAX]))
+        Some((index, item, self.places[index % BATCH_MAX]))
     }
 
     fn look_ahead(&mut self, held: &mut Held<'_>) {
         let (table, key_of) = (self.table, &self.key_of);
         let run = self.items.clone().take(BATCH_MAX);
-        self.slots = run.clone().map(|item| key_of(&item).slot()).collect();
-        held.prefetch(run.zip(&self.slots).map(|(item, &slot)| (table, key_of(&item), slot)));
+        self.places = held.prefetch(run.map(|item| {
+            let key = key_of(&item);
+            (table, key, key.slot())
+        }));
     }
 }

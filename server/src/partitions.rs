@@ -9,7 +9,7 @@ use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId, Table
 use weft_transport::{Charge, Memory, NodeId, Purpose};
 
 use crate::limits::BATCH_MAX;
-use crate::store::{Partition, PartitionConfig, PartitionStats, StoreError};
+use crate::store::{Partition, PartitionConfig, PartitionStats, StoreError, Tag};
 
 /// In the table of slots: another node owns it.
 const ELSEWHERE: u16 = u16::MAX;
@@ -135,6 +135,14 @@ impl Partitions {
     }
 }
 
+/// Where a key's object is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) slot: Slot,
+    /// Its tag in the slot's partition, if this node owns that.
+    pub(crate) tag: Option<Tag>,
+}
+
 /// At most one partition's lock, kept from one request to the next as long as they are for the same
 /// partition. Only one is ever held, so threads that hold them cannot wait for one another in a
 /// circle.
@@ -182,31 +190,32 @@ impl<'n> Held<'n> {
         Ok(partition)
     }
 
-    /// Has what lookups of `keys` will read brought into the cache. First all buckets, then all
-    /// records, then those whose buckets have overflowed, so that there are three waits for memory, whatever the number of keys.
+    /// Has what lookups of `keys` will read brought into the cache, of up to [`BATCH_MAX`] of them. First all buckets, then all
+    /// records, then those whose buckets have overflowed, so that there are three waits for memory, whatever the number of
+    /// keys. Returns where they are looked for, in their order.
     pub(crate) fn prefetch<'k>(
         &mut self,
-        keys: impl Iterator<Item = (TableId, Key<'k>, Slot)> + Clone,
-    ) {
-        for (table, key, slot) in keys.clone() {
-            if let Some(partition) = self.peek(slot) {
-                partition.prefetch(table, &key);
-            }
-        }
+        keys: impl Iterator<Item = (TableId, Key<'k>, Slot)>,
+    ) -> ArrayVec<Place, BATCH_MAX> {
+        let places = keys.take(BATCH_MAX).map(|(table, key, slot)| {
+            let tag = self.peek(slot).map(|partition| partition.prefetch(table, &key));
+            Place { slot, tag }
+        });
+        let places: ArrayVec<_, BATCH_MAX> = places.collect();
         let mut overflowed = ArrayVec::<_, BATCH_MAX>::new();
-        for (table, key, slot) in keys {
-            if let Some(partition) = self.peek(slot)
-                && partition.prefetch_record(table, &key)
+        for Place { slot, tag } in &places {
+            if let (Some(tag), Some(partition)) = (*tag, self.peek(*slot))
+                && partition.prefetch_record(tag)
             {
-                // Who asks for more at once than a batch has does without.
-                let _ = overflowed.try_push((table, key, slot));
+                overflowed.push((*slot, tag));
             }
         }
-        for (table, key, slot) in overflowed {
+        for (slot, tag) in overflowed {
             if let Some(partition) = self.peek(slot) {
-                partition.prefetch_overflowed(table, &key);
+                partition.prefetch_overflowed(tag);
             }
         }
+        places
     }
 
     /// The partition of `slot`, if this node owns it.

@@ -293,14 +293,20 @@ fn what_one_partition_gives_up_another_can_have() {
 #[test]
 fn prefetching_is_only_a_hint() {
     let mut partition = partition(&memory(8 * MIB));
-    partition.prefetch(TABLE, b"in an empty partition");
-    partition.prefetch_record(TABLE, b"in an empty partition");
+    let tag = partition.prefetch(TABLE, b"in an empty partition");
+    assert!(!partition.prefetch_record(tag));
+    partition.prefetch_overflowed(tag);
+    assert!(partition.get_tagged(tag, TABLE, b"in an empty partition", 0).is_none());
     for key in 0..10_000_u32 {
         put(&mut partition, &key.to_le_bytes(), b"");
     }
     for key in 0..20_000_u32 {
-        partition.prefetch(TABLE, &key.to_le_bytes());
-        partition.prefetch_record(TABLE, &key.to_le_bytes());
+        let tag = partition.prefetch(TABLE, &key.to_le_bytes());
+        if partition.prefetch_record(tag) {
+            partition.prefetch_overflowed(tag);
+        }
+        let found = partition.get_tagged(tag, TABLE, &key.to_le_bytes(), 0);
+        assert_eq!(found.is_some(), key < 10_000, "{key}");
     }
     assert_eq!(partition.stats().objects, 10_000);
 }

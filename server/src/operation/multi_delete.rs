@@ -7,6 +7,7 @@ use weft_transport::CallId;
 use crate::counters::Event;
 use crate::hot_keys::Access;
 use crate::lookahead::Lookahead;
+use crate::partitions::Place;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -18,7 +19,7 @@ pub(crate) fn execute(
     let node = work.node;
     let mut part = work.take_part();
     let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
-    while let Some((index, key, slot)) = keys.next(&mut work.held) {
+    while let Some((index, key, Place { slot, .. })) = keys.next(&mut work.held) {
         work.tally.event(Event::Item);
         work.sample_item(table, key, Access::Write);
         let done = work.held.enter(table, slot).and_then(|partition| {

@@ -12,6 +12,7 @@ use crate::counters::{Event, Tally};
 use crate::hot_keys::Access;
 use crate::limits::{MULTI_REPLY_MAX, PART_BYTES};
 use crate::lookahead::Lookahead;
+use crate::partitions::Place;
 use crate::pins::Pins;
 use crate::sending::{Sending, sending};
 use crate::store::ObjectRef;
@@ -31,7 +32,7 @@ pub(crate) fn execute(
         is_full: false,
     };
     let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
-    while let Some((index, key, slot)) = keys.next(&mut work.held) {
+    while let Some((index, key, Place { slot, tag })) = keys.next(&mut work.held) {
         if !answer.is_full {
             work.sample_item(table, key, Access::Read);
         }
@@ -43,14 +44,16 @@ pub(crate) fn execute(
         } else {
             match held.enter(table, slot) {
                 Err(error) => answer.refuse(index, &error, tally),
-                Ok(partition) => match partition.get(table, &key, *now_ms) {
-                    Some(object) => answer.add(index, &object, batch, &node.pins, tally),
-                    None => {
-                        tally.event(Event::Miss);
-                        let absent = GetReply::Absent { version: partition.version() };
-                        answer.part.push(index, &absent).expect(HEAD_FITS);
+                Ok(partition) => {
+                    match partition.get_tagged(tag.expect(OWNED), table, &key, *now_ms) {
+                        Some(object) => answer.add(index, &object, batch, &node.pins, tally),
+                        None => {
+                            tally.event(Event::Miss);
+                            let absent = GetReply::Absent { version: partition.version() };
+                            answer.part.push(index, &absent).expect(HEAD_FITS);
+                        }
                     }
-                },
+                }
             }
         }
         if answer.part.encoded_len() >= PART_BYTES {
@@ -64,6 +67,9 @@ pub(crate) fn execute(
 
 /// Parts are sent long before they are full, so that items without a value always fit.
 const HEAD_FITS: &str = "a part of less than PART_BYTES has room for a head";
+
+/// Which partitions a node owns does not change.
+const OWNED: &str = "a key of a partition that is owned has a tag";
 
 /// What a part takes of the window beside its items, at most: the frame's header and padding, the
 /// part's head, the padding of an item.

@@ -6,6 +6,7 @@ use weft_transport::CallId;
 use crate::counters::Event;
 use crate::hot_keys::Access;
 use crate::lookahead::Lookahead;
+use crate::partitions::Place;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -16,7 +17,7 @@ pub(crate) fn execute(
     let &MultiPut { table, pairs, .. } = multi_put;
     let mut part = work.take_part();
     let mut pairs = Lookahead::new(table, pairs.iter(), |pair| pair.key);
-    while let Some((index, pair, slot)) = pairs.next(&mut work.held) {
+    while let Some((index, pair, Place { slot, .. })) = pairs.next(&mut work.held) {
         work.tally.event(Event::Item);
         work.sample_item(table, pair.key, Access::Write);
         let len = pair.key.len() + pair.value.len();

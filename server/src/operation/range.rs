@@ -38,19 +38,20 @@ pub(crate) fn execute(
         }
     }
     first.keep_first();
+    let mut tags = Vec::new();
     for (position, key) in first.keys() {
-        work.held.enter_at(table, position)?.prefetch(table, key);
+        tags.push(work.held.enter_at(table, position)?.prefetch(table, key));
     }
-    for (position, key) in first.keys() {
-        work.held.enter_at(table, position)?.prefetch_record(table, key);
+    for ((position, _), tag) in first.keys().zip(&tags) {
+        work.held.enter_at(table, position)?.prefetch_record(*tag);
     }
     let page = &mut work.page;
     page.clear();
     let mut has_more = first.has_more;
-    for (position, key) in first.keys() {
+    for ((position, key), tag) in first.keys().zip(tags) {
         let partition = work.held.enter_at(table, position)?;
         // It may have been removed in between.
-        let Some(object) = partition.get(table, key, work.now_ms) else { continue };
+        let Some(object) = partition.get_tagged(tag, table, key, work.now_ms) else { continue };
         let (version, expiry_ms, value) = (object.version, object.expiry_ms, object.value);
         let wanted = with_values.then_some(value);
         let is_first = page.count() == 0;

@@ -55,9 +55,9 @@ struct Bucket([u64; 8]);
 #[repr(align(32))]
 struct Node([u64; 4]);
 
-/// The part of a key's hash that the index uses.
+/// The part of a key's hash that the index of a partition uses. It stays the same as long as the partition lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tag(u64);
+pub struct Tag(u64);
 
 /// A place for an entry. Valid until the next entry is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

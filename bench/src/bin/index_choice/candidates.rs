@@ -87,11 +87,10 @@ impl Store for Weft {
     }
 
     fn prepare(&self, keys: &[[u8; KEY_BYTES]]) {
-        keys.iter().for_each(|key| self.0.prefetch(TableId::DEFAULT, key));
-        let has_overflowed =
-            |key: &&[u8; KEY_BYTES]| self.0.prefetch_record(TableId::DEFAULT, *key);
-        let overflowed: Vec<_> = keys.iter().filter(has_overflowed).collect();
-        overflowed.iter().for_each(|key| self.0.prefetch_overflowed(TableId::DEFAULT, *key));
+        let tags: Vec<_> = keys.iter().map(|key| self.0.prefetch(TableId::DEFAULT, key)).collect();
+        let overflowed = tags.into_iter().filter(|tag| self.0.prefetch_record(*tag));
+        let overflowed: Vec<_> = overflowed.collect();
+        overflowed.into_iter().for_each(|tag| self.0.prefetch_overflowed(tag));
     }
 
     fn object_bytes(&self) -> u64 {
