@@ -10,6 +10,7 @@
 //! - `index`: from a key's hash to the address of its record, 8 bytes an entry;
 //! - `ordered`: the keys of a table in their order; `tables`: what each table holds and may hold;
 //! - `partition`: the verbs, and the versions; `revising`: those verbs whose write depends on what is there;
+//! - `looking_ahead`: lookups of many keys, whose memory is asked for ahead;
 //! - `uploading`: values that come in pieces;
 //! - `scanning`: all objects, a page at a time, ranges of them, and what is to be swept away;
 //! - `evicting`: which objects go when their table makes room for others;
@@ -27,6 +28,7 @@ mod feed;
 mod header;
 mod index;
 mod log;
+mod looking_ahead;
 mod ordered;
 mod partition;
 mod prefetch;

@@ -68,8 +68,8 @@ pub struct ObjectRef<'a> {
     pub value: &'a [u8],
     /// When it expires, in milliseconds of Unix time.
     pub expiry_ms: Option<u64>,
-    segment: &'a Segment,
-    address: Address,
+    pub(super) segment: &'a Segment,
+    pub(super) address: Address,
 }
 
 /// An object that is about to be written.
@@ -200,27 +200,6 @@ impl Partition {
         self.get_tagged(self.index.tag(table, key), table, key, now_ms)
     }
 
-    /// The object of a key whose tag [`Partition::prefetch`] has returned.
-    #[inline]
-    pub fn get_tagged(
-        &mut self,
-        tag: Tag,
-        table: TableId,
-        key: &[u8],
-        now_ms: u64,
-    ) -> Option<ObjectRef<'_>> {
-        let (_, address) = self.find_current(tag, table, key, now_ms)?;
-        let segment = self.log.segment(address.segment());
-        let record = segment.record(address.offset());
-        Some(ObjectRef {
-            version: record.version(),
-            value: record.value(),
-            expiry_ms: record.expiry_ms(),
-            segment,
-            address,
-        })
-    }
-
     /// The version of a key's object, if it has one.
     pub fn exists(&mut self, table: TableId, key: &[u8], now_ms: u64) -> Option<Version> {
         let (_, address) = self.find_current(self.index.tag(table, key), table, key, now_ms)?;
@@ -262,35 +241,6 @@ impl Partition {
         self.version = self.next_version()?;
         self.remove(slot, address, KeyChange::Deleted, self.version);
         Ok(Deleted { version: self.version, existed: true })
-    }
-
-    /// Asks for the first thing that a lookup of this key reads, its bucket, to be brought into the
-    /// cache. Called for all keys of a batch before the first is looked up, it makes them wait for
-    /// memory at the same time instead of one after the other. Returns what the further looks for it need.
-    #[inline]
-    pub fn prefetch(&self, table: TableId, key: &[u8]) -> Tag {
-        let tag = self.index.tag(table, key);
-        self.index.prefetch(tag);
-        tag
-    }
-
-    /// Asks for the second thing, the record. Reads the bucket, so that it is of use after
-    /// [`Partition::prefetch`] was called for all keys of the batch. Returns true if the bucket does not know the record
-    /// and has more behind it, which it asks for then instead: one key in ten.
-    #[inline]
-    pub fn prefetch_record(&self, tag: Tag) -> bool {
-        let mut is_known = false;
-        for address in self.index.candidates(tag) {
-            is_known = true;
-            self.log.prefetch(address);
-        }
-        !is_known && self.index.prefetch_overflow(tag)
-    }
-
-    /// Asks for the record of a key of which [`Partition::prefetch_record`] has returned true. Reads what that has asked for.
-    #[inline]
-    pub fn prefetch_overflowed(&self, tag: Tag) {
-        self.index.overflow_candidates(tag).for_each(|address| self.log.prefetch(address));
     }
 
     /// What the partition holds. Walks the list of segments.
