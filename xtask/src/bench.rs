@@ -13,6 +13,7 @@ mod shuffle;
 mod store;
 mod transport;
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -64,6 +65,26 @@ struct Bench<'a> {
     rounds: u32,
     /// Where reports and logs of this suite go.
     folder: PathBuf,
+    /// How far apart the two processors were whenever a series of rounds began one: what a cache line takes there and back, in nanoseconds.
+    apart_ns: RefCell<Vec<f64>>,
+}
+
+impl Bench<'_> {
+    /// The rounds, each of which begins with a look at how far apart the processors are: the host of a virtual machine moves
+    /// them, and figures of two distances are those of two machines.
+    fn each_round(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.rounds).inspect(|_| {
+            let mut netbench = Command::new(self.workspace.release_program("netbench"));
+            netbench.args(["apart", "--seconds", "0.05", "--json"]);
+            // Between which the suites have their two sides.
+            netbench.args(["--server-cpu", "0", "--client-cpu", "1"]);
+            // Of one processor there is nothing to say.
+            let report = command::output(&mut netbench).ok();
+            let report: Option<Value> = report.and_then(|text| serde_json::from_str(&text).ok());
+            let apart = report.and_then(|report| report.pointer("/apart/median_ns")?.as_f64());
+            self.apart_ns.borrow_mut().extend(apart);
+        })
+    }
 }
 
 /// Runs the suite that `options` names and writes its figures under the target folder.
@@ -83,7 +104,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let name = suite.name();
     let folder = workspace.target().join("bench").join(&name);
     fs::create_dir_all(&folder)?;
-    let bench = Bench { workspace, machine: &machine, rounds: options.rounds, folder };
+    let (rounds, apart_ns) = (options.rounds, RefCell::default());
+    let bench = Bench { workspace, machine: &machine, rounds, folder, apart_ns };
     println!("\n{}", machine.description());
     if load > LOAD_QUIET {
         println!("load {load}: others are at work here, and the figures show it");
@@ -114,9 +136,20 @@ fn list() {
 
 fn keep(bench: &Bench<'_>, name: &str, load: f64, figures: &Value) -> Result<()> {
     let path = bench.folder.with_extension("json");
+    let apart_ns = bench.apart_ns.borrow();
+    if let Some(median) = series::median(apart_ns.iter().copied()) {
+        let (least, most) = apart_ns
+            .iter()
+            .fold((f64::MAX, 0.0_f64), |(least, most), at| (least.min(*at), most.max(*at)));
+        println!(
+            "\nprocessors {median:.0} ns apart, {least:.0} to {most:.0} by {} looks",
+            apart_ns.len()
+        );
+    }
     let report = json!({
         "suite": name,
         "machine": bench.machine.description(),
+        "apart_ns": *apart_ns,
         "load_before": load,
         "rounds": bench.rounds,
         "figures": figures,

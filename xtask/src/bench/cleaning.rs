@@ -57,7 +57,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     let mut rates = Series::new(Better::Higher, None);
     let before = full.figures()?;
     let share = before.live as f64 / (before.limit * 7 / 8 - before.index) as f64;
-    for round in 0..bench.rounds {
+    for round in bench.each_round() {
         let operations = RECORDS * OVERWRITES / u64::from(bench.rounds);
         let ours = full.overwrite(operations, round)?;
         let peer = roomy.overwrite(operations, round)?;
@@ -70,7 +70,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
 
     let mut tails = Series::new(Better::Lower, None);
     let mut middles = Series::new(Better::Lower, None);
-    for round in 0..bench.rounds {
+    for round in bench.each_round() {
         let [ours, peer] = [full.read(round)?, roomy.read(round)?];
         let both = |figure: &str| {
             let of = |report: &Report| {

@@ -31,7 +31,7 @@ const FIGURES: [(&str, &str); 9] = [
 /// Fills a store behind each, in turns.
 pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     let mut reports: Vec<Vec<Value>> = vec![Vec::new(); CANDIDATES.len()];
-    for _ in 0..bench.rounds {
+    for _ in bench.each_round() {
         for (candidate, reports) in CANDIDATES.iter().zip(&mut reports) {
             reports.push(report(bench, candidate)?);
         }

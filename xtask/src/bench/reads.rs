@@ -45,7 +45,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     node.load(SMALL_KEYS, 32)?;
     let keys = format!("--keys={SMALL_KEYS}");
     let mut rates = Vec::new();
-    for _ in 0..bench.rounds {
+    for _ in bench.each_round() {
         let report = node.read(&[keys.clone(), "--batch=64".into(), "--concurrency=8".into()])?;
         rates.push(figure(&report, "/keys_a_second")? / 1e6);
     }
@@ -101,7 +101,7 @@ impl Case {
         figures: &mut Map<String, Value>,
     ) -> Result<()> {
         let mut series = Series::new(self.better, None);
-        for _ in 0..bench.rounds {
+        for _ in bench.each_round() {
             let ours = figure(&node.read(&self.arguments)?, self.ours.0)? / self.ours.1;
             let mut netbench = Command::new(bench.workspace.release_program("netbench"));
             netbench.args(self.netbench).args(["--runs", "1", "--json"]);

@@ -25,7 +25,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     let graph = graph(bench)?;
     let mut series = Series::new(Better::Lower, None);
     let mut reports = Vec::new();
-    for _ in 0..bench.rounds {
+    for _ in bench.each_round() {
         let peer = report(bench, "csr_pagerank", &["--threads", &WORKERS.to_string()], &graph)?;
         let arguments = ["pagerank", "--json", "--top", "1", "--workers", &WORKERS.to_string()];
         let ours = report(bench, "shuffle", &arguments, &graph)?;

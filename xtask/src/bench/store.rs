@@ -54,7 +54,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
         });
         let mut series = Series::new(Better::Higher, baseline.map(|ops| ops / 1e6));
         let mut reports = Vec::new();
-        for round in 0..bench.rounds {
+        for round in bench.each_round() {
             let ours = read(bench, &weft, mode, round)?;
             let theirs = read(bench, &peer, mode, round)?;
             series.push(ours.throughput()? / 1e6, theirs.throughput()? / 1e6);

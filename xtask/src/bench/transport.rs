@@ -170,7 +170,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
             reports: Vec::new(),
         })
         .collect();
-    for _ in 0..bench.rounds {
+    for _ in bench.each_round() {
         for (case, outcome) in CASES.iter().zip(&mut outcomes) {
             // On a machine that is busy elsewhere netbench may have nothing to report.
             match netbench(bench, case) {

@@ -51,6 +51,11 @@ impl Placement {
         Self::choose_from(&usable, server, client)
     }
 
+    /// The processors that the sides of a benchmark have by default, for one whose threads may go to either.
+    pub(crate) fn by_default() -> Result<Self, String> {
+        Self::choose(None, None)
+    }
+
     fn choose_from(
         usable: &[usize],
         server: Option<usize>,

@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use weft_transport::PollPolicy;
 
 use crate::affinity::{Cpu, Placement, PlacementArgs};
+use crate::apart::{ApartOptions, ApartPlan};
 use crate::beside::plan::{BesideOptions, BesidePlan};
 use crate::bounds::{self, fraction, whole, within};
 use crate::buffers::plan::{BuffersOptions, BuffersPlan};
@@ -57,6 +58,8 @@ enum Command {
     Beside(BesideOptions),
     /// Processor time of a node that is connected and hears nothing; raw: blocking sockets
     Idle(IdleOptions),
+    /// How long a cache line takes between the two processors and back, and whether the host moves them meanwhile
+    Apart(ApartOptions),
     /// What UCX, libfabric and MPI reach here, as far as they are installed, beside Weft and raw
     Peers(PeersOptions),
     #[command(hide = true)]
@@ -158,6 +161,7 @@ pub(crate) enum Task {
     Sizes(SizesPlan),
     Beside(BesidePlan),
     Idle(IdlePlan),
+    Apart(ApartPlan),
     Peers(PeersPlan),
     Serve(Order),
     Node(NodeOptions),
@@ -241,6 +245,7 @@ impl Args {
             Command::Sizes(options) => options.into_plan().map(Task::Sizes),
             Command::Beside(options) => options.into_plan().map(Task::Beside),
             Command::Idle(options) => options.into_plan().map(Task::Idle),
+            Command::Apart(options) => options.into_plan().map(Task::Apart),
             Command::Peers(options) => options.into_plan().map(Task::Peers),
             Command::Node(options) => Ok(Task::Node(options)),
             Command::Serve(options) => options.into_order().map(Task::Serve),

@@ -4,6 +4,7 @@ pub(crate) mod plan;
 
 use serde_json::{Value, json};
 
+use crate::apart::Distances;
 use crate::phases;
 use crate::quantiles::Quantiles;
 use crate::report::{micros, rounded};
@@ -43,13 +44,15 @@ struct Case {
 
 pub(crate) fn measure(plan: &BesidePlan) -> anyhow::Result<String> {
     let mut series: Vec<Vec<Outcome>> = CASES.map(|_| Vec::new()).into();
+    let mut distances = Distances::of(plan.processors);
     for _ in 0..plan.runs {
-        // One connection for all cases of a run, as it is one that users have.
-        let server = ServerProcess::start(&plan.one_run(), Service::WeftBeside)?;
-        let clients = Clients::connect(server.address()?, &plan.shape)?;
-        for ((_, large), series) in CASES.iter().zip(&mut series) {
-            series.push(one(plan, &clients, *large)?);
-        }
+        let outcomes: Vec<Outcome> = distances.still(|| {
+            // One connection for all cases of a run, as it is one that users have.
+            let server = ServerProcess::start(&plan.one_run(), Service::WeftBeside)?;
+            let clients = Clients::connect(server.address()?, &plan.shape)?;
+            CASES.iter().map(|(_, large)| one(plan, &clients, *large)).collect()
+        })?;
+        series.iter_mut().zip(outcomes).for_each(|(series, outcome)| series.push(outcome));
     }
     let medians = |outcomes: &[Outcome]| {
         [0, 1, 2].map(|index| median(outcomes.iter().map(|outcome| outcome.quantiles[index])))
@@ -69,7 +72,7 @@ pub(crate) fn measure(plan: &BesidePlan) -> anyhow::Result<String> {
             }
         })
         .collect();
-    Ok(if plan.json { json(plan, &cases) } else { text(plan, &cases) })
+    Ok(if plan.json { json(plan, &cases, &distances) } else { text(plan, &cases, &distances) })
 }
 
 /// Small calls of one thread, and another that takes large ones meanwhile.
@@ -98,8 +101,8 @@ fn one(plan: &BesidePlan, clients: &Clients, large: Option<Large>) -> anyhow::Re
     Ok(Outcome { quantiles: QUANTILES.map(|quantile| quantiles.micros(quantile)), taken })
 }
 
-fn text(plan: &BesidePlan, cases: &[Case]) -> String {
-    let head = format!(
+fn text(plan: &BesidePlan, cases: &[Case], distances: &Distances) -> String {
+    let mut text = format!(
         "beside over {}: {} B calls, poll {}, beside {} B every {} ms over the same connection; unpinned; median of \
          {} runs of {} s",
         plan.shape.links.kind.name(),
@@ -117,10 +120,12 @@ fn text(plan: &BesidePlan, cases: &[Case]) -> String {
         row
     };
     let rows: Vec<_> = cases.iter().map(row).collect();
-    head + &table(&["beside", "p50 us", "p99 us", "p99.9 us", "large/s", "p99.9 to alone"], &rows)
+    text += &table(&["beside", "p50 us", "p99 us", "p99.9 us", "large/s", "p99.9 to alone"], &rows);
+    distances.add_line(&mut text);
+    text
 }
 
-fn json(plan: &BesidePlan, cases: &[Case]) -> String {
+fn json(plan: &BesidePlan, cases: &[Case], distances: &Distances) -> String {
     let cases: Vec<Value> = cases
         .iter()
         .map(|case| {
@@ -146,6 +151,7 @@ fn json(plan: &BesidePlan, cases: &[Case]) -> String {
         "poll": plan.shape.poll.to_string(),
         "seconds": plan.window.as_secs_f64(),
         "runs": plan.runs,
+        "apart": distances.json(),
         "cases": cases,
     })
     .to_string()

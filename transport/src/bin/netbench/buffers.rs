@@ -8,6 +8,7 @@ mod report;
 pub(crate) mod sides;
 
 use crate::affinity;
+use crate::apart::Distances;
 use crate::args::Plan;
 use crate::links::LinkKind;
 use crate::phases;
@@ -64,23 +65,23 @@ struct Line {
 pub(crate) fn measure(plan: &BuffersPlan) -> anyhow::Result<String> {
     affinity::pin(plan.placement.client())?;
     let mut lines = Vec::new();
+    let mut distances = Distances::of(plan.placement);
     for figure in [Figure::RoundTripMicros, Figure::BytesPerSecond] {
         for size in &plan.sizes {
             let mut series = vec![Vec::new(); METHODS.len()];
             // The methods take turns, so that what the machine does meanwhile hits all of them.
             for _ in 0..plan.runs {
-                for (method, series) in METHODS.iter().zip(&mut series) {
-                    let one = plan.one_run(*size);
-                    series.push(match figure {
-                        Figure::RoundTripMicros => round_trip_us(&one, *method)?,
-                        Figure::BytesPerSecond => bytes_per_second(&one, *method)?,
-                    });
-                }
+                let one = plan.one_run(*size);
+                let figures = distances.still_all(&METHODS, |method| match figure {
+                    Figure::RoundTripMicros => round_trip_us(&one, *method),
+                    Figure::BytesPerSecond => bytes_per_second(&one, *method),
+                })?;
+                series.iter_mut().zip(figures).for_each(|(series, figure)| series.push(figure));
             }
             lines.push(Line { figure, size: *size, series });
         }
     }
-    let report = Report::new(plan, &lines);
+    let report = Report::new(plan, &lines, &distances);
     Ok(if plan.json { report.json() } else { report.text() })
 }
 

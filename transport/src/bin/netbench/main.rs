@@ -14,6 +14,7 @@
 )]
 
 mod affinity;
+mod apart;
 mod args;
 mod beside;
 mod bounds;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Task::Sizes(plan) => sizes::measure(&plan).and_then(print),
         Task::Peers(plan) => peers::measure(&plan).and_then(print),
         Task::Beside(plan) => beside::measure(&plan).and_then(print),
+        Task::Apart(plan) => apart::measure(&plan).and_then(print),
         Task::Idle(plan) => idle::measure(&plan).and_then(print),
     };
     match outcome {

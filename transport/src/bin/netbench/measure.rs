@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use weft_transport::PollPolicy;
 
 use crate::affinity;
+use crate::apart::Distances;
 use crate::args::{Benchmark, Plan};
 use crate::links::LinkKind;
 use crate::phases::{self, Phases};
@@ -27,10 +28,11 @@ const WRITES: [(&str, usize); 2] =
 pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
     affinity::pin(plan.placement.client())?;
     let mut runs = Vec::with_capacity(plan.runs);
+    let mut distances = Distances::of(plan.placement);
     for _ in 0..plan.runs {
-        runs.push(run(plan)?);
+        runs.push(distances.still(|| run(plan))?);
     }
-    Ok(Report::new(plan, &runs))
+    Ok(Report::new(plan, &runs, distances))
 }
 
 /// One run: ours and every raw method.

@@ -10,7 +10,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::affinity::Cpu;
+use crate::affinity::{Cpu, Placement};
+use crate::apart::Distances;
 use crate::process::Process;
 use crate::shape::Shape;
 use crate::tally::{Flow, LOOK_AGAIN, SILENCE_MAX, Sample};
@@ -37,17 +38,19 @@ pub(crate) struct Stage<'a> {
 pub(crate) fn measure(plan: &MeshPlan) -> anyhow::Result<String> {
     let stage = Stage { warm_up: plan.warm_up, window: plan.window, cpus: &plan.cpus };
     let mut runs = Vec::with_capacity(plan.runs);
+    let mut distances = Distances::of(match plan.cpus[..] {
+        [server, .., client] => Placement::Pinned { server, client },
+        _ => Placement::Unpinned,
+    });
     for _ in 0..plan.runs {
         // All cases take turns, and in each of them ours and the raw one.
-        let mut run = Vec::with_capacity(plan.cases.len());
-        for case in &plan.cases {
+        runs.push(distances.still_all(&plan.cases, |case| {
             let raw = flow(&stage, &plan.shape, *case, NodeMethod::raw(plan.shape.links.kind))?;
             let weft = flow(&stage, &plan.shape, *case, NodeMethod::Weft)?;
-            run.push([weft, raw]);
-        }
-        runs.push(run);
+            Ok([weft, raw])
+        })?);
     }
-    let report = Report::new(plan, &runs);
+    let report = Report::new(plan, &runs, &distances);
     Ok(if plan.json { report.json() } else { report.text() })
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use crate::apart::Distances;
 use crate::args::Plan;
 use crate::table;
 
@@ -31,10 +32,11 @@ pub(crate) struct Report {
     pauses: Option<Half>,
     /// Headline figures of each run, ours and the first raw method's.
     each_run: Vec<(f64, f64)>,
+    distances: Distances,
 }
 
 impl Report {
-    pub(crate) fn new(plan: &Plan, runs: &[Run]) -> Self {
+    pub(crate) fn new(plan: &Plan, runs: &[Run], distances: Distances) -> Self {
         let raws = (0..runs[0].raws.len())
             .map(|method| median(runs.iter().map(|run| &run.raws[method])))
             .collect();
@@ -51,6 +53,7 @@ impl Report {
                 .iter()
                 .map(|run| (run.weft.headline(), run.raws[0].headline()))
                 .collect(),
+            distances,
         }
     }
 
@@ -75,6 +78,7 @@ impl Report {
             json!({ name: rounded(*weft), "raw": rounded(*raw), "ratio": rounded(weft / raw) })
         });
         object.insert("each_run".to_owned(), runs.collect());
+        object.insert("apart".to_owned(), self.distances.json());
         Value::Object(object).to_string()
     }
 
@@ -97,6 +101,7 @@ impl Report {
             line("machine", std::iter::once(String::new()).chain(cells).collect());
         }
         line("ratio", vec![format!("{:.2}", self.ratio())]);
+        self.distances.add_line(&mut text);
         text
     }
 }
@@ -227,7 +232,7 @@ mod tests {
         let crate::args::Task::Measure(plan) = args.into_task() else {
             panic!("not a measurement")
         };
-        Report::new(&plan, &runs)
+        Report::new(&plan, &runs, Distances::of(plan.placement))
     }
 
     #[test]
@@ -240,6 +245,7 @@ mod tests {
         assert_eq!(object["raw_methods"][1]["p50_us"], 8.0);
         assert_eq!(object["each_run"][1]["ratio"], 0.5);
         assert_eq!(object["server_cpu"], Value::Null);
+        assert_eq!(object["apart"], Value::Null);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::io::Write as _;
 use anyhow::Context as _;
 
 use crate::affinity;
+use crate::apart::Distances;
 use crate::measure;
 use crate::mesh::node::NodeMethod;
 use crate::mesh::plan::Case;
@@ -35,12 +36,12 @@ pub(crate) fn measure(plan: &SizesPlan) -> anyhow::Result<String> {
     });
     let figure = figure.transpose()?;
     let mut runs = Vec::with_capacity(plan.runs);
+    let mut distances = Distances::of(plan.placement);
     for _ in 0..plan.runs {
         // All sizes take turns, so that what the machine does meanwhile hits all of them.
-        let points = plan.sizes.iter().map(|size| point(plan, *size));
-        runs.push(points.collect::<anyhow::Result<Vec<_>>>()?);
+        runs.push(distances.still_all(&plan.sizes, |size| point(plan, *size))?);
     }
-    let report = Report::new(plan, &runs);
+    let report = Report::new(plan, &runs, &distances);
     if let Some((path, mut file)) = figure {
         file.write_all(figure::svg(&report)?.as_bytes())
             .with_context(|| format!("failed to write {}", path.display()))?;

@@ -8,6 +8,7 @@ mod report;
 pub(crate) mod weft;
 
 use crate::affinity;
+use crate::apart::Distances;
 use crate::args::Plan;
 use crate::links::LinkKind;
 use crate::phases;
@@ -60,17 +61,17 @@ pub(crate) fn measure(plan: &StreamsPlan) -> anyhow::Result<String> {
     affinity::pin(plan.placement.client())?;
     let mut lines = Vec::new();
     let methods = Method::all(&plan.links);
+    let mut distances = Distances::of(plan.placement);
     for case in plan.cases() {
         let mut series = vec![Series::new(); methods.len()];
         // The methods take turns, so that what the machine does meanwhile hits all of them.
         for _ in 0..plan.runs {
-            for (method, series) in methods.iter().zip(&mut series) {
-                series.push(run(plan, case, *method)?);
-            }
+            let figures = distances.still_all(&methods, |method| run(plan, case, *method))?;
+            series.iter_mut().zip(figures).for_each(|(series, figure)| series.push(figure));
         }
         lines.push((case, series));
     }
-    let report = Report::new(plan, &methods, &lines);
+    let report = Report::new(plan, &methods, &lines, &distances);
     Ok(if plan.json { report.json() } else { report.text() })
 }
 

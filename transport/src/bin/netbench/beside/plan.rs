@@ -54,6 +54,8 @@ pub(crate) struct BesidePlan {
     pub(super) warm_up: Duration,
     pub(super) window: Duration,
     pub(super) runs: usize,
+    /// Between which the threads of both sides go to and fro.
+    pub(super) processors: Placement,
     pub(super) json: bool,
 }
 
@@ -69,6 +71,7 @@ impl BesideOptions {
             warm_up: bounds::warm_up(self.warm_up)?,
             window: bounds::window(self.seconds)?,
             runs: bounds::runs(self.runs)?,
+            processors: Placement::by_default()?,
             json: self.json,
         })
     }

@@ -8,11 +8,13 @@ use serde_json::{Map, Value, json};
 use super::levels::Level;
 use super::plan::BuffersPlan;
 use super::{Figure, Line, METHODS, Method};
+use crate::apart::Distances;
 use crate::table::{median, table};
 
 pub(super) struct Report<'a> {
     plan: &'a BuffersPlan,
     lines: &'a [Line],
+    distances: &'a Distances,
 }
 
 impl Figure {
@@ -54,8 +56,8 @@ impl Line {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(plan: &'a BuffersPlan, lines: &'a [Line]) -> Self {
-        Self { plan, lines }
+    pub(super) fn new(plan: &'a BuffersPlan, lines: &'a [Line], distances: &'a Distances) -> Self {
+        Self { plan, lines, distances }
     }
 
     pub(super) fn text(&self) -> String {
@@ -82,6 +84,7 @@ impl<'a> Report<'a> {
                 };
             }
         }
+        self.distances.add_line(&mut text);
         text
     }
 
@@ -101,6 +104,7 @@ impl<'a> Report<'a> {
             "runs": self.plan.runs,
             "server_cpu": self.plan.placement.server().map(|cpu| cpu.0),
             "client_cpu": self.plan.placement.client().map(|cpu| cpu.0),
+            "apart": self.distances.json(),
             "sizes": lines,
             "posted_beats_copying_from": beats(Level::Posted),
             "registered_anew_beats_copying_from": beats(Level::Anew),
@@ -175,7 +179,8 @@ mod tests {
             line(Figure::BytesPerSecond, 128, [9.0, 2.0, 3.0, 2.5]),
         ];
         let plan = plan();
-        let report = Report::new(&plan, &lines);
+        let distances = Distances::of(plan.placement);
+        let report = Report::new(&plan, &lines, &distances);
         let beats = |figure, level| report.beats_from(figure, level);
         assert_eq!(beats(Figure::RoundTripMicros, Level::Posted), Some(256));
         assert_eq!(beats(Figure::RoundTripMicros, Level::Anew), None);

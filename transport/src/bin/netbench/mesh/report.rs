@@ -6,6 +6,7 @@ use super::MeshFlow;
 use super::node::NodeMethod;
 use super::plan::{Case, MeshPlan};
 use crate::affinity::EACH_IN_TURN;
+use crate::apart::Distances;
 use crate::report::{millions, rounded};
 use crate::table::{median, table};
 
@@ -16,14 +17,19 @@ pub(super) struct Report<'a> {
     plan: &'a MeshPlan,
     /// By run, case, and method: ours, then raw.
     runs: &'a [Vec<[MeshFlow; 2]>],
+    distances: &'a Distances,
 }
 
 const WEFT: usize = 0;
 const RAW: usize = 1;
 
 impl<'a> Report<'a> {
-    pub(super) fn new(plan: &'a MeshPlan, runs: &'a [Vec<[MeshFlow; 2]>]) -> Self {
-        Self { plan, runs }
+    pub(super) fn new(
+        plan: &'a MeshPlan,
+        runs: &'a [Vec<[MeshFlow; 2]>],
+        distances: &'a Distances,
+    ) -> Self {
+        Self { plan, runs, distances }
     }
 
     /// The median over the runs of what `figure` says of one case and method.
@@ -94,6 +100,7 @@ impl<'a> Report<'a> {
                     &format!("\n{name}: {busy:.2} of {processors} processors are busy: they bind");
             }
         }
+        self.distances.add_line(&mut text);
         text
     }
 
@@ -116,6 +123,7 @@ impl<'a> Report<'a> {
             "runs": self.plan.runs,
             "processors": self.plan.processors,
             "pinned": !self.plan.cpus.is_empty(),
+            "apart": self.distances.json(),
             "cases": cases,
         })
         .to_string()

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Point;
 use super::plan::{Pattern, SizesPlan};
 use crate::affinity::{EACH_IN_TURN, Placement};
+use crate::apart::Distances;
 use crate::mesh::node::NodeMethod;
 use crate::report::{millions, rounded};
 use crate::table::{median, table};
@@ -19,6 +20,7 @@ pub(super) struct Report<'a> {
     pub(super) plan: &'a SizesPlan,
     /// By run and size.
     runs: &'a [Vec<Point>],
+    distances: &'a Distances,
 }
 
 /// Median and extremes over the runs.
@@ -45,8 +47,12 @@ struct Dip {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(plan: &'a SizesPlan, runs: &'a [Vec<Point>]) -> Self {
-        Self { plan, runs }
+    pub(super) fn new(
+        plan: &'a SizesPlan,
+        runs: &'a [Vec<Point>],
+        distances: &'a Distances,
+    ) -> Self {
+        Self { plan, runs, distances }
     }
 
     fn spread(&self, index: usize, side: Side, figure: impl Fn(&Flow) -> f64) -> Spread {
@@ -134,6 +140,7 @@ impl<'a> Report<'a> {
         if self.dips(Side::Weft).is_empty() {
             text += "\nno size moves a fifth less than the one before it";
         }
+        self.distances.add_line(&mut text);
         text
     }
 
@@ -160,6 +167,7 @@ impl<'a> Report<'a> {
             "server_cpu": of_two.server().map(|cpu| cpu.0),
             "client_cpu": of_two.client().map(|cpu| cpu.0),
             "raw_method": self.raw_method(),
+            "apart": self.distances.json(),
             "cases": cases,
             "dips": self.dips(Side::Weft).iter().map(Dip::json).collect::<Vec<_>>(),
             "raw_dips": self.dips(Side::Raw).iter().map(Dip::json).collect::<Vec<_>>(),
@@ -210,10 +218,12 @@ mod tests {
             Point { weft, raw: flow(size, 100.0) }
         });
         let runs = [run.to_vec()];
-        let object: Value = serde_json::from_str(&Report::new(&plan, &runs).json()).unwrap();
+        let distances = Distances::of(plan.placement);
+        let report = Report::new(&plan, &runs, &distances);
+        let object: Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(object["dips"], json!([{ "from": 2, "to": 4, "ratio": 0.79 }]));
         assert_eq!(object["raw_dips"], json!([]));
         assert_eq!(object["cases"][3]["ratio"], 0.7);
-        assert!(Report::new(&plan, &runs).text().contains("4 B move 21 % less than 2 B"));
+        assert!(report.text().contains("4 B move 21 % less than 2 B"));
     }
 }

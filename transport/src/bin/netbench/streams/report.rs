@@ -6,11 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::plan::StreamsPlan;
 use super::{Case, Method, Series};
+use crate::apart::Distances;
 
 pub(super) struct Report<'a> {
     plan: &'a StreamsPlan,
     methods: &'a [Method],
     lines: &'a [(Case, Vec<Series>)],
+    distances: &'a Distances,
 }
 
 /// Mean and standard deviation.
@@ -36,8 +38,9 @@ impl<'a> Report<'a> {
         plan: &'a StreamsPlan,
         methods: &'a [Method],
         lines: &'a [(Case, Vec<Series>)],
+        distances: &'a Distances,
     ) -> Self {
-        Self { plan, methods, lines }
+        Self { plan, methods, lines, distances }
     }
 
     pub(super) fn text(&self) -> String {
@@ -74,6 +77,7 @@ impl<'a> Report<'a> {
                 let _ = write!(text, "{cell:>20}");
             }
         }
+        self.distances.add_line(&mut text);
         text
     }
 
@@ -88,6 +92,7 @@ impl<'a> Report<'a> {
             "runs": self.plan.runs,
             "server_cpu": self.plan.placement.server().map(|cpu| cpu.0),
             "client_cpu": self.plan.placement.client().map(|cpu| cpu.0),
+            "apart": self.distances.json(),
             "cases": cases,
         })
         .to_string()
