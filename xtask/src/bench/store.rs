@@ -27,8 +27,8 @@ fn operations(mode: Mode) -> u64 {
 /// The ratio to redis that each mode is held against.
 fn wanted(mode: Mode) -> f64 {
     match mode {
-        Mode::Blocking => 1.3,
-        Mode::Async => 2.0,
+        Mode::Blocking => 1.5,
+        Mode::Async => 3.0,
     }
 }
 
