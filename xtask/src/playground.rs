@@ -17,6 +17,15 @@ pub(crate) struct Playground {
     nodes: Vec<Node>,
 }
 
+/// What a node counts, by the names of docs/operations.md.
+pub(crate) struct Counters(Value);
+
+impl Counters {
+    pub(crate) fn of(&self, name: &str) -> Result<u64> {
+        self.0[name].as_u64().with_context(|| format!("a node counts no {name}"))
+    }
+}
+
 /// One server process.
 pub(crate) struct Node {
     pub(crate) id: u64,
@@ -66,6 +75,14 @@ impl Playground {
         let mut kv = Command::new(&self.kv);
         kv.args(["--cluster", &self.cluster]);
         kv
+    }
+
+    /// What the first node counts, as `kv stat` shows it.
+    pub(crate) fn counters(&self) -> Result<Counters> {
+        let printed = command::output(self.kv().args(["stat", "-o", "json"]))?;
+        let mut stat: Value = serde_json::from_str(&printed)?;
+        let counters = stat.pointer_mut("/nodes/0/counters").map(Value::take);
+        counters.map(Counters).with_context(|| format!("`kv stat` printed no counters: {printed}"))
     }
 
     fn stop(&self) {

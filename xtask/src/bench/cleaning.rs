@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::series::{Better, Series};
-use crate::command;
 use crate::playground::Playground;
 use crate::ycsb::{Mode, Report, Target, Ycsb, report_path};
 
@@ -170,14 +169,8 @@ impl<'a> Filled<'a> {
     }
 
     fn figures(&self) -> Result<Figures> {
-        let printed = command::output(self.playground.kv().args(["stat", "-o", "json"]))?;
-        let stat: Value = serde_json::from_str(&printed)?;
-        let node = stat["nodes"].as_array().and_then(|nodes| nodes.first());
-        let counters = node.map(|node| &node["counters"]);
-        let counter = |name: &str| {
-            let value = counters.and_then(|counters| counters[name].as_u64());
-            value.with_context(|| format!("`kv stat -o json` printed no {name}: {printed}"))
-        };
+        let counters = self.playground.counters()?;
+        let counter = |name: &str| counters.of(name);
         Ok(Figures {
             live: counter("store.live_bytes")?,
             log: counter("store.log_bytes")?,

@@ -86,6 +86,12 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
             raw: ("/raw/bytes_per_second", 1e9),
         };
         case.measure(bench, &node, &mut lines, &mut figures)?;
+        let counters = node.playground.counters()?;
+        let (sent, copied) = (counters.of("values.gathered")?, counters.of("values.copied")?);
+        lines += &format!(
+            "    {sent} values sent from where they lay, {copied} copied in the node (none wanted)\n"
+        );
+        figures[name]["values"] = json!({"sent_from_the_log": sent, "copied": copied});
     }
     print!("\n{lines}");
     Ok(figures.into())
