@@ -57,7 +57,19 @@ struct Node([u64; 4]);
 
 /// The part of a key's hash that the index of a partition uses. It stays the same as long as the partition lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag(u64);
+pub struct Tag(u32);
+
+impl Tag {
+    /// That of an entry.
+    fn of(entry: u64) -> Self {
+        Tag((entry >> TAG_SHIFT) as u32)
+    }
+
+    #[inline]
+    fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+}
 
 /// A place for an entry. Valid until the next entry is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +128,7 @@ impl Index {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
         hasher.write(key);
         hasher.write_u16(table.0);
-        Tag(hasher.finish() & ((1 << TAG_BITS) - 1))
+        Tag(hasher.finish() as u32 & ((1 << TAG_BITS) - 1))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -178,7 +190,7 @@ impl Index {
     pub(super) fn fill(&mut self, slot: Slot, tag: Tag, address: Address) {
         let entry = &mut self.line_mut(slot.line)[slot.position];
         debug_assert_eq!(*entry, VACANT, "a reserved slot is vacant");
-        *entry = tag.0 << TAG_SHIFT | address.bits();
+        *entry = tag.bits() << TAG_SHIFT | address.bits();
         self.entries += 1;
         // Two for each entry, so that a chunk that was just added is soon in use.
         for _ in 0..2 {
@@ -201,7 +213,7 @@ impl Index {
     /// and a node that is empty then is free for others.
     pub(super) fn remove(&mut self, slot: Slot) {
         let removed = self.line(slot.line)[slot.position];
-        let mut line = Line::Bucket(self.bucket_of(Tag(removed >> TAG_SHIFT)));
+        let mut line = Line::Bucket(self.bucket_of(Tag::of(removed)));
         let mut before = None;
         while let Some(node) = linked(self.line(line)) {
             before = Some(line);
@@ -264,9 +276,9 @@ impl Index {
 
     #[inline]
     fn bucket_of(&self, tag: Tag) -> usize {
-        let bucket = (tag.0 & self.mask) as usize;
+        let bucket = (tag.bits() & self.mask) as usize;
         // Not split yet: one bit less.
-        if bucket < self.bucket_count { bucket } else { (tag.0 & (self.mask >> 1)) as usize }
+        if bucket < self.bucket_count { bucket } else { (tag.bits() & (self.mask >> 1)) as usize }
     }
 
     #[inline]
@@ -372,7 +384,7 @@ impl Index {
             }
         }
         for entry in moving.drain(..) {
-            let bucket = self.bucket_of(Tag(entry >> TAG_SHIFT));
+            let bucket = self.bucket_of(Tag::of(entry));
             // A chain of n nodes holds up to 8 + 3n entries, so that two chains never need more
             // nodes than the one that they came from.
             let slot = self.reserve_in(bucket).expect("splitting freed the nodes that it needs");
@@ -385,7 +397,7 @@ impl Index {
 /// The address in an entry, if the entry is one and its tag is this.
 #[inline]
 fn candidate(entry: u64, tag: Tag) -> Option<Address> {
-    let rest = entry ^ (tag.0 << TAG_SHIFT);
+    let rest = entry ^ (tag.bits() << TAG_SHIFT);
     // Zero is a vacant slot, and links and other tags are above all addresses.
     (rest.wrapping_sub(1) < LINK - 1).then(|| Address::from_bits(rest))
 }

@@ -15,7 +15,7 @@ fn memory() -> Memory {
 struct Numbers {
     index: Index,
     /// Bits of the hash that are used, to have many collisions.
-    tag_mask: u64,
+    tag_mask: u32,
 }
 
 impl Numbers {

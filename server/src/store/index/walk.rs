@@ -61,7 +61,7 @@ impl Index {
 }
 
 fn tag_at(position: u32) -> Tag {
-    Tag(u64::from(reversed(position)))
+    Tag(reversed(position))
 }
 
 #[cfg(test)]
