@@ -178,12 +178,11 @@ impl ReactorHandle {
         if self.commands.is_empty() { None } else { self.commands.pop() }
     }
 
-    /// One turn of whoever drives. What a handler panics with is not theirs, nor of those who wait for something else: it is
-    /// noted for who shuts the endpoint down, and the reactor goes on.
+    /// One turn of whoever drives. What a handler panics with is not theirs, nor of those who wait for something else: it has
+    /// been noted for who shuts the endpoint down, and the reactor goes on.
     pub(crate) fn turn(self: &Arc<Self>, state: &mut Reactor, wait: Wait<'_>) -> bool {
         state.turn(self, wait).unwrap_or_else(|panic| {
             panic.discard();
-            self.common.handler_panicked.store(true, Ordering::SeqCst);
             true
         })
     }

@@ -14,6 +14,7 @@ use crate::session::call::CallKey;
 use crate::session::inbound::FrameRef;
 use crate::session::landings::Landed;
 use crate::session::outbound::Unannounced;
+use crate::sync::atomic::Ordering;
 
 use super::{Brought, Conversation, Turn};
 
@@ -119,6 +120,11 @@ impl Conversation {
         let mut batch =
             Batch { held: &held, frames, taken: 0, lane, unannounced, gathered: 0, failed: None };
         if let Err(panicked) = handling::run(|| common.handler.handle(&mut batch)) {
+            // Before the connection ends: who learns of that, and shuts the endpoint down, is told. Who turns a simulated one hears
+            // of it at the end of the turn.
+            if common.sim.is_none() {
+                common.handler_panicked.store(true, Ordering::SeqCst);
+            }
             core.forsake();
             match panic {
                 None => *panic = Some(panicked),
