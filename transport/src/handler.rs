@@ -136,8 +136,6 @@ pub struct Batch<'a> {
     pub(crate) lane: &'a mut Option<Producer>,
     /// The lane, if replies were written to it.
     pub(crate) unannounced: Unannounced,
-    /// Bytes of replies since the last send that lie elsewhere than in the lane.
-    pub(crate) gathered: u64,
     /// A reply could not be given: the connection has to end, or its caller would wait for ever.
     pub(crate) failed: Option<CloseReason>,
 }
@@ -262,12 +260,10 @@ impl<'a> Batch<'a> {
         .and_then(|lane| {
             let header = (Kind::Reply, Class::Reply, call.0, more);
             let gathers = core.link.gathers(body.len(), lane.backlog());
-            self.gathered += (len - if gathers { 0 } else { body.len() }) as u64;
             write_record(lane, &core.memory, header, body, tail, gathers)?;
             self.unannounced = Unannounced::of(lane);
-            if core.session.overlap.is_reached(lane.backlog() + self.gathered) {
+            if core.session.overlap.is_reached(lane.backlog()) {
                 core.flush_lanes(self.unannounced);
-                self.gathered = 0;
             }
             Ok(())
         });

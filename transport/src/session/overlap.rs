@@ -7,7 +7,9 @@
 //! one did. A side that never runs out of input has no reason to send otherwise than it does. Links in memory, whose sends cost
 //! little, and the simulated one stay with the least amount, and so do connections of an endpoint that has input on more than a few.
 //!
-//! A thread compares the amount with what waits in its own lane, since that is what it knows without asking others.
+//! A thread compares the amount with what waits in its own lane, since that is what it knows without asking others. What is gathered
+//! from elsewhere does not lie there and does not count: long replies fill whole writes anyway, and early sends of them
+//! took values of 64 KiB from 7.6 to 4.9 GB/s.
 
 use crate::limits::{OVERLAP_BYTES_MAX, OVERLAP_BYTES_MIN};
 use crate::sync::atomic::{AtomicU32, Ordering};

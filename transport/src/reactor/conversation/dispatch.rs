@@ -117,8 +117,7 @@ impl Conversation {
         }
         let held = Held { core, source, retained: Default::default(), body };
         let unannounced = Unannounced::NONE;
-        let mut batch =
-            Batch { held: &held, frames, taken: 0, lane, unannounced, gathered: 0, failed: None };
+        let mut batch = Batch { held: &held, frames, taken: 0, lane, unannounced, failed: None };
         if let Err(panicked) = handling::run(|| common.handler.handle(&mut batch)) {
             // Before the connection ends: who learns of that, and shuts the endpoint down, is told. Who turns a simulated one hears
             // of it at the end of the turn.
