@@ -164,10 +164,10 @@ impl Carrier {
         }
     }
 
-    /// Whether input is better waited for asleep, since it comes in larger parts then.
+    /// Whether input is better looked for after a while, since it comes in larger parts then.
     pub(super) fn gathers_input(&self) -> bool {
         match self {
-            Self::Tcp(sockets) => sockets.flows_in(),
+            Self::Tcp(sockets) => sockets.gathers(),
             // A look at a ring costs its writer next to nothing.
             Self::Shm(_) | Self::Verbs(_) => false,
         }

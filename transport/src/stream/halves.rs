@@ -41,6 +41,9 @@ impl Receiving {
         if self.pause.was_asleep() {
             carrier.reader_wakes();
         }
+        if self.pause.gathers(cx) {
+            return Poll::Pending;
+        }
         loop {
             if let Poll::Ready(received) = carrier.poll_receive(cx, into) {
                 self.pause.end();
@@ -48,10 +51,12 @@ impl Receiving {
                 self.receives += 1;
                 self.bytes += count as u64;
                 self.bells += u64::from(rang);
+                if carrier.gathers_input() {
+                    self.pause.gather();
+                }
                 return Poll::Ready(Ok(()));
             }
-            let gathers = carrier.gathers_input() && self.pause.may_sleep();
-            if !gathers && self.pause.spins(cx) {
+            if self.pause.spins(cx) {
                 return Poll::Pending;
             }
             ready!(carrier.poll_sleep_for_input(cx, || self.pause.sleeps()))?;

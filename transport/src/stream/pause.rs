@@ -7,12 +7,17 @@
 use std::future::Future as _;
 use std::pin::pin;
 use std::task::Context;
+use std::time::Duration;
 
 use crate::idle::{Idle, PollPolicy};
 use crate::time::{Clock, Time};
 
 /// After so many looks in a row the thread gives way to others that want its core.
 const LOOKS_A_YIELD: u32 = 16;
+
+/// So long an adaptive reader of a flow lets more of it gather before it looks again. Half as much and twice as much carry
+/// as many messages, or fewer where the processors are far apart.
+const GATHERS_FOR: Duration = Duration::from_micros(20);
 
 /// How one direction of a stream waits.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ pub(super) struct Pause {
     clock: Clock,
     idle: Idle,
     wait: Option<Wait>,
+    /// There is no look before this.
+    look_at: Option<Time>,
     asleep: bool,
     sleeps: u64,
 }
@@ -38,7 +45,7 @@ struct Wait {
 impl Pause {
     pub(super) fn new(poll: PollPolicy) -> Self {
         let (clock, idle) = (Clock::system(), Idle::new(poll));
-        Self { poll, clock, idle, wait: None, asleep: false, sleeps: 0 }
+        Self { poll, clock, idle, wait: None, look_at: None, asleep: false, sleeps: 0 }
     }
 
     /// There was nothing. Whether the task is to look again soon; then it has been scheduled.
@@ -69,9 +76,23 @@ impl Pause {
         yielding.poll(cx).is_pending()
     }
 
-    /// Whether spinning is for the sake of a short wait, and not at any price.
-    pub(super) fn may_sleep(&self) -> bool {
-        self.poll != PollPolicy::Busy
+    /// More is on its way, and the next look is worth more when some of it has gathered: unless whoever spins
+    /// wants each byte at once.
+    pub(super) fn gather(&mut self) {
+        if self.poll == PollPolicy::Adaptive {
+            self.look_at = Some(self.clock.now() + GATHERS_FOR);
+        }
+    }
+
+    /// Whether it is too early for the next look; then the task has been scheduled. One that would sleep
+    /// instead looks before.
+    pub(super) fn gathers(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(look_at) = self.look_at else { return false };
+        let gathers = self.clock.now() < look_at && self.spins(cx);
+        if !gathers {
+            self.look_at = None;
+        }
+        gathers
     }
 
     /// The task is about to be woken by the link alone.
@@ -95,5 +116,44 @@ impl Pause {
 
     pub(super) fn sleeps_counted(&self) -> u64 {
         self.sleeps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Whether the reader of a flow looks again right after a look, and 20 us later.
+    fn looks(poll: PollPolicy) -> [bool; 2] {
+        let (clock, manual) = Clock::manual();
+        let mut pause = Pause { clock, ..Pause::new(poll) };
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(!pause.gathers(cx), "{poll:?} has seen no flow");
+        pause.gather();
+        let at_once = !pause.gathers(cx);
+        manual.advance_to(manual.now() + GATHERS_FOR);
+        [at_once, !pause.gathers(cx)]
+    }
+
+    #[test]
+    fn an_adaptive_reader_lets_more_of_a_flow_gather() {
+        assert_eq!(looks(PollPolicy::Adaptive), [false, true]);
+        assert_eq!(looks(PollPolicy::Busy), [true, true]);
+        assert_eq!(looks(PollPolicy::Park), [true, true]);
+    }
+
+    /// It would have nothing scheduled that looks.
+    #[test]
+    fn a_reader_that_would_sleep_looks_before() {
+        let (clock, manual) = Clock::manual();
+        let mut pause = Pause { clock, ..Pause::new(PollPolicy::Adaptive) };
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(pause.spins(cx));
+        // Something else has had the core.
+        manual.advance_to(manual.now() + Duration::from_millis(3));
+        pause.gather();
+        assert!(!pause.gathers(cx));
     }
 }

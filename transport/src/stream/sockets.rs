@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::unix::AsyncFd;
@@ -33,6 +33,8 @@ pub(super) struct Sockets {
     addresses: Addresses,
     /// Bytes received since something was last sent.
     unanswered: AtomicU64,
+    /// The last receive has left nothing.
+    is_empty: AtomicBool,
 }
 
 impl Sockets {
@@ -51,7 +53,8 @@ impl Sockets {
     }
 
     fn new(link: AsyncFd<TcpLink>, addresses: Addresses) -> Self {
-        Self { link, addresses, unanswered: AtomicU64::new(0) }
+        let (unanswered, is_empty) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { link, addresses, unanswered, is_empty }
     }
 
     pub(super) fn addresses(&self) -> Addresses {
@@ -76,7 +79,9 @@ impl Sockets {
                     into.advance(count);
                     self.unanswered.fetch_add(count as u64, Ordering::Relaxed);
                     // A socket that did not fill the buffer is empty: whatever comes is a new event.
-                    if count > 0 && count < room {
+                    let is_empty = count > 0 && count < room;
+                    self.is_empty.store(is_empty, Ordering::Relaxed);
+                    if is_empty {
                         ready.clear_ready();
                     }
                     return Poll::Ready(Ok((count, false)));
@@ -114,13 +119,55 @@ impl Sockets {
         }
     }
 
-    /// Whether bytes flow to this side only. Then a receiver that looks for them all the time finds few
-    /// at once, and each look keeps the sender from the socket.
-    pub(super) fn flows_in(&self) -> bool {
-        self.unanswered.load(Ordering::Relaxed) > ONE_WAY_BYTES
+    /// Whether bytes flow to this side only, and all that had come was taken. Then a receiver that looks for more all the
+    /// time finds little at once, and each look keeps the sender from the socket.
+    pub(super) fn gathers(&self) -> bool {
+        self.is_empty.load(Ordering::Relaxed)
+            && self.unanswered.load(Ordering::Relaxed) > ONE_WAY_BYTES
     }
 
     pub(super) fn finish(&self) {
         self.link.get_ref().finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// Receives as many bytes at once as there are, up to `room`.
+    async fn receive(sockets: &Sockets, room: usize) -> usize {
+        let mut bytes = vec![0; room];
+        let receiving =
+            |cx: &mut Context<'_>| sockets.poll_receive(cx, &mut ReadBuf::new(&mut bytes));
+        poll_fn(receiving).await.unwrap().0
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the test is the peer")]
+    async fn a_flow_of_which_all_has_been_taken_gathers() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let sockets = Sockets::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        let flow = usize::try_from(ONE_WAY_BYTES).unwrap() + 2;
+        let sending = std::thread::spawn(move || {
+            std::io::Write::write_all(&mut &peer, &vec![7; flow]).unwrap();
+            peer
+        });
+        let mut left = flow;
+        while left > 2 {
+            left -= receive(&sockets, left - 2).await;
+        }
+        assert!(!sockets.gathers(), "there are two more");
+        let _peer = sending.join().unwrap();
+        assert_eq!(receive(&sockets, 1).await, 1);
+        assert!(!sockets.gathers(), "there is one more, maybe");
+        assert_eq!(receive(&sockets, 2).await, 1);
+        assert!(sockets.gathers());
+        let sent = poll_fn(|cx| sockets.poll_send(cx, &[IoSlice::new(b"8")])).await.unwrap();
+        assert_eq!(sent.0, 1);
+        assert!(!sockets.gathers(), "it goes both ways");
     }
 }
