@@ -16,12 +16,16 @@ pub const LARGE_MAX: usize = (64 << 20) + (64 << 10);
 pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// Bytes of large bodies that are granted and not received, over all transfers of one direction of a
-/// connection: what loopback needs to be busy while a grant is on its way.
-pub const GRANTED_MAX: usize = 256 << 10;
+/// connection: what loopback needs to be busy while a grant is on its way. With twice as much, small calls beside
+/// large replies take up to twice as long, since all of it may lie before theirs in the system's buffers.
+pub const GRANTED_MAX: usize = 128 << 10;
 
 /// Parts of large bodies that are read from the peer's memory at once, over all transfers of one direction of
 /// a connection.
-pub(crate) const FETCHES_MAX: usize = GRANTED_MAX / CHUNK_BYTES;
+pub(crate) const FETCHES_MAX: usize = 4;
+
+/// Bytes of these. Nothing waits behind them.
+pub(crate) const FETCHED_MAX: usize = FETCHES_MAX * CHUNK_BYTES;
 
 /// The peer whose memory is read is told each time that so much more of a body has been, in bytes: that it
 /// goes on.
@@ -32,7 +36,7 @@ pub(crate) const TAKEN_TOLD_EVERY: usize = 4 << 20;
 pub const TRANSFERS_MAX: usize = 24;
 
 /// How many transfers of one direction and class have a block and grants at a time.
-pub(crate) const LANDING_MAX: usize = GRANTED_MAX / CHUNK_BYTES;
+pub(crate) const LANDING_MAX: usize = 4;
 
 /// The part of the memory that is not set aside which one large body may take.
 pub(crate) const LARGE_SHARE: u64 = 4;
@@ -48,7 +52,7 @@ pub const BODY_HEAD_MAX: usize = 32 << 10;
 
 /// How much of a streamed body may be granted, received or lent to its reader and not given back yet, in bytes.
 /// There is memory for all of that before it is granted. As much waits at its sender.
-pub const BODY_AHEAD_MAX: usize = GRANTED_MAX;
+pub const BODY_AHEAD_MAX: usize = 256 << 10;
 
 /// The same in blocks of one chunk each.
 pub(crate) const BODY_BLOCKS: usize = BODY_AHEAD_MAX / CHUNK_BYTES;

@@ -3,7 +3,7 @@
 use super::fetching::Until;
 use super::{Landing, Landings, Stage};
 use crate::frame::Class;
-use crate::limits::{CHUNK_BYTES, FETCHES_MAX, FREE_SHARE, GRANTED_MAX, LANDING_MAX};
+use crate::limits::{CHUNK_BYTES, FETCHED_MAX, FETCHES_MAX, FREE_SHARE, GRANTED_MAX, LANDING_MAX};
 use crate::link::Transfer;
 use crate::memory::{Memory, Purpose};
 use crate::session::Session;
@@ -38,11 +38,11 @@ impl Landings {
         self.begin_posted(session);
         while let Some(at) = self.next_to_grant() {
             let landing = &mut self.open[at];
-            let bytes = match &landing.stage {
-                Stage::Fetching(fetch, _) => fetch.next_len(),
-                _ => CHUNK_BYTES.min(landing.len - landing.granted),
+            let (bytes, limit) = match &landing.stage {
+                Stage::Fetching(fetch, _) => (fetch.next_len(), FETCHED_MAX),
+                _ => (CHUNK_BYTES.min(landing.len - landing.granted), GRANTED_MAX),
             };
-            if self.granted_bytes + bytes > GRANTED_MAX || self.fetches == FETCHES_MAX {
+            if self.granted_bytes + bytes > limit || self.fetches == FETCHES_MAX {
                 break;
             }
             if let Stage::Fetching(fetch, _) = &mut landing.stage {

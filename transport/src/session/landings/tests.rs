@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame::HEADER_BYTES;
-use crate::limits::{CHUNK_BYTES, FETCHES_MAX, GRANTED_MAX};
+use crate::limits::{CHUNK_BYTES, FETCHED_MAX, FETCHES_MAX, GRANTED_MAX};
 use crate::session::receives::Messages;
 use crate::session::wired::{Remote, Side, body};
 
@@ -82,7 +82,8 @@ proptest! {
                     to.inbound.retry_landings(&to.session, &to.memory, &to.wire);
                 }
             }
-            prop_assert!(to.inbound.granted_bytes() <= GRANTED_MAX);
+            let limit = if reads { FETCHED_MAX } else { GRANTED_MAX };
+            prop_assert!(to.inbound.granted_bytes() <= limit);
         }
         for _ in 0..100_000 {
             from.transmit(usize::MAX);
@@ -121,7 +122,7 @@ fn what_was_offered_may_have_come_and_stays_while_it_is_read() {
     from.transmit(usize::MAX);
     assert!(from.session.departures.has_left(1) && !from.session.departures.is_idle());
     from.deliver(usize::MAX, &mut to);
-    assert_eq!(to.inbound.granted_bytes(), GRANTED_MAX);
+    assert_eq!(to.inbound.granted_bytes(), FETCHED_MAX);
     assert_eq!(from.session.departures.cancel_request(1), Some((Class::Request, 0)));
     from.transmit(usize::MAX);
     from.deliver(usize::MAX, &mut to);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame::{Class, HEADER_BYTES, frame_len};
-use crate::limits::{BODY_AHEAD_MAX, MESSAGE_MAX};
+use crate::limits::{BODY_AHEAD_MAX, GRANTED_MAX, MESSAGE_MAX};
 use crate::session::departures::Departure;
 use crate::session::inflow::BodyPiece;
 use crate::session::outflow::{Outflow, Over};
@@ -300,12 +300,17 @@ fn bodies_and_transfers_take_turns() {
         numbers.extend((header.kind == Kind::Chunk).then_some(header.id));
         at += header.frame_len();
     }
-    for turn in numbers.chunks(3) {
-        let mut turn = turn.to_vec();
-        turn.sort_unstable();
-        assert_eq!(turn, [1, 2, 3], "{numbers:?}");
+    // Of the request, fewer chunks are granted at a time than of a body.
+    let granted = GRANTED_MAX / CHUNK_BYTES;
+    let (of_all, of_bodies) = numbers.split_at(3 * granted);
+    for (turns, expected) in [(of_all.chunks(3), &[1, 2, 3][..]), (of_bodies.chunks(2), &[1, 2])] {
+        for turn in turns {
+            let mut turn = turn.to_vec();
+            turn.sort_unstable();
+            assert_eq!(turn, expected, "{numbers:?}");
+        }
     }
-    assert_eq!(numbers.len(), 3 * BODY_BLOCKS);
+    assert_eq!(numbers.len(), 2 * BODY_BLOCKS + granted);
 }
 
 #[test]
