@@ -7,6 +7,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::lock::Mutex;
 use weft_protocol::{ErrorCode, Slot, TableId};
@@ -30,6 +31,9 @@ pub(crate) trait Ask: Send + Sync {
     fn answer(reply: Reply, from: &Connection) -> Result<Self::Answer, ClientError>;
 }
 
+/// Of so long a timeout, or a longer one, nobody misses the time since the system's last tick.
+const LONG_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// What every handle of one client shares.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -46,10 +50,13 @@ pub(crate) struct Core {
 pub(crate) type Failed = (ClientError, u64);
 
 impl Core {
-    /// When an operation that begins now has to be done.
+    /// When an operation that begins now has to be done: a hundredth of the timeout earlier, maybe, since to ask for the time
+    /// costs a twentieth of a small get.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
-        self.endpoint.clock().now() + self.config.timeout
+        let (clock, timeout) = (self.endpoint.clock(), self.config.timeout);
+        let now = if timeout >= LONG_TIMEOUT { clock.last_tick() } else { clock.now() };
+        now + timeout
     }
 
     /// Asks the owner of a key.
