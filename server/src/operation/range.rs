@@ -23,6 +23,7 @@ pub(crate) fn execute(
         return Err(ErrorReply::wrong_owner(epoch));
     }
     let objects_max = (range.objects_max as usize).clamp(1, SCAN_OBJECTS_MAX);
+    work.count_scan()?;
     let mut first = FirstKeys::new(objects_max, descending);
     let bounds = (lower.map(Key::bytes), upper.map(Key::bytes));
     for position in 0..partitions.len() as u16 {
