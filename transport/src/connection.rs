@@ -140,7 +140,7 @@ impl Connection {
             return Box::pin(self.begin_large(body, deadline)).await;
         }
         let class = self.class;
-        let core = if self.core.session.send_credit.try_reserve(class, frame_len(len)) {
+        let core = if local::try_reserve(&self.core, class, frame_len(len)) {
             Cow::Borrowed(&self.core)
         } else {
             Cow::Owned(self.reserve(len, deadline).await?)

@@ -85,6 +85,18 @@ pub(crate) fn with_lane<R>(
     })
 }
 
+/// Reserves `bytes` of the window of `class`, if they are there, as this thread's lane of `core` does if it has one.
+#[inline]
+pub(crate) fn try_reserve(core: &Core, class: Class, bytes: usize) -> bool {
+    with_local(|local| {
+        let own = local.lanes.iter_mut().find(|lane| lane.connection == core.id);
+        match own {
+            Some(lane) => lane.try_reserve(core, class, bytes),
+            None => core.session.send_credit.try_reserve(class, bytes),
+        }
+    })
+}
+
 /// Why memory was refused for the last frame that could not be written.
 pub(crate) fn take_refusal(core: &Core) -> MemoryError {
     let taken = with_local(|local| {

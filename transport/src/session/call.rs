@@ -15,7 +15,7 @@ use crate::error::{Applied, CallError, CloseReason};
 use crate::frame::Class;
 use crate::limits::{CALL_SLOTS, CALLS_MAX};
 use crate::reply::Reply;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::time::Time;
 
@@ -60,8 +60,6 @@ pub(crate) struct CallTable {
     first: AtomicU64,
     /// The other slots.
     free: Mutex<Free>,
-    /// How many of the others are taken.
-    pending: AtomicUsize,
     /// Replies that found nobody waiting any more.
     pub(crate) late: AtomicU64,
 }
@@ -85,6 +83,13 @@ struct Free {
     waiters: Vec<Waker>,
 }
 
+impl Free {
+    /// How many slots calls have, but for the first.
+    fn taken(&self) -> usize {
+        self.made as usize - self.slots.len()
+    }
+}
+
 /// Why a call cannot begin now.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -100,16 +105,14 @@ impl CallTable {
             chunks: [const { OnceLock::new() }; CHUNKS],
             first: AtomicU64::new(0),
             free: Mutex::default(),
-            pending: AtomicUsize::new(0),
             late: AtomicU64::new(0),
         }
     }
 
-    /// How many calls wait for replies.
-    #[inline]
+    /// How many calls wait for replies. Asked for now and then, so it is not counted with each call.
     pub(crate) fn pending(&self) -> usize {
         let first = usize::from(self.first.load(Ordering::SeqCst) & TAKEN != 0);
-        self.pending.load(Ordering::SeqCst) + first
+        self.free.lock().taken() + first
     }
 
     /// Takes a slot for a call in `class`, which does not count as waiting before it is
@@ -125,8 +128,7 @@ impl CallTable {
             return Err(Refused::Closed(reason.clone()));
         }
         // The first slot comes on top.
-        let has_place =
-            class != Class::Request || self.pending.load(Ordering::Relaxed) + 1 < CALLS_MAX;
+        let has_place = class != Class::Request || free.taken() + 1 < CALLS_MAX;
         let slot = has_place.then(|| free.slots.pop().or_else(|| self.make_slot(&mut free)));
         let Some(key) = slot.flatten() else {
             let Some(waker) = waker else { return Err(Refused::Full) };
@@ -135,8 +137,6 @@ impl CallTable {
             self.first.fetch_or(WAITED_FOR, Ordering::SeqCst);
             return self.take_first().ok_or(Refused::Full);
         };
-        // Written under the lock only.
-        self.pending.store(self.pending.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
         Ok(key)
     }
 
@@ -218,7 +218,6 @@ impl CallTable {
         }
         let mut free = self.free.lock();
         free.slots.push(next);
-        self.pending.store(self.pending.load(Ordering::Relaxed) - 1, Ordering::SeqCst);
         wake_waiters(free);
     }
 
