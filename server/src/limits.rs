@@ -41,11 +41,13 @@ pub const UPLOAD_ROOM_BYTES: usize = 1 << 20;
 /// partition.
 pub const SCAN_BUCKETS_MAX: usize = 512;
 
+/// Keys of a range among which the first are looked for, in bytes: two pages of them, and one more.
+pub const RANGE_KEYS_BYTES: usize = 2 * SCAN_PAGE_BYTES + KEY_MAX;
+
 /// What one page of a scan or of a range is put together in at most, in bytes: the page, which is a message at most; the keys of a
-/// range, up to two pages of them and one more, in a buffer that doubles, and those of them that are first; and where these lie.
-/// Counted against the memory limit while a batch has scans.
+/// range, and those of them that are first; and where these lie. Counted against the memory limit while a batch has scans.
 pub const SCAN_BYTES: usize = MESSAGE_MAX
-    + 2 * (2 * SCAN_PAGE_BYTES + KEY_MAX)
+    + RANGE_KEYS_BYTES
     + (SCAN_PAGE_BYTES + KEY_MAX)
     + 2 * SCAN_OBJECTS_MAX * SCAN_ENTRY_BYTES;
 

@@ -279,6 +279,11 @@ impl ScanPage {
         if self.bytes.len() + len > limit || self.count == u16::MAX {
             return Err(PageFull);
         }
+        if self.bytes.len() + len > self.bytes.capacity() {
+            // A buffer that doubles without bound would take twice what a page may have.
+            let wanted = (2 * self.bytes.capacity()).clamp(self.bytes.len() + len, limit);
+            self.bytes.reserve_exact(wanted - self.bytes.len());
+        }
         let expiry = if expires_at_ms.is_some() { OBJECT_EXPIRY } else { 0 };
         let flags = expiry | if value.is_some() { OBJECT_VALUE } else { 0 };
         self.bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
@@ -322,6 +327,23 @@ mod tests {
 
     fn slot(number: u16) -> Slot {
         Slot::from_number(number).unwrap()
+    }
+
+    /// What is counted for it is counted before it is filled.
+    #[test]
+    fn a_page_takes_no_more_memory_than_it_may_have_bytes() {
+        for key_len in [1, 100, 3_333, KEY_MAX] {
+            let mut page = ScanPage::default();
+            page.clear();
+            let key = vec![b'k'; key_len];
+            while page.push(&key, Version::new(1, 7), None, 4, Some(b"weft")).is_ok() {
+                assert!(page.bytes.capacity() <= SCAN_PAGE_BYTES);
+            }
+            while page.push_over(&key, Version::new(1, 7), None, 4).is_ok() {
+                assert!(page.bytes.capacity() <= MESSAGE_MAX);
+            }
+            assert!(page.bytes.capacity() <= MESSAGE_MAX);
+        }
     }
 
     #[test]

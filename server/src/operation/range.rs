@@ -8,6 +8,7 @@ use weft_protocol::limits::{SCAN_OBJECTS_MAX, SCAN_PAGE_BYTES};
 use weft_protocol::{ErrorCode, ErrorReply, Key, Range, Slot, Version};
 use weft_transport::CallId;
 
+use crate::limits::RANGE_KEYS_BYTES;
 use crate::store::NotOrdered;
 use crate::work::Work;
 
@@ -104,6 +105,11 @@ impl FirstKeys {
             return false;
         }
         self.entries.push(Entry { position, start: self.bytes.len(), len: key.len() });
+        if self.bytes.len() + key.len() > self.bytes.capacity() {
+            let wanted = 2 * self.bytes.capacity();
+            let wanted = wanted.clamp(self.bytes.len() + key.len(), RANGE_KEYS_BYTES);
+            self.bytes.reserve_exact(wanted - self.bytes.len());
+        }
         self.bytes.extend_from_slice(key);
         if self.entries.len() >= 2 * self.count_max || self.bytes.len() >= 2 * SCAN_PAGE_BYTES {
             self.keep_first();
@@ -153,5 +159,32 @@ impl FirstKeys {
         let key =
             |entry: &Entry| (entry.position, &self.bytes[entry.start..entry.start + entry.len]);
         self.entries.iter().map(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_protocol::limits::KEY_MAX;
+
+    use super::*;
+
+    /// What is counted for them is counted before they are looked for.
+    #[test]
+    fn keys_take_no_more_memory_than_they_may_have_bytes() {
+        for key_len in [1, 100, 3_333, KEY_MAX] {
+            let mut first = FirstKeys::new(SCAN_OBJECTS_MAX, false);
+            // The last first, so that all of them are wanted when they are offered.
+            for number in (0..5_000).rev() {
+                let mut key = format!("{number:04}").into_bytes();
+                key.resize(key_len.max(4), 0);
+                first.offer(0, &key);
+                assert!(first.bytes.capacity() <= RANGE_KEYS_BYTES);
+            }
+            first.keep_first();
+            assert!(first.bytes.capacity() <= RANGE_KEYS_BYTES && first.has_more);
+            for (number, (_, key)) in first.keys().enumerate() {
+                assert_eq!(key[..4], *format!("{number:04}").as_bytes());
+            }
+        }
     }
 }
