@@ -3,20 +3,17 @@
 use std::sync::Arc;
 
 use weft_protocol::{ClusterMap, Slot};
-use weft_transport::{Connection, NodeId};
+use weft_transport::NodeId;
 
 use crate::error::ClientError;
 use crate::remote::Remote;
 
-/// A map, its nodes, and the connections to them that are known. It never changes; a newer map makes a new `Cluster`, and
-/// so does a new connection.
+/// A map and its nodes. It never changes; a newer map makes a new `Cluster`.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     map: Arc<ClusterMap>,
     /// In the order of the map's nodes.
     remotes: Box<[Arc<Remote>]>,
-    /// What was open when this was made: found here, a connection costs no look at what its node has now.
-    connections: Box<[Option<Connection>]>,
 }
 
 impl Cluster {
@@ -29,17 +26,7 @@ impl Cluster {
                 None => Arc::new(Remote::new(entry)),
             }
         });
-        Self::of(remotes.collect(), Arc::new(map))
-    }
-
-    /// The same, with the connections that are open now.
-    pub(crate) fn reconnected(&self) -> Self {
-        Self::of(self.remotes.clone(), Arc::clone(&self.map))
-    }
-
-    fn of(remotes: Box<[Arc<Remote>]>, map: Arc<ClusterMap>) -> Self {
-        let connections = remotes.iter().map(|remote| remote.open()).collect();
-        Self { map, remotes, connections }
+        Self { remotes: remotes.collect(), map: Arc::new(map) }
     }
 
     pub(crate) fn map(&self) -> &Arc<ClusterMap> {
@@ -60,13 +47,6 @@ impl Cluster {
     #[inline]
     pub(crate) fn owner(&self, slot: Slot) -> Option<&Arc<Remote>> {
         self.map.owner_index(slot).map(|index| &self.remotes[index])
-    }
-
-    /// The connection to the node that owns `slot`, if it was open when this was made and still is.
-    #[inline]
-    pub(crate) fn open_owner(&self, slot: Slot) -> Option<&Connection> {
-        let connection = self.connections[self.map.owner_index(slot)?].as_ref();
-        connection.filter(|connection| connection.is_open())
     }
 
     /// A slot of each node that owns some.

@@ -90,7 +90,7 @@ impl Core {
     #[inline]
     fn open_owner(&self, slot: Slot) -> Option<(Connection, u64)> {
         let cluster = self.keeper.current();
-        let connection = cluster.open_owner(slot)?.clone();
+        let connection = cluster.owner(slot)?.open()?;
         Some((connection, cluster.epoch()))
     }
 
@@ -152,12 +152,7 @@ impl Core {
             return Err((ClientError::SlotUnowned { slot, epoch }, epoch));
         };
         match owner.connect(&self.endpoint, deadline).await {
-            Ok(connection) => {
-                if cluster.open_owner(slot).is_none() {
-                    self.keeper.note_connected();
-                }
-                Ok((connection, epoch))
-            }
+            Ok(connection) => Ok((connection, epoch)),
             Err(error) => Err((error, epoch)),
         }
     }

@@ -67,11 +67,6 @@ impl MapKeeper {
         self.current.load_full()
     }
 
-    /// There is a connection that the cluster at hand does not know.
-    pub(crate) fn note_connected(&self) {
-        self.current.rcu(|cluster| cluster.reconnected());
-    }
-
     /// Sees to what an attempt needs of the map. If it cannot be had, the map stays as it is: the
     /// attempt then fails for a reason of its own, or finds that all is well again.
     pub(crate) async fn provide(&self, endpoint: &Endpoint, need: MapNeed, deadline: Time) {

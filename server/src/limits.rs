@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use weft_protocol::limits::{
-    HOT_KEYS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, SCAN_OBJECTS_MAX, SCAN_PAGE_BYTES,
-    WATCH_WAIT_MAX_MS,
+    HOT_KEYS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, SCAN_PAGE_BYTES, WATCH_WAIT_MAX_MS,
 };
 use weft_transport::limits::MESSAGE_MAX;
 
@@ -43,16 +42,6 @@ pub const SCAN_BUCKETS_MAX: usize = 512;
 
 /// Keys of a range among which the first are looked for, in bytes: two pages of them, and one more.
 pub const RANGE_KEYS_BYTES: usize = 2 * SCAN_PAGE_BYTES + KEY_MAX;
-
-/// What one page of a scan or of a range is put together in at most, in bytes: the page, which is a message at most; the keys of a
-/// range, and those of them that are first; and where these lie. Counted against the memory limit while a batch has scans.
-pub const SCAN_BYTES: usize = MESSAGE_MAX
-    + RANGE_KEYS_BYTES
-    + (SCAN_PAGE_BYTES + KEY_MAX)
-    + 2 * SCAN_OBJECTS_MAX * SCAN_ENTRY_BYTES;
-
-/// A key of a range, and its tag in the index.
-const SCAN_ENTRY_BYTES: usize = 32;
 
 /// Keys whose requests are counted at a time: each that has more than one part in so many of a node's requests is among them. A sample
 /// looks through all of them.

@@ -5,13 +5,13 @@ use weft_protocol::{
     ErrorReply, Key, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
 };
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{Batch, CallId, Charge, Purpose};
+use weft_transport::{Batch, CallId};
 
 use crate::counters::{Event, Tally};
 use crate::dispatch::{Arrived, dispatch};
 use crate::handler::NodeHandler;
 use crate::hot_keys::{Access, Sampler};
-use crate::limits::{BATCH_MAX, SCAN_BYTES};
+use crate::limits::BATCH_MAX;
 use crate::partitions::Held;
 use crate::sending::{Sending, sending};
 use crate::store::{Partition, Replaced, StoreError};
@@ -34,9 +34,8 @@ pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) now_ms: u64,
     /// Where multi-operations put their replies together; its buffer is kept between them.
     part: Option<PartBuilder>,
-    /// Where scans put their replies together, and what that is counted as once there has been one.
+    /// Where scans put their replies together.
     pub(crate) page: ScanPage,
-    scans: Option<Charge>,
     /// Where values and replies are put together that are made of parts.
     pub(crate) scratch: Vec<u8>,
     /// Bytes of keys and values that were written.
@@ -56,7 +55,6 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             now_ms,
             part: None,
             page,
-            scans: None,
             scratch: Vec::new(),
             written_bytes: 0,
         }
@@ -207,20 +205,6 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             let (table, key) = arrived.request.as_ref().ok()?.key()?;
             Some((table, key, arrived.slot))
         }));
-    }
-
-    /// Counts what pages of scans are put together in, until the batch is done.
-    ///
-    /// # Errors
-    /// What to answer: there is no room for it.
-    pub(crate) fn count_scan(&mut self) -> Result<(), ErrorReply<'static>> {
-        if self.scans.is_none() {
-            let memory = &self.node.memory;
-            let charge = memory.network.charge(SCAN_BYTES as u64, Purpose::Scan);
-            let refused = |_| ErrorReply::memory_limit(memory.limit_bytes());
-            self.scans = Some(charge.map_err(refused)?);
-        }
-        Ok(())
     }
 
     /// Answers `call` with what a mutation has replaced or removed.

@@ -329,7 +329,6 @@ mod tests {
         Slot::from_number(number).unwrap()
     }
 
-    /// What is counted for it is counted before it is filled.
     #[test]
     fn a_page_takes_no_more_memory_than_it_may_have_bytes() {
         for key_len in [1, 100, 3_333, KEY_MAX] {

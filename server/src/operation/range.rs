@@ -24,7 +24,6 @@ pub(crate) fn execute(
         return Err(ErrorReply::wrong_owner(epoch));
     }
     let objects_max = (range.objects_max as usize).clamp(1, SCAN_OBJECTS_MAX);
-    work.count_scan()?;
     let mut first = FirstKeys::new(objects_max, descending);
     let bounds = (lower.map(Key::bytes), upper.map(Key::bytes));
     for position in 0..partitions.len() as u16 {
@@ -168,7 +167,6 @@ mod tests {
 
     use super::*;
 
-    /// What is counted for them is counted before they are looked for.
     #[test]
     fn keys_take_no_more_memory_than_they_may_have_bytes() {
         for key_len in [1, 100, 3_333, KEY_MAX] {

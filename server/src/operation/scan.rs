@@ -21,7 +21,6 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &Scan { table, key_prefix, with_values, slot, cursor, .. } = scan;
     let last_slot = work.node.partitions.last_slot(slot);
-    work.count_scan()?;
     let partition = work.held.enter(table, slot)?;
     let last_slot = last_slot.expect("the partition was entered");
     let stamp = partition.scan_stamp();

@@ -24,13 +24,11 @@ pub enum Purpose {
     Link,
     /// Buffers that users have allocated.
     Buffer,
-    /// What pages of scans are put together in.
-    Scan,
 }
 
 impl Purpose {
     /// All purposes, in the order of their declaration.
-    pub const ALL: [Purpose; 9] = [
+    pub const ALL: [Purpose; 8] = [
         Purpose::Log,
         Purpose::Index,
         Purpose::Partition,
@@ -39,7 +37,6 @@ impl Purpose {
         Purpose::Session,
         Purpose::Link,
         Purpose::Buffer,
-        Purpose::Scan,
     ];
 
     /// The name in reports.
@@ -53,7 +50,6 @@ impl Purpose {
             Purpose::Session => "session",
             Purpose::Link => "link",
             Purpose::Buffer => "buffer",
-            Purpose::Scan => "scan",
         }
     }
 }
