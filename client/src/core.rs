@@ -50,7 +50,7 @@ pub(crate) struct Core {
 pub(crate) type Failed = (ClientError, u64);
 
 impl Core {
-    /// When an operation that begins now has to be done: a hundredth of the timeout earlier, maybe, since to ask for the time
+    /// When an operation that begins now has to be done: some milliseconds earlier, maybe, since to ask for the time
     /// costs a twentieth of a small get.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
