@@ -24,7 +24,7 @@ pub const GRANTED_MAX: usize = 128 << 10;
 /// a connection.
 pub(crate) const FETCHES_MAX: usize = 4;
 
-/// Bytes of these. Nothing waits behind them.
+/// Bytes of these. No small frame waits behind them; what comes in chunks is granted nothing while they are more than it may have.
 pub(crate) const FETCHED_MAX: usize = FETCHES_MAX * CHUNK_BYTES;
 
 /// The peer whose memory is read is told each time that so much more of a body has been, in bytes: that it

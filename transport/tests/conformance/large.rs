@@ -196,7 +196,7 @@ pub(crate) fn many_large_bodies_at_once_arrive_whole(world: &World) {
     });
 }
 
-/// A small call waits for no more of a large body than is granted at a time, which is 256 KiB: while one goes there and
+/// A small call waits for no more of a large body than is granted at a time, which is 128 KiB: while one goes there and
 /// back, small ones are answered in proportion to its length.
 pub(crate) fn small_calls_go_on_beside_a_large_one(world: &World) {
     let server = world.node(1, Arc::new(Echo));
@@ -205,7 +205,7 @@ pub(crate) fn small_calls_go_on_beside_a_large_one(world: &World) {
         let connection = client.connect(server.address, world.deadline()).await.unwrap();
         let body = pattern(if world.is_simulated() { 4 << 20 } else { 32 << 20 }, 5);
         // Half as many as there are parts of that size in one direction.
-        let expected = body.len() / (512 << 10);
+        let expected = body.len() / (256 << 10);
         let mut most = 0;
         // A thread that is kept from running for a moment misses many. Whoever had to wait would do so each time.
         for _ in 0..10 {
