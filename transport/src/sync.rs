@@ -10,11 +10,16 @@
 //! has to come from here: a checker runs all threads on one, which would wait for itself.
 
 #[cfg(not(all(test, any(feature = "loom", feature = "shuttle"))))]
+mod latch;
+
+#[cfg(not(all(test, any(feature = "loom", feature = "shuttle"))))]
 mod chosen {
     pub(crate) use std::sync::{OnceLock, atomic};
     pub(crate) use std::{thread, thread_local};
 
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
+
+    pub(crate) use super::latch::{Latch, LatchGuard};
 
     /// Tells a checker which bytes of a buffer are written and read. Here there is none.
     #[derive(Debug)]

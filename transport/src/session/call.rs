@@ -16,7 +16,7 @@ use crate::frame::Class;
 use crate::limits::{CALL_SLOTS, CALLS_MAX};
 use crate::reply::Reply;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Latch, LatchGuard};
 use crate::time::Time;
 
 use slot::Slot;
@@ -31,7 +31,7 @@ const CHUNKS: usize = 1 + (CALL_SLOTS / FIRST).ilog2() as usize;
 
 const _: () = assert!(FIRST.is_power_of_two() && CALL_SLOTS.is_power_of_two());
 
-type Chunk = Box<[Mutex<Slot>]>;
+type Chunk = Box<[Latch<Slot>]>;
 
 /// A call's place and generation in the table; on the wire, the id of its request and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,36 +55,23 @@ impl CallKey {
 #[derive(Debug)]
 pub(crate) struct CallTable {
     chunks: [OnceLock<Chunk>; CHUNKS],
-    /// The generation of the first slot, and whether it is taken: a caller who is alone needs no other,
-    /// and shares no list with anybody. See [`TAKEN`].
-    first: AtomicU64,
-    /// The other slots.
-    free: Mutex<Free>,
+    free: Latch<Free>,
     /// Replies that found nobody waiting any more.
     pub(crate) late: AtomicU64,
 }
 
-/// In [`CallTable::first`], above the generation: a call has the slot.
-const TAKEN: u64 = 1 << 32;
-
-/// Nobody takes the slot any more.
-const CLOSED: u64 = 1 << 33;
-
-/// Somebody waits until any slot is free.
-const WAITED_FOR: u64 = 1 << 34;
-
 #[derive(Debug, Default)]
 struct Free {
-    /// Each with the generation of the call that takes it.
+    /// Each with the generation of the call that takes it; the one that was freed last is taken next.
     slots: Vec<CallKey>,
-    /// How many there have ever been, but for the first.
+    /// How many there have ever been.
     made: u32,
     closed: Option<CloseReason>,
     waiters: Vec<Waker>,
 }
 
 impl Free {
-    /// How many slots calls have, but for the first.
+    /// How many slots calls have.
     fn taken(&self) -> usize {
         self.made as usize - self.slots.len()
     }
@@ -103,16 +90,14 @@ impl CallTable {
     pub(crate) fn new() -> Self {
         Self {
             chunks: [const { OnceLock::new() }; CHUNKS],
-            first: AtomicU64::new(0),
-            free: Mutex::default(),
+            free: Latch::default(),
             late: AtomicU64::new(0),
         }
     }
 
     /// How many calls wait for replies. Asked for now and then, so it is not counted with each call.
     pub(crate) fn pending(&self) -> usize {
-        let first = usize::from(self.first.load(Ordering::SeqCst) & TAKEN != 0);
-        self.free.lock().taken() + first
+        self.free.lock().taken()
     }
 
     /// Takes a slot for a call in `class`, which does not count as waiting before it is
@@ -120,58 +105,30 @@ impl CallTable {
     /// may be room again.
     #[inline]
     pub(crate) fn begin(&self, class: Class, waker: Option<&Waker>) -> Result<CallKey, Refused> {
-        if let Some(key) = self.take_first() {
-            return Ok(key);
-        }
         let mut free = self.free.lock();
         if let Some(reason) = &free.closed {
             return Err(Refused::Closed(reason.clone()));
         }
-        // The first slot comes on top.
-        let has_place = class != Class::Request || free.taken() + 1 < CALLS_MAX;
+        let has_place = class != Class::Request || free.taken() < CALLS_MAX;
         let slot = has_place.then(|| free.slots.pop().or_else(|| self.make_slot(&mut free)));
-        let Some(key) = slot.flatten() else {
-            let Some(waker) = waker else { return Err(Refused::Full) };
-            free.waiters.push(waker.clone());
-            // Either this sees that the first slot is free, or who frees it that somebody waits.
-            self.first.fetch_or(WAITED_FOR, Ordering::SeqCst);
-            return self.take_first().ok_or(Refused::Full);
-        };
-        Ok(key)
-    }
-
-    /// The first slot, if it is free.
-    #[inline]
-    fn take_first(&self) -> Option<CallKey> {
-        let word = self.first.load(Ordering::Relaxed);
-        if word & (TAKEN | CLOSED) != 0 {
-            return None;
-        }
-        let taken =
-            self.first.compare_exchange(word, word | TAKEN, Ordering::SeqCst, Ordering::Relaxed);
-        taken.is_ok().then(|| {
-            self.make_chunk(0);
-            CallKey::new(0, word as u32)
+        slot.flatten().ok_or_else(|| {
+            free.waiters.extend(waker.cloned());
+            Refused::Full
         })
     }
 
     /// A slot that nobody has had, if there is one.
     #[cold]
     fn make_slot(&self, free: &mut Free) -> Option<CallKey> {
-        let index = free.made + 1;
+        let index = free.made;
         if index as usize >= CALL_SLOTS {
             return None;
         }
         let (chunk, _) = place(index as usize);
-        self.make_chunk(chunk);
+        let len = if chunk == 0 { FIRST } else { FIRST << (chunk - 1) };
+        self.chunks[chunk].get_or_init(|| (0..len).map(|_| Latch::default()).collect());
         free.made += 1;
         Some(CallKey::new(index, 0))
-    }
-
-    #[inline]
-    fn make_chunk(&self, chunk: usize) {
-        let len = if chunk == 0 { FIRST } else { FIRST << (chunk - 1) };
-        self.chunks[chunk].get_or_init(|| (0..len).map(|_| Mutex::default()).collect());
     }
 
     /// Has `key` wait for replies until `deadline`, and `waker` woken by the first. Its request is
@@ -205,7 +162,7 @@ impl CallTable {
 
     /// Frees the slot of `key`.
     #[inline]
-    fn free(&self, key: CallKey, mut slot: MutexGuard<'_, Slot>) {
+    fn free(&self, key: CallKey, mut slot: LatchGuard<'_, Slot>) {
         let next = CallKey::new(key.index(), key.generation().wrapping_add(1));
         slot.generation = next.generation();
         slot.used = false;
@@ -213,22 +170,10 @@ impl CallTable {
         slot.reply = None;
         slot.more.clear();
         drop(slot);
-        if key.index() == 0 {
-            return self.free_first(next);
-        }
         let mut free = self.free.lock();
         free.slots.push(next);
-        wake_waiters(free);
-    }
-
-    /// Lets others have the first slot.
-    #[inline]
-    fn free_first(&self, next: CallKey) {
-        let free = |word| (word & CLOSED) | u64::from(next.generation());
-        let freed =
-            self.first.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| Some(free(word)));
-        if freed.is_ok_and(|word| word & WAITED_FOR != 0) {
-            wake_waiters(self.free.lock());
+        if !free.waiters.is_empty() {
+            wake_waiters(free);
         }
     }
 
@@ -319,7 +264,6 @@ impl CallTable {
         {
             let mut free = self.free.lock();
             free.closed.get_or_insert_with(|| reason.clone());
-            self.first.fetch_or(CLOSED, Ordering::SeqCst);
             wakers.append(&mut free.waiters);
         }
         self.for_each_waiting(|slot| {
@@ -345,26 +289,25 @@ impl CallTable {
         }
     }
 
-    fn slot(&self, index: u32) -> Option<&Mutex<Slot>> {
+    fn slot(&self, index: u32) -> Option<&Latch<Slot>> {
         let (chunk, at) = place(index as usize);
         self.chunks.get(chunk)?.get()?.get(at)
     }
 
     /// The slot of `key`, if that call still waits. The key may come from the peer.
     #[inline]
-    fn find(&self, key: CallKey) -> Option<MutexGuard<'_, Slot>> {
+    fn find(&self, key: CallKey) -> Option<LatchGuard<'_, Slot>> {
         let slot = self.slot(key.index())?.lock();
         (slot.used && slot.generation == key.generation()).then_some(slot)
     }
 }
 
 /// Has all who wait for a slot try again.
-fn wake_waiters(mut free: MutexGuard<'_, Free>) {
-    if !free.waiters.is_empty() {
-        let waiters = std::mem::take(&mut free.waiters);
-        drop(free);
-        waiters.into_iter().for_each(catching::wake);
-    }
+#[cold]
+fn wake_waiters(mut free: LatchGuard<'_, Free>) {
+    let waiters = std::mem::take(&mut free.waiters);
+    drop(free);
+    waiters.into_iter().for_each(catching::wake);
 }
 
 /// In which chunk slot `index` is, and where in it.

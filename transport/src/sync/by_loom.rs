@@ -34,6 +34,8 @@ impl<T> Mutex<T> {
     }
 }
 
+pub(crate) use {Mutex as Latch, MutexGuard as LatchGuard};
+
 /// A lock that is not poisoned.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);

@@ -201,6 +201,8 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
+pub(crate) use {Mutex as Latch, MutexGuard as LatchGuard};
+
 /// A lock that is not poisoned.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);

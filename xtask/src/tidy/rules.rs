@@ -14,6 +14,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "transport/src/link/shm/peer.rs",
     "transport/src/link/verbs/ffi",
     "transport/src/stream/readiness.rs",
+    "transport/src/sync/latch.rs",
     "server/src/store/prefetch.rs",
     "client/src/typed/validated.rs",
     "object/src/wire.rs",

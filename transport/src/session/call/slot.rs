@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use crate::error::CallError;
 use crate::reply::Reply;
-use crate::sync::MutexGuard;
+use crate::sync::LatchGuard;
 use crate::time::Time;
 
 /// A place in the table, and the call that has it.
@@ -36,7 +36,7 @@ impl Sent {
 }
 
 /// The slot of a call whose request is being written.
-pub(crate) struct Opened<'a>(pub(super) MutexGuard<'a, Slot>);
+pub(crate) struct Opened<'a>(pub(super) LatchGuard<'a, Slot>);
 
 impl Opened<'_> {
     /// The request lies there.
