@@ -41,6 +41,8 @@ pub(crate) struct Inbound {
     received: [u64; 3],
     /// Frames that have come whole.
     frames: u64,
+    /// Bytes of replies that were delivered and are still to be let go of, with all of the same input: an atomic operation.
+    let_go: u64,
     /// Where padding goes that has no room behind its body.
     padding: [u8; 8],
 }
@@ -118,6 +120,7 @@ impl Inbound {
             windows: Windows::default(),
             received: [0; 3],
             frames: 0,
+            let_go: 0,
             padding: [0; 8],
         }
     }
@@ -281,6 +284,8 @@ impl Inbound {
     ) -> Result<(), CloseReason> {
         self.landings.begin_receive();
         let result = self.handle_frames(buffer, range, to);
+        let let_go = std::mem::take(&mut self.let_go);
+        *to.grant_due |= let_go > 0 && to.session.receive_credit.release(Class::Reply, let_go);
         *to.grant_due |= self.landings.share_out(to.session, to.memory, to.link);
         result
     }

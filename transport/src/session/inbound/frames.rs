@@ -52,8 +52,7 @@ impl Inbound {
                 *to.replied = true;
                 let reply = Reply::received(buffer, body);
                 to.wakers.extend(to.session.calls.deliver(CallKey(header.id), reply, header.more));
-                *to.grant_due |=
-                    to.session.receive_credit.release(header.class, header.frame_len() as u64);
+                self.let_go += header.frame_len() as u64;
             }
             Kind::Unanswered => {
                 self.charge(header, Kind::Reply, &to.session.receive_credit)?;
