@@ -38,7 +38,7 @@ impl Core {
         effect: Effect,
         deadline: Time,
     ) -> Result<(Reply, weft_transport::Connection), ClientError> {
-        let connection = remote.connect(&self.endpoint, deadline).await?;
+        let connection = self.keeper.connect(&self.endpoint, remote, deadline).await?;
         match connection.call(request, deadline).await {
             Ok(reply) => Ok((reply, connection)),
             Err(error) => {

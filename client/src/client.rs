@@ -396,7 +396,7 @@ impl Client {
             return Err(ClientError::UnknownNode { node });
         };
         let deadline = self.core.deadline();
-        let connection = remote.connect(&self.core.endpoint, deadline).await?;
+        let connection = self.core.keeper.connect(&self.core.endpoint, remote, deadline).await?;
         let clock = self.core.endpoint.clock();
         let asked_at = clock.now();
         let timeout = self.core.config.timeout;

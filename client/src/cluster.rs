@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use weft_protocol::{ClusterMap, Slot};
-use weft_transport::NodeId;
+use weft_transport::{Connection, NodeId};
 
-use crate::error::ClientError;
+use crate::error::{ClientError, NodeName};
 use crate::remote::Remote;
 
 /// A map and its nodes. It never changes; a newer map makes a new `Cluster`.
@@ -18,7 +18,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// The cluster that `map` describes. Nodes that were in `previous` keep their connections.
-    pub(crate) fn new(map: ClusterMap, previous: Option<&Cluster>) -> Self {
+    pub(crate) fn new(map: Arc<ClusterMap>, previous: Option<&Cluster>) -> Self {
         let remotes = map.nodes().iter().map(|entry| {
             let known = previous.and_then(|cluster| cluster.remote(entry.id));
             match known.filter(|remote| remote.is(entry)) {
@@ -26,7 +26,15 @@ impl Cluster {
                 None => Arc::new(Remote::new(entry)),
             }
         });
-        Self { remotes: remotes.collect(), map: Arc::new(map) }
+        Self { remotes: remotes.collect(), map }
+    }
+
+    /// The same, with `connection` to the node that is called `name`, if that still is one of its nodes.
+    pub(crate) fn with_connection(&self, name: &NodeName, connection: &Connection) -> Option<Self> {
+        let index = self.remotes.iter().position(|remote| remote.name() == name)?;
+        let mut remotes = self.remotes.clone();
+        remotes[index] = Arc::new(remotes[index].renewed(connection.clone()));
+        Some(Self { remotes, map: Arc::clone(&self.map) })
     }
 
     pub(crate) fn map(&self) -> &Arc<ClusterMap> {
@@ -86,13 +94,13 @@ mod tests {
 
     use super::*;
 
-    fn map(epoch: u64, nodes: &[(u64, &str)]) -> ClusterMap {
+    fn map(epoch: u64, nodes: &[(u64, &str)]) -> Arc<ClusterMap> {
         let entry = |&(id, address): &(u64, &str)| NodeEntry {
             id: NodeId(id),
             incarnation: Incarnation(1),
             address: address.to_owned(),
         };
-        ClusterMap::even(nodes.iter().map(entry).collect(), 8, epoch).unwrap()
+        Arc::new(ClusterMap::even(nodes.iter().map(entry).collect(), 8, epoch).unwrap())
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Core {
         let Some(owner) = cluster.owner(slot) else {
             return Err((ClientError::SlotUnowned { slot, epoch }, epoch));
         };
-        match owner.connect(&self.endpoint, deadline).await {
+        match self.keeper.connect(&self.endpoint, owner, deadline).await {
             Ok(connection) => Ok((connection, epoch)),
             Err(error) => Err((error, epoch)),
         }

@@ -50,7 +50,7 @@ impl MapKeeper {
         };
         Ok(Self {
             bootstrap,
-            current: ArcSwap::from_pointee(Cluster::new(map, None)),
+            current: ArcSwap::from_pointee(Cluster::new(Arc::new(map), None)),
             fetched: Mutex::new(Some(endpoint.clock().now())),
             turn: AtomicUsize::new(0),
         })
@@ -65,6 +65,31 @@ impl MapKeeper {
     /// The same, to be held for as long as one likes.
     pub(crate) fn current_owned(&self) -> Arc<Cluster> {
         self.current.load_full()
+    }
+
+    /// The connection to `remote`, opened if need be.
+    pub(crate) async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        remote: &Remote,
+        deadline: Time,
+    ) -> Result<Connection, ClientError> {
+        let open = remote.open().or_else(|| {
+            // Another of the same node may have taken its place.
+            self.current().remote(remote.name().id)?.open()
+        });
+        if let Some(connection) = open {
+            return Ok(connection);
+        }
+        let connection = remote.connect(endpoint, deadline).await?;
+        if !remote.keep(&connection) {
+            // One that has ended is in the way.
+            self.current.rcu(|current| match current.with_connection(remote.name(), &connection) {
+                Some(renewed) => Arc::new(renewed),
+                None => Arc::clone(current),
+            });
+        }
+        Ok(connection)
     }
 
     /// Sees to what an attempt needs of the map. If it cannot be had, the map stays as it is: the
@@ -89,7 +114,8 @@ impl MapKeeper {
         let wanted = Wanted { known_epoch: known.epoch(), need };
         let (map, _) = fetch(endpoint, self.sources(&known), wanted, deadline).await;
         if let Some(map) = map.filter(|map| map.epoch() > known.epoch()) {
-            self.current.store(Arc::new(Cluster::new(map, Some(&known))));
+            let map = Arc::new(map);
+            self.current.rcu(|current| Cluster::new(Arc::clone(&map), Some(current)));
         }
         *fetched = Some(endpoint.clock().now());
     }
@@ -102,20 +128,19 @@ impl MapKeeper {
     }
 
     /// Nodes of the map, and then, since all of these may have gone, the first addresses.
-    fn sources<'a>(&'a self, known: &'a Cluster) -> impl Iterator<Item = Source> + 'a {
+    fn sources<'a>(&'a self, known: &'a Cluster) -> impl Iterator<Item = Source<'a>> + 'a {
         let remotes = known.remotes();
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % remotes.len();
         let in_turn = remotes[first..].iter().chain(&remotes[..first]).take(MAP_SOURCES_MAX);
         in_turn
-            .cloned()
-            .map(Source::Node)
+            .map(|remote| Source::Node(self, Arc::clone(remote)))
             .chain(self.bootstrap.iter().cloned().map(Source::Address))
     }
 }
 
 /// Who may be asked for the map.
-enum Source {
-    Node(Arc<Remote>),
+enum Source<'a> {
+    Node(&'a MapKeeper, Arc<Remote>),
     Address(Arc<str>),
 }
 
@@ -136,7 +161,7 @@ impl Default for Wanted {
 /// a map says that the known one is the newest.
 async fn fetch(
     endpoint: &Endpoint,
-    sources: impl Iterator<Item = Source>,
+    sources: impl Iterator<Item = Source<'_>>,
     wanted: Wanted,
     deadline: Time,
 ) -> (Option<ClusterMap>, Vec<Attempt>) {
@@ -165,13 +190,13 @@ async fn fetch(
 
 async fn ask(
     endpoint: &Endpoint,
-    source: Source,
+    source: Source<'_>,
     wanted: Wanted,
     deadline: Time,
 ) -> Result<MapReply, Attempt> {
     let (address, connected) = match source {
-        Source::Node(remote) => {
-            let connected = remote.connect(endpoint, deadline).await;
+        Source::Node(keeper, remote) => {
+            let connected = keeper.connect(endpoint, &remote, deadline).await;
             (Arc::clone(&remote.name().address), connected.map_err(|error| error.to_string()))
         }
         Source::Address(address) => {

@@ -1,26 +1,31 @@
 //! A node of the map, and the connection to it.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-use arc_swap::ArcSwapOption;
 use weft_protocol::NodeEntry;
 use weft_transport::{Connection, Endpoint, Time};
 
 use crate::error::{ClientError, NodeName, Unreachable};
 use crate::resolve::resolve;
 
-/// One node. The connection is opened when it is first needed and again when it has ended; finding
-/// an open one takes no lock and writes nothing but its count.
+/// One node, and the connection that was opened when it was first needed. When that has ended, another `Remote` takes
+/// its place in the cluster ([`MapKeeper::connect`](crate::map_keeper::MapKeeper::connect)), so that finding an open one takes no lock
+/// and writes nothing but its count.
 #[derive(Debug)]
 pub(crate) struct Remote {
     name: NodeName,
-    connection: ArcSwapOption<Connection>,
+    connection: OnceLock<Connection>,
 }
 
 impl Remote {
     pub(crate) fn new(entry: &NodeEntry) -> Self {
         let name = NodeName { id: entry.id, address: entry.address.as_str().into() };
-        Self { name, connection: ArcSwapOption::empty() }
+        Self { name, connection: OnceLock::new() }
+    }
+
+    /// The same node, with another connection.
+    pub(crate) fn renewed(&self, connection: Connection) -> Self {
+        Self { name: self.name.clone(), connection: connection.into() }
     }
 
     pub(crate) fn name(&self) -> &NodeName {
@@ -35,19 +40,20 @@ impl Remote {
     /// The connection, if it is open.
     #[inline]
     pub(crate) fn open(&self) -> Option<Connection> {
-        let connection = self.connection.load();
-        connection.as_deref().filter(|connection| connection.is_open()).cloned()
+        self.connection.get().filter(|connection| connection.is_open()).cloned()
     }
 
-    /// The connection, opened if need be.
+    /// Keeps `connection`, if it is the first.
+    pub(crate) fn keep(&self, connection: &Connection) -> bool {
+        self.connection.set(connection.clone()).is_ok()
+    }
+
+    /// Opens a connection.
     pub(crate) async fn connect(
         &self,
         endpoint: &Endpoint,
         deadline: Time,
     ) -> Result<Connection, ClientError> {
-        if let Some(connection) = self.open() {
-            return Ok(connection);
-        }
         let unreachable = |reason| ClientError::Unreachable { node: self.name.clone(), reason };
         let connection =
             connect_to(endpoint, &self.name.address, deadline).await.map_err(unreachable)?;
@@ -55,7 +61,6 @@ impl Remote {
         if found != self.name.id {
             return Err(unreachable(Unreachable::OtherNode { found }));
         }
-        self.connection.store(Some(Arc::new(connection.clone())));
         Ok(connection)
     }
 }

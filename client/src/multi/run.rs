@@ -191,7 +191,7 @@ async fn send<O: AskMany>(
     share: Share<O::Element>,
 ) -> Event<O::Element> {
     let deadline = route.retry.deadline();
-    let connection = match route.remote.connect(&core.endpoint, deadline).await {
+    let connection = match core.keeper.connect(&core.endpoint, &route.remote, deadline).await {
         Ok(connection) => connection,
         Err(error) => return Event::Unsent(route, share, error),
     };

@@ -59,7 +59,7 @@ impl Core {
     ) -> Result<Events, ClientError> {
         let cluster = self.keeper.current_owned();
         let remote = cluster.remote(node).ok_or(ClientError::UnknownNode { node })?;
-        let connection = remote.connect(&self.endpoint, deadline).await?;
+        let connection = self.keeper.connect(&self.endpoint, remote, deadline).await?;
         let timeout = self.config.timeout + wait;
         let reply = connection.call(request, self.endpoint.clock().now() + timeout).await;
         let reply = reply
