@@ -72,6 +72,15 @@ pub enum Lookup {
 }
 
 impl Lookup {
+    /// The object, if there is one, where it is.
+    #[inline]
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::Absent { .. } => None,
+        }
+    }
+
     /// The object, if there is one.
     #[inline]
     pub fn into_object(self) -> Option<Object> {

@@ -107,10 +107,10 @@ impl Requester {
 
     async fn read(&mut self, span: Span, clock: RunClock) -> u64 {
         self.choose_key();
-        let (status, fetched) = self.fetch(Operation::Read).await;
+        let got = self.session.get(&self.key, &self.shared.workload.content.layout).await;
         let end_ns = clock.now_ns();
-        self.finish(Operation::Read, status, span, end_ns);
-        self.verify(fetched.as_ref(), end_ns, clock)
+        self.finish(Operation::Read, self.status_of_get(&got), span, end_ns);
+        self.verify(&got, end_ns, clock)
     }
 
     async fn update(&mut self, span: Span, clock: RunClock) -> u64 {
@@ -146,11 +146,12 @@ impl Requester {
     /// Reads a record, and writes one field of it or all of them. Measured as a whole and in its two parts.
     async fn read_modify_write(&mut self, span: Span, clock: RunClock) -> u64 {
         self.choose_key();
-        let (status, fetched) = self.fetch(Operation::Read).await;
+        let got = self.session.get(&self.key, &self.shared.workload.content.layout).await;
+        let status = self.status_of_get(&got);
         let read_ns = clock.now_ns();
         self.measurements.lock().record(Operation::Read, status, span, read_ns);
-        let (status, end_ns) = match (status, &fetched) {
-            (Status::Ok, Some(_)) => {
+        let (status, end_ns) = match status {
+            Status::Ok => {
                 let status = self.change().await;
                 let (update, end_ns) = (Span { start_ns: read_ns, ..span }, clock.now_ns());
                 self.measurements.lock().record(Operation::Update, status, update, end_ns);
@@ -159,7 +160,7 @@ impl Requester {
             _ => (status, read_ns),
         };
         self.finish(Operation::ReadModifyWrite, status, span, end_ns);
-        self.verify(fetched.as_ref(), end_ns, clock)
+        self.verify(&got, end_ns, clock)
     }
 
     /// Adds a record to those that exist.
@@ -218,24 +219,27 @@ impl Requester {
         workload.key_format.write(number, &mut self.key);
     }
 
-    /// Gets the record of the key.
-    async fn fetch(&mut self, operation: Operation) -> (Status, Option<Fetched>) {
-        let layout = &self.shared.workload.content.layout;
-        match self.session.get(&self.key, layout).await {
-            Ok(Some(fetched)) if fetched.fits(layout) => (Status::Ok, Some(fetched)),
-            Ok(Some(fetched)) => {
-                self.shared.failures.show(operation, &Failure::Unexpected { key: &self.key });
-                (Status::UnexpectedState, Some(fetched))
-            }
-            Ok(None) => {
-                self.shared.failures.show(operation, &Failure::NotFound { key: &self.key });
-                (Status::NotFound, None)
-            }
-            Err(error) => {
-                self.shared.failures.show(operation, &Failure::Request(&error));
-                (Status::Error, None)
-            }
+    /// What became of a get of the key. By reference, as it is looked at everywhere: to move what is read costs as much as
+    /// to read it.
+    #[inline]
+    fn status_of_get(&self, got: &Result<Fetched, RequestError>) -> Status {
+        match got {
+            Ok(fetched) if fetched.fits(&self.shared.workload.content.layout) => Status::Ok,
+            unexpected => self.show_unexpected(unexpected),
         }
+    }
+
+    #[cold]
+    fn show_unexpected(&self, got: &Result<Fetched, RequestError>) -> Status {
+        let (failure, status) = match got {
+            Ok(fetched) if fetched.is_there() => {
+                (Failure::Unexpected { key: &self.key }, Status::UnexpectedState)
+            }
+            Ok(_) => (Failure::NotFound { key: &self.key }, Status::NotFound),
+            Err(error) => (Failure::Request(error), Status::Error),
+        };
+        self.shared.failures.show(Operation::Read, &failure);
+        status
     }
 
     /// Writes one field of the record of the key, or all of them.
@@ -279,7 +283,12 @@ impl Requester {
     }
 
     /// Checks what was read, if the workload says so; returns when that ended.
-    fn verify(&mut self, fetched: Option<&Fetched>, start_ns: u64, clock: RunClock) -> u64 {
+    fn verify(
+        &mut self,
+        got: &Result<Fetched, RequestError>,
+        start_ns: u64,
+        clock: RunClock,
+    ) -> u64 {
         let Workload { content, read_all_fields, .. } = &self.shared.workload;
         if !content.verifiable {
             return start_ns;
@@ -287,14 +296,13 @@ impl Requester {
         let layout = &content.layout;
         let fields = layout.count();
         let only = (!read_all_fields).then(|| self.random.random_range(0..fields));
-        let status = match fetched {
-            None => Status::Error,
-            Some(record)
-                if content.verify(&self.key, |index| record.field(layout, index), only) =>
-            {
+        let status = match got {
+            Ok(record) if !record.is_there() => Status::Error,
+            Err(_) => Status::Error,
+            Ok(record) if content.verify(&self.key, |index| record.field(layout, index), only) => {
                 Status::Ok
             }
-            Some(_) => Status::UnexpectedState,
+            Ok(_) => Status::UnexpectedState,
         };
         let end_ns = clock.now_ns();
         let span = Span { intended_ns: start_ns, start_ns };

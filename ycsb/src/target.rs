@@ -226,20 +226,20 @@ impl Session {
         }
     }
 
-    /// The record of `key`; `None` if there is none.
+    /// The record of `key`, if there is one.
     pub(crate) async fn get(
         &mut self,
         key: &[u8],
         layout: &Layout,
-    ) -> Result<Option<Fetched>, RequestError> {
+    ) -> Result<Fetched, RequestError> {
         Ok(match self {
-            Session::WeftBlocking(session) => session.get(key)?.map(Fetched::Weft),
-            Session::WeftShared(session) => session.get(key).await?.map(Fetched::Weft),
+            Session::WeftBlocking(session) => Fetched::Weft(session.get(key)?),
+            Session::WeftShared(session) => Fetched::Weft(session.get(key).await?),
             #[cfg(feature = "redis")]
-            Session::RedisBlocking(session) => session.get(key, layout)?.map(Fetched::Redis),
+            Session::RedisBlocking(session) => Fetched::Redis(session.get(key, layout)?),
             #[cfg(feature = "redis")]
-            Session::RedisShared(session) => session.get(key, layout).await?.map(Fetched::Redis),
-            Session::Basic(session) => Some(Fetched::Basic(session.get().await)),
+            Session::RedisShared(session) => Fetched::Redis(session.get(key, layout).await?),
+            Session::Basic(session) => Fetched::Basic(session.get().await),
         })
     }
 
@@ -336,20 +336,30 @@ pub(crate) enum Scanned {
 
 /// A record as its target hands it out.
 pub(crate) enum Fetched {
-    Weft(weft_client::Object),
-    /// By the numbers of the fields; `None` where there is none of that name.
+    Weft(weft_client::Lookup),
+    /// By the numbers of the fields; `None` where there is none of that name. Without a record there are none at all.
     #[cfg(feature = "redis")]
-    Redis(Vec<Option<Vec<u8>>>),
+    Redis(Option<Vec<Option<Vec<u8>>>>),
     Basic(Arc<[Vec<u8>]>),
 }
 
 impl Fetched {
+    /// Whether there is a record.
+    pub(crate) fn is_there(&self) -> bool {
+        match self {
+            Fetched::Weft(lookup) => lookup.object().is_some(),
+            #[cfg(feature = "redis")]
+            Fetched::Redis(record) => record.is_some(),
+            Fetched::Basic(_) => true,
+        }
+    }
+
     /// The value of field `index`, if the record has it.
     pub(crate) fn field(&self, layout: &Layout, index: usize) -> Option<&[u8]> {
         match self {
-            Fetched::Weft(object) => weft::field(object, layout, index),
+            Fetched::Weft(lookup) => weft::field(lookup.object()?, layout, index),
             #[cfg(feature = "redis")]
-            Fetched::Redis(fields) => fields.get(index)?.as_deref(),
+            Fetched::Redis(record) => record.as_ref()?.get(index)?.as_deref(),
             Fetched::Basic(fields) => fields.get(index).map(Vec::as_slice),
         }
     }
@@ -357,11 +367,13 @@ impl Fetched {
     /// Whether it has as many fields as the workload's: one that was loaded with other field counts has not.
     pub(crate) fn fits(&self, layout: &Layout) -> bool {
         match self {
-            Fetched::Weft(object) => weft::fits(object, layout),
-            #[cfg(feature = "redis")]
-            Fetched::Redis(fields) => {
-                fields.len() == layout.count() && fields.iter().all(Option::is_some)
+            Fetched::Weft(lookup) => {
+                lookup.object().is_some_and(|object| weft::fits(object, layout))
             }
+            #[cfg(feature = "redis")]
+            Fetched::Redis(record) => record.as_ref().is_some_and(|fields| {
+                fields.len() == layout.count() && fields.iter().all(Option::is_some)
+            }),
             Fetched::Basic(fields) => fields.len() == layout.count(),
         }
     }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use weft_client::{
-    Address, BlockingClient, CatalogError, Client, ClientConfig, ClientError, FieldChange,
+    Address, BlockingClient, CatalogError, Client, ClientConfig, ClientError, FieldChange, Lookup,
     NodeStats, Object, RangeOptions, Record, TableOptions, stat_name,
 };
 
@@ -142,8 +142,8 @@ pub(crate) struct BlockingSession {
 }
 
 impl BlockingSession {
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Object>, ClientError> {
-        Ok(self.client.get(key)?.into_object())
+    pub(super) fn get(&self, key: &[u8]) -> Result<Lookup, ClientError> {
+        self.client.get(key)
     }
 
     pub(super) fn scan(
@@ -188,8 +188,8 @@ impl SharedSession {
         &self.client
     }
 
-    pub(super) async fn get(&self, key: &[u8]) -> Result<Option<Object>, ClientError> {
-        Ok(self.client.get(key).await?.into_object())
+    pub(super) async fn get(&self, key: &[u8]) -> Result<Lookup, ClientError> {
+        self.client.get(key).await
     }
 
     pub(super) async fn scan(
