@@ -44,7 +44,7 @@ enum Suite {
     /// Latency, rates and bandwidth beside bare TCP and bare rings, by senders, nodes and sizes; idle cost;
     /// UCX, libfabric and MPI.
     Transport,
-    /// 100 concurrent readers of a million small objects, beside redis.
+    /// 100 concurrent requesters beside redis: reads of 32 B and of 1 KiB, YCSB A, and processor time at the same pace.
     Store,
     /// Multi-gets, one requester alone, and values of 64 KiB, beside bare TCP.
     Reads,
