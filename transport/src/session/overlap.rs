@@ -33,10 +33,17 @@ impl Overlap {
         Overlap { enough: AtomicU32::new(OVERLAP_BYTES_MIN), reserved_until: AtomicU32::new(0) }
     }
 
-    /// Whether `backlog` bytes are worth a send before the turn ends.
+    /// Whether `backlog` bytes are worth a send before the turn ends. Asked as they grow, by `added` bytes now; if it takes a
+    /// `pause` between sends, it is worth looking for that now and then.
     #[inline]
-    pub(crate) fn is_reached(&self, backlog: u64) -> bool {
-        backlog >= u64::from(self.enough.load(Ordering::Relaxed))
+    pub(crate) fn is_reached(
+        &self,
+        backlog: u64,
+        added: u64,
+        pause: impl FnOnce() -> bool,
+    ) -> bool {
+        let enough = u64::from(self.enough.load(Ordering::Relaxed));
+        backlog >= enough && backlog % enough < added && pause()
     }
 
     /// Reckons anew: there is no input, and `reserved_until` bytes of window have been reserved in all.
@@ -66,8 +73,12 @@ mod tests {
         overlap
     }
 
+    fn is_reached(overlap: &Overlap, backlog: u64) -> bool {
+        overlap.is_reached(backlog, backlog, || true)
+    }
+
     fn is_about(overlap: &Overlap, bytes: u64) -> bool {
-        !overlap.is_reached(bytes - bytes / 8) && overlap.is_reached(bytes + bytes / 8)
+        !is_reached(overlap, bytes - bytes / 8) && is_reached(overlap, bytes + bytes / 8)
     }
 
     #[test]
@@ -78,8 +89,26 @@ mod tests {
     #[test]
     fn there_is_a_least_and_a_most() {
         let (least, most) = (u64::from(OVERLAP_BYTES_MIN), u64::from(OVERLAP_BYTES_MAX));
-        assert!(after(200, 100).is_reached(least) && !after(200, 100).is_reached(least - 1));
-        assert!(after(200, 1 << 20).is_reached(most) && !after(200, 1 << 20).is_reached(most - 1));
+        let (little, much) = (after(200, 100), after(200, 1 << 20));
+        assert!(is_reached(&little, least) && !is_reached(&little, least - 1));
+        assert!(is_reached(&much, most) && !is_reached(&much, most - 1));
+    }
+
+    /// Once for each time that so much more has come, whatever it comes in.
+    #[test]
+    fn the_pause_is_looked_for_now_and_then() {
+        let overlap = after(200, 20_000);
+        for added in [50, 1000, 3000] {
+            let mut looks = 0;
+            for frame in 1..=60_000 / added {
+                let look = || {
+                    looks += 1;
+                    false
+                };
+                assert!(!overlap.is_reached(frame * added, added, look));
+            }
+            assert!((5..=7).contains(&looks), "{looks} looks");
+        }
     }
 
     #[test]

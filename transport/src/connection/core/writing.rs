@@ -112,8 +112,7 @@ impl Core {
         let sent = Sent { lane: lane.producer.lane().index, position };
         // A batch is full when one more record like this one would not go into the same write.
         let is_full = backlog + in_lane as u64 > BATCH_BYTES as u64;
-        let is_enough =
-            is_full || kind != Kind::Message && self.session.overlap.is_reached(backlog);
+        let is_enough = is_full || kind != Kind::Message && self.is_send_due(backlog, in_lane);
         let unannounced = Unannounced::of(&lane.producer);
         let committed = match is_enough && self.takes_more() {
             true => Committed::Batch { unannounced, long: is_full },
