@@ -33,6 +33,8 @@ use super::prefetch;
 /// Bytes that the index takes for four entries: it adds buckets while it is below. Eight bytes an
 /// entry would be no bucket with a vacant slot.
 const FOUR_ENTRIES_BYTES: usize = 47;
+/// With nodes of more than this part of what the buckets take, the index may be above its bytes by a chunk of buckets.
+const NODES_SHARE: usize = 4;
 /// Bits of the hash in an entry; the lowest of them choose the bucket.
 const TAG_BITS: u32 = 26;
 /// With more buckets an entry could no longer say which one is its own. Chains grow then.
@@ -349,7 +351,11 @@ impl Index {
             return true;
         }
         let bytes = self.bytes() + Chunks::<Bucket>::CHUNK_BYTES;
-        if bytes * 4 > self.entries * FOUR_ENTRIES_BYTES
+        // Nodes come by smaller chunks, and whenever a bucket overflows. In a small index they would take all that the entries
+        // are worth before it is enough for a chunk of buckets, and the chains would grow with the entries.
+        let is_crowded = self.nodes.bytes() * NODES_SHARE > self.buckets.bytes();
+        let counted = if is_crowded { self.bytes() } else { bytes };
+        if counted * 4 > self.entries * FOUR_ENTRIES_BYTES
             || self.bucket_count >= BUCKETS_MAX
             || self.charge.resize(bytes as u64).is_err()
         {

@@ -36,6 +36,18 @@ impl Numbers {
         Some(slot)
     }
 
+    /// How many lines are looked at before the one that has the number.
+    fn lines_before(&self, number: u32) -> usize {
+        let (tag, wanted) = (self.tag(number), address(number));
+        let mut line = Line::Bucket(self.index.bucket_of(tag));
+        let mut before = 0;
+        while !self.index.line(line).iter().any(|entry| candidate(*entry, tag) == Some(wanted)) {
+            line = Line::Node(linked(self.index.line(line)).expect("it is there"));
+            before += 1;
+        }
+        before
+    }
+
     fn insert(&mut self, number: u32) {
         let tag = self.tag(number);
         let slot = self.index.reserve(tag).unwrap();
@@ -182,4 +194,26 @@ fn what_is_looked_at_ahead_leads_to_the_record() {
     }
     assert!(in_node > NUMBERS / 50, "{in_node} lie in the first node");
     assert!(in_bucket + in_node > NUMBERS / 100 * 97, "{in_bucket} and {in_node} are known");
+}
+
+/// Neither does a lookup go through many lines, nor does the index take more than its bytes, but for the chunks that it grows by.
+/// Buckets and nodes have the bytes between them: nodes take theirs when a bucket overflows, whatever there is, so that
+/// buckets which waited for room for a whole chunk would never come.
+#[test]
+fn chains_stay_short_at_any_size() {
+    let memory = memory();
+    let mut numbers = Numbers::new(&memory, 26);
+    let chunks = Chunks::<Bucket>::CHUNK_BYTES + Chunks::<Node>::CHUNK_BYTES;
+    for number in 0..40_000 {
+        numbers.insert(number);
+        let entries = number as usize + 1;
+        if !entries.is_multiple_of(500) {
+            continue;
+        }
+        let lines: usize = (0..=number).map(|number| numbers.lines_before(number)).sum();
+        assert!(lines * 3 < entries, "{lines} lines beyond the first for {entries} entries");
+        let bytes = numbers.index.bytes();
+        let most = entries * FOUR_ENTRIES_BYTES / 4 + 2 * chunks;
+        assert!(bytes <= most, "{bytes} bytes for {entries} entries");
+    }
 }
