@@ -35,6 +35,12 @@ const SHARED_RECORD_SHARE: usize = 4;
 /// it.
 const TWO_ENDS_SEGMENTS: usize = 8;
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// The longest records that are asked for whole, in bytes: a run of them is what the second level of a cache takes.
+const PREFETCHED_MAX: usize = 2 << 10;
+
 const _: () = assert!(SEGMENT_BYTES_MAX <= Address::OFFSET_END);
 
 /// Who appends.
@@ -215,17 +221,27 @@ impl Log {
         (segment.birth() == birth).then_some(segment)
     }
 
-    /// Asks for the start of a record to be brought into the cache.
+    /// Asks for a record to be brought into the cache, as many bytes of it as are given, or two lines: a header, a short key and a
+    /// short value, wherever they begin.
     #[inline]
-    pub(super) fn prefetch(&self, address: Address) {
+    pub(super) fn prefetch(&self, address: Address, len: usize) {
         let bytes = self.segment(address.segment()).bytes();
         let offset = address.offset();
-        // A header, a short key and a short value: two cache lines, wherever they begin.
-        for at in [offset, offset + 64] {
+        for at in (offset..offset + len.max(2 * LINE)).step_by(LINE) {
             if let Some(byte) = bytes.get(at) {
                 prefetch::read(byte);
             }
         }
+    }
+
+    /// Bytes of a record of which there are `objects`, on average. Nothing worth asking for if they are short, or so long that
+    /// most of it is sent from where it lies.
+    #[inline]
+    pub(super) fn mean_len(&self, objects: usize) -> usize {
+        if self.live_bytes <= objects * 2 * LINE || self.live_bytes > objects * PREFETCHED_MAX {
+            return 0;
+        }
+        self.live_bytes / objects.max(1)
     }
 
     /// All segments with their numbers.

@@ -17,15 +17,17 @@ impl Partition {
         tag
     }
 
-    /// Asks for the second thing, the record. Reads the bucket, so that it is of use after
+    /// Asks for the second thing, the record, as much of it as is one on average: what is copied from the middle of nowhere waits for
+    /// its first lines, and for the last. Reads the bucket, so that it is of use after
     /// [`Partition::prefetch`] was called for all keys of the batch. Returns true if the bucket does not know the record
     /// and has more behind it, which it asks for then instead: one key in ten.
     #[inline]
     pub fn prefetch_record(&self, tag: Tag) -> bool {
         let mut is_known = false;
+        let len = self.log.mean_len(self.index.len());
         for address in self.index.candidates(tag) {
             is_known = true;
-            self.log.prefetch(address);
+            self.log.prefetch(address, len);
         }
         !is_known && self.index.prefetch_overflow(tag)
     }
@@ -33,7 +35,8 @@ impl Partition {
     /// Asks for the record of a key of which [`Partition::prefetch_record`] has returned true. Reads what that has asked for.
     #[inline]
     pub fn prefetch_overflowed(&self, tag: Tag) {
-        self.index.overflow_candidates(tag).for_each(|address| self.log.prefetch(address));
+        let len = self.log.mean_len(self.index.len());
+        self.index.overflow_candidates(tag).for_each(|address| self.log.prefetch(address, len));
     }
 
     /// The object of a key whose tag [`Partition::prefetch`] has returned.

@@ -140,7 +140,7 @@ impl Partition {
         loop {
             let ahead: ArrayVec<Address, RECORDS_TOGETHER> =
                 addresses.by_ref().take(RECORDS_TOGETHER).collect();
-            ahead.iter().for_each(|address| self.log.prefetch(*address));
+            ahead.iter().for_each(|address| self.log.prefetch(*address, 0));
             if ahead.is_empty() || !ahead.into_iter().all(&mut show) {
                 return;
             }
@@ -193,7 +193,7 @@ impl Partition {
             self.index.collect_from(position, entries);
             next = self.index.bucket_end(position);
         }
-        entries.iter().for_each(|(_, address)| self.log.prefetch(*address));
+        entries.iter().for_each(|(_, address)| self.log.prefetch(*address, 0));
         next
     }
 
