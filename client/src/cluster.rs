@@ -29,9 +29,12 @@ impl Cluster {
         Self { remotes: remotes.collect(), map }
     }
 
-    /// The same, with `connection` to the node that is called `name`, if that still is one of its nodes.
+    /// The same, with `connection` to the node that is called `name`, if that still is one of its nodes and none is open to it.
     pub(crate) fn with_connection(&self, name: &NodeName, connection: &Connection) -> Option<Self> {
         let index = self.remotes.iter().position(|remote| remote.name() == name)?;
+        if self.remotes[index].open().is_some() {
+            return None;
+        }
         let mut remotes = self.remotes.clone();
         remotes[index] = Arc::new(remotes[index].renewed(connection.clone()));
         Some(Self { remotes, map: Arc::clone(&self.map) })

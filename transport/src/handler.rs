@@ -259,11 +259,12 @@ impl<'a> Batch<'a> {
         }
         .and_then(|lane| {
             let header = (Kind::Reply, Class::Reply, call.0, more);
-            let gathers = core.link.gathers(body.len(), lane.backlog());
-            let in_lane = frame_len(if gathers { 0 } else { body.len() });
+            let before = lane.backlog();
+            let gathers = core.link.gathers(body.len(), before);
             write_record(lane, &core.memory, header, body, tail, gathers)?;
             self.unannounced = Unannounced::of(lane);
-            if core.is_send_due(lane.backlog(), in_lane) {
+            let backlog = lane.backlog();
+            if core.is_send_due(backlog, backlog.saturating_sub(before)) {
                 core.flush_lanes(self.unannounced);
             }
             Ok(())

@@ -179,8 +179,8 @@ pub(crate) const COPIED_MAX: usize = 1 << 10;
 /// byte more than fits makes a second one, and costs a third of all throughput.
 pub(crate) const BATCH_BYTES: usize = (64 << 10) - 128;
 
-/// A thread that has this much of requests or replies to send does not wait for the end of its turn, in bytes: the peer can
-/// work on them while the rest is being written. The least ...
+/// A thread that has this much of requests or replies to send does not wait for the end of its turn, in bytes, unless the last send over a socket was a
+/// moment ago: the peer can work on them while the rest is being written. The least ...
 pub(crate) const OVERLAP_BYTES_MIN: u32 = 2 << 10;
 
 /// ... and the most.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::connection::{BodyReader, Untaken};
 use crate::memory::Shared;
 
-/// Replies up to this length are copied into the call's slot: cheaper than counting references, while all of it is a line of
-/// the cache.
+/// Replies up to this length are copied into the call's slot: cheaper than counting references, while all of it has the
+/// size of a line of the cache.
 const INLINE_MAX: usize = 54;
 
 const _: () = assert!(size_of::<Reply>() == 64);

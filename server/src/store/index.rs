@@ -35,6 +35,8 @@ use super::prefetch;
 const FOUR_ENTRIES_BYTES: usize = 47;
 /// With nodes of more than this part of what the buckets take, the index may be above its bytes by a chunk of buckets.
 const NODES_SHARE: usize = 4;
+/// As long as it has no more entries than this: of more, a chunk is a small part of what they take.
+const CROWDED_MAX: usize = 8 << 10;
 /// Bits of the hash in an entry; the lowest of them choose the bucket.
 const TAG_BITS: u32 = 26;
 /// With more buckets an entry could no longer say which one is its own. Chains grow then.
@@ -353,7 +355,8 @@ impl Index {
         let bytes = self.bytes() + Chunks::<Bucket>::CHUNK_BYTES;
         // Nodes come by smaller chunks, and whenever a bucket overflows. In a small index they would take all that the entries
         // are worth before it is enough for a chunk of buckets, and the chains would grow with the entries.
-        let is_crowded = self.nodes.bytes() * NODES_SHARE > self.buckets.bytes();
+        let is_crowded =
+            self.entries <= CROWDED_MAX && self.nodes.bytes() * NODES_SHARE > self.buckets.bytes();
         let counted = if is_crowded { self.bytes() } else { bytes };
         if counted * 4 > self.entries * FOUR_ENTRIES_BYTES
             || self.bucket_count >= BUCKETS_MAX

@@ -38,7 +38,8 @@ const TWO_ENDS_SEGMENTS: usize = 8;
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
 
-/// The longest records that are asked for whole, in bytes: a run of them is what the second level of a cache takes.
+/// If records are longer than this on average, in bytes, no more than their first lines are asked for: a run of longer ones would
+/// leave the cache little else.
 const PREFETCHED_MAX: usize = 2 << 10;
 
 const _: () = assert!(SEGMENT_BYTES_MAX <= Address::OFFSET_END);
@@ -227,15 +228,15 @@ impl Log {
     pub(super) fn prefetch(&self, address: Address, len: usize) {
         let bytes = self.segment(address.segment()).bytes();
         let offset = address.offset();
-        for at in (offset..offset + len.max(2 * LINE)).step_by(LINE) {
+        // A segment begins where a line does.
+        for at in (offset / LINE * LINE..offset + len.max(2 * LINE)).step_by(LINE) {
             if let Some(byte) = bytes.get(at) {
                 prefetch::read(byte);
             }
         }
     }
 
-    /// Bytes of a record of which there are `objects`, on average. Nothing worth asking for if they are short, or so long that
-    /// most of it is sent from where it lies.
+    /// Bytes of a record of which there are `objects`, on average; or zero if that is little, or more than is asked for.
     #[inline]
     pub(super) fn mean_len(&self, objects: usize) -> usize {
         if self.live_bytes <= objects * 2 * LINE || self.live_bytes > objects * PREFETCHED_MAX {

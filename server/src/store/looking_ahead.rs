@@ -17,8 +17,8 @@ impl Partition {
         tag
     }
 
-    /// Asks for the second thing, the record, as much of it as is one on average: what is copied from the middle of nowhere waits for
-    /// its first lines, and for the last. Reads the bucket, so that it is of use after
+    /// Asks for the second thing, the record, as much of it as is one on average: what is copied waits for its first
+    /// bytes, and for its last. Reads the bucket, so that it is of use after
     /// [`Partition::prefetch`] was called for all keys of the batch. Returns true if the bucket does not know the record
     /// and has more behind it, which it asks for then instead: one key in ten.
     #[inline]

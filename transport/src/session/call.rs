@@ -166,10 +166,10 @@ impl CallTable {
         let next = CallKey::new(key.index(), key.generation().wrapping_add(1));
         slot.generation = next.generation();
         slot.used = false;
-        slot.waker = None;
-        slot.reply = None;
-        slot.more.clear();
+        // Of a call that was answered and asked for all of it, there is nothing. What is there is somebody else's to drop, which may take long.
+        let left = slot.has_left_over().then(|| slot.take_left_over());
         drop(slot);
+        drop(left);
         let mut free = self.free.lock();
         free.slots.push(next);
         if !free.waiters.is_empty() {
@@ -193,9 +193,10 @@ impl CallTable {
             }
             return Poll::Ready((reply, last));
         }
-        match &mut slot.waker {
-            Some(known) if known.will_wake(waker) => {}
-            waiting => *waiting = Some(waker.clone()),
+        if !slot.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            let before = slot.waker.replace(waker.clone());
+            drop(slot);
+            drop(before);
         }
         Poll::Pending
     }

@@ -1,4 +1,5 @@
-//! A lock for a few instructions, which one atomic operation takes and a plain store gives back.
+//! A lock that nobody sleeps for until it is given back, which one atomic operation takes and a plain store gives back. For what is
+//! held for a few instructions as a rule, and for longer where hardly anybody else wants it, as a call's slot is while its request is written.
 //!
 //! A lock that wakes whoever sleeps for it has to look, as it is given back, whether somebody does: a second atomic
 //! operation, that waits for the processor's stores as the first does, and costs as much as all that such a lock is

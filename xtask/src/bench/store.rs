@@ -15,7 +15,7 @@ const SERVER_CPU: Option<u32> = Some(0);
 const DRIVER_CPU: Option<u32> = Some(1);
 const REQUESTERS: u32 = 100;
 
-/// The part of what redis reached at its best at which processor time is compared.
+/// The part of what redis reached async at which processor time is compared.
 const PACE: f64 = 0.5;
 
 /// What is asked of both, once they hold `records` of it.
@@ -96,7 +96,7 @@ impl Case {
             load.report(&report_path(&bench.folder, target, Mode::Async, "load"))?;
         }
         let mut figures = Map::new();
-        let mut peer_best = 0.0;
+        let mut peer_async = 0.0;
         for (mode, operations, wanted) in self.modes {
             let mut series = Series::new(Better::Higher, self.baseline(bench, mode));
             let mut reports = Vec::new();
@@ -108,11 +108,12 @@ impl Case {
             }
             let name = format!("{}, {}", self.name, mode.name());
             *lines += &format!("{}\n", series.line(&name, "Mops/s", Some(wanted)));
-            peer_best = series.summary().map_or(0.0, |summary| summary.peer);
+            // The last of the modes.
+            peer_async = series.summary().map_or(0.0, |summary| summary.peer);
             figures.insert(mode.name().into(), json!({"mops": series.json(), "reports": reports}));
         }
         if self.compares_cpu {
-            let pace = (PACE * peer_best * 1e6) as u32;
+            let pace = (PACE * peer_async * 1e6) as u32;
             let mut series = Series::new(Better::Lower, None);
             for round in bench.each_round() {
                 let spent = |target| -> Result<f64> {
@@ -153,7 +154,8 @@ impl Case {
         round: u32,
         pace: Option<u32>,
     ) -> Result<Report> {
-        let name = format!("run-{round}");
+        let paced = if pace.is_some() { "-paced" } else { "" };
+        let name = format!("{}-{}B-{round}{paced}", self.workload, self.fields * self.field_bytes);
         let mut run = Ycsb::run(bench.workspace, DRIVER_CPU).target(target, mode, REQUESTERS);
         if let Some(pace) = pace {
             run = run.rate(pace);

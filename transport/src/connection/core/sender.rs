@@ -105,8 +105,8 @@ impl Core {
     /// Whether what this thread has written is worth a send before its turn ends: `backlog` bytes, of which `added` have come
     /// just now.
     #[inline]
-    pub(crate) fn is_send_due(&self, backlog: u64, added: usize) -> bool {
-        self.session.overlap.is_reached(backlog, added as u64, || {
+    pub(crate) fn is_send_due(&self, backlog: u64, added: u64) -> bool {
+        self.session.overlap.is_reached(backlog, added, || {
             self.link.kind() != LinkKind::Tcp || self.since_flush() >= SEND_PAYS
         })
     }

@@ -103,7 +103,8 @@ impl Core {
         let tail = tail.take();
         let gathered = tail.as_ref().map_or(0, |tail| tail.len());
         // A long body lies elsewhere.
-        let gathers = self.link.gathers(body.len(), lane.producer.backlog());
+        let before = lane.producer.backlog();
+        let gathers = self.link.gathers(body.len(), before);
         let in_lane = frame_len(if gathers { 0 } else { body.len() });
         let header = (kind, class, id, false);
         let position = write_record(&mut lane.producer, &self.memory, header, body, tail, gathers)
@@ -112,7 +113,8 @@ impl Core {
         let sent = Sent { lane: lane.producer.lane().index, position };
         // A batch is full when one more record like this one would not go into the same write.
         let is_full = backlog + in_lane as u64 > BATCH_BYTES as u64;
-        let is_enough = is_full || kind != Kind::Message && self.is_send_due(backlog, in_lane);
+        let is_enough = is_full
+            || kind != Kind::Message && self.is_send_due(backlog, backlog.saturating_sub(before));
         let unannounced = Unannounced::of(&lane.producer);
         let committed = match is_enough && self.takes_more() {
             true => Committed::Batch { unannounced, long: is_full },

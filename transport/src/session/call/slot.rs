@@ -46,7 +46,21 @@ impl Opened<'_> {
     }
 }
 
+/// What nobody has asked for of a call that is over.
+pub(super) type LeftOver =
+    (Option<Waker>, Option<Result<Reply, CallError>>, VecDeque<Result<Reply, CallError>>);
+
 impl Slot {
+    #[inline]
+    pub(super) fn has_left_over(&self) -> bool {
+        self.waker.is_some() || self.reply.is_some() || !self.more.is_empty()
+    }
+
+    #[cold]
+    pub(super) fn take_left_over(&mut self) -> LeftOver {
+        (self.waker.take(), self.reply.take(), std::mem::take(&mut self.more))
+    }
+
     pub(super) fn fail(&mut self, error: CallError, wakers: &mut Vec<Waker>) {
         self.complete = true;
         if self.reply.is_none() {
