@@ -8,7 +8,7 @@ use weft_transport::{Connection, NodeId};
 use crate::error::{ClientError, NodeName};
 use crate::remote::Remote;
 
-/// A map and its nodes. It never changes; a newer map makes a new `Cluster`.
+/// A map and its nodes. It never changes; a newer map makes a new `Cluster`, and so does a connection in the place of one that has ended.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     map: Arc<ClusterMap>,

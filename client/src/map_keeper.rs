@@ -5,6 +5,8 @@
 //! hangs costs a quarter of a second and not the whole deadline. Whoever needs a newer map while
 //! somebody is fetching it waits for that one instead of asking as well: a thousand requests that a
 //! node sends elsewhere cost one fetch.
+//!
+//! Keeps the connections, too, each with its node: one that has ended is replaced with the node that has it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -43,7 +43,7 @@ impl Remote {
         self.connection.get().filter(|connection| connection.is_open()).cloned()
     }
 
-    /// Keeps `connection`, if it is the first.
+    /// Keeps `connection`, if it is the first. Returns whether it is.
     pub(crate) fn keep(&self, connection: &Connection) -> bool {
         self.connection.set(connection.clone()).is_ok()
     }

@@ -297,12 +297,13 @@ impl Requester {
         let fields = layout.count();
         let only = (!read_all_fields).then(|| self.random.random_range(0..fields));
         let status = match got {
-            Ok(record) if !record.is_there() => Status::Error,
-            Err(_) => Status::Error,
-            Ok(record) if content.verify(&self.key, |index| record.field(layout, index), only) => {
-                Status::Ok
+            Ok(record) if record.is_there() => {
+                match content.verify(&self.key, |index| record.field(layout, index), only) {
+                    true => Status::Ok,
+                    false => Status::UnexpectedState,
+                }
             }
-            Ok(_) => Status::UnexpectedState,
+            Ok(_) | Err(_) => Status::Error,
         };
         let end_ns = clock.now_ns();
         let span = Span { intended_ns: start_ns, start_ns };

@@ -339,7 +339,7 @@ pub(crate) enum Fetched {
     Weft(weft_client::Lookup),
     /// By the numbers of the fields; `None` where there is none of that name. Without a record there are none at all.
     #[cfg(feature = "redis")]
-    Redis(Option<Vec<Option<Vec<u8>>>>),
+    Redis(Option<redis::Fields>),
     Basic(Arc<[Vec<u8>]>),
 }
 

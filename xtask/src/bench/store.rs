@@ -82,56 +82,76 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     Ok(figures.into())
 }
 
+/// Weft, and redis beside it.
+struct Pair {
+    ours: Target,
+    peer: Target,
+}
+
 impl Case {
     fn run(&self, bench: &Bench<'_>, lines: &mut String) -> Result<Value> {
         let folder = bench.folder.join("playground");
         let playground = Playground::start(bench.workspace, 1, &folder, SERVER_CPU, None)?;
         let redis = Redis::start(&bench.folder.join("redis"), SERVER_CPU)?
             .context("the search path has no redis-server: run `cargo xtask setup`")?;
-        let weft = Target::Weft { cluster: playground.cluster().to_owned() };
-        let peer = Target::Redis { port: redis.port() };
-        for target in [&weft, &peer] {
+        let pair = Pair {
+            ours: Target::Weft { cluster: playground.cluster().to_owned() },
+            peer: Target::Redis { port: redis.port() },
+        };
+        for target in [&pair.ours, &pair.peer] {
             let load = Ycsb::load(bench.workspace, DRIVER_CPU);
             let load = self.shape(load.target(target, Mode::Async, REQUESTERS));
-            load.report(&report_path(&bench.folder, target, Mode::Async, "load"))?;
+            load.report(&report_path(&bench.folder, target, Mode::Async, &self.report("load")))?;
         }
         let mut figures = Map::new();
-        let mut peer_async = 0.0;
         for (mode, operations, wanted) in self.modes {
             let mut series = Series::new(Better::Higher, self.baseline(bench, mode));
             let mut reports = Vec::new();
             for round in bench.each_round() {
                 let asked = |target| self.ask(bench, target, mode, operations, round, None);
-                let (ours, theirs) = (asked(&weft)?, asked(&peer)?);
-                series.push(ours.throughput()? / 1e6, theirs.throughput()? / 1e6);
-                reports.push(json!({"weft": ours.json(), "redis": theirs.json()}));
+                let (ours, peer) = (asked(&pair.ours)?, asked(&pair.peer)?);
+                series.push(ours.throughput()? / 1e6, peer.throughput()? / 1e6);
+                reports.push(json!({"weft": ours.json(), "redis": peer.json()}));
             }
             let name = format!("{}, {}", self.name, mode.name());
             *lines += &format!("{}\n", series.line(&name, "Mops/s", Some(wanted)));
-            // The last of the modes.
-            peer_async = series.summary().map_or(0.0, |summary| summary.peer);
+            if let (Mode::Async, true, Some(summary)) = (mode, self.compares_cpu, series.summary())
+            {
+                let pace = (PACE * summary.peer * 1e6) as u32;
+                figures.insert("cpu_s_a_million".into(), self.spend(bench, &pair, pace, lines)?);
+            }
             figures.insert(mode.name().into(), json!({"mops": series.json(), "reports": reports}));
         }
-        if self.compares_cpu {
-            let pace = (PACE * peer_async * 1e6) as u32;
-            let mut series = Series::new(Better::Lower, None);
-            for round in bench.each_round() {
-                let spent = |target| -> Result<f64> {
-                    let operations = u64::from(pace) * 2;
-                    let report =
-                        self.ask(bench, target, Mode::Async, operations, round, Some(pace))?;
-                    let of = |side| report.cpu_seconds_a_million(side);
-                    let both =
-                        of("driver").zip(of("server")).map(|(driver, server)| driver + server);
-                    both.context("the report has no processor time of both sides")
-                };
-                series.push(spent(&weft)?, spent(&peer)?);
-            }
-            let name = format!("{}, async, {:.2} Mops/s", self.name, f64::from(pace) / 1e6);
-            *lines += &format!("{}\n", series.line(&name, "CPU s a million", Some(1.0)));
-            figures.insert("cpu_s_a_million".into(), json!({"pace": pace, "sides": series.json()}));
-        }
         Ok(figures.into())
+    }
+
+    /// The processor time of both sides at `pace` operations a second, for two seconds a round.
+    fn spend(
+        &self,
+        bench: &Bench<'_>,
+        pair: &Pair,
+        pace: u32,
+        lines: &mut String,
+    ) -> Result<Value> {
+        let mut series = Series::new(Better::Lower, None);
+        for round in bench.each_round() {
+            let spent = |target| -> Result<f64> {
+                let operations = u64::from(pace) * 2;
+                let report = self.ask(bench, target, Mode::Async, operations, round, Some(pace))?;
+                let of = |side| report.cpu_seconds_a_million(side);
+                let both = of("driver").zip(of("server")).map(|(driver, server)| driver + server);
+                both.context("the report has no processor time of both sides")
+            };
+            series.push(spent(&pair.ours)?, spent(&pair.peer)?);
+        }
+        let name = format!("{}, async, {:.2} Mops/s", self.name, f64::from(pace) / 1e6);
+        *lines += &format!("{}\n", series.line(&name, "CPU s a million", Some(1.0)));
+        Ok(json!({"pace": pace, "sides": series.json()}))
+    }
+
+    /// What the report of `what` is called.
+    fn report(&self, what: &str) -> String {
+        format!("{}-{}B-{what}", self.workload, self.fields * self.field_bytes)
     }
 
     /// What redis reaches where nothing else runs, of the case of which that is known.
@@ -154,8 +174,8 @@ impl Case {
         round: u32,
         pace: Option<u32>,
     ) -> Result<Report> {
-        let paced = if pace.is_some() { "-paced" } else { "" };
-        let name = format!("{}-{}B-{round}{paced}", self.workload, self.fields * self.field_bytes);
+        let what = if pace.is_some() { "paced" } else { "run" };
+        let name = self.report(&format!("{what}-{round}"));
         let mut run = Ycsb::run(bench.workspace, DRIVER_CPU).target(target, mode, REQUESTERS);
         if let Some(pace) = pace {
             run = run.rate(pace);

@@ -206,7 +206,7 @@ impl SharedSession {
 }
 
 /// The values of a record's fields, by their numbers.
-type Fields = Vec<Option<Vec<u8>>>;
+pub(super) type Fields = Vec<Option<Vec<u8>>>;
 
 /// The fields of a hash; `None` if it has none, since then there is no such hash. What the workload has no name for is
 /// one more that is missing.
