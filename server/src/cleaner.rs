@@ -6,9 +6,13 @@
 //! - Below that who writes pays for it: about as many bytes are gained as were written, at the end of the batch,
 //!   before its replies leave. Writers are slowed to the pace of cleaning instead of being stopped by its absence. The thread
 //!   stays out of it: one that is to give way to everybody would keep a partition's lock while it does.
+//! - Above it, writers do it too, but only where it costs less than fresh memory: once the log is twice what is live in it ([`reuse`]).
 //! - Whoever finds no memory at all empties segments until there is enough or nothing is worth it.
 //!
 //! One segment is emptied at a time, whoever does it, and a partition is locked for a step.
+
+mod queue;
+mod reuse;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -17,7 +21,10 @@ use weft_transport::Memory;
 
 use crate::evictor::Evictor;
 use crate::partitions::Partitions;
-use crate::store::{Cleaned, Victim, kept_back_bytes};
+use crate::store::{Cleaned, kept_back_bytes};
+
+use self::queue::{CHOSEN_MAX, Queue};
+use self::reuse::Reuse;
 
 /// The thread works while less than this part of the memory is free …
 const FREE_WANTED: f64 = 0.20;
@@ -42,10 +49,6 @@ const EVICTED_BYTES: u64 = 64 << 10;
 const STEP_BYTES: usize = 32 << 10;
 /// Steps that the writers of a batch pay at most: a few hundred microseconds.
 const PAID_STEPS_MAX: usize = 8;
-/// Segments that are chosen at a time: enough that the look at all of them is worth it, few enough that the choice
-/// is not stale.
-const CHOSEN_MAX: usize = 64;
-
 /// What empties segments.
 #[derive(Debug)]
 pub(crate) struct Cleaner {
@@ -56,27 +59,7 @@ pub(crate) struct Cleaner {
     freed_bytes: AtomicU64,
     /// Bytes that writers have written and not paid for.
     debt_bytes: AtomicI64,
-}
-
-/// The segments that were chosen.
-#[derive(Debug, Default)]
-struct Queue {
-    /// With the positions of their partitions, the best one last.
-    chosen: Vec<(u16, Victim)>,
-    /// What may be live of them.
-    use_max: f64,
-    /// How the store was when these were chosen.
-    chosen_from: Option<Picture>,
-    /// Bytes that they have freed so far.
-    freed_bytes: u64,
-}
-
-/// What tells whether a choice would be another one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Picture {
-    use_max: f64,
-    killed_bytes: u64,
-    allocated_bytes: u64,
+    reuse: Reuse,
 }
 
 impl Cleaner {
@@ -91,6 +74,7 @@ impl Cleaner {
             moved_bytes: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
             debt_bytes: AtomicI64::new(0),
+            reuse: Reuse::default(),
         }
     }
 
@@ -113,16 +97,14 @@ impl Cleaner {
     pub(crate) fn step(&self, partitions: &Partitions, now_ms: u64) -> bool {
         let Some(use_max) = use_max(self.free_share()) else { return false };
         let Some(mut queue) = self.queue.try_lock() else { return false };
-        // What writers have left over is too full for now.
-        if queue.use_max > USE_MAX_LOW {
-            queue.chosen.clear();
-        }
+        // What writers have left over may be too full for now.
+        queue.drop_fuller_than(USE_MAX_LOW);
         let cleaned = self.step_with(&mut queue, partitions, use_max, now_ms);
         cleaned.is_some_and(|cleaned| cleaned.refused.is_none())
     }
 
-    /// Takes steps for `written_bytes` that a batch has written, if memory is low, or evicts objects where no segment is worth
-    /// it. The caller may hold no partition's lock.
+    /// Takes steps for `written_bytes` of log that a batch has written, if memory is low or much of the log is dead, or evicts objects
+    /// where no segment is worth it. The caller may hold no partition's lock.
     pub(crate) fn pay(
         &self,
         partitions: &Partitions,
@@ -135,6 +117,7 @@ impl Cleaner {
             if self.debt_bytes.load(Ordering::Relaxed) != 0 {
                 self.debt_bytes.store(0, Ordering::Relaxed);
             }
+            self.reuse(partitions, written_bytes, now_ms);
             return;
         }
         let owed_bytes = (written_bytes as f64 * price(free_share)) as i64;
@@ -201,15 +184,15 @@ impl Cleaner {
         use_max: f64,
         now_ms: u64,
     ) -> Option<Cleaned> {
-        if queue.chosen.is_empty() {
+        if queue.is_empty() {
             let allocated_bytes = self.memory.account().allocated_bytes;
             queue.choose(partitions, use_max, allocated_bytes);
         }
-        let (position, victim) = queue.chosen.last_mut()?;
-        let cleaned = partitions.lock(*position).clean(victim, STEP_BYTES, now_ms);
+        let (position, victim) = queue.best()?;
+        let cleaned = partitions.lock(position).clean(victim, STEP_BYTES, now_ms);
         // What has no place to go now stays until it is chosen again.
         if cleaned.is_done || cleaned.refused.is_some() {
-            queue.chosen.pop();
+            queue.pop();
         }
         self.moved_bytes.fetch_add(cleaned.moved_bytes, Ordering::Relaxed);
         queue.freed_bytes += cleaned.freed_bytes;
@@ -219,46 +202,6 @@ impl Cleaner {
 
     fn free_share(&self) -> f64 {
         self.memory.free_bytes() as f64 / self.limit_bytes as f64
-    }
-}
-
-impl Queue {
-    /// Chooses among all segments, unless the last choice was of no use and would be the same.
-    fn choose(&mut self, partitions: &Partitions, use_max: f64, allocated_bytes: u64) {
-        let positions = 0..partitions.len() as u16;
-        let killed = |position| partitions.lock(position).killed_bytes();
-        let killed_bytes = positions.clone().map(killed).sum();
-        let picture = Picture { use_max, killed_bytes, allocated_bytes };
-        if self.freed_bytes == 0 && self.chosen_from == Some(picture) {
-            return;
-        }
-        self.use_max = use_max;
-        let mut any_pinned = false;
-        for position in positions {
-            let partition = partitions.lock(position);
-            for victim in partition.victims(use_max) {
-                any_pinned |= victim.is_pinned();
-                if !victim.is_pinned() {
-                    self.chosen.push((position, victim));
-                }
-            }
-            drop(partition);
-            self.keep_best();
-        }
-        self.chosen.sort_unstable_by(|(_, one), (_, other)| one.worth().total_cmp(&other.worth()));
-        self.freed_bytes = 0;
-        // Nobody tells when a pin goes.
-        self.chosen_from = (!any_pinned).then_some(picture);
-    }
-
-    fn keep_best(&mut self) {
-        if self.chosen.len() > CHOSEN_MAX {
-            let by_worth = |(_, one): &(u16, Victim), (_, other): &(u16, Victim)| {
-                other.worth().total_cmp(&one.worth())
-            };
-            self.chosen.select_nth_unstable_by(CHOSEN_MAX, by_worth);
-            self.chosen.truncate(CHOSEN_MAX);
-        }
     }
 }
 

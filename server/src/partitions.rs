@@ -9,7 +9,7 @@ use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId, Table
 use weft_transport::{Charge, Memory, NodeId, Purpose};
 
 use crate::limits::BATCH_MAX;
-use crate::store::{Partition, PartitionConfig, PartitionStats, StoreError, Tag};
+use crate::store::{LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag};
 
 /// In the table of slots: another node owns it.
 const ELSEWHERE: u16 = u16::MAX;
@@ -115,6 +115,19 @@ impl Partitions {
             }
         }
         sums.into_values().collect()
+    }
+
+    /// How much of the logs is live, over all partitions. Takes one lock after the other, so the caller may hold none.
+    pub(crate) fn log_use(&self) -> LogUse {
+        let mut sum = LogUse::default();
+        for partition in &self.owned {
+            let one = partition.lock().log_use();
+            sum.objects += one.objects;
+            sum.bytes += one.bytes;
+            sum.live_bytes += one.live_bytes;
+            sum.killed_bytes += one.killed_bytes;
+        }
+        sum
     }
 
     /// The sum over all partitions. Takes one lock after the other, so the caller may hold none.

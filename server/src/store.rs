@@ -39,7 +39,7 @@ mod tables;
 mod uploading;
 mod watching;
 
-pub use self::cleaning::{Cleaned, Victim};
+pub use self::cleaning::{Cleaned, LogUse, Victim};
 pub use self::error::{Corruption, StoreError};
 pub use self::evicting::Evicted;
 pub use self::feed::{Feed, FeedError, FeedPage};

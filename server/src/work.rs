@@ -134,9 +134,11 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         let node = self.node;
         loop {
             let freed_bytes = node.cleaner.freed_bytes();
-            match write(self.held.enter(table, slot)?, self.now_ms) {
+            let partition = self.held.enter(table, slot)?;
+            let before_bytes = partition.written_bytes();
+            match write(partition, self.now_ms) {
                 Ok(done) => {
-                    self.written_bytes += len as u64;
+                    self.written_bytes += partition.written_bytes() - before_bytes;
                     return Ok(done);
                 }
                 Err(StoreError::MemoryLimit(_)) if self.make_room(len, freed_bytes) => {}

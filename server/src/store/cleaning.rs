@@ -59,6 +59,19 @@ pub struct Cleaned {
     pub refused: Option<StoreError>,
 }
 
+/// How much of a log is live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogUse {
+    /// Records that are live.
+    pub objects: u64,
+    /// Bytes of its segments, as the memory's account counts them.
+    pub bytes: u64,
+    /// Bytes of the records that are live.
+    pub live_bytes: u64,
+    /// Bytes of all records that have died so far. As long as that stays the same, no segment has become worth more.
+    pub killed_bytes: u64,
+}
+
 /// The next live records of a segment, and where the record after them starts.
 struct Batch {
     live: ArrayVec<(Tag, Address, usize), LOOKUPS>,
@@ -86,10 +99,20 @@ impl Partition {
         })
     }
 
-    /// Bytes of all records that have died so far. As long as that stays the same, no segment has become
-    /// worth more.
-    pub fn killed_bytes(&self) -> u64 {
-        self.log.killed_bytes()
+    /// Bytes of log that writes have taken so far.
+    #[inline]
+    pub fn written_bytes(&self) -> u64 {
+        self.log.written_bytes()
+    }
+
+    /// How much of the log is live.
+    pub fn log_use(&self) -> LogUse {
+        LogUse {
+            objects: self.log.live_objects() as u64,
+            bytes: self.log.footprint() as u64,
+            live_bytes: self.log.live_bytes() as u64,
+            killed_bytes: self.log.killed_bytes(),
+        }
     }
 
     /// Moves objects out of a segment, about `budget` bytes of them, and removes those that have expired or whose table is gone.

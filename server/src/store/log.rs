@@ -82,6 +82,8 @@ pub(super) struct Log {
     footprint: usize,
     live_objects: usize,
     live_bytes: usize,
+    /// Bytes of all records that were appended here, without those that were only moved.
+    written_bytes: u64,
     /// Bytes of all records that have died here.
     killed_bytes: u64,
 }
@@ -98,6 +100,7 @@ impl Log {
             footprint: 0,
             live_objects: 0,
             live_bytes: 0,
+            written_bytes: 0,
             killed_bytes: 0,
         }
     }
@@ -121,6 +124,7 @@ impl Log {
         };
         self.live_objects += 1;
         self.live_bytes += len;
+        self.written_bytes += len as u64;
         Ok(address)
     }
 
@@ -266,6 +270,12 @@ impl Log {
 
     pub(super) fn live_bytes(&self) -> usize {
         self.live_bytes
+    }
+
+    /// Bytes of all records that were appended here, without those that were only moved.
+    #[inline]
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes
     }
 
     /// Bytes of all records that have died here, whether their memory is free by now or not.

@@ -68,3 +68,41 @@ fn twenty_overwrites_of_a_log_at_nine_tenths_find_memory() {
     assert!(client.stat("cleaner.freed_bytes") > 10 * LIMIT);
     node.end();
 }
+
+/// Most of what is written takes the place of something, and memory is left: pages that the log has had are used again
+/// instead of fresh ones. A tenth is never written again, so that hardly a segment dies as a whole.
+#[test]
+fn a_log_that_is_half_dead_stays_small_though_memory_is_left() {
+    const OBJECTS: usize = 24_000;
+    let node = Process::start(&["--memory", "512MiB", "--poll", "park"], &[]);
+    let client = Client::at(node.address);
+    let all: Vec<_> = (0..OBJECTS).collect();
+    write(&client, &all, 0);
+    let live_bytes = client.stat(stat_name::LIVE_BYTES);
+    let mut random = 1_u64;
+    let mut draw = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % OBJECTS
+    };
+    let mut last_round = vec![0; OBJECTS];
+    for round in 1..=12 {
+        let drawn = (0..OBJECTS).map(|_| draw()).filter(|number| number % 10 != 0);
+        let mut numbers: Vec<_> = drawn.collect();
+        numbers.sort_unstable_by_key(|number| number.wrapping_mul(0x9E37_79B9) % 65_537);
+        numbers.dedup();
+        write(&client, &numbers, round);
+        numbers.iter().for_each(|&number| last_round[number] = round);
+        if round == 1 {
+            assert_eq!(client.stat("cleaner.moved_bytes"), 0, "most of it is live");
+        }
+        let log_bytes = client.stat("store.log_bytes");
+        assert!(log_bytes < live_bytes * 5 / 2, "round {round}: {log_bytes} for {live_bytes}");
+    }
+    assert_eq!(client.stat(stat_name::LIVE_BYTES), live_bytes);
+    assert!(client.stat("cleaner.freed_bytes") > live_bytes);
+    for number in all {
+        let found = client.get(format!("key-{number}").as_bytes());
+        assert_eq!(found, Some(value(number, last_round[number])), "of key-{number}");
+    }
+    node.end();
+}
