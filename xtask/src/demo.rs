@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::command::{self, run as run_command};
-use crate::playground::Playground;
+use crate::playground::{Playground, Setting};
 use crate::redis::Redis;
 use crate::setup;
 use crate::stages::Stages;
@@ -38,7 +38,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let folder = workspace.target().join("demo");
     fs::create_dir_all(&folder)?;
     let playground = stages.run("cluster", || {
-        let started = Playground::start(workspace, NODES, &folder.join("playground"), None, None)?;
+        let started =
+            Playground::start(workspace, NODES, &folder.join("playground"), Setting::default())?;
         for node in started.nodes() {
             println!("node {} at {}, process {}", node.id, node.address, node.pid);
         }

@@ -33,26 +33,37 @@ pub(crate) struct Node {
     pub(crate) pid: u32,
 }
 
+/// How the nodes of a playground are, where that is not left to them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Setting<'a> {
+    /// The one processor that they run on.
+    pub(crate) cpu: Option<u32>,
+    /// The limit of each, such as `1GiB`.
+    pub(crate) memory: Option<&'a str>,
+    /// How they wait for the network, such as `park`.
+    pub(crate) poll: Option<&'a str>,
+}
+
 impl Playground {
-    /// Starts `nodes` nodes in `folder`, on `cpu` alone and with a limit of `memory` each if these are given, and returns
-    /// once all answer. A playground that an interrupted run left in that folder is stopped first.
+    /// Starts `nodes` nodes in `folder`, and returns once all answer. A playground that an interrupted run left in that folder is
+    /// stopped first.
     pub(crate) fn start(
         workspace: &Workspace,
         nodes: u32,
         folder: &Path,
-        cpu: Option<u32>,
-        memory: Option<&str>,
+        setting: Setting<'_>,
     ) -> Result<Playground> {
         let kv = workspace.release_program("kv");
         let mut playground =
             Playground { kv, folder: folder.to_owned(), cluster: String::new(), nodes: Vec::new() };
         playground.stop();
         let printed = command::output(
-            command::on_cpu(&playground.kv, cpu)
+            command::on_cpu(&playground.kv, setting.cpu)
+                .envs(setting.poll.map(|poll| ("WEFT_POLL", poll)))
                 .args(["playground", "--nodes", &nodes.to_string(), "--detach", "-o", "json"])
                 .arg("--dir")
                 .arg(folder)
-                .args(memory.iter().flat_map(|memory| ["--memory", memory])),
+                .args(setting.memory.iter().flat_map(|memory| ["--memory", memory])),
         )?;
         (playground.cluster, playground.nodes) = parse(&printed).with_context(|| {
             format!("`kv playground -o json` printed something unexpected: {printed}")

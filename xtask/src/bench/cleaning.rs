@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::series::{Better, Series};
-use crate::playground::Playground;
+use crate::playground::{Playground, Setting};
 use crate::ycsb::{Mode, Report, Target, Ycsb, report_path};
 
 /// Of which seven eighths are the store's.
@@ -114,7 +114,8 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
 impl<'a> Filled<'a> {
     fn start(bench: &'a Bench<'a>, name: &'static str, memory: &str) -> Result<Filled<'a>> {
         let folder = bench.folder.join(name);
-        let playground = Playground::start(bench.workspace, 1, &folder, SERVER_CPU, Some(memory))?;
+        let setting = Setting { cpu: SERVER_CPU, memory: Some(memory), ..Setting::default() };
+        let playground = Playground::start(bench.workspace, 1, &folder, setting)?;
         let filled = Filled { bench, name, playground };
         let load = Ycsb::load(bench.workspace, DRIVER_CPU);
         filled.report(load.target(&filled.target(), Mode::Async, REQUESTERS), "load")?;

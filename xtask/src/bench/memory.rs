@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::playground::Playground;
+use crate::playground::{Playground, Setting};
 use crate::ycsb::{Mode, Target, Ycsb, report_path};
 
 const REQUESTERS: u32 = 100;
@@ -40,7 +40,8 @@ impl Case {
     fn run(&self, bench: &Bench<'_>) -> Result<Value> {
         let Case { keys, value_bytes, wanted } = *self;
         let folder = bench.folder.join("playground");
-        let playground = Playground::start(bench.workspace, 1, &folder, None, Some(MEMORY))?;
+        let setting = Setting { memory: Some(MEMORY), ..Setting::default() };
+        let playground = Playground::start(bench.workspace, 1, &folder, setting)?;
         let node = playground.nodes().first().context("the playground has no node")?;
         let account = || playground.counters()?.of("memory.resident_bytes");
         let resident_before = node.resident_bytes()?;

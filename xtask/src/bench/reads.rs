@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Bench;
 use super::series::{Better, Series, median};
 use crate::command;
-use crate::playground::Playground;
+use crate::playground::{Playground, Setting};
 
 const SERVER_CPU: Option<u32> = Some(0);
 const DRIVER_CPU: Option<u32> = Some(1);
@@ -130,7 +130,8 @@ struct Node<'a> {
 impl<'a> Node<'a> {
     fn start(bench: &'a Bench<'a>) -> Result<Self> {
         let folder = bench.folder.join("playground");
-        let playground = Playground::start(bench.workspace, 1, &folder, SERVER_CPU, Some(MEMORY))?;
+        let setting = Setting { cpu: SERVER_CPU, memory: Some(MEMORY), ..Setting::default() };
+        let playground = Playground::start(bench.workspace, 1, &folder, setting)?;
         Ok(Self { bench, playground })
     }
 

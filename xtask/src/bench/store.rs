@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Bench;
 use super::series::{Better, Series};
-use crate::playground::Playground;
+use crate::playground::{Playground, Setting};
 use crate::redis::Redis;
 use crate::ycsb::{Mode, Report, Target, Ycsb, report_path};
 
@@ -30,9 +30,34 @@ struct Case {
     /// In turn, each with the operations of a round, some three seconds at the speed of the slower side, and the ratio to redis
     /// that is wanted.
     modes: [(Mode, u64, f64); 2],
-    /// Whether processor time at one pace is compared too.
-    compares_cpu: bool,
+    /// Whether what a client on the same host does by itself, and processor time at one pace, are compared too.
+    in_depth: bool,
 }
+
+/// One run of what a case asks.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// What its report is called, before the round.
+    name: &'static str,
+    mode: Mode,
+    operations: u64,
+    /// Operations a second, where it is not to be as fast as it goes.
+    pace: Option<u32>,
+}
+
+/// Weft, and redis beside it.
+struct Pair {
+    ours: Target,
+    peer: Target,
+}
+
+/// What Weft's client is told: to take the link that it takes by itself on the same host.
+const BY_ITSELF: Option<(&str, &str)> = Some(("weft.link", "auto"));
+/// The same: to sleep while there is nothing to do.
+const PARKING: Option<(&str, &str)> = Some(("weft.poll", "park"));
+
+const SPINNING_NODE: Setting<'_> = Setting { cpu: SERVER_CPU, memory: None, poll: None };
+const PARKING_NODE: Setting<'_> = Setting { poll: Some("park"), ..SPINNING_NODE };
 
 /// Nothing but reads, of keys that lie anywhere.
 const READS: &[(&str, &str)] =
@@ -47,7 +72,7 @@ const CASES: [Case; 3] = [
         field_bytes: 32,
         properties: READS,
         modes: [(Mode::Blocking, 400_000, 1.5), (Mode::Async, 3_000_000, 3.0)],
-        compares_cpu: true,
+        in_depth: true,
     },
     Case {
         name: "reads of 1 KiB",
@@ -57,7 +82,7 @@ const CASES: [Case; 3] = [
         field_bytes: 1024,
         properties: READS,
         modes: [(Mode::Blocking, 300_000, 2.0), (Mode::Async, 2_000_000, 2.0)],
-        compares_cpu: false,
+        in_depth: false,
     },
     Case {
         name: "YCSB A, 10 of 100 B",
@@ -67,7 +92,7 @@ const CASES: [Case; 3] = [
         field_bytes: 100,
         properties: &[],
         modes: [(Mode::Blocking, 200_000, 1.3), (Mode::Async, 600_000, 2.5)],
-        compares_cpu: false,
+        in_depth: false,
     },
 ];
 
@@ -82,47 +107,92 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     Ok(figures.into())
 }
 
-/// Weft, and redis beside it.
-struct Pair {
-    ours: Target,
-    peer: Target,
-}
-
 impl Case {
     fn run(&self, bench: &Bench<'_>, lines: &mut String) -> Result<Value> {
-        let folder = bench.folder.join("playground");
-        let playground = Playground::start(bench.workspace, 1, &folder, SERVER_CPU, None)?;
         let redis = Redis::start(&bench.folder.join("redis"), SERVER_CPU)?
             .context("the search path has no redis-server: run `cargo xtask setup`")?;
-        let pair = Pair {
-            ours: Target::Weft { cluster: playground.cluster().to_owned() },
-            peer: Target::Redis { port: redis.port() },
-        };
-        for target in [&pair.ours, &pair.peer] {
-            let load = Ycsb::load(bench.workspace, DRIVER_CPU);
-            let load = self.shape(load.target(target, Mode::Async, REQUESTERS));
-            load.report(&report_path(&bench.folder, target, Mode::Async, &self.report("load")))?;
-        }
+        let redis = Target::Redis { port: redis.port() };
+        self.load(bench, &redis)?;
         let mut figures = Map::new();
-        for (mode, operations, wanted) in self.modes {
-            let mut series = Series::new(Better::Higher, self.baseline(bench, mode));
-            let mut reports = Vec::new();
-            for round in bench.each_round() {
-                let asked = |target| self.ask(bench, target, mode, operations, round, None);
-                let (ours, peer) = (asked(&pair.ours)?, asked(&pair.peer)?);
-                series.push(ours.throughput()? / 1e6, peer.throughput()? / 1e6);
-                reports.push(json!({"weft": ours.json(), "redis": peer.json()}));
+        let mut half_of_redis = None;
+        self.beside(bench, SPINNING_NODE, &redis, |pair| {
+            for (mode, operations, wanted) in self.modes {
+                let asked = Asked { name: "run", mode, operations, pace: None };
+                let peer_mops = self.compare(bench, pair, (asked, wanted), &mut figures, lines)?;
+                half_of_redis = peer_mops.map(|mops| (PACE * mops * 1e6) as u32);
             }
-            let name = format!("{}, {}", self.name, mode.name());
-            *lines += &format!("{}\n", series.line(&name, "Mops/s", Some(wanted)));
-            if let (Mode::Async, true, Some(summary)) = (mode, self.compares_cpu, series.summary())
-            {
-                let pace = (PACE * summary.peer * 1e6) as u32;
-                figures.insert("cpu_s_a_million".into(), self.spend(bench, &pair, pace, lines)?);
-            }
-            figures.insert(mode.name().into(), json!({"mops": series.json(), "reports": reports}));
+            let Some(pace) = half_of_redis.filter(|_| self.in_depth) else { return Ok(()) };
+            let spent = self.spend(bench, pair, ("paced", pace), None, lines)?;
+            figures.insert("cpu_s_a_million".into(), spent);
+            Ok(())
+        })?;
+        if let Some(pace) = half_of_redis.filter(|_| self.in_depth) {
+            self.beside(bench, PARKING_NODE, &redis, |pair| {
+                let spent = self.spend(bench, pair, ("parked", pace), PARKING, lines)?;
+                figures.insert("cpu_s_a_million_parked".into(), spent);
+                Ok(())
+            })?;
         }
         Ok(figures.into())
+    }
+
+    /// Does `measure` with a node that is as `setting` says and holds what is asked for, beside `redis`, which does too.
+    fn beside(
+        &self,
+        bench: &Bench<'_>,
+        setting: Setting<'_>,
+        redis: &Target,
+        measure: impl FnOnce(&Pair) -> Result<()>,
+    ) -> Result<()> {
+        let folder = bench.folder.join("playground");
+        let playground = Playground::start(bench.workspace, 1, &folder, setting)?;
+        let ours = Target::Weft { cluster: playground.cluster().to_owned() };
+        self.load(bench, &ours)?;
+        measure(&Pair { ours, peer: redis.clone() })
+    }
+
+    fn load(&self, bench: &Bench<'_>, target: &Target) -> Result<()> {
+        let load = Ycsb::load(bench.workspace, DRIVER_CPU).target(target, Mode::Async, REQUESTERS);
+        let path = report_path(&bench.folder, target, Mode::Async, &self.report("load"));
+        self.shape(load).report(&path).map(drop)
+    }
+
+    /// Asks both, as fast as it goes, in turns; and Weft as its client does by itself, too, where it is looked at in depth.
+    /// Returns what redis reached, in millions of operations a second.
+    fn compare(
+        &self,
+        bench: &Bench<'_>,
+        pair: &Pair,
+        (asked, wanted): (Asked, f64),
+        figures: &mut Map<String, Value>,
+        lines: &mut String,
+    ) -> Result<Option<f64>> {
+        let mode = asked.mode;
+        let new_series = || Series::new(Better::Higher, self.baseline(bench, mode));
+        let (mut over_tcp, mut by_itself) = (new_series(), new_series());
+        let mut reports = Vec::new();
+        for round in bench.each_round() {
+            let ours = self.ask(bench, &pair.ours, asked, round, None)?;
+            let peer = self.ask(bench, &pair.peer, asked, round, None)?;
+            over_tcp.push(ours.throughput()? / 1e6, peer.throughput()? / 1e6);
+            reports.push(json!({"weft": ours.json(), "redis": peer.json()}));
+            if self.in_depth {
+                let asked = Asked { name: "auto", ..asked };
+                let ours = self.ask(bench, &pair.ours, asked, round, BY_ITSELF)?;
+                by_itself.push(ours.throughput()? / 1e6, peer.throughput()? / 1e6);
+            }
+        }
+        let name = format!("{}, {}", self.name, mode.name());
+        *lines += &format!("{}\n", over_tcp.line(&name, "Mops/s", Some(wanted)));
+        figures.insert(
+            mode.name().into(),
+            json!({"mops": over_tcp.json(), "mops_link_auto": by_itself.json(), "reports": reports}),
+        );
+        if self.in_depth {
+            let name = format!("{name}, link auto");
+            *lines += &format!("{}\n", by_itself.line(&name, "Mops/s", Some(wanted)));
+        }
+        Ok(over_tcp.summary().map(|summary| summary.peer))
     }
 
     /// The processor time of both sides at `pace` operations a second, for two seconds a round.
@@ -130,23 +200,32 @@ impl Case {
         &self,
         bench: &Bench<'_>,
         pair: &Pair,
-        pace: u32,
+        (name, pace): (&'static str, u32),
+        property: Option<(&str, &str)>,
         lines: &mut String,
     ) -> Result<Value> {
-        let mut series = Series::new(Better::Lower, None);
+        let (mut spent, mut waited) =
+            (Series::new(Better::Lower, None), Series::new(Better::Lower, None));
+        let operations = u64::from(pace) * 2;
+        let asked = Asked { name, mode: Mode::Async, operations, pace: Some(pace) };
         for round in bench.each_round() {
-            let spent = |target| -> Result<f64> {
-                let operations = u64::from(pace) * 2;
-                let report = self.ask(bench, target, Mode::Async, operations, round, Some(pace))?;
+            let ask = |target, property| self.ask(bench, target, asked, round, property);
+            let reports = [ask(&pair.ours, property)?, ask(&pair.peer, None)?];
+            let [ours, peer] = reports.each_ref().map(|report| {
                 let of = |side| report.cpu_seconds_a_million(side);
                 let both = of("driver").zip(of("server")).map(|(driver, server)| driver + server);
                 both.context("the report has no processor time of both sides")
-            };
-            series.push(spent(&pair.ours)?, spent(&pair.peer)?);
+            });
+            spent.push(ours?, peer?);
+            let [ours, peer] = reports.each_ref().map(|report| {
+                report.figure("READ", "p50_us").context("the report has no latency of reads")
+            });
+            waited.push(ours?, peer?);
         }
-        let name = format!("{}, async, {:.2} Mops/s", self.name, f64::from(pace) / 1e6);
-        *lines += &format!("{}\n", series.line(&name, "CPU s a million", Some(1.0)));
-        Ok(json!({"pace": pace, "sides": series.json()}))
+        let name = format!("{}, async, {name}, {:.2} Mops/s", self.name, f64::from(pace) / 1e6);
+        *lines += &format!("{}\n", spent.line(&name, "CPU s a million", Some(1.0)));
+        *lines += &format!("{}\n", waited.line(&format!("{name}, p50"), "us", None));
+        Ok(json!({"pace": pace, "sides": spent.json(), "p50_us": waited.json()}))
     }
 
     /// What the report of `what` is called.
@@ -164,24 +243,26 @@ impl Case {
         Some(ops / 1e6)
     }
 
-    /// Has `target` asked for so much, at `pace` operations a second or as fast as it goes.
+    /// Has `target` asked, with one more `property` if it is given.
     fn ask(
         &self,
         bench: &Bench<'_>,
         target: &Target,
-        mode: Mode,
-        operations: u64,
+        asked: Asked,
         round: u32,
-        pace: Option<u32>,
+        property: Option<(&str, &str)>,
     ) -> Result<Report> {
-        let what = if pace.is_some() { "paced" } else { "run" };
-        let name = self.report(&format!("{what}-{round}"));
+        let Asked { name, mode, operations, pace } = asked;
+        let path =
+            report_path(&bench.folder, target, mode, &self.report(&format!("{name}-{round}")));
         let mut run = Ycsb::run(bench.workspace, DRIVER_CPU).target(target, mode, REQUESTERS);
+        if let Some((name, value)) = property {
+            run = run.property(name, value);
+        }
         if let Some(pace) = pace {
             run = run.rate(pace);
         }
-        let run = self.shape(run).property("operationcount", operations);
-        let report = run.report(&report_path(&bench.folder, target, mode, &name))?;
+        let report = self.shape(run).property("operationcount", operations).report(&path)?;
         if report.errors() > 0 {
             bail!("{} operations of {} failed", report.errors(), target.name());
         }
