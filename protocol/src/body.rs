@@ -13,7 +13,7 @@ use crate::operation::expire::{Expire, ExpireReply};
 use crate::operation::get::{Get, GetFoundHead, GetReply};
 use crate::operation::get_and_delete::GetAndDelete;
 use crate::operation::get_and_put::GetAndPut;
-use crate::operation::get_fields::GetFields;
+use crate::operation::get_fields::{FieldsFound, GetFields};
 use crate::operation::get_range::{GetRange, GetRangeReply};
 use crate::operation::hot_keys::{HotKeys, HotKeysReply};
 use crate::operation::increment::{Increment, IncrementReply};
@@ -113,6 +113,7 @@ bodies!(
     NumberedHead,
     ExpireReply,
     GetRangeReply<'_>,
+    FieldsFound<'_>,
     TablesReply,
     PutTablesReply,
     TruncateReply,

@@ -29,6 +29,21 @@ impl Body for &[u8] {
     }
 }
 
+/// One after the other.
+impl<const N: usize> Body for [&[u8]; N] {
+    fn len(&self) -> usize {
+        self.iter().map(|slice| slice.len()).sum()
+    }
+
+    fn write(self, mut buffer: &mut [u8]) {
+        for slice in self {
+            let (filled, rest) = buffer.split_at_mut(slice.len());
+            filled.copy_from_slice(slice);
+            buffer = rest;
+        }
+    }
+}
+
 impl<const N: usize> Body for &[u8; N] {
     fn len(&self) -> usize {
         N

@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use weft_transport::limits::MESSAGE_MAX;
+
 use crate::codec::{Reader, Writer};
 use crate::error::{DecodeError, LimitError, ReplyError};
 use crate::key::Key;
@@ -72,40 +74,43 @@ impl<'a> GetFields<'a> {
 /// The answer to a [`GetFields`], as it is written.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldsFound<'a> {
-    /// The version of the object that the fields are of.
-    pub version: Version,
-    /// The record.
-    pub record: Record<'a>,
-    /// The names that were asked for.
-    pub names: Keys<'a>,
+    version: Version,
+    record: Record<'a>,
+    names: Keys<'a>,
+    len: usize,
 }
 
-impl FieldsFound<'_> {
-    /// Bytes of the reply's message. `None` if they are more than a message has: a name may be asked for as
-    /// often as there is room for it in the request.
-    pub fn checked_len(&self) -> Option<usize> {
-        let values = self.names.iter().filter_map(|name| self.record.get(&name)).map(<[u8]>::len);
-        let len = HEAD_LEN + 4 * self.names.len() + values.sum::<usize>();
-        (len <= weft_transport::limits::MESSAGE_MAX).then_some(len)
+impl<'a> FieldsFound<'a> {
+    /// The fields `names` of `record`, which is of version `version`. `None` if they are more than a message has: a name may be
+    /// asked for as often as there is room for it in the request.
+    pub fn new(version: Version, record: Record<'a>, names: Keys<'a>) -> Option<FieldsFound<'a>> {
+        let values = names.iter().filter_map(|name| record.get(&name)).map(<[u8]>::len);
+        let len = HEAD_LEN + 4 * names.len() + values.sum::<usize>();
+        (len <= MESSAGE_MAX).then_some(FieldsFound { version, record, names, len })
     }
 
-    /// Writes the reply's message into `bytes`, which it empties first.
-    pub fn write(&self, bytes: &mut Vec<u8>) {
-        bytes.clear();
-        bytes.resize(HEAD_LEN, 0);
-        for name in self.names.iter() {
-            let len = self.record.get(&name).map_or(ABSENT, |value| value.len() as u32);
-            bytes.extend_from_slice(&len.to_le_bytes());
-        }
-        for value in self.names.iter().filter_map(|name| self.record.get(&name)) {
-            bytes.extend_from_slice(value);
-        }
+    /// Bytes of the reply's message.
+    pub const fn encoded_len(&self) -> usize {
+        self.len
+    }
+
+    /// Writes the reply's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
+    /// bytes long.
+    pub fn encode(&self, buffer: &mut [u8]) {
         let head = ReplyHead {
             index: self.names.len() as u16,
-            length: (bytes.len() - HEAD_LEN) as u32,
+            length: (self.len - HEAD_LEN) as u32,
             ..ReplyHead::bare(Status::Ok, self.version)
         };
-        bytes[..HEAD_LEN].copy_from_slice(&head.to_bytes());
+        let mut writer = Writer::new(buffer);
+        writer.bytes(&head.to_bytes());
+        for name in self.names.iter() {
+            writer.u32(self.record.get(&name).map_or(ABSENT, |value| value.len() as u32));
+        }
+        for value in self.names.iter().filter_map(|name| self.record.get(&name)) {
+            writer.bytes(value);
+        }
+        writer.finish();
     }
 }
 
@@ -181,9 +186,13 @@ mod tests {
     use crate::round_trip::*;
     use crate::target::Target;
 
-    fn found<'a>(version: Version, record: &'a [u8], names: &'a [Key<'a>]) -> FieldsFound<'a> {
+    fn found<'a>(
+        version: Version,
+        record: &'a [u8],
+        names: &'a [Key<'a>],
+    ) -> Option<FieldsFound<'a>> {
         let (names, _) = Keys::fitting(names);
-        FieldsFound { version, record: Record::parse(record).unwrap(), names }
+        FieldsFound::new(version, Record::parse(record).unwrap(), names)
     }
 
     #[test]
@@ -196,11 +205,9 @@ mod tests {
         assert_eq!(bytes, documented("get-fields request"));
 
         let record = documented("record");
-        let found = found(Version::new(1, 9), &record, &names);
-        let mut bytes = Vec::new();
-        found.write(&mut bytes);
+        let found = found(Version::new(1, 9), &record, &names).unwrap();
+        let bytes = encode(found.encoded_len(), |buffer| found.encode(buffer));
         assert_eq!(bytes, documented("get-fields reply"));
-        assert_eq!(found.checked_len(), Some(bytes.len()));
     }
 
     #[test]
@@ -208,8 +215,8 @@ mod tests {
         let mut record = Vec::new();
         Record::encode([(&b"a"[..], &[7; 5_000][..])].into_iter(), &mut record).unwrap();
         let names = vec![key(b"a"); FIELDS_MAX];
-        assert_eq!(found(Version(1), &record, &names).checked_len(), None);
-        assert!(found(Version(1), &record, &names[..200]).checked_len().is_some());
+        assert!(found(Version(1), &record, &names).is_none());
+        assert!(found(Version(1), &record, &names[..200]).is_some());
     }
 
     #[test]
@@ -245,8 +252,8 @@ mod tests {
             let pairs = fields.iter().map(|(name, value)| (&name[..], &value[..]));
             Record::encode(pairs, &mut record).unwrap();
             let names: Vec<_> = fields.keys().chain(&others).map(|name| key(name)).collect();
-            let mut message = Vec::new();
-            found(version, &record, &names).write(&mut message);
+            let found = found(version, &record, &names).unwrap();
+            let message = encode(found.encoded_len(), |buffer| found.encode(buffer));
             let reply = FieldsReply::decode(&message).unwrap();
             let FieldsReply::Found { version: read, fields: found } = reply else {
                 panic!("it was found")

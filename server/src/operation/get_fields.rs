@@ -21,12 +21,11 @@ pub(crate) fn execute(
         return Ok(());
     };
     let record = Record::parse(object.value).map_err(|_| ErrorReply::new(ErrorCode::NotARecord))?;
-    let found = FieldsFound { version: object.version, record, names };
     // Only where a large field is named many times.
-    let len = found.checked_len().ok_or(ErrorReply::new(ErrorCode::ValueTooLarge))?;
+    let found = FieldsFound::new(object.version, record, names)
+        .ok_or(ErrorReply::new(ErrorCode::ValueTooLarge))?;
     work.tally.event(Event::Hit);
-    work.tally.add(Event::BytesRead, len as u64);
-    found.write(&mut work.scratch);
-    work.batch.reply(call, &work.scratch[..]);
+    work.tally.add(Event::BytesRead, found.encoded_len() as u64);
+    work.batch.reply(call, found);
     Ok(())
 }

@@ -10,7 +10,7 @@ use weft_transport::{Batch, CallId};
 
 use crate::counters::{Event, Tally};
 use crate::hot_keys::Access;
-use crate::limits::{MULTI_REPLY_MAX, PART_BYTES};
+use crate::limits::{COPY_MAX, MULTI_REPLY_MAX, PART_BYTES};
 use crate::lookahead::Lookahead;
 use crate::partitions::Place;
 use crate::pins::Pins;
@@ -68,6 +68,9 @@ pub(crate) fn execute(
 /// Parts are sent long before they are full, so that items without a value always fit.
 const HEAD_FITS: &str = "a part of less than PART_BYTES has room for a head";
 
+/// A value goes into a part that has room for it, or is empty.
+const ITEM_FITS: &str = "an empty part has room for every item";
+
 /// Which partitions a node owns does not change.
 const OWNED: &str = "a key of a partition that is owned has a tag";
 
@@ -111,18 +114,20 @@ impl Answer {
             self.send_part(batch);
         }
         let version = object.version;
-        match sending(len, pins, tally, || object.pin()) {
-            Sending::Copy => {
-                let found = GetReply::Found { version, value: object.value };
-                self.part.push(index, &found).expect("an empty part has room for every item");
-            }
-            Sending::Gather(value) => {
-                let head = self.part.finish_gathered(index, version, len);
-                let head = head.expect("an empty part has room for every item");
-                batch.reply_part_shared(self.call, head, value);
-                self.part.clear();
-            }
+        let sending = sending(len, pins, tally, || object.pin());
+        if let Sending::Copy = sending
+            && len <= COPY_MAX
+        {
+            let found = GetReply::Found { version, value: object.value };
+            return self.part.push(index, &found).expect(ITEM_FITS);
         }
+        let head = self.part.finish_gathered(index, version, len).expect(ITEM_FITS);
+        match sending {
+            // Straight to where it is sent from: a part that grew with it would be a second copy.
+            Sending::Copy => batch.reply_part(self.call, [head, object.value]),
+            Sending::Gather(value) => batch.reply_part_shared(self.call, head, value),
+        }
+        self.part.clear();
     }
 
     /// Room for what is in the part, a value of `len` bytes, and a head for each key that is left:

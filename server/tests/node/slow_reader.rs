@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use weft_protocol::limits::REQUEST_VALUE_MAX;
-use weft_protocol::{ErrorCode, GetReply, ReplyError, stat_name};
+use weft_protocol::{
+    ErrorCode, GetReply, Key, List, MultiGet, MultiGetPart, Outcome, ReplyError, stat_name,
+};
 use weft_transport::Windows;
 use weft_transport::frame::{Class, Header, Kind, frame_len};
 use weft_transport::limits::WINDOW_MAX;
 
-use crate::support::{Client, Process, RawPeer, assert_serves_at, get, settings, start};
+use crate::support::{Client, Process, RawPeer, TABLE, assert_serves_at, get, settings, start};
 
 const LIMIT: u64 = 64 << 20;
 
@@ -108,6 +110,39 @@ fn pins_are_bounded_and_end_with_the_connection() {
     client.wait_for("store.pinned_bytes", |pinned| pinned == 0);
     assert_eq!(client.stat("memory.purpose.log"), client.stat("store.log_bytes"));
     assert_serves_at(node.address, &client);
+}
+
+/// A value that is longer than a request, in a multi-get, when no more may be pinned: it is copied to where it is sent from.
+#[test]
+fn a_long_value_that_may_not_be_pinned_is_copied_into_a_multi_get() {
+    let node = Process::start(&["--memory", "512MiB", "--poll", "park"], &[]);
+    let client = Client::at(node.address);
+    let long: Vec<u8> = (0..5 << 19).map(|at| (at / 1_000) as u8).collect();
+    client.upload(b"long", &long);
+    client.put(b"large", &[1; 900_000]);
+    // A quarter of the store's memory is less than three of these.
+    let mut peers = Vec::new();
+    for name in [b"pinned-0", b"pinned-1", b"pinned-2"] {
+        client.upload(name, &vec![2; 48 << 20]);
+        let mut peer = RawPeer::greeted_at(node.address, generous());
+        peer.request(0, get(name));
+        peers.push(peer);
+    }
+    client.wait_for("values.gathered", |gathered| gathered == 3);
+    let keys = ["large", "long", "nobody"].map(|key| Key::new(key.as_bytes()).unwrap());
+    let (keys, _) = List::fitting(&keys);
+    let parts = client.call_streamed(MultiGet { table: TABLE, map_epoch: 1, keys });
+    let mut found = vec![None; 3];
+    for part in &parts {
+        for item in MultiGetPart::decode(part).unwrap().items() {
+            let Outcome::Done(reply) = item.outcome else { panic!("{item:?}") };
+            found[item.index] = reply.value().map(<[u8]>::to_vec);
+        }
+    }
+    assert_eq!(found, [Some(vec![1; 900_000]), Some(long), None]);
+    assert_eq!(client.stat("values.pins_refused"), 2);
+    drop(peers);
+    node.end();
 }
 
 /// More has been asked for than there is room for replies, so that most requests wait; the peer reads all the time.

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use weft_protocol::limits::UPLOAD_PIECE_BYTES;
 use weft_protocol::{
-    Delete, DeleteReply, ErrorReply, Get, GetReply, Key, Put, PutReply, ReplyError, ReplyHead,
-    Stats, StatsReply, TableId, Target, Value, Version,
+    CompleteUpload, Delete, DeleteReply, ErrorReply, Get, GetReply, Key, Put, PutReply, ReplyError,
+    ReplyHead, Stats, StatsReply, TableId, Target, UploadEffect, UploadPiece, Value, Version,
 };
 use weft_server::config::{Config, Host, Settings};
 use weft_server::node::Node;
 use weft_transport::frame::{Class, HEADER_BYTES, Header, Kind, frame_len};
-use weft_transport::handshake::Hello;
+use weft_transport::handshake::{Hello, LARGE};
 use weft_transport::{
     Body, Connection, Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler,
     NodeId, PollPolicy, Time, Windows,
@@ -125,6 +126,26 @@ impl Client {
         PutReply::decode(&self.call(put(key, value))).unwrap().version
     }
 
+    /// Puts a value that is too long for one request.
+    pub(crate) fn upload(&self, key: &[u8], value: &[u8]) {
+        let target = target(key);
+        let pieces =
+            value.chunks(UPLOAD_PIECE_BYTES).enumerate().map(|(number, bytes)| UploadPiece {
+                target,
+                expires_at_ms: None,
+                upload: 7,
+                value_len: value.len() as u32,
+                offset: (number * UPLOAD_PIECE_BYTES) as u64,
+                copied_from: Version::NONE,
+                keeps_expiry: false,
+                copied_len: 0,
+                bytes,
+            });
+        self.call_all(pieces);
+        let effect = UploadEffect::Put;
+        PutReply::decode(&self.call(CompleteUpload { target, upload: 7, effect })).unwrap();
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         GetReply::decode(&self.call(get(key))).unwrap().value().map(<[u8]>::to_vec)
     }
@@ -205,7 +226,7 @@ impl RawPeer {
         let mut peer = RawPeer::silent_at(address);
         let (node, incarnation) = (new_node_id(), Incarnation(1));
         peer.write_in_vain(
-            &Hello { node, incarnation, features: 0, windows, secret: None }.encode(),
+            &Hello { node, incarnation, features: LARGE, windows, secret: None }.encode(),
         );
         if !matches!(peer.stream.peek(&mut [0]), Ok(1)) {
             return Err(None);
