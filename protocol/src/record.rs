@@ -114,7 +114,8 @@ impl<'a> Record<'a> {
         if len > crate::limits::REQUEST_VALUE_MAX {
             return Err(LimitError::RequestValueTooLarge { len });
         }
-        bytes.reserve(len);
+        // A buffer that doubles would take twice what a record may have.
+        bytes.reserve_exact(len);
         bytes.extend_from_slice(&MAGIC.to_le_bytes());
         bytes.extend_from_slice(&(count as u16).to_le_bytes());
         for (name, value) in fields.clone() {

@@ -39,11 +39,13 @@ pub enum Event {
     BytesWritten,
     /// A write found no memory and waited for segments to be emptied.
     WriteWaited,
+    /// A request found no memory to be worked off in, and waited for a turn at what is kept back for that.
+    TurnTaken,
 }
 
 impl Event {
     /// Every event, in the order of their declaration.
-    pub const ALL: [Event; 13] = [
+    pub const ALL: [Event; 14] = [
         Event::Batch,
         Event::Refused,
         Event::Malformed,
@@ -57,6 +59,7 @@ impl Event {
         Event::BytesRead,
         Event::BytesWritten,
         Event::WriteWaited,
+        Event::TurnTaken,
     ];
 }
 

@@ -26,6 +26,7 @@ use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
 use crate::pins::Pins;
 use crate::report::{self, Surroundings};
+use crate::scratch::Scratch;
 use crate::store::StoreError;
 use crate::sweeper::Sweeper;
 pub use crate::watches::Answer;
@@ -60,6 +61,7 @@ pub struct NodeHandler {
     pub(crate) cleaner: Cleaner,
     pub(crate) evictor: Evictor,
     pub(crate) sweeper: Sweeper,
+    pub(crate) scratch: Scratch,
     pub(crate) counters: Counters,
     pub(crate) hot_keys: HotKeys,
     pub(crate) watches: Watches,
@@ -75,7 +77,7 @@ impl NodeHandler {
     ///
     /// # Errors
     /// [`StoreError::EpochsExhausted`] if the map's epoch is beyond what versions have room for, and
-    /// [`StoreError::MemoryLimit`] if the memory has no room for the partitions, or for counts of hot keys.
+    /// [`StoreError::MemoryLimit`] if the memory has no room for the partitions, for counts of hot keys, or for a request to be worked off in.
     pub fn new(options: NodeOptions) -> Result<NodeHandler, StoreError> {
         let NodeOptions { node, incarnation, map, memory, clock, seed } = options;
         let started_at = clock.now();
@@ -91,6 +93,7 @@ impl NodeHandler {
             cleaner: Cleaner::new(memory.store.clone()),
             evictor: Evictor::default(),
             sweeper: Sweeper::default(),
+            scratch: Scratch::new(memory.network.clone()).map_err(StoreError::MemoryLimit)?,
             memory,
             counters: Counters::new(),
             surroundings: RwLock::new(None),

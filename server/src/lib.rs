@@ -34,6 +34,7 @@ mod lookahead;
 mod operation;
 mod partitions;
 mod pins;
+mod scratch;
 mod sending;
 mod sweeper;
 mod watch_thread;

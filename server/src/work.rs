@@ -13,6 +13,7 @@ use crate::handler::NodeHandler;
 use crate::hot_keys::{Access, Sampler};
 use crate::limits::BATCH_MAX;
 use crate::partitions::Held;
+use crate::scratch::{Room, Use};
 use crate::sending::{Sending, sending};
 use crate::store::{Partition, Replaced, StoreError};
 
@@ -34,10 +35,12 @@ pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) now_ms: u64,
     /// Where multi-operations put their replies together; its buffer is kept between them.
     part: Option<PartBuilder>,
-    /// Where scans put their replies together.
+    /// Where scans and ranges put their replies together.
     pub(crate) page: ScanPage,
-    /// Where values and replies are put together that are made of parts.
-    pub(crate) scratch: Vec<u8>,
+    /// Where records are put together that are made of parts.
+    pub(crate) record: Vec<u8>,
+    /// What one of these three is counted as.
+    room: Option<Room<'n>>,
     /// Bytes of keys and values that were written.
     written_bytes: u64,
 }
@@ -55,7 +58,8 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             now_ms,
             part: None,
             page,
-            scratch: Vec::new(),
+            record: Vec::new(),
+            room: None,
             written_bytes: 0,
         }
     }
@@ -235,8 +239,24 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.batch.reply(call, error);
     }
 
+    /// Sees to it that there is room for `use_`, until another use. Gives up the lock.
+    pub(crate) fn provide(&mut self, use_: Use) {
+        if self.room.as_ref().is_some_and(|room| room.use_() == use_) {
+            return;
+        }
+        (self.part, self.page, self.record) = (None, ScanPage::default(), Vec::new());
+        self.room = None;
+        self.held.release();
+        let room = self.node.scratch.room(use_);
+        if room.is_kept_back() {
+            self.tally.event(Event::TurnTaken);
+        }
+        self.room = Some(room);
+    }
+
     /// An empty part, to be given back to [`finish_part`](Self::finish_part).
     pub(crate) fn take_part(&mut self) -> PartBuilder {
+        self.provide(Use::Part);
         self.part.take().unwrap_or_default()
     }
 

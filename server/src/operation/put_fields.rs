@@ -6,6 +6,7 @@ use weft_protocol::{ErrorReply, PutFields, PutReply, Slot};
 use weft_transport::CallId;
 
 use crate::counters::Event;
+use crate::scratch::Use;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -17,11 +18,12 @@ pub(crate) fn execute(
     let &PutFields { target, expires_at_ms, changes } = put;
     let (table, key) = (target.table, target.key);
     let len: usize = changes.iter().map(|change| change.value.map_or(0, |value| value.len())).sum();
-    let mut scratch = mem::take(&mut work.scratch);
+    work.provide(Use::Record);
+    let mut record = mem::take(&mut work.record);
     let written = work.write(table, slot, key.len() + len, |partition, now_ms| {
-        partition.put_fields(table, &key, changes, expires_at_ms, &mut scratch, now_ms)
+        partition.put_fields(table, &key, changes, expires_at_ms, &mut record, now_ms)
     });
-    work.scratch = scratch;
+    work.record = record;
     let version = written?;
     work.tally.add(Event::BytesWritten, len as u64);
     work.batch.reply(call, PutReply { version });

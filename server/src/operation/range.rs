@@ -9,6 +9,7 @@ use weft_protocol::{ErrorCode, ErrorReply, Key, Range, Slot, Version};
 use weft_transport::CallId;
 
 use crate::limits::RANGE_KEYS_BYTES;
+use crate::scratch::Use;
 use crate::store::NotOrdered;
 use crate::work::Work;
 
@@ -24,6 +25,7 @@ pub(crate) fn execute(
         return Err(ErrorReply::wrong_owner(epoch));
     }
     let objects_max = (range.objects_max as usize).clamp(1, SCAN_OBJECTS_MAX);
+    work.provide(Use::Range);
     let mut first = FirstKeys::new(objects_max, descending);
     let bounds = (lower.map(Key::bytes), upper.map(Key::bytes));
     for position in 0..partitions.len() as u16 {

@@ -8,6 +8,7 @@ use weft_protocol::{ErrorCode, ErrorReply, Scan, ScanMark};
 use weft_transport::CallId;
 
 use crate::limits::SCAN_BUCKETS_MAX;
+use crate::scratch::Use;
 use crate::store::Scanned;
 use crate::work::Work;
 
@@ -21,6 +22,7 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &Scan { table, key_prefix, with_values, slot, cursor, .. } = scan;
     let last_slot = work.node.partitions.last_slot(slot);
+    work.provide(Use::Page);
     let partition = work.held.enter(table, slot)?;
     let last_slot = last_slot.expect("the partition was entered");
     let stamp = partition.scan_stamp();

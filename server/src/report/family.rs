@@ -168,6 +168,7 @@ pub(super) fn of_event(event: Event) -> &'static Family {
         Event::BytesRead => &BYTES_READ,
         Event::BytesWritten => &BYTES_WRITTEN,
         Event::WriteWaited => &WRITES_WAITED,
+        Event::TurnTaken => &TURNS_TAKEN,
     }
 }
 
@@ -218,4 +219,9 @@ static WRITES_WAITED: Family = counter(
     "writes.waited",
     "weft_writes_waited_total",
     "Writes that found no memory and waited for segments to be emptied.",
+);
+static TURNS_TAKEN: Family = counter(
+    "requests.turns_taken",
+    "weft_requests_turns_taken_total",
+    "Requests that found no memory to be worked off in and took turns at what is kept back.",
 );

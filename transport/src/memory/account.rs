@@ -24,11 +24,13 @@ pub enum Purpose {
     Link,
     /// Buffers that users have allocated.
     Buffer,
+    /// What requests are worked off in.
+    Scratch,
 }
 
 impl Purpose {
     /// All purposes, in the order of their declaration.
-    pub const ALL: [Purpose; 8] = [
+    pub const ALL: [Purpose; 9] = [
         Purpose::Log,
         Purpose::Index,
         Purpose::Partition,
@@ -37,6 +39,7 @@ impl Purpose {
         Purpose::Session,
         Purpose::Link,
         Purpose::Buffer,
+        Purpose::Scratch,
     ];
 
     /// The name in reports.
@@ -50,6 +53,7 @@ impl Purpose {
             Purpose::Session => "session",
             Purpose::Link => "link",
             Purpose::Buffer => "buffer",
+            Purpose::Scratch => "scratch",
         }
     }
 }
