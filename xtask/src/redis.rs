@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,10 +14,11 @@ use crate::command;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A redis-server on a free loopback port, without persistence; dropping it stops it.
+/// A redis-server on a free loopback port and a Unix socket, without persistence; dropping it stops it.
 pub(crate) struct Redis {
     process: Child,
     port: u16,
+    socket: PathBuf,
 }
 
 impl Redis {
@@ -28,15 +29,19 @@ impl Redis {
         fs::create_dir_all(folder)?;
         let log = File::create(folder.join("redis.log"))?;
         let port = free_port()?;
+        // In a short folder: the path of a Unix socket has at most 107 bytes.
+        let socket = std::env::temp_dir().join(format!("weft-redis-{port}.sock"));
         let process = command::on_cpu(&program, cpu)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .arg("--unixsocket")
+            .arg(&socket)
             .args(["--save", "", "--appendonly", "no", "--dir"])
             .arg(folder)
             .stderr(log.try_clone()?)
             .stdout(log)
             .spawn()
             .context("failed to start redis-server")?;
-        let mut redis = Redis { process, port };
+        let mut redis = Redis { process, port, socket };
         redis.wait_until_it_answers()?;
         Ok(Some(redis))
     }
@@ -44,6 +49,11 @@ impl Redis {
     /// The port that it listens on, at 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The Unix socket that it listens on.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     fn wait_until_it_answers(&mut self) -> Result<()> {
@@ -78,6 +88,7 @@ impl Drop for Redis {
         // It holds nothing worth saving, and both calls fail only if it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        let _ = fs::remove_file(&self.socket);
     }
 }
 
@@ -96,7 +107,10 @@ mod tests {
         let redis = Redis::start(&folder, None).unwrap().expect("`cargo xtask setup` installs it");
         let port = redis.port();
         redis.ping().unwrap();
+        let socket = redis.socket().to_owned();
+        assert!(socket.exists());
         drop(redis);
+        assert!(!socket.exists());
         assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
         fs::remove_dir_all(folder).unwrap();
     }

@@ -25,7 +25,7 @@ use crate::workload::Workload;
 pub(crate) enum TargetKind {
     /// A Weft cluster (-p weft.cluster=HOST:PORT)
     Weft,
-    /// A Redis server, or one that speaks its protocol (-p redis.host=HOST, redis.port=PORT)
+    /// A Redis server, or one that speaks its protocol (-p redis.host=HOST, redis.port=PORT; redis.socket=PATH)
     #[cfg(feature = "redis")]
     Redis,
     /// No store at all: every operation succeeds at once, which measures the driver itself
@@ -140,7 +140,7 @@ impl Target {
         match self {
             Target::Weft(weft) => weft.link(),
             #[cfg(feature = "redis")]
-            Target::Redis(_) => Some("tcp"),
+            Target::Redis(redis) => Some(redis.link()),
             Target::Basic(_) => None,
         }
     }

@@ -6,8 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -42,7 +43,11 @@ fn serve(fails: Fault) -> (Arc<Store>, u16) {
 }
 
 impl Store {
-    fn converse(&self, mut stream: &TcpStream, fails: Fault) {
+    fn converse<S>(&self, stream: &S, fails: Fault)
+    where
+        for<'a> &'a S: Read + Write,
+    {
+        let mut output = stream;
         self.connections.fetch_add(1, Ordering::Relaxed);
         let mut input = BufReader::new(stream);
         while let Some(command) = read_command(&mut input) {
@@ -87,7 +92,7 @@ impl Store {
                 }
                 _ => b"+OK\r\n".to_vec(),
             };
-            if stream.write_all(&reply).is_err() {
+            if output.write_all(&reply).is_err() {
                 return;
             }
         }
@@ -99,7 +104,7 @@ fn bulk(value: &[u8]) -> Vec<u8> {
 }
 
 /// `None` when the client has gone.
-fn read_command(input: &mut BufReader<&TcpStream>) -> Option<Vec<Vec<u8>>> {
+fn read_command(input: &mut impl BufRead) -> Option<Vec<Vec<u8>>> {
     let mut number = |prefix: char| {
         let mut line = String::new();
         input.read_line(&mut line).ok()?;
@@ -211,6 +216,28 @@ fn blocking_requesters_have_a_connection_each_and_async_ones_share() {
         let connections = store.connections.load(Ordering::Relaxed);
         assert_eq!(connections, expected + 1, "{mode}: one more asks for statistics");
     }
+}
+
+#[test]
+fn a_server_is_reached_by_its_unix_socket_too() {
+    let path = std::env::temp_dir().join(format!("weft-ycsb-{}.sock", std::process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let store = Arc::new(Store::default());
+    let served = Arc::clone(&store);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let store = Arc::clone(&served);
+            std::thread::spawn(move || store.converse(&stream.unwrap(), |_| false));
+        }
+    });
+    let socket = format!("-p redis.socket={} -p recordcount=50", path.display());
+    // Nobody is at that port.
+    let loaded = succeed("load", 1, &socket);
+    assert_eq!((&loaded["link"], store.hashes.lock().unwrap().len()), (&"unix".into(), 50));
+    let workload = "-P workloads/workloada -p redis.mode=async -p operationcount=200";
+    let report = succeed("run", 1, &format!("{workload} {socket}"));
+    assert_eq!(report["operations"]["READ"]["errors"], 0);
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

@@ -59,12 +59,18 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
         unit: "us",
         better: Better::Lower,
         wanted: 1.15,
-        arguments: vec![keys, "--poll=busy".into()],
+        arguments: vec![keys.clone(), "--poll=busy".into()],
         ours: ("/p50_us", 1.0),
         netbench: &["latency", "--poll", "busy"],
         raw: ("/raw/p50_us", 1.0),
     };
     alone.measure(bench, &node, &mut lines, &mut figures)?;
+    let by_itself = Case {
+        name: "the same, link auto",
+        arguments: vec![keys, "--poll=busy".into(), "--link=auto".into()],
+        ..alone
+    };
+    by_itself.measure(bench, &node, &mut lines, &mut figures)?;
     drop(node);
 
     for (name, keys, wanted) in [("64 KiB, of 4 MiB", 64, 0.8), ("64 KiB, of 4 GiB", 64 << 10, 0.6)]

@@ -155,6 +155,10 @@ pub(crate) const KNOWN: &[Property] = &[
     with_default("weft.poll", "adaptive", "how the client waits for replies"),
     with_default("redis.host", "127.0.0.1", "the host of the server"),
     with_default("redis.port", "6379", "the port of the server"),
+    without_default(
+        "redis.socket",
+        "the Unix socket of a server on this host, in the place of host and port; not in upstream",
+    ),
     without_default("redis.password", "the password of the server"),
     with_default("redis.timeout", "0", "the milliseconds after which an operation fails; 0: never"),
     with_default(

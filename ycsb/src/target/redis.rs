@@ -25,6 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Redis {
     client: Client,
     address: String,
+    link: &'static str,
     /// `None`: an operation may take any time.
     timeout: Option<Duration>,
     /// Asks for the server's statistics.
@@ -36,19 +37,22 @@ impl Redis {
         if properties.flag("redis.cluster")? {
             return Err(OpenError::Usage(properties.wrong("redis.cluster", "false")));
         }
-        let host = properties.required("redis.host")?;
-        let port: u64 = properties.number("redis.port")?;
-        let port = u16::try_from(port).ok().filter(|&port| port > 0);
-        let port = port.ok_or_else(|| properties.wrong("redis.port", "from 1 to 65535"))?;
+        let server = server(properties)?;
         let timeout = properties.number("redis.timeout")?;
-        let address = format!("{host}:{port}");
-        let client = client(host, port, properties.text("redis.password"))
+        let address = server.to_string();
+        let link = if matches!(server, ConnectionAddr::Unix(_)) { "unix" } else { "tcp" };
+        let client = client(server, properties.text("redis.password"))
             .map_err(|error| unreachable(&address, &error))?;
         let control = client
             .get_connection_with_timeout(CONNECT_TIMEOUT)
             .map_err(|error| unreachable(&address, &error))?;
         let timeout = (timeout > 0).then(|| Duration::from_millis(timeout));
-        Ok(Redis { client, address, timeout, control })
+        Ok(Redis { client, address, link, timeout, control })
+    }
+
+    /// What its connections run over.
+    pub(super) fn link(&self) -> &'static str {
+        self.link
     }
 
     pub(super) fn crew(&self, mode: Mode, requesters: usize) -> Result<Crew, OpenError> {
@@ -100,12 +104,24 @@ impl Redis {
     }
 }
 
-fn client(host: &str, port: u16, password: Option<&str>) -> Result<Client, RedisError> {
+/// Where the server is.
+fn server(properties: &Properties) -> Result<ConnectionAddr, OpenError> {
+    if let Some(socket) = properties.text("redis.socket") {
+        return Ok(ConnectionAddr::Unix(socket.into()));
+    }
+    let host = properties.required("redis.host")?;
+    let port: u64 = properties.number("redis.port")?;
+    let port = u16::try_from(port).ok().filter(|&port| port > 0);
+    let port = port.ok_or_else(|| properties.wrong("redis.port", "from 1 to 65535"))?;
+    Ok(ConnectionAddr::Tcp(host.to_owned(), port))
+}
+
+fn client(server: ConnectionAddr, password: Option<&str>) -> Result<Client, RedisError> {
     let mut settings = RedisConnectionInfo::default();
     if let Some(password) = password {
         settings = settings.set_password(password);
     }
-    let info = ConnectionAddr::Tcp(host.to_owned(), port)
+    let info = server
         .into_connection_info()?
         .set_tcp_settings(TcpSettings::default().set_nodelay(true))
         .set_redis_settings(settings);
@@ -124,8 +140,8 @@ fn unreachable(address: &str, error: &RedisError) -> OpenError {
         target: "redis",
         address: address.to_owned(),
         reason: error.to_string(),
-        advice: "start a server there, or correct -p redis.host=HOST -p redis.port=PORT \
-                 -p redis.password=PASSWORD",
+        advice: "start a server there, or correct -p redis.host=HOST -p redis.port=PORT, \
+                 -p redis.socket=PATH or -p redis.password=PASSWORD",
     }
 }
 
