@@ -60,7 +60,7 @@ impl Pins {
             return true;
         }
         let network = self.memory.network.account();
-        // What is kept back to work requests off in is nobody's to leave free.
+        // What requests are worked off in is nobody's to leave free.
         let shared_bytes =
             network.shared_bytes().saturating_sub(network.allocated_for(Purpose::Scratch));
         network.free_bytes() < len as u64 + shared_bytes / COPIES_SHARE

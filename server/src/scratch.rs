@@ -61,6 +61,9 @@ impl Use {
     }
 }
 
+/// The part of the network's memory, without what is reserved, that is left for frames: a connection whose frames find none is lost.
+const LEFT_SHARE: u64 = 2;
+
 /// What is kept back: enough for any one request.
 const KEPT_BACK_BYTES: usize = {
     let (mut most, mut at) = (0, 0);
@@ -75,7 +78,7 @@ const KEPT_BACK_BYTES: usize = {
 /// Where room for it comes from.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    memory: Memory,
+    network: Memory,
     turn: Mutex<()>,
     _kept_back: Charge,
 }
@@ -94,21 +97,27 @@ enum Place<'n> {
 }
 
 impl Scratch {
-    /// Keeps back what one request needs, of `memory`.
+    /// Keeps back what one request needs, of `network`.
     ///
     /// # Errors
     /// [`MemoryError::LimitReached`].
-    pub(crate) fn new(memory: Memory) -> Result<Scratch, MemoryError> {
-        let kept_back = memory.charge(KEPT_BACK_BYTES as u64, Purpose::Scratch)?;
-        Ok(Scratch { memory, turn: Mutex::new(()), _kept_back: kept_back })
+    pub(crate) fn new(network: Memory) -> Result<Scratch, MemoryError> {
+        let kept_back = network.charge(KEPT_BACK_BYTES as u64, Purpose::Scratch)?;
+        Ok(Scratch { network, turn: Mutex::new(()), _kept_back: kept_back })
     }
 
-    /// Room for `use_`, of the memory that is free or, in turn with others, of what is kept back. The caller may hold no partition's
-    /// lock, which whoever has the turn may wait for.
+    /// Room for `use_`, of the network's memory, if there is plenty left of that, or, in turn with others, of what is kept back. The
+    /// caller may hold no partition's lock, which whoever has the turn may wait for.
     pub(crate) fn room(&self, use_: Use) -> Room<'_> {
-        let place = match self.memory.charge(use_.bytes() as u64, Purpose::Scratch) {
-            Ok(charge) => Place::Counted { _charge: charge },
-            Err(_) => Place::KeptBack { _turn: self.turn.lock() },
+        let bytes = use_.bytes() as u64;
+        let counted = if self.network.can_spare(bytes, LEFT_SHARE) {
+            self.network.charge(bytes, Purpose::Scratch).ok()
+        } else {
+            None
+        };
+        let place = match counted {
+            Some(charge) => Place::Counted { _charge: charge },
+            None => Place::KeptBack { _turn: self.turn.lock() },
         };
         Room { use_, place }
     }
@@ -130,20 +139,19 @@ impl Room<'_> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use weft_transport::MemoryConfig;
-
     use super::*;
+    use crate::memory::NodeMemory;
 
     #[test]
     fn who_finds_no_room_takes_turns() {
-        let memory = Memory::new(MemoryConfig { limit_bytes: 16 << 20 }).unwrap();
-        let scratch = Scratch::new(memory.clone()).unwrap();
-        let kept_back = memory.account().allocated_for(Purpose::Scratch);
+        let memory = NodeMemory::divide(64 << 20).unwrap();
+        let scratch = Scratch::new(memory.network.clone()).unwrap();
+        let kept_back = memory.allocated_for(Purpose::Scratch);
         let counted = scratch.room(Use::Part);
-        let both = memory.account().allocated_for(Purpose::Scratch);
+        let both = memory.allocated_for(Purpose::Scratch);
         assert_eq!(both, kept_back + Use::Part.bytes() as u64);
-        let rest = memory.account().free_bytes();
-        let taken = memory.charge(rest, Purpose::Send).unwrap();
+        let half = memory.network.free_bytes() / LEFT_SHARE;
+        let taken = memory.network.charge(half, Purpose::Send).unwrap();
         let has_turn = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let first = scratch.room(Use::Range);
@@ -153,12 +161,24 @@ mod tests {
                 assert!(has_turn.load(Ordering::Relaxed), "two have the turn");
                 drop(second);
             });
-            assert_eq!(memory.account().allocated_for(Purpose::Scratch), both);
+            assert_eq!(memory.allocated_for(Purpose::Scratch), both);
             has_turn.store(true, Ordering::Relaxed);
             drop(first);
             second.join().unwrap();
         });
         drop((taken, counted));
-        assert_eq!(memory.account().allocated_for(Purpose::Scratch), kept_back);
+        assert_eq!(memory.allocated_for(Purpose::Scratch), kept_back);
+    }
+
+    /// A connection whose frames find no memory is lost, so half of what is for frames stays theirs.
+    #[test]
+    fn frames_keep_their_half() {
+        let memory = NodeMemory::divide(64 << 20).unwrap();
+        let scratch = Scratch::new(memory.network.clone()).unwrap();
+        let rooms = std::iter::from_fn(|| Some(scratch.room(Use::Record)));
+        let rooms: Vec<_> = rooms.take_while(|room| !room.is_kept_back()).collect();
+        assert!(!rooms.is_empty());
+        let account = memory.network.account();
+        assert!(account.free_bytes() >= account.shared_bytes() / LEFT_SHARE);
     }
 }

@@ -56,7 +56,8 @@ fn requests_are_worked_off_though_no_memory_is_left_for_that() {
     let connector = nodes.client(&mut world, 0, TIMEOUT).unwrap();
     let is_done = Rc::new(Cell::new(false));
     world.spawn({
-        let (is_done, network) = (Rc::clone(&is_done), memory.network.clone());
+        let (is_done, memory) = (Rc::clone(&is_done), memory.clone());
+        let network = memory.network.clone();
         async move {
             let client = connector.connect().await.unwrap();
             let ordered = TableOptions { ordered: true, ..TableOptions::default() };
@@ -64,7 +65,7 @@ fn requests_are_worked_off_though_no_memory_is_left_for_that() {
             for number in 0..OBJECTS {
                 client.put(format!("{number:05}"), "value").await.unwrap();
             }
-            let kept_back = network.account().allocated_for(Purpose::Scratch);
+            let kept_back = memory.allocated_for(Purpose::Scratch);
             assert!(kept_back > 0);
             // Nothing is left but for what connections need to go on.
             let free_bytes = network.account().free_bytes();
@@ -84,7 +85,7 @@ fn requests_are_worked_off_though_no_memory_is_left_for_that() {
             for count in scanned(&client).await {
                 assert_eq!(count.unwrap(), OBJECTS);
             }
-            assert_eq!(network.account().allocated_for(Purpose::Scratch), kept_back);
+            assert_eq!(memory.allocated_for(Purpose::Scratch), kept_back);
             is_done.set(true);
         }
     });

@@ -139,7 +139,7 @@ impl Memory {
     }
 
     /// Whether `share`, a part of what is not reserved, would still be free without `bytes`.
-    pub(crate) fn can_spare(&self, bytes: u64, share: u64) -> bool {
+    pub fn can_spare(&self, bytes: u64, share: u64) -> bool {
         let kept_bytes = self.pool.ledger.shared_bytes() / share;
         self.free_bytes() >= bytes.saturating_add(kept_bytes)
     }
