@@ -39,7 +39,7 @@ pub enum Event {
     BytesWritten,
     /// A write found no memory and waited for segments to be emptied.
     WriteWaited,
-    /// A request found no memory to be worked off in, and waited for a turn at what is kept back for that.
+    /// A request found too little memory to be worked off in, and waited for a turn at what is kept back for that.
     TurnTaken,
 }
 

@@ -223,5 +223,5 @@ static WRITES_WAITED: Family = counter(
 static TURNS_TAKEN: Family = counter(
     "requests.turns_taken",
     "weft_requests_turns_taken_total",
-    "Requests that found no memory to be worked off in and took turns at what is kept back.",
+    "Requests that found too little memory to be worked off in and took turns at what is kept back.",
 );
