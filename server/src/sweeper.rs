@@ -8,7 +8,7 @@
 //! takes a fiftieth of the time. While memory is short it is every second and a tenth, since where an expired object is found no
 //! segment has to be emptied.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use weft_transport::Time;
 
 use crate::limits::SCAN_BUCKETS_MAX;
 use crate::partitions::Partitions;
+use crate::store::{Partition, Swept};
 
 /// How often a pass begins, and in how many times the time that the last one took.
 const INTERVAL: (Duration, u32) = (Duration::from_secs(5), 50);
@@ -28,6 +29,8 @@ pub(crate) struct Sweeper {
     pass: Mutex<Pass>,
     /// Whether a table may have been truncated or dropped whose objects are still there.
     has_buried: AtomicBool,
+    /// Objects that were removed so far.
+    removed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -46,12 +49,21 @@ impl Sweeper {
         self.has_buried.store(true, Ordering::Relaxed);
     }
 
-    /// Removes some of the objects of tables that were truncated or dropped, for who finds no memory though that has been given up. Returns
-    /// whether there were any. The caller may hold no partition's lock.
+    /// Objects that were removed so far.
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Removes some of the objects of tables that were truncated or dropped, for who found no memory though that has been given up, when
+    /// [`removed`](Self::removed) was `seen`. Returns whether there were any. The caller may hold no partition's lock.
     #[cold]
-    pub(crate) fn make_room(&self, partitions: &Partitions, now_ms: u64) -> bool {
+    pub(crate) fn make_room(&self, partitions: &Partitions, seen: u64, now_ms: u64) -> bool {
         // Whoever has it may be looking whether there are such.
         let _pass = self.pass.lock();
+        if self.removed() > seen {
+            // All that there were, maybe, while this waited for them.
+            return true;
+        }
         if !self.has_buried.load(Ordering::Relaxed) {
             return false;
         }
@@ -59,7 +71,7 @@ impl Sweeper {
             let mut partition = partitions.lock(position);
             let is_there = partition.sweepable().buried > 0;
             if is_there {
-                partition.sweep(SCAN_BUCKETS_MAX, now_ms);
+                self.sweep(&mut partition, now_ms);
             }
             is_there
         })
@@ -95,7 +107,7 @@ impl Sweeper {
                 partition.drop_stale_uploads(now_ms);
             }
             if sweepable.buried > 0 || is_of_pass && sweepable.expiring > 0 {
-                let swept = partition.sweep(SCAN_BUCKETS_MAX, now_ms);
+                let swept = self.sweep(&mut partition, now_ms);
                 // There may be more of it, here or elsewhere.
                 self.look_for_buried();
                 if is_of_pass && swept.is_end {
@@ -109,6 +121,12 @@ impl Sweeper {
         }
         false
     }
+
+    fn sweep(&self, partition: &mut Partition, now_ms: u64) -> Swept {
+        let swept = partition.sweep(SCAN_BUCKETS_MAX, now_ms);
+        self.removed.fetch_add(swept.removed, Ordering::Relaxed);
+        swept
+    }
 }
 
 impl Pass {
@@ -117,5 +135,37 @@ impl Pass {
         if position >= count {
             self.took = self.began.map_or(Duration::ZERO, |began| now.since(began));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_protocol::{ClusterMap, NodeEntry, TableId};
+    use weft_transport::{Incarnation, Memory, MemoryConfig, NodeId};
+
+    use super::*;
+
+    /// Whoever waits for the sweeper may find that it has removed everything meanwhile.
+    #[test]
+    fn what_others_have_swept_is_worth_another_try() {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 4 << 20 }).unwrap();
+        let node = NodeId(1);
+        let entry =
+            NodeEntry { id: node, incarnation: Incarnation(1), address: "here:1".to_owned() };
+        let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
+        let partitions = Partitions::owned_by(node, &map, &memory, 7).unwrap();
+        let sweeper = Sweeper::default();
+        for number in 0..100_u32 {
+            let key = number.to_le_bytes();
+            partitions.lock(0).put(TableId::DEFAULT, &key, b"value", None, 0).unwrap();
+        }
+        let seen = sweeper.removed();
+        assert!(!sweeper.make_room(&partitions, seen, 0));
+        partitions.lock(0).truncate(TableId::DEFAULT).unwrap();
+        sweeper.look_for_buried();
+        while sweeper.step(&partitions, false, Time::ZERO, 0) {}
+        assert_eq!(sweeper.removed(), 100);
+        assert!(sweeper.make_room(&partitions, seen, 0), "though nothing is left to remove");
+        assert!(!sweeper.make_room(&partitions, sweeper.removed(), 0));
     }
 }

@@ -41,8 +41,15 @@ pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) record: Vec<u8>,
     /// What one of these three is counted as.
     room: Option<Room<'n>>,
-    /// Bytes of keys and values that were written.
+    /// Bytes of log that were written.
     written_bytes: u64,
+}
+
+/// How much room those have made who give memory back, so that whoever finds none sees what they do meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct MadeRoom {
+    freed_bytes: u64,
+    swept_objects: u64,
 }
 
 impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
@@ -137,7 +144,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     ) -> Result<T, ErrorReply<'static>> {
         let node = self.node;
         loop {
-            let freed_bytes = node.cleaner.freed_bytes();
+            let made = self.made_room();
             let partition = self.held.enter(table, slot)?;
             let before_bytes = partition.written_bytes();
             match write(partition, self.now_ms) {
@@ -145,7 +152,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
                     self.written_bytes += partition.written_bytes() - before_bytes;
                     return Ok(done);
                 }
-                Err(StoreError::MemoryLimit(_)) if self.make_room(len, freed_bytes) => {}
+                Err(StoreError::MemoryLimit(_)) if self.make_room(len, made) => {}
                 Err(StoreError::QuotaReached { limit }) if self.evict_for(table, len, limit) => {}
                 Err(error) => return Err(node.refusal(&error)),
             }
@@ -157,16 +164,24 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.written_bytes += bytes as u64;
     }
 
-    /// Frees about `len` bytes, or evicts as much. Returns whether it is worth another try. Gives up the lock.
+    /// How much room has been made so far.
+    #[inline]
+    pub(crate) fn made_room(&self) -> MadeRoom {
+        let NodeHandler { cleaner, sweeper, .. } = self.node;
+        MadeRoom { freed_bytes: cleaner.freed_bytes(), swept_objects: sweeper.removed() }
+    }
+
+    /// Frees about `len` bytes, or evicts as much, for a write that found no memory when so much had been `made`. Returns whether it is
+    /// worth another try. Gives up the lock.
     #[cold]
-    pub(crate) fn make_room(&mut self, len: usize, seen_bytes: u64) -> bool {
+    pub(crate) fn make_room(&mut self, len: usize, made: MadeRoom) -> bool {
         self.tally.event(Event::WriteWaited);
         self.held.release();
         let Self { node, now_ms, .. } = *self;
         let (partitions, evictor) = (&node.partitions, &node.evictor);
         // What was truncated is no segment's live bytes before it is swept, and nobody's loss.
-        node.sweeper.make_room(partitions, now_ms)
-            || node.cleaner.make_room(partitions, evictor, len as u64, seen_bytes, now_ms)
+        node.sweeper.make_room(partitions, made.swept_objects, now_ms)
+            || node.cleaner.make_room(partitions, evictor, len as u64, made.freed_bytes, now_ms)
     }
 
     #[cold]
@@ -239,7 +254,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.batch.reply(call, error);
     }
 
-    /// Sees to it that there is room for `use_`, until another use. Gives up the lock.
+    /// Sees to it that there is room for `use_`, until another use. May give up the lock, and wait.
     pub(crate) fn provide(&mut self, use_: Use) {
         if self.room.as_ref().is_some_and(|room| room.use_() == use_) {
             return;

@@ -14,7 +14,7 @@ pub(crate) fn execute(
     slot: Slot,
     piece: &UploadPiece<'_>,
 ) -> Result<(), ErrorReply<'static>> {
-    let freed_bytes = work.node.cleaner.freed_bytes();
+    let made = work.made_room();
     // Nobody loses objects, or waits, for what would not fit a node that holds little else.
     let store_bytes = work.node.memory.store.account().limit_bytes;
     let may_make_room = u64::from(piece.value_len) <= store_bytes / 2;
@@ -24,7 +24,7 @@ pub(crate) fn execute(
         Ok(present_bytes) => present_bytes,
         // Room for a long value may take long to make: a step of it now, and the client asks again.
         Err(StoreError::MemoryLimit(_))
-            if may_make_room && work.make_room(UPLOAD_ROOM_BYTES, freed_bytes) =>
+            if may_make_room && work.make_room(UPLOAD_ROOM_BYTES, made) =>
         {
             work.batch.reply(call, UploadPieceReply::Again);
             return Ok(());
