@@ -49,6 +49,7 @@ const EVICTED_BYTES: u64 = 64 << 10;
 const STEP_BYTES: usize = 32 << 10;
 /// Steps that the writers of a batch pay at most: a few hundred microseconds.
 const PAID_STEPS_MAX: usize = 8;
+
 /// What empties segments.
 #[derive(Debug)]
 pub(crate) struct Cleaner {
@@ -97,7 +98,7 @@ impl Cleaner {
     pub(crate) fn step(&self, partitions: &Partitions, now_ms: u64) -> bool {
         let Some(use_max) = use_max(self.free_share()) else { return false };
         let Some(mut queue) = self.queue.try_lock() else { return false };
-        // What writers have left over may be too full for now.
+        // Writers empty fuller ones than the thread does.
         queue.drop_fuller_than(USE_MAX_LOW);
         let cleaned = self.step_with(&mut queue, partitions, use_max, now_ms);
         cleaned.is_some_and(|cleaned| cleaned.refused.is_none())

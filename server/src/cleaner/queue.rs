@@ -38,6 +38,8 @@ impl Queue {
     pub(super) fn drop_fuller_than(&mut self, use_max: f64) {
         if self.use_max > use_max {
             self.chosen.clear();
+            // Of what is forgotten nobody knows whether it would have been of use.
+            self.chosen_from = None;
         }
     }
 

@@ -49,15 +49,19 @@ impl Cleaner {
         let debt = &self.reuse.debt_bytes;
         // Twice as much as was written, so that it comes to an end, and a little at a time: nothing is short.
         for _ in 0..=2 * written_bytes / STEP_BYTES as u64 {
-            let use_max =
-                if queue.is_empty() { use_max(&partitions.log_use()) } else { Some(USE_MAX) };
-            let step =
-                use_max.and_then(|use_max| self.step_with(&mut queue, partitions, use_max, now_ms));
-            let Some(done) = step else {
-                let share_bytes = partitions.log_use().bytes / UNSEEN_SHARE;
-                debt.store(-share_bytes.max(UNSEEN_MIN).cast_signed(), Ordering::Relaxed);
-                return;
+            let step = if queue.is_empty() {
+                let log = partitions.log_use();
+                let step = use_max(&log)
+                    .and_then(|use_max| self.step_with(&mut queue, partitions, use_max, now_ms));
+                if step.is_none() {
+                    let unseen_bytes = (log.bytes / UNSEEN_SHARE).max(UNSEEN_MIN);
+                    debt.store(-unseen_bytes.cast_signed(), Ordering::Relaxed);
+                }
+                step
+            } else {
+                self.step_with(&mut queue, partitions, USE_MAX, now_ms)
             };
+            let Some(done) = step else { return };
             // What was moved takes room elsewhere.
             let gained_bytes = done.freed_bytes.cast_signed() - done.moved_bytes.cast_signed();
             if debt.fetch_sub(gained_bytes, Ordering::Relaxed) <= gained_bytes {
