@@ -18,7 +18,7 @@ mod waiting;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use rustix::thread::sched_yield;
@@ -202,6 +202,10 @@ impl Reactor {
     /// Returns whether there was one.
     fn flush(&mut self, handle: &ReactorHandle) -> bool {
         let any = !self.due.is_empty();
+        if any {
+            // Who has the sender role either sees that a grant is due, as it gives that up, or has given it up by now.
+            fence(Ordering::SeqCst);
+        }
         for index in self.due.drain(..) {
             // It may have ended since.
             if let Some(Some(conversation)) = self.conversations.get(index) {

@@ -97,10 +97,10 @@ impl Session {
         }
     }
 
-    /// Whether something is committed that the sender has not been told of.
+    /// Whether something is to be sent that the sender has not taken.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
-        self.lanes.is_waiting() || self.departures.is_ready()
+        self.lanes.is_waiting() || self.departures.is_ready() || self.receive_credit.is_due()
     }
 
     /// Whether any byte of the request at `sent` has been taken; of a large one, all.

@@ -211,6 +211,15 @@ impl ReceiveCredit {
         self.windows[class as usize].announced.load(Ordering::Acquire)
     }
 
+    /// Whether a grant is due, whatever else is sent.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        let is_due = |window: &ReceiveWindow| {
+            window.due(window.released.load(Ordering::Relaxed)) >= window.step
+        };
+        self.windows.iter().any(is_due)
+    }
+
     /// The grant to send, if one is due: of a quarter of the window (or of what a sender uses of a
     /// large one), or when something else goes out anyway, of a quarter of that. Only the sender calls this.
     pub(crate) fn take_grant(&self, class: Class, along: bool) -> Option<u64> {

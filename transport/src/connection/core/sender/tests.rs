@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::endpoint::{Endpoint, EndpointConfig};
+use crate::frame::Class;
 use crate::handler::{Batch, Handler, NoHandler};
 use crate::identity::{Incarnation, NodeId};
 use crate::idle::PollPolicy;
@@ -77,4 +78,44 @@ fn a_bell_that_comes_before_a_link_is_known_to_be_full_is_not_missed() {
 
     let all = (MESSAGE * MESSAGES) as u64;
     wait_until("all has come", || counting.seen.load(Ordering::SeqCst) == all);
+}
+
+/// A grant is left to who has the sender role, as anything is that others have for the peer: it may wait for nothing else.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test waits for other threads")]
+fn a_grant_that_becomes_due_while_somebody_has_the_role_is_sent_by_them() {
+    const MESSAGE: usize = 64 << 10;
+    // More than a window.
+    const MESSAGES: usize = 80;
+    let counting = Arc::new(Gate::default());
+    let server = endpoint(NodeId(1), counting.clone());
+    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
+    let deadline = client.clock().now() + Duration::from_secs(20);
+    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let reactor = server.common().reactors.get().unwrap()[0].upgrade().unwrap();
+    wait_until("the server has it", || reactor.members.lock().len() == 1);
+    let core = reactor.members.lock().values().next().unwrap().clone();
+
+    // Whoever has the sender role has sent all there is, and loses its processor before it can give it up.
+    let outbound = core.session.outbound.lock();
+    let sender = connection.clone();
+    let sending = std::thread::spawn(move || {
+        client.block_on(async {
+            for _ in 0..MESSAGES {
+                sender.send(&[7; MESSAGE][..]).await.unwrap();
+            }
+        });
+        client
+    });
+    let room = || connection.core.session.send_credit.room(Class::Request);
+    wait_until("the window is used up", || room() < MESSAGE as u64);
+    // The reactor finds that a grant is due, and sleeps again.
+    std::thread::sleep(Duration::from_millis(200));
+    if core.end_transmit(outbound, Ok(Progress::Done)) {
+        core.flush(false);
+    }
+    let all = (MESSAGE * MESSAGES) as u64;
+    wait_until("all has come", || counting.seen.load(Ordering::SeqCst) == all);
+    drop(sending.join().unwrap());
 }
