@@ -32,8 +32,9 @@ pub(crate) enum Command {
     Adopt(Link, SocketAddr),
     /// Connect, for those who wait for the attempt.
     Connect(SocketAddr, Arc<Attempt>),
-    /// Begin or cease to wait for room on a link.
-    WatchWritable(Arc<Core>, bool),
+    /// Begin or cease to wait for room on a link, by whether it is known to be full when this is done: those who have
+    /// found either may leave word of it the other way round.
+    WatchWritable(Arc<Core>),
     /// The connection has been left: nothing begins on it any more.
     Left(Arc<Core>),
     /// The connection has been closed.

@@ -30,8 +30,8 @@ impl Reactor {
                 Command::Listen(listener) => self.listen(listener),
                 Command::Adopt(link, address) => self.adopt(handle, link, address),
                 Command::Connect(address, attempt) => self.connect(handle, address, attempt),
-                Command::WatchWritable(core, writable) => {
-                    self.watch(&core, writable);
+                Command::WatchWritable(core) => {
+                    self.watch(&core, core.is_blocked());
                     self.housekeep_soon(handle.common.clock.now());
                 }
                 Command::Housekeep => self.housekeep_soon(handle.common.clock.now()),

@@ -196,7 +196,7 @@ impl Core {
         }
         // That shared memory has room again changes nothing about how it is watched.
         if is_blocked != was_blocked && (is_blocked || self.link.kind() != LinkKind::Shm) {
-            self.reactor.submit(Command::WatchWritable(Arc::clone(self), is_blocked));
+            self.reactor.submit(Command::WatchWritable(Arc::clone(self)));
         }
         // Of a connection that has ended, what waits stays until it is discarded: nobody is to try again.
         !is_blocked && self.session.is_waiting() && !self.session.lanes.has_ended()
