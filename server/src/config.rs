@@ -40,6 +40,11 @@ const NODE_ID_DEFAULT: u64 = 1;
 /// Enough that a handful of nodes own even shares and that two cores rarely want the same lock, few
 /// enough that the segment that each of them is filling does not matter.
 const PARTITIONS_DEFAULT: NonZeroU16 = NonZeroU16::new(64).expect("64 is not zero");
+/// On a small node that would matter: one that is alone, and need not agree with others, has a partition for so many bytes
+/// of its memory, ...
+const PARTITION_BYTES: u64 = 4 << 20;
+/// ... and no fewer than this.
+const PARTITIONS_MIN: u64 = 8;
 
 /// Half, so that the page cache, other processes and what the account does not see (stacks, code, the
 /// kernel's socket buffers) have room and nobody is killed for the lack of it.
@@ -120,7 +125,9 @@ impl Config {
             refuse_exposed("listen", Some(listen))?;
             refuse_exposed("http", http)?;
         }
-        let partitions = settings.partitions.unwrap_or(PARTITIONS_DEFAULT);
+        let memory = settings.memory.unwrap_or(MEMORY_DEFAULT).size(host.memory_bytes);
+        let is_alone = peers.len() == 1;
+        let partitions = settings.partitions.unwrap_or_else(|| partitions_for(memory, is_alone));
         if partitions.get() > Slot::COUNT {
             return Err(ConfigError::TooManyPartitions { partitions: partitions.get() });
         }
@@ -139,7 +146,7 @@ impl Config {
             peers,
             listen,
             http,
-            memory: settings.memory.unwrap_or(MEMORY_DEFAULT).size(host.memory_bytes),
+            memory,
             partitions,
             reactors,
             poll: settings.poll.unwrap_or_default(),
@@ -164,6 +171,14 @@ impl Config {
         ClusterMap::even(nodes.collect(), self.partitions.get(), STATIC_MAP_EPOCH)
             .expect("peers and partitions were checked against the limits of a map")
     }
+}
+
+/// How many partitions the cluster of a node has that was not told, and has so much `memory`.
+fn partitions_for(memory: MemorySize, is_alone: bool) -> NonZeroU16 {
+    let default = u64::from(PARTITIONS_DEFAULT.get());
+    let count = (memory.bytes() / PARTITION_BYTES).clamp(PARTITIONS_MIN, default);
+    let small = u16::try_from(count).ok().and_then(NonZeroU16::new);
+    small.filter(|_| is_alone).unwrap_or(PARTITIONS_DEFAULT)
 }
 
 /// Who this node is and who the others are. A node without peers is alone, at the address it

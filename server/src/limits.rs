@@ -11,8 +11,8 @@ use weft_transport::limits::MESSAGE_MAX;
 /// that each has its descriptors and its receive buffer.
 pub const REACTORS_MAX: usize = 1024;
 
-/// The least memory a node can be given, in bytes: receive buffers, a segment for each of the
-/// default number of partitions, and room to store something.
+/// The least memory a node can be given, in bytes: receive buffers, segments for each
+/// partition, and room to store something.
 pub const MEMORY_MIN: u64 = 64 << 20;
 
 /// Values up to this length are copied into the reply; longer ones are gathered from the segment

@@ -10,8 +10,10 @@
 //! large log, what it moves goes to segments of its own: it has lived for long, and will live
 //! longer than what is written beside it (Rumble et al., FAST '14).
 
+mod sizes;
+
 use weft_protocol::Version;
-use weft_transport::{Appender, Block, Memory, MemoryError, PAGE_BYTES, Purpose};
+use weft_transport::{Block, Memory, MemoryError, Purpose};
 
 use super::address::Address;
 use super::error::StoreError;
@@ -19,21 +21,9 @@ use super::header::{LastUse, Record};
 use super::prefetch;
 use super::segment::Segment;
 
-/// The smallest segment. A partition with little in it takes little: segments grow with the log.
-const SEGMENT_BYTES_MIN: usize = 64 << 10;
-/// The part of the log that a segment takes: what is unused of the last one is half of that on average. A node that has
-/// many partitions could not fill nine tenths of its memory with much more.
-const OPEN_SHARE: usize = 32;
-/// The size of a segment of a large log.
-const SEGMENT_BYTES_MAX: usize = 1 << 20;
-/// The part of the limit that a segment may take at most.
-const SEGMENTS_MIN: u64 = 64;
-/// A longer record gets a segment of its own, so that at most a quarter of a segment is left
-/// unused.
-const SHARED_RECORD_SHARE: usize = 4;
-/// A log of fewer of the largest segments has one end: the unused part of a second would be too much of
-/// it.
-const TWO_ENDS_SEGMENTS: usize = 8;
+use self::sizes::Sizes;
+
+pub(crate) use self::sizes::kept_back_bytes;
 
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
@@ -41,8 +31,6 @@ const LINE: usize = 64;
 /// If records are longer than this on average, in bytes, no more than their first lines are asked for: a run of longer ones would
 /// leave the cache little else.
 const PREFETCHED_MAX: usize = 2 << 10;
-
-const _: () = assert!(SEGMENT_BYTES_MAX <= Address::OFFSET_END);
 
 /// Who appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,22 +44,10 @@ enum End {
 /// From where memory for a segment is taken.
 type Allocate = fn(&Memory, usize, Purpose) -> Result<Block, MemoryError>;
 
-/// The size of a segment of a large log within `limit_bytes` of memory: a power of two.
-fn segment_bytes_max(limit_bytes: u64) -> usize {
-    let share = usize::try_from(limit_bytes / SEGMENTS_MIN).unwrap_or(usize::MAX);
-    let power = share.max(1).ilog2();
-    (1 << power.min(SEGMENT_BYTES_MAX.ilog2())).max(SEGMENT_BYTES_MIN)
-}
-
-/// Memory to keep back for a cleaner: what it moves needs no more before a segment is free.
-pub(crate) fn kept_back_bytes(limit_bytes: u64) -> u64 {
-    2 * segment_bytes_max(limit_bytes) as u64
-}
-
 #[derive(Debug)]
 pub(super) struct Log {
     memory: Memory,
-    segment_bytes_max: usize,
+    sizes: Sizes,
     /// By number; the first is never used, since numbers start at 1.
     segments: Vec<Option<Segment>>,
     free_numbers: Vec<u32>,
@@ -91,7 +67,7 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn new(memory: Memory) -> Log {
         Log {
-            segment_bytes_max: segment_bytes_max(memory.account().limit_bytes),
+            sizes: Sizes::within(memory.account().limit_bytes),
             memory,
             segments: vec![None],
             free_numbers: Vec::new(),
@@ -114,7 +90,7 @@ impl Log {
         version: Version,
     ) -> Result<Address, StoreError> {
         let offset = self.open[End::Written as usize]
-            .filter(|_| len <= self.shared_record_max())
+            .filter(|_| self.sizes.is_shared(self.footprint, len))
             .and_then(|number| Some((number, self.segment_mut(number).append(parts, version)?)));
         let address = match offset {
             Some((number, offset)) => Address::new(number, offset),
@@ -157,15 +133,14 @@ impl Log {
     pub(super) fn relocate(&mut self, address: Address) -> Result<Address, StoreError> {
         let record = self.record(address);
         let (len, version) = (record.len(), record.version());
-        let end = if self.footprint < TWO_ENDS_SEGMENTS * self.segment_bytes_max {
-            End::Written
-        } else {
-            End::Moved
+        let end = match self.sizes.has_two_ends(self.footprint) {
+            true => End::Moved,
+            false => End::Written,
         };
         let (number, offset) = (address.segment(), address.offset());
         let copy =
             |to: &mut Segment, from: &Segment| to.append(&[from.record(offset).bytes()], version);
-        let open = self.open[end as usize].filter(|_| len <= self.shared_record_max());
+        let open = self.open[end as usize].filter(|_| self.sizes.is_shared(self.footprint, len));
         let moved = open.and_then(|open| {
             let slots = self.segments.get_disjoint_mut([open as usize, number as usize]);
             let [Some(to), Some(from)] = slots.expect("no open segment is cleaned") else {
@@ -295,6 +270,7 @@ impl Log {
         // All that can fail comes before anything changes; the open segment stays open on failure,
         // for records that still fit it.
         let number = self.free_number()?;
+        let is_shared = self.sizes.is_shared(self.footprint, len);
         let block = self.allocate(allocate, len)?;
         self.births += 1;
         let mut segment = Segment::new(block, self.births);
@@ -303,30 +279,20 @@ impl Log {
         self.footprint += segment.footprint();
         self.free_numbers.pop();
         self.segments[number as usize] = Some(segment);
-        if len <= self.shared_record_max() {
+        if is_shared {
             self.open[end as usize] = Some(number);
         }
         Ok(Address::new(number, offset))
     }
 
-    /// Memory for a segment that begins with a record of `len` bytes: as large as suits the log, or
-    /// smaller, if the limit has no room for that but for less.
+    /// Memory for a segment that begins with a record of `len` bytes.
     fn allocate(&self, allocate: Allocate, len: usize) -> Result<Block, MemoryError> {
-        let allocate = |bytes| allocate(&self.memory, bytes, Purpose::Log);
-        let needed = Appender::block_len(len).next_multiple_of(PAGE_BYTES);
-        if len > self.shared_record_max() {
-            return allocate(needed);
+        let mut sizes = self.sizes.for_record(self.footprint, len);
+        let mut tried = sizes.next().map(|bytes| allocate(&self.memory, bytes, Purpose::Log));
+        while let (Some(Err(_)), Some(bytes)) = (&tried, sizes.next()) {
+            tried = Some(allocate(&self.memory, bytes, Purpose::Log));
         }
-        let suits_log = (self.footprint / OPEN_SHARE).next_power_of_two();
-        let suits_record = (4 * len).next_power_of_two();
-        let mut bytes =
-            suits_log.max(suits_record).clamp(SEGMENT_BYTES_MIN, self.segment_bytes_max);
-        loop {
-            match allocate(bytes) {
-                Err(_) if bytes / 2 >= needed.max(SEGMENT_BYTES_MIN) => bytes /= 2,
-                outcome => return outcome,
-            }
-        }
+        tried.expect("there is a size for each record")
     }
 
     /// The number that the next segment gets: the last of the free ones.
@@ -350,11 +316,6 @@ impl Log {
         for open in self.open.iter_mut().filter(|open| **open == Some(number)) {
             *open = None;
         }
-    }
-
-    #[inline]
-    fn shared_record_max(&self) -> usize {
-        self.segment_bytes_max / SHARED_RECORD_SHARE
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! A node that is nearly full of live objects takes writes for as long as anybody likes.
 
+use std::ops::Range;
+
 use weft_protocol::{PutReply, ReplyError, stat_name};
 
 use crate::support::{Client, Process, put};
@@ -9,20 +11,29 @@ const LIMIT: u64 = 64 << 20;
 const ALLOWANCE: u64 = 3 << 20;
 /// What is under way together.
 const TOGETHER: usize = 64;
+const TOGETHER_BYTES: usize = 128 << 10;
+/// What is written between two looks at how full the node is.
+const STEP_BYTES: usize = 64 << 10;
+/// Longer records lie alone in their segments, which nobody has to empty.
+const ALONE: usize = 64 << 10;
 
-fn value(number: usize, round: usize) -> Vec<u8> {
-    vec![(number * 31 + round) as u8; 700 + number % 600]
+/// Of `lens` bytes, another length from object to object.
+fn value(lens: &Range<usize>, number: usize, round: usize) -> Vec<u8> {
+    let len = lens.start + number * 7_919 % lens.len();
+    vec![(number * 31 + round) as u8; len]
 }
 
 /// Overwrites objects `numbers`; panics with the first refusal.
-fn write(client: &Client, numbers: &[usize], round: usize) {
-    for numbers in numbers.chunks(TOGETHER) {
-        let pairs: Vec<_> =
-            numbers.iter().map(|&number| (format!("key-{number}"), value(number, round))).collect();
+fn write(client: &Client, lens: &Range<usize>, numbers: &[usize], round: usize) {
+    for numbers in numbers.chunks((TOGETHER_BYTES / lens.end).clamp(1, TOGETHER)) {
+        let pairs: Vec<_> = numbers
+            .iter()
+            .map(|&number| (format!("key-{number}"), value(lens, number, round)))
+            .collect();
         let puts = pairs.iter().map(|(key, value)| put(key.as_bytes(), value));
         for reply in client.call_all(puts) {
             if let Err(ReplyError::Refused(error)) = PutReply::decode(&reply) {
-                panic!("round {round}: {error:?}");
+                panic!("round {round}, of {lens:?} bytes: {error:?}");
             }
         }
     }
@@ -32,6 +43,18 @@ fn write(client: &Client, numbers: &[usize], round: usize) {
 /// live.
 #[test]
 fn twenty_overwrites_of_a_log_at_nine_tenths_find_memory() {
+    overwrite_at_nine_tenths(&(700..1_300));
+}
+
+/// The same of a few thousand objects, of which what no record fits into at the ends of segments would be much.
+#[test]
+fn so_they_do_where_values_are_long() {
+    for lens in [4_000..4_001, 16_384..16_385, 70_000..130_000] {
+        overwrite_at_nine_tenths(&lens);
+    }
+}
+
+fn overwrite_at_nine_tenths(lens: &Range<usize>) {
     let node = Process::small();
     let before = node.resident_bytes();
     let client = Client::at(node.address);
@@ -40,8 +63,8 @@ fn twenty_overwrites_of_a_log_at_nine_tenths_find_memory() {
     let store_bytes = LIMIT - (16 << 20);
     loop {
         let first = numbers.len();
-        let added: Vec<_> = (first..first + TOGETHER).collect();
-        write(&client, &added, 0);
+        let added: Vec<_> = (first..first + (STEP_BYTES / lens.end).max(1)).collect();
+        write(&client, lens, &added, 0);
         numbers.extend(added);
         let live_bytes = client.stat(stat_name::LIVE_BYTES);
         let index_bytes = client.stat("store.index_bytes");
@@ -55,7 +78,7 @@ fn twenty_overwrites_of_a_log_at_nine_tenths_find_memory() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round);
             numbers.swap(last, ((random >> 33) % (last as u64 + 1)) as usize);
         }
-        write(&client, &numbers, round as usize);
+        write(&client, lens, &numbers, round as usize);
         let grown = node.resident_bytes().saturating_sub(before);
         assert!(grown <= LIMIT + ALLOWANCE, "round {round}: {grown} bytes more than before");
         let counted = client.stat(stat_name::MEMORY_RESIDENT_BYTES);
@@ -63,9 +86,9 @@ fn twenty_overwrites_of_a_log_at_nine_tenths_find_memory() {
     }
     for &number in &numbers {
         let found = client.get(format!("key-{number}").as_bytes());
-        assert_eq!(found, Some(value(number, 20)), "of key-{number}");
+        assert_eq!(found, Some(value(lens, number, 20)), "of key-{number}");
     }
-    assert!(client.stat("cleaner.freed_bytes") > 10 * LIMIT);
+    assert!(client.stat("cleaner.freed_bytes") > 10 * LIMIT || lens.start > ALONE);
     node.end();
 }
 
@@ -74,10 +97,11 @@ fn twenty_overwrites_of_a_log_at_nine_tenths_find_memory() {
 #[test]
 fn a_log_that_is_half_dead_stays_small_though_memory_is_left() {
     const OBJECTS: usize = 24_000;
+    const LENS: Range<usize> = 700..1_300;
     let node = Process::start(&["--memory", "512MiB", "--poll", "park"], &[]);
     let client = Client::at(node.address);
     let all: Vec<_> = (0..OBJECTS).collect();
-    write(&client, &all, 0);
+    write(&client, &LENS, &all, 0);
     let live_bytes = client.stat(stat_name::LIVE_BYTES);
     let mut random = 1_u64;
     let mut draw = || {
@@ -90,7 +114,7 @@ fn a_log_that_is_half_dead_stays_small_though_memory_is_left() {
         let mut numbers: Vec<_> = drawn.collect();
         numbers.sort_unstable_by_key(|number| number.wrapping_mul(0x9E37_79B9) % 65_537);
         numbers.dedup();
-        write(&client, &numbers, round);
+        write(&client, &LENS, &numbers, round);
         numbers.iter().for_each(|&number| last_round[number] = round);
         if round == 1 {
             assert_eq!(client.stat("cleaner.moved_bytes"), 0, "most of it is live");
@@ -102,7 +126,7 @@ fn a_log_that_is_half_dead_stays_small_though_memory_is_left() {
     assert!(client.stat("cleaner.freed_bytes") > live_bytes);
     for number in all {
         let found = client.get(format!("key-{number}").as_bytes());
-        assert_eq!(found, Some(value(number, last_round[number])), "of key-{number}");
+        assert_eq!(found, Some(value(&LENS, number, last_round[number])), "of key-{number}");
     }
     node.end();
 }
