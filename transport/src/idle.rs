@@ -4,6 +4,8 @@
 //! decides as much as the code that handles them. But a thread that spins takes a core from
 //! everybody else: a process spins on no more threads than its affinity has cores.
 
+mod thrift;
+
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,13 +13,16 @@ use std::time::Duration;
 
 use crate::time::Time;
 
+use thrift::Thrift;
+
 /// How threads wait for the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PollPolicy {
     /// Spin as long as there is a core to spin on: the lowest latency, and a core each.
     Busy,
-    /// Spin while messages come faster than a sleeper wakes, then park: near the latency of
-    /// `Busy` under load, no processor time when idle.
+    /// Spin while messages come faster than a sleeper wakes, then park: near the throughput of
+    /// `Busy` under load, and near its latency where few wait; no processor time when idle, and little where
+    /// many messages come together at their own pace.
     #[default]
     Adaptive,
     /// Park at once: the least processor time.
@@ -92,6 +97,7 @@ pub(crate) struct Idle {
     /// Yields of this wait that let others run.
     shared: u32,
     crowded_until: Time,
+    thrift: Thrift,
 }
 
 impl Idle {
@@ -103,6 +109,7 @@ impl Idle {
             taken_until: Time::ZERO,
             shared: 0,
             crowded_until: Time::ZERO,
+            thrift: Thrift::new(),
         }
     }
 
@@ -122,7 +129,10 @@ impl Idle {
             PollPolicy::Adaptive => {
                 let fruitless =
                     self.fruitless >= FRUITLESS_MAX && !self.waits.is_multiple_of(RETRY_EVERY);
-                let parks = fruitless || self.core_is_taken(now) || now < self.crowded_until;
+                let parks = fruitless
+                    || self.core_is_taken(now)
+                    || now < self.crowded_until
+                    || self.thrift.sleeps();
                 (!parks).then_some(now + SPIN_MAX)
             }
         }
@@ -158,8 +168,16 @@ impl Idle {
         true
     }
 
+    /// A turn has brought so many messages, requests and replies by `now`.
+    pub(crate) fn brought(&mut self, messages: u64, now: Time) {
+        if self.policy == PollPolicy::Adaptive {
+            self.thrift.brought(messages, now);
+        }
+    }
+
     /// A wait ended: `spun` says whether input came while spinning, `waited` how long it took.
     pub(crate) fn end(&mut self, spun: bool, waited: Duration) {
+        self.thrift.waited(waited);
         if spun || waited < SPIN_MAX {
             self.fruitless = 0;
         } else {

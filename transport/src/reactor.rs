@@ -187,6 +187,7 @@ impl Reactor {
             }
             self.handle_ready(handle, self.ready[index], now);
         }
+        self.idle.brought(std::mem::take(&mut self.brought.count), now);
         active |= self.run_timers(handle, now);
         active |= !self.brought.wakers.is_empty();
         self.wake(handle);

@@ -42,6 +42,8 @@ pub(super) struct Brought {
     frames: Vec<FrameRef>,
     /// Large ones, and those with streamed bodies; likewise.
     landed: Vec<Landed>,
+    /// How many frames have come whole in this turn.
+    pub(super) count: u64,
     /// What a handler has panicked with in this turn: the first, if several have.
     pub(super) panic: Option<Panicked>,
 }
@@ -256,7 +258,9 @@ impl Conversation {
             replied: &mut replied,
             grant_due: &mut grant_due,
         };
+        let before = inbound.frames();
         let result = run(inbound, &mut delivery);
+        turn.brought.count += inbound.frames() - before;
         if replied || !turn.brought.frames.is_empty() {
             core.heard.store(true, Ordering::Relaxed);
         }

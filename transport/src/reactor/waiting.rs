@@ -58,7 +58,7 @@ impl Reactor {
         if let Some((until, _permit)) = self.idle.begin(began)
             && let Some(looked) = self.spin(handle, (began, until), wait)?
         {
-            self.idle.end(true, Duration::ZERO);
+            self.idle.end(true, looked.since(began));
             return Ok(Some(looked));
         }
         // Who does not spin has not looked, and sleeps as if there were none.

@@ -130,6 +130,11 @@ impl Inbound {
         (!self.carry.is_empty() || self.partial.is_some()).then_some(self.frames)
     }
 
+    /// How many frames have come whole.
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Whether a streamed body is on its way in.
     pub(crate) fn streams(&self) -> bool {
         self.landings.streams()
