@@ -115,12 +115,25 @@ fn an_import_that_failed_goes_on() {
         assert!(failed.stderr.contains(said), "{said:?} of {}", failed.stderr);
     }
     assert_eq!(cluster.kv(&["scan"]).ok().lines().count(), 2_200);
+    // A node of the same number that has nothing of it.
+    let other = Cluster::start(1);
+    let anew = other.kv(&["import", "--resume", file.to_str().unwrap()]);
+    assert_eq!((anew.code, other.kv(&["count"]).ok().trim()), (1, "0"));
+    for said in ["has started anew", "without --resume"] {
+        assert!(anew.stderr.contains(said), "{said:?} of {}", anew.stderr);
+    }
     cluster.kv(&["del", "7"]).ok();
     fs::write(&file, good.concat()).unwrap();
     cluster.kv(&["import", "--resume", file.to_str().unwrap()]).ok();
     assert_eq!(cluster.kv(&["scan"]).ok().lines().count(), 2_499, "7 was not stored again");
     let nothing = cluster.kv(&["import", "--resume", file.to_str().unwrap()]);
     assert!(nothing.code == 1 && nothing.stderr.contains("nothing"), "{}", nothing.stderr);
+    fs::write(&file, bad.concat()).unwrap();
+    assert_eq!(cluster.kv(&["import", file.to_str().unwrap()]).code, 1);
+    let anew = cluster.kv(&["import", file.to_str().unwrap()]);
+    assert!(anew.stderr.contains("this import begins anew"), "{}", anew.stderr);
+    fs::write(&file, good.concat()).unwrap();
+    cluster.kv(&["import", "--resume", file.to_str().unwrap()]).ok();
     // In the order of the file, whatever expires; what has expired is not stored.
     let lines = [
         r#"{"key":"twice","value":"old","expires_at_ms":99999999999999}"#,

@@ -56,7 +56,17 @@ impl Import {
         let task = format!("import of {format} into table {}", global.table());
         let mut done = match progress.as_ref().filter(|_| self.resume) {
             None if self.resume => bail!("stdin cannot be gone on with: leave --resume out"),
-            None => Done::of(&task),
+            None => {
+                if let Some(progress) =
+                    progress.as_ref().filter(|progress| progress.path().exists())
+                {
+                    let path = progress.path().display();
+                    note(&format!(
+                        "this import begins anew; --resume would have gone on by {path}"
+                    ));
+                }
+                Done::of(&task)
+            }
             Some(progress) => match progress.load(&task)? {
                 Some(done) => done,
                 None => bail!(
@@ -69,6 +79,13 @@ impl Import {
             entries.next().transpose().with_context(context)?;
         }
         let client = global.connect().with_context(context)?.blocking();
+        if let Some(node) = done.note_nodes(&client) {
+            bail!(
+                "cannot go on with {}: {node} has started anew, and what was stored on it is gone; import from the \
+                 beginning, without --resume",
+                self.file.display()
+            );
+        }
         let counter = progress::counter();
         let imported = put_all(&client, &mut entries, &mut done, progress.as_ref(), &counter);
         counter.finish_and_clear();
@@ -88,6 +105,13 @@ impl Import {
             }
         }
         imported.with_context(context)?;
+        if let Some(node) = done.note_nodes(&client) {
+            bail!(
+                "{} is not imported whole: {node} has started anew meanwhile, and what had been stored on it is gone; \
+                 import again",
+                self.file.display()
+            );
+        }
         Ok(dump::tell(done.objects - done.expired, &self.file, output)?)
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is where it is kept")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,6 +10,7 @@ use std::{fs, io};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
+use weft_client::{BlockingClient, NodeName, NodeStats};
 
 /// What is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,12 +28,29 @@ pub(crate) struct Done {
     /// Of the objects, those that had expired and were left out.
     #[serde(default)]
     pub(crate) expired: u64,
+    /// Of an import, the nodes that they are on, each with its incarnation: one that starts anew has lost them.
+    #[serde(default)]
+    nodes: BTreeMap<u64, u64>,
 }
 
 impl Done {
     /// Nothing of a task.
     pub(crate) fn of(task: &str) -> Self {
         Self { task: Some(task.to_owned()), ..Self::default() }
+    }
+
+    /// Notes which nodes there are. Returns one that has started anew since that was noted last; of one that does not
+    /// answer nothing is known.
+    pub(crate) fn note_nodes(&mut self, client: &BlockingClient) -> Option<NodeName> {
+        let mut anew = None;
+        for NodeStats { node, stats } in client.stats() {
+            let Ok(stats) = stats else { continue };
+            let before = self.nodes.insert(stats.node.0, stats.incarnation.0);
+            if before.is_some_and(|before| before != stats.incarnation.0) {
+                anew = Some(node);
+            }
+        }
+        anew
     }
 }
 
