@@ -179,7 +179,7 @@ error_codes! {
         "With --link verbs (weft.link in ycsb), this needs a build with the cargo feature verbs, an RDMA device, and leave to lock memory (ulimit -l); --link auto does with what there is. Otherwise raise the limit on threads or open files (ulimit -u, ulimit -n).";
     TableExists = 1213, "table exists",
         "There is a table of this name already.",
-        "Use it, drop it, or give another name.";
+        "Use it, or give another name; any but default can be dropped.";
     TablesUnsettled = 1214, "tables unsettled",
         "Others changed the tables again and again while this client wanted to. The change may have been applied, on some nodes or on all.",
         "Look at `kv table list`, and ask again.";

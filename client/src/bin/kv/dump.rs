@@ -138,6 +138,16 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_object() {
+        let lines = "\u{feff}{\"key\":\"a\",\"value\":\"b\"}\n";
+        let columns = "\u{feff}key,value,expires_at_ms,encoding\na,b,,\n";
+        for (format, file) in [(FileFormat::Jsonl, lines), (FileFormat::Csv, columns)] {
+            let read: Result<Vec<_>, _> = Entries::new(format, file.as_bytes()).unwrap().collect();
+            assert_eq!(read.unwrap()[0].key, b"a");
+        }
+    }
+
+    #[test]
     fn the_name_of_a_file_says_its_format() {
         let of = |asked, name: &str| FileFormat::of(asked, Path::new(name));
         assert_eq!(of(None, "a.csv"), FileFormat::Csv);

@@ -12,6 +12,9 @@ use super::{BASE64, COLUMNS, Entry, FileFormat};
 /// Longer lines are no object, but somebody else's file: the largest value and the longest key, each byte an escape of six.
 const LINE_BYTES_MAX: u64 = 6 * (VALUE_MAX + KEY_MAX) as u64 + 1024;
 
+/// The byte order mark of UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What is wrong with an object of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("object {number} {what}")]
@@ -34,7 +37,12 @@ enum Source<R> {
 
 impl<R: BufRead> Entries<R> {
     /// Reads what comes before the first object.
-    pub(crate) fn new(format: FileFormat, file: R) -> Result<Self, MalformedEntry> {
+    pub(crate) fn new(format: FileFormat, mut file: R) -> Result<Self, MalformedEntry> {
+        // Some editors begin a file with what says that it is UTF-8.
+        let begins = file.fill_buf().map_err(|error| malformed(0, &error))?;
+        if begins.starts_with(MARK) {
+            file.consume(MARK.len());
+        }
         let source = match format {
             FileFormat::Jsonl => Source::Jsonl { file, line: Vec::new() },
             FileFormat::Csv => {
