@@ -97,7 +97,7 @@ impl Future for SlotWait<'_> {
 }
 
 /// Window that is reserved for a frame which is yet to be written; given back if it never is.
-pub(super) struct Reserved<'a> {
+pub(in crate::connection) struct Reserved<'a> {
     core: &'a Core,
     class: Class,
     len: usize,
@@ -105,12 +105,12 @@ pub(super) struct Reserved<'a> {
 
 impl<'a> Reserved<'a> {
     /// Window for a frame with a body of `len` bytes, which has been reserved.
-    pub(super) fn new(core: &'a Core, class: Class, len: usize) -> Self {
+    pub(in crate::connection) fn new(core: &'a Core, class: Class, len: usize) -> Self {
         Self { core, class, len }
     }
 
     /// Leaves it to who writes the frame.
-    pub(super) fn used(self) {
+    pub(in crate::connection) fn used(self) {
         std::mem::forget(self);
     }
 }

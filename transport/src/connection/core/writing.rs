@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use super::{Committed, Core};
 use crate::body::Body;
+use crate::connection::wait::Reserved;
 use crate::frame::{Class, Kind, frame_len};
 use crate::limits::BATCH_BYTES;
 use crate::local::{self, OwnLane};
@@ -36,19 +37,19 @@ impl Core {
         tail: &mut Option<Shared>,
         len: usize,
     ) -> Result<Committed, Unwritten> {
-        let mut reserved = false;
-        let committed = local::with_lane(self, |lane| {
-            reserved = lane.try_reserve(self, header.1, frame_len(len));
-            if !reserved {
+        // Given back, if at all, when the lane is no longer borrowed: those who wait for it may be in need of theirs.
+        let mut reserved = None;
+        let (_, committed) = local::with_lane(self, |lane| {
+            if !lane.try_reserve(self, header.1, frame_len(len)) {
                 return Err(Unwritten::NoRoom);
             }
-            self.write_to(lane, header, body, tail).map(|(_, committed)| committed)
-        });
-        // Without memory for a lane, it has not come to reserving.
-        if committed.is_err() && reserved {
-            self.give_back(header.1, len);
+            reserved = Some(Reserved::new(self, header.1, len));
+            self.write_to(lane, header, body, tail)
+        })?;
+        if let Some(reserved) = reserved {
+            reserved.used();
         }
-        committed
+        Ok(committed)
     }
 
     /// Writes a message or reply for which window has been reserved into this thread's lane, or gives the
@@ -60,10 +61,11 @@ impl Core {
         tail: &mut Option<Shared>,
         len: usize,
     ) -> Result<Committed, Unwritten> {
-        let committed = local::with_lane(self, |lane| {
-            self.write_to(lane, header, body, tail).map(|(_, committed)| committed)
-        });
-        committed.inspect_err(|_| self.give_back(header.1, len))
+        let reserved = Reserved::new(self, header.1, len);
+        let (_, committed) =
+            local::with_lane(self, |lane| self.write_to(lane, header, body, tail))?;
+        reserved.used();
+        Ok(committed)
     }
 
     /// Writes a request for which window has been reserved into this thread's lane, and notes where
@@ -76,13 +78,15 @@ impl Core {
         len: usize,
         waker: &Waker,
     ) -> Result<(Sent, Committed), Unwritten> {
+        let reserved = Reserved::new(self, class, len);
         let written = local::with_lane(self, |lane| {
             let call = self.session.calls.open(key, deadline, waker);
             let written = self.write_to(lane, (Kind::Request, class, key.0), body, &mut None)?;
             call.written(written.0);
             Ok(written)
-        });
-        written.inspect_err(|_| self.give_back(class, len))
+        })?;
+        reserved.used();
+        Ok(written)
     }
 
     /// Gives back window that was reserved for a frame with a body of `len` bytes.

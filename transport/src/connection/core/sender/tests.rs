@@ -119,3 +119,44 @@ fn a_grant_that_becomes_due_while_somebody_has_the_role_is_sent_by_them() {
     wait_until("all has come", || counting.seen.load(Ordering::SeqCst) == all);
     drop(sending.join().unwrap());
 }
+
+/// Says that it is there, and is not.
+struct Broken(usize);
+
+impl crate::body::Body for Broken {
+    fn len(&self) -> usize {
+        self.0
+    }
+
+    fn write(self, _: &mut [u8]) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_body_that_panics_takes_no_window() {
+    const LEN: usize = 100 << 10;
+    let counting = Arc::new(Gate::default());
+    let server = endpoint(NodeId(1), counting.clone());
+    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
+    let deadline = client.clock().now() + Duration::from_secs(20);
+    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let core = &connection.core;
+    let room = || core.session.send_credit.room(Class::Request);
+    let before = room();
+    // Many times what there is of it.
+    for _ in 0..200 {
+        let panics: [&dyn Fn(); 2] =
+            [&|| drop(client.block_on(connection.send(Broken(LEN)))), &|| {
+                drop(client.block_on(connection.call(Broken(LEN), deadline)))
+            }];
+        for panics in panics {
+            let panics = std::panic::AssertUnwindSafe(panics);
+            assert!(std::panic::catch_unwind(panics).is_err());
+        }
+    }
+    assert_eq!((room(), core.session.calls.pending()), (before, 0));
+    client.block_on(connection.send(&[7; LEN][..])).unwrap();
+    wait_until("it has come", || counting.seen.load(Ordering::SeqCst) == LEN as u64);
+}
