@@ -6,8 +6,9 @@
 use parking_lot::{Mutex, MutexGuard};
 use weft_protocol::limits::{
     FIELDS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, SCAN_OBJECTS_MAX, SCAN_PAGE_BYTES,
+    TABLE_NAME_MAX, TABLES_MAX,
 };
-use weft_protocol::{FieldChange, ReplyHead};
+use weft_protocol::{FieldChange, ReplyHead, TableEntry};
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Charge, Memory, MemoryError, Purpose};
 
@@ -24,6 +25,8 @@ pub(crate) enum Use {
     Range,
     /// A record with some of its fields changed.
     Record,
+    /// A catalog, or what its tables hold.
+    Tables,
 }
 
 /// A buffer that doubles has up to so many times its bytes.
@@ -47,8 +50,11 @@ const RANGE_MAX: usize = SCAN_PAGE_BYTES
 /// The longest record, and lists of its fields, of those that change, and of the two together.
 const RECORD_MAX: usize = REQUEST_VALUE_MAX + 4 * FIELDS_MAX * size_of::<FieldChange<'_>>();
 
+/// A catalog, and lists of what is made, altered and dropped.
+const TABLES_BYTES: usize = DOUBLING * TABLES_MAX * (size_of::<TableEntry>() + TABLE_NAME_MAX);
+
 impl Use {
-    const ALL: [Use; 4] = [Use::Part, Use::Page, Use::Range, Use::Record];
+    const ALL: [Use; 5] = [Use::Part, Use::Page, Use::Range, Use::Record, Use::Tables];
 
     /// The most that it takes, in bytes.
     const fn bytes(self) -> usize {
@@ -57,6 +63,7 @@ impl Use {
             Use::Page => MESSAGE_MAX,
             Use::Range => RANGE_MAX,
             Use::Record => RECORD_MAX,
+            Use::Tables => TABLES_BYTES,
         }
     }
 }

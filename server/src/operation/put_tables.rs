@@ -3,6 +3,7 @@
 use weft_protocol::{ErrorReply, PutTables};
 use weft_transport::CallId;
 
+use crate::scratch::Use;
 use crate::store::StoreError;
 use crate::work::Work;
 
@@ -11,6 +12,7 @@ pub(crate) fn execute(
     call: CallId,
     put: &PutTables<'_>,
 ) -> Result<(), ErrorReply<'static>> {
+    work.provide(Use::Tables);
     work.held.release();
     let node = work.node;
     let catalog = put.catalog.catalog();

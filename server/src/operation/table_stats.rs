@@ -3,12 +3,14 @@
 use weft_protocol::{ErrorReply, TableStatsReply};
 use weft_transport::CallId;
 
+use crate::scratch::Use;
 use crate::work::Work;
 
 pub(crate) fn execute(
     work: &mut Work<'_, '_, '_>,
     call: CallId,
 ) -> Result<(), ErrorReply<'static>> {
+    work.provide(Use::Tables);
     // Adding up takes every partition's lock in turn.
     work.held.release();
     work.batch.reply(call, TableStatsReply { tables: work.node.partitions.table_uses() });
