@@ -14,8 +14,15 @@ use crate::time::Time;
 /// For how long messages are counted at a time: some hundred waits.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// What sleeping is tried for: as many messages that come together, on average. Of fewer, somebody waits for each.
-const TOGETHER_MIN: f64 = 4.0;
+/// What sleeping is tried for: as many messages that come together, on average ...
+const TOGETHER_MIN: u64 = 4;
+
+/// ... and asleep no more turns with a single one than one in so many: what comes to who sleeps comes together, unless
+/// somebody waits for each.
+const SINGLE_SHARE: u64 = 2;
+
+/// Trials that have to come out well, one after the other: one may by chance.
+const TRIALS: u32 = 2;
 
 /// The part of the time that the thread waits for: less, and there is little to be spared.
 const WAITING_MIN: f64 = 0.5;
@@ -54,12 +61,15 @@ pub(super) struct Thrift {
     /// Since when messages are counted.
     began: Time,
     messages: u64,
-    /// Turns that brought some.
+    /// Turns that brought some, and those that brought one.
     turns: u64,
+    singles: u64,
     waited: Duration,
     /// When the other of the two is tried next.
     next: Time,
     pause: Duration,
+    /// Trials that have come out well.
+    passed: u32,
 }
 
 impl Thrift {
@@ -69,9 +79,11 @@ impl Thrift {
             began: Time::ZERO,
             messages: 0,
             turns: 0,
+            singles: 0,
             waited: Duration::ZERO,
             next: Time::ZERO,
             pause: AGAIN_MIN,
+            passed: 0,
         }
     }
 
@@ -92,6 +104,7 @@ impl Thrift {
         }
         self.messages += messages;
         self.turns += 1;
+        self.singles += u64::from(messages == 1);
         if now.since(self.began) >= WINDOW {
             self.conclude(now);
         }
@@ -101,14 +114,22 @@ impl Thrift {
         let time = now.since(self.began);
         let rate = self.messages as f64 / time.as_secs_f64();
         // Of a window that a long silence was in, nothing can be said.
-        let is_many = self.messages as f64 >= TOGETHER_MIN * self.turns as f64 && time < 2 * WINDOW;
+        let is_many = self.messages >= TOGETHER_MIN * self.turns
+            && !(self.sleeps() && self.singles * SINGLE_SHARE > self.turns)
+            && time < 2 * WINDOW;
         let is_spare = is_many && self.waited.as_secs_f64() >= WAITING_MIN * time.as_secs_f64();
         self.phase = match self.phase {
             Phase::Spinning if is_spare && now >= self.next => Phase::Trying { spinning: rate },
             Phase::Trying { spinning } if is_many && rate >= spinning * (1.0 - LOSS_MAX) => {
-                self.pause = AGAIN_MIN;
-                self.next = now + CHECKED_EVERY;
-                Phase::Sleeping
+                self.passed += 1;
+                match self.passed < TRIALS {
+                    true => Phase::Spinning,
+                    false => {
+                        (self.passed, self.pause) = (0, AGAIN_MIN);
+                        self.next = now + CHECKED_EVERY;
+                        Phase::Sleeping
+                    }
+                }
             }
             Phase::Sleeping if is_spare && now < self.next => Phase::Sleeping,
             Phase::Sleeping if is_spare => Phase::Checking { sleeping: rate },
@@ -117,13 +138,15 @@ impl Thrift {
                 Phase::Sleeping
             }
             Phase::Trying { .. } | Phase::Checking { .. } => {
+                self.passed = 0;
                 self.next = now + self.pause;
                 self.pause = (2 * self.pause).min(AGAIN_MAX);
                 Phase::Spinning
             }
             Phase::Spinning | Phase::Sleeping => Phase::Spinning,
         };
-        (self.began, self.messages, self.turns, self.waited) = (now, 0, 0, Duration::ZERO);
+        (self.began, self.messages, self.waited) = (now, 0, Duration::ZERO);
+        (self.turns, self.singles) = (0, 0);
     }
 }
 
@@ -180,6 +203,21 @@ mod tests {
         let (mut thrift, mut now) = (Thrift::new(), Time::ZERO);
         let slept = slept(&mut thrift, &mut now, 100_000, (us(30), us(45)), |_| 1);
         assert!(slept == 0.0, "{slept}");
+    }
+
+    /// One who waits for each reply, beside many who do not.
+    #[test]
+    fn single_ones_among_many_are_waited_for_awake() {
+        let (mut thrift, mut now) = (Thrift::new(), Time::ZERO);
+        slept(&mut thrift, &mut now, 10_000, (us(30), us(50)), at_a_pace);
+        assert!(slept(&mut thrift, &mut now, 20_000, (us(30), us(50)), at_a_pace) > 0.8);
+        let turn = std::cell::Cell::new(0);
+        let mixed = |_| {
+            turn.set(turn.get() + 1);
+            if turn.get() % 3 == 0 { 20 } else { 1 }
+        };
+        let slept = slept(&mut thrift, &mut now, 20_000, (us(10), us(25)), mixed);
+        assert!(slept < 0.05, "{slept}");
     }
 
     #[test]
