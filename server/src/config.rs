@@ -41,10 +41,8 @@ const NODE_ID_DEFAULT: u64 = 1;
 /// enough that the segment that each of them is filling does not matter.
 const PARTITIONS_DEFAULT: NonZeroU16 = NonZeroU16::new(64).expect("64 is not zero");
 /// On a small node that would matter: one that is alone, and need not agree with others, has a partition for so many bytes
-/// of its memory, ...
+/// of its memory.
 const PARTITION_BYTES: u64 = 4 << 20;
-/// ... and no fewer than this.
-const PARTITIONS_MIN: u64 = 8;
 
 /// Half, so that the page cache, other processes and what the account does not see (stacks, code, the
 /// kernel's socket buffers) have room and nobody is killed for the lack of it.
@@ -175,10 +173,8 @@ impl Config {
 
 /// How many partitions the cluster of a node has that was not told, and has so much `memory`.
 fn partitions_for(memory: MemorySize, is_alone: bool) -> NonZeroU16 {
-    let default = u64::from(PARTITIONS_DEFAULT.get());
-    let count = (memory.bytes() / PARTITION_BYTES).clamp(PARTITIONS_MIN, default);
-    let small = u16::try_from(count).ok().and_then(NonZeroU16::new);
-    small.filter(|_| is_alone).unwrap_or(PARTITIONS_DEFAULT)
+    let few = u16::try_from(memory.bytes() / PARTITION_BYTES).ok().and_then(NonZeroU16::new);
+    few.filter(|_| is_alone).map_or(PARTITIONS_DEFAULT, |few| few.min(PARTITIONS_DEFAULT))
 }
 
 /// Who this node is and who the others are. A node without peers is alone, at the address it

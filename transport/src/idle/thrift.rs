@@ -4,8 +4,8 @@
 //! the time all the same, they may as well be waited for asleep: they come as fast as their senders go on by themselves, or
 //! are held up by something else, and spinning is a core that is spent on some microseconds of theirs. From
 //! what comes alone it cannot be told from many requesters who do each wait for a reply before they go on. So it is tried: for a
-//! while the thread sleeps, and if as many messages come as before, it goes on so, and looks now and then whether that is still
-//! so.
+//! while the thread sleeps, and if as many messages come as before, twice, it goes on so, and looks now and then whether that is
+//! still so.
 
 use std::time::Duration;
 

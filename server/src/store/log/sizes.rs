@@ -71,11 +71,7 @@ impl Sizes {
         let smaller =
             move |&bytes: &usize| (bytes / 2 >= alone.max(BYTES_MIN)).then_some(bytes / 2);
         std::iter::successors(Some(wanted), smaller).map(move |bytes| {
-            if len <= bytes / SHORT_SHARE {
-                bytes
-            } else {
-                self.of_whole_records(bytes, len).max(alone)
-            }
+            if len <= bytes / SHORT_SHARE { bytes } else { self.of_whole_records(bytes, len) }
         })
     }
 

@@ -54,27 +54,7 @@ impl Import {
         let mut entries = Entries::new(format, file).with_context(context)?;
         let progress = (!is_stdin).then(|| Progress::beside(&self.file));
         let task = format!("import of {format} into table {}", global.table());
-        let mut done = match progress.as_ref().filter(|_| self.resume) {
-            None if self.resume => bail!("stdin cannot be gone on with: leave --resume out"),
-            None => {
-                if let Some(progress) =
-                    progress.as_ref().filter(|progress| progress.path().exists())
-                {
-                    let path = progress.path().display();
-                    note(&format!(
-                        "this import begins anew; --resume would have gone on by {path}"
-                    ));
-                }
-                Done::of(&task)
-            }
-            Some(progress) => match progress.load(&task)? {
-                Some(done) => done,
-                None => bail!(
-                    "nothing is to be gone on with: there is no {}",
-                    progress.path().display()
-                ),
-            },
-        };
+        let mut done = self.begun(progress.as_ref(), &task)?;
         for _ in 0..done.objects {
             entries.next().transpose().with_context(context)?;
         }
@@ -113,6 +93,25 @@ impl Import {
             );
         }
         Ok(dump::tell(done.objects - done.expired, &self.file, output)?)
+    }
+
+    /// What is done of `task` already: nothing, unless it is to be gone on with.
+    fn begun(&self, progress: Option<&Progress>, task: &str) -> anyhow::Result<Done> {
+        match (progress, self.resume) {
+            (None, true) => bail!("stdin cannot be gone on with: leave --resume out"),
+            (Some(progress), true) => progress.load(task)?.with_context(|| {
+                format!("nothing is to be gone on with: there is no {}", progress.path().display())
+            }),
+            (progress, false) => {
+                if let Some(path) = progress.map(Progress::path).filter(|path| path.exists()) {
+                    let path = path.display();
+                    note(&format!(
+                        "this import begins anew; --resume would have gone on by {path}"
+                    ));
+                }
+                Ok(Done::of(task))
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::connection::Connection;
 use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::frame::Class;
 use crate::handler::{Batch, Handler, NoHandler};
@@ -36,6 +37,26 @@ fn endpoint(id: NodeId, handler: Arc<dyn Handler>) -> Endpoint {
     Endpoint::start(config, handler).unwrap()
 }
 
+/// A client, connected to a server that counts.
+struct Pair {
+    counting: Arc<Gate>,
+    server: Endpoint,
+    client: Endpoint,
+    connection: Connection,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let counting = Arc::new(Gate::default());
+        let server = endpoint(NodeId(1), counting.clone());
+        let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
+        let deadline = client.clock().now() + Duration::from_secs(20);
+        let connection = client.block_on(client.connect(address, deadline)).unwrap();
+        Self { counting, server, client, connection }
+    }
+}
+
 /// Polls until `is_true`, which only a hang keeps from being so.
 #[expect(clippy::disallowed_methods, reason = "a test waits for other threads")]
 fn wait_until(what: &str, is_true: impl Fn() -> bool) {
@@ -52,12 +73,7 @@ fn a_bell_that_comes_before_a_link_is_known_to_be_full_is_not_missed() {
     const MESSAGE: usize = 64 << 10;
     // More than two rings and what the peer receives at once; less than it grants anew for.
     const MESSAGES: usize = 14;
-    let counting = Arc::new(Gate::default());
-    let server = endpoint(NodeId(1), counting.clone());
-    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
-    let deadline = client.clock().now() + Duration::from_secs(20);
-    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let Pair { counting, server: _server, client, connection } = Pair::new();
     let core = &connection.core;
 
     let gate = counting.gate.lock();
@@ -87,12 +103,7 @@ fn a_grant_that_becomes_due_while_somebody_has_the_role_is_sent_by_them() {
     const MESSAGE: usize = 64 << 10;
     // More than a window.
     const MESSAGES: usize = 80;
-    let counting = Arc::new(Gate::default());
-    let server = endpoint(NodeId(1), counting.clone());
-    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
-    let deadline = client.clock().now() + Duration::from_secs(20);
-    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let Pair { counting, server, client, connection } = Pair::new();
     let reactor = server.common().reactors.get().unwrap()[0].upgrade().unwrap();
     wait_until("the server has it", || reactor.members.lock().len() == 1);
     let core = reactor.members.lock().values().next().unwrap().clone();
@@ -136,13 +147,9 @@ impl crate::body::Body for Broken {
 #[test]
 fn a_body_that_panics_takes_no_window() {
     const LEN: usize = 100 << 10;
-    let counting = Arc::new(Gate::default());
-    let server = endpoint(NodeId(1), counting.clone());
-    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let client = endpoint(NodeId::client(1), Arc::new(NoHandler));
-    let deadline = client.clock().now() + Duration::from_secs(20);
-    let connection = client.block_on(client.connect(address, deadline)).unwrap();
+    let Pair { counting, server: _server, client, connection } = Pair::new();
     let core = &connection.core;
+    let deadline = client.clock().now() + Duration::from_secs(20);
     let room = || core.session.send_credit.room(Class::Request);
     let before = room();
     // Many times what there is of it.
