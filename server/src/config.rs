@@ -42,7 +42,7 @@ const NODE_ID_DEFAULT: u64 = 1;
 const PARTITIONS_DEFAULT: NonZeroU16 = NonZeroU16::new(64).expect("64 is not zero");
 /// On a small node that would matter: one that is alone, and need not agree with others, has a partition for so many bytes
 /// of its memory.
-const PARTITION_BYTES: u64 = 4 << 20;
+const PARTITION_BYTES: u64 = 16 << 20;
 
 /// Half, so that the page cache, other processes and what the account does not see (stacks, code, the
 /// kernel's socket buffers) have room and nobody is killed for the lack of it.

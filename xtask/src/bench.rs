@@ -4,6 +4,7 @@
 //! and says so where the peer is slower than it is on a machine of that kind when nothing else runs.
 
 mod cleaning;
+mod fullness;
 mod index;
 mod machine;
 mod memory;
@@ -54,6 +55,8 @@ enum Suite {
     Memory,
     /// A node that is nine tenths full: twenty overwrites, what they cost, and reads meanwhile, beside one with room.
     Cleaning,
+    /// How much of nodes of 64 to 512 MiB may be live while all of it is overwritten, by the lengths of values.
+    Fullness,
     /// PageRank of 16 M edges over two workers, beside a plain program with two threads.
     Shuffle,
 }
@@ -121,6 +124,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Suite::Index => index::run(&bench)?,
         Suite::Memory => memory::run(&bench)?,
         Suite::Cleaning => cleaning::run(&bench)?,
+        Suite::Fullness => fullness::run(&bench)?,
         Suite::Shuffle => shuffle::run(&bench)?,
     };
     keep(&bench, &name, load, &figures)

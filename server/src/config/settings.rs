@@ -78,7 +78,7 @@ pub struct Settings {
     #[serde(deserialize_with = "from_text")]
     pub memory: Option<MemoryLimit>,
 
-    /// Partitions of the whole cluster; the same on every node [default: 64; fewer if there is one node, of less than 256MiB]
+    /// Partitions of the whole cluster; the same on every node [default: 64; fewer if there is one node, of less than 1GiB]
     #[arg(long, env = "WEFT_PARTITIONS", value_name = "N", value_parser = partitions)]
     pub partitions: Option<NonZeroU16>,
 

@@ -134,6 +134,8 @@ impl Partition {
                 cleaned.is_done = true;
                 return cleaned;
             }
+            // Nobody appends behind what is moved.
+            self.log.close(victim.number);
             let batch = self.next_live(victim, budget - spent);
             assert!(batch.end > victim.offset, "a segment that is there holds a live record");
             spent += batch.cost;

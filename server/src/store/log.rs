@@ -10,6 +10,7 @@
 //! large log, what it moves goes to segments of its own: it has lived for long, and will live
 //! longer than what is written beside it (Rumble et al., FAST '14).
 
+mod ends;
 mod sizes;
 
 use weft_protocol::Version;
@@ -21,6 +22,7 @@ use super::header::{LastUse, Record};
 use super::prefetch;
 use super::segment::Segment;
 
+use self::ends::End;
 use self::sizes::Sizes;
 
 pub(crate) use self::sizes::kept_back_bytes;
@@ -34,15 +36,15 @@ const PREFETCHED_MAX: usize = 2 << 10;
 
 /// Who appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// Whoever writes.
-    Written,
+enum Writer {
+    /// Whoever has something new.
+    Put,
     /// The cleaner.
-    Moved,
+    Cleaner,
 }
 
-/// From where memory for a segment is taken.
-type Allocate = fn(&Memory, usize, Purpose) -> Result<Block, MemoryError>;
+/// From where memory for a segment is taken that begins with a record of so many bytes.
+type Allocate = fn(&Log, usize) -> Result<Block, MemoryError>;
 
 #[derive(Debug)]
 pub(super) struct Log {
@@ -51,8 +53,8 @@ pub(super) struct Log {
     /// By number; the first is never used, since numbers start at 1.
     segments: Vec<Option<Segment>>,
     free_numbers: Vec<u32>,
-    /// The segments that are appended to, by [`End`].
-    open: [Option<u32>; 2],
+    /// Where it is appended, by [`Writer`].
+    ends: [End; 2],
     /// Segments so far.
     births: u64,
     footprint: usize,
@@ -71,7 +73,7 @@ impl Log {
             memory,
             segments: vec![None],
             free_numbers: Vec::new(),
-            open: [None; 2],
+            ends: Default::default(),
             births: 0,
             footprint: 0,
             live_objects: 0,
@@ -89,12 +91,13 @@ impl Log {
         len: usize,
         version: Version,
     ) -> Result<Address, StoreError> {
-        let offset = self.open[End::Written as usize]
+        let offset = self.ends[Writer::Put as usize]
+            .open()
             .filter(|_| self.sizes.is_shared(self.footprint, len))
             .and_then(|number| Some((number, self.segment_mut(number).append(parts, version)?)));
         let address = match offset {
             Some((number, offset)) => Address::new(number, offset),
-            None => self.append_to_new(End::Written, Memory::allocate, len, |segment, _| {
+            None => self.append_elsewhere(Writer::Put, Log::allocate, len, |segment, _| {
                 segment.append(parts, version)
             })?,
         };
@@ -133,24 +136,25 @@ impl Log {
     pub(super) fn relocate(&mut self, address: Address) -> Result<Address, StoreError> {
         let record = self.record(address);
         let (len, version) = (record.len(), record.version());
-        let end = match self.sizes.has_two_ends(self.footprint) {
-            true => End::Moved,
-            false => End::Written,
+        let writer = match self.sizes.has_two_ends(self.footprint) {
+            true => Writer::Cleaner,
+            false => Writer::Put,
         };
         let (number, offset) = (address.segment(), address.offset());
         let copy =
             |to: &mut Segment, from: &Segment| to.append(&[from.record(offset).bytes()], version);
-        let open = self.open[end as usize].filter(|_| self.sizes.is_shared(self.footprint, len));
+        let open = self.ends[writer as usize].open();
+        let open = open.filter(|_| self.sizes.is_shared(self.footprint, len));
         let moved = open.and_then(|open| {
             let slots = self.segments.get_disjoint_mut([open as usize, number as usize]);
-            let [Some(to), Some(from)] = slots.expect("no open segment is cleaned") else {
+            let [Some(to), Some(from)] = slots.expect("what is emptied was closed") else {
                 panic!("an address leads to a segment that is there")
             };
             Some(Address::new(open, copy(to, from)?))
         });
         let moved = match moved {
             Some(moved) => moved,
-            None => self.append_to_new(end, Memory::allocate_kept_back, len, |to, log| {
+            None => self.append_elsewhere(writer, Log::allocate_to_move, len, |to, log| {
                 copy(to, log.segment(number))
             })?,
         };
@@ -229,9 +233,15 @@ impl Log {
         (0_u32..).zip(&self.segments).filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
     }
 
-    /// All segments that nobody appends to, with their numbers.
+    /// All segments but those that take whatever comes, with their numbers.
     pub(super) fn closed_segments(&self) -> impl Iterator<Item = (u32, &Segment)> {
-        self.segments().filter(|(number, _)| !self.open.contains(&Some(*number)))
+        let is_open = |number| self.ends.iter().any(|end| end.open() == Some(number));
+        self.segments().filter(move |(number, _)| !is_open(*number))
+    }
+
+    /// Nothing is appended to this segment any more.
+    pub(super) fn close(&mut self, number: u32) {
+        self.ends.iter_mut().for_each(|end| end.close(number));
     }
 
     /// Bytes of all segments, as the memory's account counts them.
@@ -258,36 +268,68 @@ impl Log {
         self.killed_bytes
     }
 
-    /// Appends a first record of `len` bytes to a new segment.
+    /// Appends a record of `len` bytes (padded), for which the open segment has no room, to one that was set aside, or to a new one.
     #[cold]
-    fn append_to_new(
+    fn append_elsewhere(
         &mut self,
-        end: End,
+        writer: Writer,
         allocate: Allocate,
         len: usize,
         append: impl FnOnce(&mut Segment, &Log) -> Option<usize>,
     ) -> Result<Address, StoreError> {
+        let room = |number| self.segment(number).room();
+        let is_shared = self.sizes.is_shared(self.footprint, len);
+        let end = &self.ends[writer as usize];
+        let aside = end.aside_for(len, room).filter(|_| is_shared);
         // All that can fail comes before anything changes; the open segment stays open on failure,
         // for records that still fit it.
-        let number = self.free_number()?;
-        let is_shared = self.sizes.is_shared(self.footprint, len);
-        let block = self.allocate(allocate, len)?;
-        self.births += 1;
-        let mut segment = Segment::new(block, self.births);
+        let number = aside.map_or_else(|| self.free_number(), Ok)?;
+        let mut segment = match aside {
+            Some(_) => self.segments[number as usize].take().expect("it is there"),
+            None => {
+                let block = allocate(self, len)?;
+                self.births += 1;
+                let segment = Segment::new(block, self.births);
+                self.footprint += segment.footprint();
+                self.free_numbers.pop();
+                segment
+            }
+        };
         let offset = append(&mut segment, self);
-        let offset = offset.expect("a new segment has room for what it is made for");
-        self.footprint += segment.footprint();
-        self.free_numbers.pop();
+        let offset = offset.expect("it has room, or is new and made for this");
         self.segments[number as usize] = Some(segment);
-        if is_shared {
-            self.open[end as usize] = Some(number);
+        if is_shared && aside.is_none() {
+            let (segments, ends) = (&self.segments, &mut self.ends);
+            let room = |number: u32| segments[number as usize].as_ref().map_or(0, Segment::room);
+            ends[writer as usize].begin(number, room);
         }
         Ok(Address::new(number, offset))
     }
 
     /// Memory for a segment that begins with a record of `len` bytes.
-    fn allocate(&self, allocate: Allocate, len: usize) -> Result<Block, MemoryError> {
-        let mut sizes = self.sizes.for_record(self.footprint, len);
+    fn allocate(&self, len: usize) -> Result<Block, MemoryError> {
+        self.allocate_by(Memory::allocate, self.sizes.for_record(self.footprint, len))
+    }
+
+    /// The same for a record that is moved, of what is kept back for that if need be. Where whoever writes appends to the same segments,
+    /// as little of that as will do: they fill what is left of it.
+    fn allocate_to_move(&self, len: usize) -> Result<Block, MemoryError> {
+        if self.sizes.has_two_ends(self.footprint) {
+            let sizes = self.sizes.for_record(self.footprint, len);
+            return self.allocate_by(Memory::allocate_kept_back, sizes);
+        }
+        self.allocate(len).or_else(|_| {
+            let sizes = self.sizes.for_few_records(self.footprint, len);
+            self.allocate_by(Memory::allocate_kept_back, sizes)
+        })
+    }
+
+    /// The first block that there is memory for.
+    fn allocate_by(
+        &self,
+        allocate: fn(&Memory, usize, Purpose) -> Result<Block, MemoryError>,
+        mut sizes: impl Iterator<Item = usize>,
+    ) -> Result<Block, MemoryError> {
         let mut tried = sizes.next().map(|bytes| allocate(&self.memory, bytes, Purpose::Log));
         while let (Some(Err(_)), Some(bytes)) = (&tried, sizes.next()) {
             tried = Some(allocate(&self.memory, bytes, Purpose::Log));
@@ -313,9 +355,7 @@ impl Log {
         let segment = self.segments[number as usize].take().expect("a dead segment was there");
         self.footprint -= segment.footprint();
         self.free_numbers.push(number);
-        for open in self.open.iter_mut().filter(|open| **open == Some(number)) {
-            *open = None;
-        }
+        self.close(number);
     }
 
     #[inline]

@@ -108,6 +108,11 @@ impl Segment {
         self.log.footprint()
     }
 
+    /// Bytes of records, padded, that it still has room for.
+    pub(super) fn room(&self) -> usize {
+        self.log.capacity() - self.log.committed()
+    }
+
     pub(super) fn committed(&self) -> usize {
         self.log.committed()
     }

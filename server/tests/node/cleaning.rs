@@ -46,10 +46,11 @@ fn twenty_overwrites_of_a_log_at_nine_tenths_find_memory() {
     overwrite_at_nine_tenths(&(700..1_300));
 }
 
-/// The same of a few thousand objects, of which what no record fits into at the ends of segments would be much.
+/// The same of a few thousand objects, of which what no record fits into at the ends of segments would be much, unless shorter ones
+/// come later.
 #[test]
 fn so_they_do_where_values_are_long() {
-    for lens in [4_000..4_001, 16_384..16_385, 70_000..130_000] {
+    for lens in [4_000..4_001, 16_384..16_385, 33_000..33_001, 1_000..64_000, 70_000..130_000] {
         overwrite_at_nine_tenths(&lens);
     }
 }

@@ -209,7 +209,7 @@ fn the_map_says_who_owns_what_and_where() {
     let reply = client.call(Map { known_epoch: 0 });
     let MapReply::Map(map) = MapReply::decode(&reply).unwrap() else { panic!("a map") };
     assert_eq!(map.epoch(), 1);
-    assert_eq!(map.partitions().len(), 16, "a node of 64 MiB that is alone");
+    assert_eq!(map.partitions().len(), 4, "a node of 64 MiB that is alone");
     assert_eq!(map.owner_of(Slot::of(b"any")).unwrap().address, node.address().to_string());
     let reply = client.call(Map { known_epoch: 1 });
     assert_eq!(MapReply::decode(&reply).unwrap(), MapReply::Unchanged { epoch: 1 });
@@ -268,7 +268,7 @@ fn stats_count_what_was_done() {
     check("reads.misses", 1);
     check("values.bytes_written", 100);
     check(stat_name::OBJECTS, 1);
-    check(stat_name::PARTITIONS, 16);
+    check(stat_name::PARTITIONS, 4);
     check(stat_name::CONNECTIONS, 1);
     check(stat_name::MEMORY_LIMIT_BYTES, 64 << 20);
     check("store.pinned_bytes", 0);

@@ -129,8 +129,8 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(client.refused(scan(u64::MAX)).code, ErrorCode::CursorStale);
     let elsewhere = Scan { table: TableId(7), ..scan(0) };
     assert_eq!(client.refused(elsewhere).code, ErrorCode::TableUnknown);
-    // One of 16 partitions.
+    // One of 4 partitions.
     let message = client.call(scan(0));
     let page = ScanReply::decode(&message).unwrap();
-    assert_eq!((page.cursor, page.last_slot.number()), (0, 1023));
+    assert_eq!((page.cursor, page.last_slot.number()), (0, 4095));
 }

@@ -1,7 +1,7 @@
 //! How large segments are, and which records share one.
 //!
 //! What a partition leaves unused is the rest of the segment that it fills, half of it on average, and what no record
-//! fits into at the ends of full ones, half a record each. Large segments make the first much, small ones the second.
+//! fits into at the ends of full ones, half a record each at most. Large segments make the first much, small ones the second.
 
 use weft_transport::{Appender, PAGE_BYTES};
 
@@ -17,14 +17,16 @@ const BYTES_MAX: usize = 1 << 20;
 /// The part of the limit that a segment may take at most.
 const SEGMENTS_MIN: u64 = 64;
 /// A record that is longer than this part of a segment gets one of its own, ...
-const RECORD_SHARE: usize = 4;
-/// ... unless it is shorter than this: segments have whole pages, and half of one would be too much of it.
-const ALONE_MIN: usize = 32 << 10;
+const RECORD_SHARE: usize = 8;
+/// ... unless it is shorter than this: segments have whole pages, and half of one would be much of it.
+const ALONE_MIN: usize = 64 << 10;
 /// Of records that are shorter than this part of a segment, the end that none fits into does not count.
 const SHORT_SHARE: usize = 32;
+/// Of fewer, half a record at the end would be much.
+const FEW_RECORDS: usize = 4;
 /// A log of fewer of the largest segments has one end: the unused part of a second would be too much of
 /// it.
-const TWO_ENDS_SEGMENTS: usize = 8;
+const TWO_ENDS_SEGMENTS: usize = 32;
 
 const _: () = assert!(BYTES_MAX <= Address::OFFSET_END);
 
@@ -62,15 +64,26 @@ impl Sizes {
     /// The segments to try for, best first, that begin with a record of `len` bytes in a log of `footprint` bytes: as large as
     /// suits both, or smaller, where the limit has no room for that but for less.
     pub(super) fn for_record(self, footprint: usize, len: usize) -> impl Iterator<Item = usize> {
+        let wanted = self.suits_log(footprint).max(RECORD_SHARE * len).min(self.bytes_max);
+        self.at_most(if self.is_shared(footprint, len) { wanted } else { 0 }, len)
+    }
+
+    /// The same, but no larger than has room for a few such records.
+    pub(super) fn for_few_records(
+        self,
+        footprint: usize,
+        len: usize,
+    ) -> impl Iterator<Item = usize> {
+        let few = (FEW_RECORDS * len).next_power_of_two().max(BYTES_MIN);
+        self.at_most(if self.is_shared(footprint, len) { few } else { 0 }, len)
+    }
+
+    /// About `wanted` bytes, then half of that and so on, and at last what a record of `len` bytes needs if it lies alone.
+    fn at_most(self, wanted: usize, len: usize) -> impl Iterator<Item = usize> {
         let alone = Appender::block_len(len).next_multiple_of(PAGE_BYTES);
-        let wanted = if self.is_shared(footprint, len) {
-            self.suits_log(footprint).max(RECORD_SHARE * len).min(self.bytes_max)
-        } else {
-            alone
-        };
         let smaller =
             move |&bytes: &usize| (bytes / 2 >= alone.max(BYTES_MIN)).then_some(bytes / 2);
-        std::iter::successors(Some(wanted), smaller).map(move |bytes| {
+        std::iter::successors(Some(wanted.max(alone)), smaller).map(move |bytes| {
             if len <= bytes / SHORT_SHARE { bytes } else { self.of_whole_records(bytes, len) }
         })
     }
@@ -96,6 +109,15 @@ mod tests {
     use super::*;
 
     const MIB: usize = 1 << 20;
+
+    #[test]
+    fn few_records_take_little() {
+        let sizes = Sizes::within(48 << 20);
+        let first = |len| sizes.for_few_records(12 * MIB, len).next().unwrap();
+        assert_eq!(first(100), BYTES_MIN);
+        assert!((4 * 33_000..8 * 33_000).contains(&first(33_000)));
+        assert!((70_000..80_000).contains(&first(70_000)), "which lies alone");
+    }
 
     fn first(sizes: Sizes, footprint: usize, len: usize) -> usize {
         sizes.for_record(footprint, len).next().unwrap()
