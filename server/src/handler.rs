@@ -151,6 +151,11 @@ impl NodeHandler {
             || self.cleaner.step(&self.partitions, now_ms)
     }
 
+    /// For a millisecond or several, gets memory ready for what will be written next, if much is written. Returns whether there was something to do.
+    pub fn get_memory_ahead(&self) -> bool {
+        self.memory.store.get_ahead()
+    }
+
     /// The answers that are due to those who wait for events of their watches, and when the next one is due though there is no
     /// event. `answerer` is woken if one is due before. Whoever runs the node calls this again and again, and sends what it
     /// returns.

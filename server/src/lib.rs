@@ -12,6 +12,7 @@
 
 #![deny(unsafe_code)]
 
+mod background_thread;
 pub mod config;
 pub mod counters;
 pub mod handler;
@@ -26,7 +27,6 @@ pub mod store;
 
 mod catalog;
 mod cleaner;
-mod cleaner_thread;
 mod dispatch;
 mod evictor;
 mod hot_keys;

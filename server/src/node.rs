@@ -10,7 +10,7 @@ use weft_transport::{
     Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError, Purpose,
 };
 
-use crate::cleaner_thread::CleanerThread;
+use crate::background_thread::BackgroundThread;
 use crate::config::Config;
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::http::HttpServer;
@@ -21,6 +21,11 @@ use crate::process::{CpuTime, descriptor_limit};
 use crate::report::Surroundings;
 use crate::watch_thread::WatchThread;
 
+/// The lowest priority: what is left of the processors.
+const CLEANER_NICE: i32 = 19;
+/// A tenth of what those have who serve: where they are busy, what is written next is written to pages that were not made ready.
+const MEMORY_NICE: i32 = 10;
+
 /// A node that serves, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -29,7 +34,8 @@ pub struct Node {
     monitor: Monitor,
     http: Option<HttpServer>,
     address: SocketAddr,
-    _cleaner: CleanerThread,
+    /// What empties segments, and what gets memory ahead of the log.
+    _background: [BackgroundThread; 2],
     /// Until the node is stopped.
     watches: Option<WatchThread>,
 }
@@ -95,7 +101,15 @@ impl Node {
                 }
             }
         });
-        let cleaner = CleanerThread::start(Arc::clone(&handler)).map_err(StartError::Cleaner)?;
+        let background = |name, nice, work: fn(&NodeHandler) -> bool| {
+            let handler = Arc::clone(&handler);
+            BackgroundThread::start(name, nice, move || work(&handler))
+                .map_err(StartError::Background)
+        };
+        let background = [
+            background("cleaner", CLEANER_NICE, NodeHandler::clean)?,
+            background("memory", MEMORY_NICE, NodeHandler::get_memory_ahead)?,
+        ];
         let watches = WatchThread::start(Arc::clone(&handler)).map_err(StartError::Watches)?;
         let watches = Some(watches);
         monitor.set_serving(true);
@@ -109,7 +123,7 @@ impl Node {
             poll = %config.poll,
             "serving"
         );
-        Ok(Node { endpoint, handler, monitor, http, address, _cleaner: cleaner, watches })
+        Ok(Node { endpoint, handler, monitor, http, address, _background: background, watches })
     }
 
     /// Where it takes data connections, with the real port if it was told 0.
@@ -161,9 +175,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// The thread that empties segments cannot start.
-    #[error("cannot start the cleaner's thread")]
-    Cleaner(#[source] io::Error),
+    /// A thread that empties segments or gets memory ready cannot start.
+    #[error("cannot start a thread for what is done in the background")]
+    Background(#[source] io::Error),
     /// The thread that answers those who wait for events cannot start.
     #[error("cannot start the thread of watches")]
     Watches(#[source] io::Error),

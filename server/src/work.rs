@@ -216,12 +216,9 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         run
     }
 
-    /// Has the memory that the run will read brought into the cache, all of it at once. A request
-    /// that is alone would wait as long for the prefetch as for the read.
+    /// Has the memory that the run will read brought into the cache, all of it at once: of a request that is alone, too, since its record
+    /// has more than one line.
     fn prefetch(&mut self, run: &[Arrived<'_>]) {
-        if run.len() == 1 {
-            return;
-        }
         self.held.prefetch(run.iter().filter_map(|arrived| {
             let (table, key) = arrived.request.as_ref().ok()?.key()?;
             Some((table, key, arrived.slot))

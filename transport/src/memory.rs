@@ -17,10 +17,12 @@
 //!
 //! One limit counts all of it, and through [`Memory::charge`] also the heap memory that belongs to
 //! it (an index). Heap of sessions that have ended counts on until it is used again or the allocator has
-//! been told to give it back (`heap.rs`), since it keeps what it can use. Huge pages and a pool for every size were considered: the blocks are few and
+//! been told to give it back (`heap.rs`), since it keeps what it can use. What will be written next is backed by huge pages, if somebody takes the
+//! time for that (`ahead.rs`). A pool for every size was considered: the blocks are few and
 //! large (segments, receive buffers), so that a mutex and two trees are far from any hot path.
 
 mod account;
+mod ahead;
 mod appender;
 mod block;
 mod error;
@@ -120,6 +122,14 @@ impl Memory {
     /// given back while less than that is left fills it up first.
     pub fn keep_back(&self, bytes: u64) {
         self.pool.ledger.keep_back(bytes);
+    }
+
+    /// Has huge pages stand ready for what will be handed out next, as long as it grows: one at a time, which takes a millisecond or
+    /// several. What is ready is resident, and goes back to the system when this has been called some 20 times without growth. Returns whether
+    /// there was something to do. For a thread that has nothing better to do; who never calls it has small pages. Of a limit below 256 MiB, and where the system has no
+    /// such call (before Linux 6.1), there are none.
+    pub fn get_ahead(&self) -> bool {
+        self.pool.get_ahead()
     }
 
     /// What is used now, and for what.

@@ -237,6 +237,11 @@ impl Ledger {
         self.claimed_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Whether `bytes` more could be claimed within the limit.
+    pub(super) fn can_claim(&self, bytes: u64) -> bool {
+        self.claimed_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit_bytes
+    }
+
     /// By how much the claims pass the limit.
     pub(super) fn excess_bytes(&self) -> u64 {
         self.claimed_bytes.load(Ordering::Relaxed).saturating_sub(self.limit_bytes)

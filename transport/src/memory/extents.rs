@@ -51,6 +51,23 @@ impl Extents {
         Some(run)
     }
 
+    /// Takes this run. Returns whether all of it was free; nothing has changed if not.
+    pub(super) fn take(&mut self, run: Run) -> bool {
+        let around = self.by_address.range(..=run.first).next_back();
+        let around = around.map(|(&first, &pages)| Run { first, pages });
+        let (end, is_around) =
+            (run.first + run.pages, |free: &Run| run.first + run.pages <= free.first + free.pages);
+        let Some(free) = around.filter(is_around) else { return false };
+        self.remove(free);
+        if free.first < run.first {
+            self.insert(Run { first: free.first, pages: run.first - free.first });
+        }
+        if end < free.first + free.pages {
+            self.insert(Run { first: end, pages: free.first + free.pages - end });
+        }
+        true
+    }
+
     /// The shortest free run of at least so many pages.
     fn shortest(&self, pages_min: usize) -> Option<Run> {
         self.by_size.range((pages_min, 0)..).next().map(|&(pages, first)| Run { first, pages })
@@ -109,12 +126,14 @@ mod tests {
     enum Step {
         Allocate(usize),
         Free(prop::sample::Index),
+        Take(Run),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             3 => (1_usize..40).prop_map(Step::Allocate),
             2 => any::<prop::sample::Index>().prop_map(Step::Free),
+            1 => (0..PAGES - 20, 1_usize..20).prop_map(|(first, pages)| Step::Take(Run { first, pages })),
         ]
     }
 
@@ -150,6 +169,14 @@ mod tests {
                         extents.free(run);
                     }
                     Step::Free(_) => {}
+                    Step::Take(run) => {
+                        let pages = &mut taken[run.first..run.first + run.pages];
+                        prop_assert_eq!(extents.take(run), pages.iter().all(|page| !page));
+                        if pages.iter().all(|page| !page) {
+                            pages.fill(true);
+                            held.push(run);
+                        }
+                    }
                 }
                 prop_assert_eq!(extents.largest_free(), longest_free(&taken));
                 let free: usize = extents.by_address.values().sum();

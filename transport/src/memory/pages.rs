@@ -2,11 +2,27 @@
 
 #![expect(unsafe_code, reason = "maps memory, gives pages of it back, and unmaps it")]
 
+use std::ffi::c_void;
+use std::io;
+use std::mem;
 use std::ptr::{self, NonNull};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+/// Bytes of a huge page, and what the address of one is a multiple of.
+pub(super) const HUGE_BYTES: usize = 2 << 20;
+
+/// Whether the system has backed pages by a huge one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Huge {
+    Backed,
+    /// There is none now.
+    Refused,
+    /// There never will be.
+    Unknown,
+}
 
 /// One shared mapping of a memfd, private to this process.
 ///
@@ -32,21 +48,46 @@ impl Pages {
         }
         let file = memfd_create("weft-memory", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, len as u64)?;
-        // SAFETY: a new mapping at an address of the system's choice overlaps nothing; the file has
+        let place = Place::reserve(len)?;
+        // SAFETY: the mapping takes the place of a part of `place`, which is ours and which nobody uses; the file has
         // `len` bytes and is never truncated, since its only descriptor is closed when this returns.
-        let base = unsafe {
+        unsafe {
             mmap(
-                ptr::null_mut(),
+                place.aligned.as_ptr(),
                 len,
                 ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::NORESERVE,
+                MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED,
                 &file,
                 0,
             )?
         };
-        let base =
-            NonNull::new(base.cast()).expect("mmap without MAP_FIXED never maps address zero");
-        Ok(Pages { base, len })
+        Ok(Pages { base: place.keep_aligned().cast(), len })
+    }
+
+    /// Has [`HUGE_BYTES`] from `offset` on, a multiple of that, backed by one huge page of zeroes. Takes a millisecond or more.
+    ///
+    /// # Safety
+    /// They lie within, none of them is backed, and nobody holds a reference into them, or gets one before this returns.
+    pub(super) unsafe fn back_by_huge_page(&self, offset: usize) -> Huge {
+        debug_assert!(offset.is_multiple_of(HUGE_BYTES) && offset + HUGE_BYTES <= self.len);
+        // SAFETY: within the mapping, by the caller's word.
+        let start = unsafe { self.base.add(offset) };
+        // The system backs what is not there by nothing: one page has to be.
+        // SAFETY: within the mapping, and by the caller's word nobody else has these bytes.
+        unsafe { start.write_volatile(0) };
+        // SAFETY: the pages are within the mapping, and the advice changes no byte of them.
+        let advised =
+            unsafe { libc::madvise(start.as_ptr().cast(), HUGE_BYTES, libc::MADV_COLLAPSE) };
+        if advised == 0 {
+            return Huge::Backed;
+        }
+        let error = io::Error::last_os_error();
+        // SAFETY: as the caller says.
+        unsafe { self.give_back(offset, HUGE_BYTES) };
+        match Errno::from_io_error(&error) {
+            Some(Errno::INVAL | Errno::NOSYS) => Huge::Unknown,
+            _ => Huge::Refused,
+        }
     }
 
     /// The first byte.
@@ -67,13 +108,71 @@ impl Pages {
     }
 }
 
+/// Address space in which `aligned` is the first multiple of [`HUGE_BYTES`], with `len` bytes behind it. Unmapped when
+/// dropped.
+struct Place {
+    start: NonNull<c_void>,
+    reserved: usize,
+    aligned: NonNull<c_void>,
+    len: usize,
+}
+
+impl Place {
+    fn reserve(len: usize) -> Result<Place, Errno> {
+        let reserved = len.checked_add(HUGE_BYTES).ok_or(Errno::NOMEM)?;
+        // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
+        let start = unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), flags)?
+        };
+        let start = NonNull::new(start).expect("mmap without MAP_FIXED never maps address zero");
+        let ahead = start.as_ptr().addr().next_multiple_of(HUGE_BYTES) - start.as_ptr().addr();
+        // SAFETY: less than `HUGE_BYTES` behind the start, hence within what is reserved.
+        let aligned = unsafe { start.byte_add(ahead) };
+        Ok(Place { start, reserved, aligned, len })
+    }
+
+    /// Gives up what is reserved around the aligned bytes, but not these.
+    fn keep_aligned(self) -> NonNull<c_void> {
+        let aligned = self.aligned;
+        let ahead = aligned.as_ptr().addr() - self.start.as_ptr().addr();
+        // SAFETY: within what is reserved.
+        let end = unsafe { aligned.byte_add(self.len) };
+        // SAFETY: both are reserved by this and nobody uses them.
+        unsafe {
+            unmap(self.start, ahead);
+            unmap(end, self.reserved - ahead - self.len);
+        }
+        mem::forget(self);
+        aligned
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // SAFETY: what is reserved is ours, and nobody uses it.
+        unsafe { unmap(self.start, self.reserved) };
+    }
+}
+
+/// Unmaps `len` bytes, whole pages, if there are any.
+///
+/// # Safety
+/// They are mapped, and nobody uses them.
+unsafe fn unmap(start: NonNull<c_void>, len: usize) {
+    if len > 0 {
+        // SAFETY: by the caller's word.
+        let unmapped = unsafe { munmap(start.as_ptr(), len) };
+        debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");
+    }
+}
+
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.len > 0 {
             // SAFETY: the mapping is ours, and every extent holds the region alive: no address into
             // it is used later.
-            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-            debug_assert!(unmapped.is_ok(), "unmapping what was mapped succeeds");
+            unsafe { unmap(self.base.cast(), self.len) };
         }
     }
 }

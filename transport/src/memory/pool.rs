@@ -10,6 +10,7 @@
 use parking_lot::Mutex;
 
 use super::account::{Ledger, Reach};
+use super::ahead::Ahead;
 use super::extents::{Extents, Run};
 use super::poison::GAP_PAGES;
 use super::region::Region;
@@ -29,13 +30,15 @@ pub(super) struct Pool {
     pub(super) region: Region,
     pub(super) extents: Mutex<Extents>,
     pub(super) ledger: Ledger,
+    pub(super) ahead: Ahead,
 }
 
 impl Pool {
     pub(super) fn new(config: MemoryConfig) -> Result<Pool, MemoryError> {
         let region = Region::reserve(config.limit_bytes)?;
         let extents = Mutex::new(Extents::new(region.pages(), GAP_PAGES));
-        Ok(Pool { region, extents, ledger: Ledger::new(config.limit_bytes) })
+        let (ledger, ahead) = (Ledger::new(config.limit_bytes), Ahead::default());
+        Ok(Pool { region, extents, ledger, ahead })
     }
 
     /// Takes a run of pages for `purpose`.

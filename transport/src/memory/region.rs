@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::io::Errno;
 
 use super::extents::Run;
-use super::pages::Pages;
+use super::pages::{Huge, Pages};
 use super::poison::{self, REGION_FACTOR};
 use super::{MemoryError, PAGE_BYTES};
 
@@ -108,7 +108,7 @@ impl Region {
     /// # Safety
     /// Nobody holds a reference into the run, or gets one before this returns.
     pub(super) unsafe fn give_back(&self, run: Run, wanted: u64) -> u64 {
-        if !self.may_give_back.load(Ordering::SeqCst) {
+        if !self.may_give_back() {
             return 0;
         }
         let run_end = run.first + run.pages;
@@ -135,6 +135,25 @@ impl Region {
         }
         self.touched_pages.fetch_sub(found, Ordering::Relaxed);
         found
+    }
+
+    /// Whether pages may go back to the system.
+    pub(super) fn may_give_back(&self) -> bool {
+        self.may_give_back.load(Ordering::SeqCst)
+    }
+
+    /// Has a run that is one huge page, by its place and length, and of which nothing is touched, backed by one.
+    ///
+    /// # Safety
+    /// Nobody holds a reference into the run, or gets one before this returns.
+    pub(super) unsafe fn back_by_huge_page(&self, run: Run) -> Huge {
+        debug_assert_eq!(self.touched_in(run), 0, "of {run:?}");
+        // SAFETY: what is not touched is not backed; the rest is the caller's word.
+        let huge = unsafe { self.bytes.back_by_huge_page(bytes_of(run).start) };
+        if huge == Huge::Backed {
+            self.touch(run.first, run.first + run.pages);
+        }
+        huge
     }
 
     /// What a link does before it registers the region with a device.

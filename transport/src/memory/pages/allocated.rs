@@ -10,6 +10,19 @@ use rustix::io::Errno;
 
 use super::PAGE_BYTES;
 
+/// As in what this stands for.
+pub(super) const HUGE_BYTES: usize = 2 << 20;
+
+/// As in what this stands for; nothing is ever backed so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Huge {
+    #[expect(dead_code, reason = "there are no huge pages")]
+    Backed,
+    #[expect(dead_code, reason = "there are no huge pages")]
+    Refused,
+    Unknown,
+}
+
 /// One allocation.
 ///
 /// Invariant: `base` is the start of `layout.size()` bytes that live as long as this and belong to nothing
@@ -39,6 +52,14 @@ impl Pages {
     /// The first byte.
     pub(super) fn base(&self) -> NonNull<u8> {
         self.base
+    }
+
+    /// There are no huge pages.
+    ///
+    /// # Safety
+    /// None is needed here; see what this stands for.
+    pub(super) unsafe fn back_by_huge_page(&self, _offset: usize) -> Huge {
+        Huge::Unknown
     }
 
     /// Has whole pages read as zeroes, as if they had been given back to the system.

@@ -36,6 +36,58 @@ fn residency_is_counted_once_and_agrees_with_the_system() {
     );
 }
 
+/// Huge pages that stand ready are counted, are what is handed out next, read as zeroes, and go back when nothing grows.
+#[test]
+#[cfg_attr(miri, ignore = "there are no huge pages")]
+fn huge_pages_are_ready_for_what_comes_next() {
+    let memory = memory(512 * MIB);
+    let check_resident = || {
+        let account = memory.account();
+        assert_eq!(account.resident_bytes, resident(&memory));
+        account.resident_bytes
+    };
+    let first = written(&memory, MIB);
+    assert!(!memory.get_ahead(), "a region in which there is little stays as it is");
+    let second = written(&memory, 30 * MIB);
+    assert!(memory.get_ahead(), "Linux gives huge pages to who asks for them, since 6.1");
+    while memory.get_ahead() {}
+    let ready = check_resident() - 31 * MIB as u64;
+    assert!((2 * MIB as u64..8 * MIB as u64).contains(&ready), "{ready}");
+    // A huge page begins where its address is a multiple of its length.
+    let third = memory.allocate(3 * MIB, Purpose::Log).unwrap();
+    assert!(is_all(&third[MIB..], 0));
+    assert_eq!(check_resident(), 31 * MIB as u64 + ready, "nothing had to be touched");
+
+    let given_back =
+        |_: &usize| memory.get_ahead() && memory.account().resident_bytes < 34 * MIB as u64;
+    assert!((0..100).find(given_back).is_some(), "it goes back");
+    assert!((0..100).all(|_| !memory.get_ahead()), "once");
+    check_resident();
+    drop((first, second, third));
+}
+
+/// The same beside threads that take and give memory, within the limit.
+#[test]
+#[cfg_attr(miri, ignore = "there are no huge pages")]
+fn huge_pages_leave_room_for_others() {
+    let memory = memory(256 * MIB);
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                memory.get_ahead();
+            }
+        });
+        for _ in 0..3 {
+            let blocks: Vec<Block> = (0..256).map(|_| written(&memory, MIB)).collect();
+            assert_eq!(memory.account().resident_bytes, 256 * MIB as u64);
+            assert_eq!(resident(&memory), 256 * MIB as u64);
+            drop(blocks);
+        }
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn what_is_free_but_resident_makes_room_for_charges_and_reads_as_zero() {
     let memory = memory(8 * MIB);
