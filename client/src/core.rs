@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::lock::Mutex;
 use weft_protocol::{ErrorCode, Slot, TableId};
-use weft_transport::{Body, Connection, Endpoint, Reply, Time};
+use weft_transport::{Body, CallError, Connection, Endpoint, Reply, Time};
 
 use crate::config::ClientConfig;
 use crate::error::ClientError;
@@ -25,7 +25,7 @@ pub(crate) trait Ask: Send + Sync {
 
     fn slot(&self) -> Slot;
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send;
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body;
 
     /// What the reply says. `from` is named in the error if it says something else.
     fn answer(reply: Reply, from: &Connection) -> Result<Self::Answer, ClientError>;
@@ -61,26 +61,39 @@ impl Core {
 
     /// Asks the owner of a key.
     #[inline]
-    pub(crate) async fn ask<A: Ask>(
+    pub(crate) fn ask<A: Ask>(
         &self,
         table: TableId,
         ask: A,
-    ) -> Result<A::Answer, ClientError> {
-        self.ask_by(table, ask, self.deadline()).await
+    ) -> impl Future<Output = Result<A::Answer, ClientError>> + Send {
+        self.attempt(table, ask, None)
     }
 
     /// The same as a part of an operation that has to be done by `deadline`.
     #[inline]
-    pub(crate) async fn ask_by<A: Ask>(
+    pub(crate) fn ask_by<A: Ask>(
         &self,
         table: TableId,
         ask: A,
         deadline: Time,
+    ) -> impl Future<Output = Result<A::Answer, ClientError>> + Send {
+        self.attempt(table, ask, Some(deadline))
+    }
+
+    /// Both, in one future: each that is in another one has what it is given moved once more.
+    #[inline]
+    async fn attempt<A: Ask>(
+        &self,
+        table: TableId,
+        ask: A,
+        deadline: Option<Time>,
     ) -> Result<A::Answer, ClientError> {
+        let deadline = deadline.unwrap_or_else(|| self.deadline());
         let Some((connection, epoch)) = self.open_owner(ask.slot()) else {
             return self.persist(table, ask, None, deadline).await;
         };
-        match self.ask_on(&connection, table, &ask, epoch, deadline).await {
+        let called = connection.call(ask.request(table, epoch as u32), deadline).await;
+        match self.answer::<A>(called, &connection) {
             Ok(answer) => Ok(answer),
             Err(error) => self.persist(table, ask, Some((error, epoch)), deadline).await,
         }
@@ -94,16 +107,14 @@ impl Core {
         Some((connection, cluster.epoch()))
     }
 
+    /// What a call on `connection` has come to.
     #[inline]
-    async fn ask_on<A: Ask>(
+    fn answer<A: Ask>(
         &self,
+        called: Result<Reply, CallError>,
         connection: &Connection,
-        table: TableId,
-        ask: &A,
-        epoch: u64,
-        deadline: Time,
     ) -> Result<A::Answer, ClientError> {
-        match connection.call(ask.request(table, epoch as u32), deadline).await {
+        match called {
             Ok(reply) => A::answer(reply, connection),
             Err(error) => {
                 Err(ClientError::of_call(connection, error, A::EFFECT, self.config.timeout))
@@ -130,8 +141,9 @@ impl Core {
                 }
                 let attempt = match self.connect_owner(slot, deadline).await {
                     Ok((connection, epoch)) => {
-                        let answer = self.ask_on(&connection, table, &ask, epoch, deadline).await;
-                        answer.map_err(|error| (error, epoch))
+                        let request = ask.request(table, epoch as u32);
+                        let called = connection.call(request, deadline).await;
+                        self.answer::<A>(called, &connection).map_err(|error| (error, epoch))
                     }
                     Err(failed) => Err(failed),
                 };

@@ -102,11 +102,7 @@ pub(crate) trait AskMany {
     fn slot(element: &Self::Element) -> Slot;
 
     /// A request for as many of the elements, from the first on, as fit; and how many these are.
-    fn request(
-        elements: &[Self::Element],
-        table: TableId,
-        map_epoch: u32,
-    ) -> (impl Body + Send, usize);
+    fn request(elements: &[Self::Element], table: TableId, map_epoch: u32) -> (impl Body, usize);
 
     /// Reads a part of the reply.
     fn answers<'r>(

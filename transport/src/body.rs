@@ -2,7 +2,7 @@
 
 /// The body of a message. It is written straight into outgoing registered memory, once, when the
 /// transport has room for it.
-pub trait Body {
+pub trait Body: Send {
     /// How many bytes [`write`](Body::write) fills; at most [`LARGE_MAX`](crate::limits::LARGE_MAX).
     fn len(&self) -> usize;
 

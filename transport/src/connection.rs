@@ -4,6 +4,7 @@ mod body_reader;
 #[cfg(feature = "streams")]
 mod body_tokio;
 mod body_writer;
+mod calling;
 mod core;
 mod large;
 mod opening;
@@ -37,6 +38,7 @@ use wait::{CreditWait, Reserved, SlotWait, WaitFailed};
 
 pub use self::body_reader::BodyReader;
 pub use self::body_writer::BodyWriter;
+pub use self::calling::Calling;
 pub use self::posts::Receiving;
 pub use self::sending::Sending;
 
@@ -113,9 +115,8 @@ impl Connection {
     /// Dropping the future gives up the call: the request may still be sent and have its effect,
     /// and a reply is dropped. What was not sent of a request above [`MESSAGE_MAX`] never is.
     #[inline]
-    pub async fn call(&self, body: impl Body, deadline: Time) -> Result<Reply, CallError> {
-        let mut call = self.begin(body, deadline).await?;
-        poll_fn(|context| call.poll_reply(context.waker())).await
+    pub fn call<'a, B: Body + 'a>(&'a self, body: B, deadline: Time) -> Calling<'a, B> {
+        Calling::new(self, body, deadline)
     }
 
     /// Calls the peer's handler, which may reply in several parts.
@@ -131,7 +132,7 @@ impl Connection {
         Ok(self.begin(body, deadline).await?.into_replies())
     }
 
-    /// Sends the request of a call.
+    /// Sends the request of a call, whatever has to be waited for before.
     #[inline]
     async fn begin(&self, body: impl Body, deadline: Time) -> Result<Outstanding<'_>, CallError> {
         let len = body.len();

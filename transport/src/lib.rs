@@ -54,7 +54,9 @@ mod trials;
 
 pub use body::Body;
 pub use buffer::{Buffer, RegisterFailed, RegisterFailure, RegisteredBuffer};
-pub use connection::{BodyReader, BodyWriter, Connection, Peer, Receiving, Replies, Sending};
+pub use connection::{
+    BodyReader, BodyWriter, Calling, Connection, Peer, Receiving, Replies, Sending,
+};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointStats, Sleep};
 pub use error::{
     AcceptError, Applied, BodyError, CallError, CloseReason, ConnectError, EndpointError, Goodbye,

@@ -22,7 +22,7 @@ impl Ask for AskAbortUpload<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, number: upload } = self;
         AbortUpload { target: target(table, key, map_epoch), upload }
     }

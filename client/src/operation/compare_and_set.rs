@@ -24,7 +24,7 @@ impl Ask for AskCompareAndSet<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, expected, value, expires_at_ms } = self;
         CompareAndSet { target: target(table, key, map_epoch), expires_at_ms, expected, value }
     }

@@ -26,7 +26,7 @@ impl<A: Ask> Ask for AskCompleteUpload<'_, A> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, number: upload, effect, .. } = self;
         CompleteUpload { target: target(table, key, map_epoch), upload, effect }
     }

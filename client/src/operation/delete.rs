@@ -23,7 +23,7 @@ impl Ask for AskDelete<'_> {
     }
 
     #[inline]
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         Delete { target: target(table, self.key, map_epoch) }
     }
 

@@ -22,7 +22,7 @@ impl Ask for AskExpire<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, expires_at_ms } = self;
         Expire { target: target(table, key, map_epoch), expires_at_ms }
     }

@@ -22,7 +22,7 @@ impl Ask for AskGet<'_> {
     }
 
     #[inline]
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         Get { table, map_epoch, key: self.key }
     }
 

@@ -21,7 +21,7 @@ impl Ask for AskGetAndDelete<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         GetAndDelete { target: target(table, self.key, map_epoch) }
     }
 

@@ -23,7 +23,7 @@ impl Ask for AskGetAndPut<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, value, expires_at_ms } = self;
         GetAndPut { target: target(table, key, map_epoch), expires_at_ms, value }
     }

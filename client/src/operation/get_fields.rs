@@ -21,7 +21,7 @@ impl Ask for AskGetFields<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, names } = self;
         GetFields { table, map_epoch, key, names }
     }

@@ -22,7 +22,7 @@ impl Ask for AskGetRange<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, offset, len_max } = self;
         GetRange { table, map_epoch, key, offset, len_max }
     }

@@ -23,7 +23,7 @@ impl Ask for AskIncrement<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, delta, expires_at_ms } = self;
         Increment { target: target(table, key, map_epoch), expires_at_ms, delta }
     }

@@ -22,7 +22,7 @@ impl<'a> AskMany for AskMultiDelete<'a> {
         key.slot()
     }
 
-    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body + Send, usize) {
+    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body, usize) {
         let (keys, _) = Keys::fitting(keys);
         (MultiDelete { table, map_epoch, completion: None, keys }, keys.len())
     }

@@ -20,7 +20,7 @@ impl<'a> AskMany for AskMultiGet<'a> {
         key.slot()
     }
 
-    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body + Send, usize) {
+    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body, usize) {
         let (keys, _) = Keys::fitting(keys);
         (MultiGet { table, map_epoch, keys }, keys.len())
     }

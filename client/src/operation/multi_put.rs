@@ -21,7 +21,7 @@ impl<'a> AskMany for AskMultiPut<'a> {
         pair.key.slot()
     }
 
-    fn request(pairs: &[Pair<'a>], table: TableId, map_epoch: u32) -> (impl Body + Send, usize) {
+    fn request(pairs: &[Pair<'a>], table: TableId, map_epoch: u32) -> (impl Body, usize) {
         let (pairs, _) = Pairs::fitting(pairs);
         (MultiPut { table, map_epoch, completion: None, pairs }, pairs.len())
     }

@@ -24,7 +24,7 @@ impl Ask for AskPut<'_> {
     }
 
     #[inline]
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, value, expires_at_ms } = self;
         Put { target: target(table, key, map_epoch), expires_at_ms, value }
     }

@@ -22,7 +22,7 @@ impl Ask for AskPutFields<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { key, changes, expires_at_ms } = self;
         PutFields { target: target(table, key, map_epoch), expires_at_ms, changes }
     }

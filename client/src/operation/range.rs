@@ -29,7 +29,7 @@ impl Ask for AskRange<'_> {
         self.slot
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { slot, lower, upper, descending, objects_max, with_values } = self;
         Range { table, map_epoch, lower, upper, descending, objects_max, with_values, slot }
     }

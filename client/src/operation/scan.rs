@@ -33,7 +33,7 @@ impl Ask for AskScan<'_> {
         self.slot
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { slot, cursor, key_prefix, objects_max, with_values } = self;
         Scan { table, map_epoch, key_prefix, objects_max, with_values, slot, cursor }
     }

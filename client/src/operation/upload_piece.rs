@@ -25,7 +25,7 @@ impl Ask for AskUploadPiece<'_> {
         self.upload.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { upload, number, offset } = self;
         let (copied_len, bytes) = upload.piece(offset);
         UploadPiece {

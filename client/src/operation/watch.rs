@@ -31,7 +31,7 @@ impl Ask for AskWatch<'_> {
         self.slot
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body + Send {
+    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
         let &Self { watched, queue_bytes, .. } = self;
         Watch { table, map_epoch, watched, queue_bytes }
     }
