@@ -10,6 +10,9 @@ use std::time::Duration;
 /// that time pay for themselves.
 const INTERVAL: Duration = Duration::from_millis(10);
 
+/// The lowest priority: it gets what is left of the processors.
+const NICE: i32 = 19;
+
 /// The thread; ended by dropping this.
 #[derive(Debug)]
 pub(crate) struct BackgroundThread {
@@ -18,30 +21,29 @@ pub(crate) struct BackgroundThread {
 }
 
 impl BackgroundThread {
-    /// Starts a thread with a priority of `nice` (19 gets what is left of the processors, 0 as much as others), which calls `work` again and
-    /// again as long as that returns that it had something to do, and else after a while.
+    /// Starts a thread that calls `work` again and again as long as that returns that it had something to do, and else
+    /// after a while.
     ///
     /// # Errors
     /// When the system refuses a thread.
     pub(crate) fn start(
         name: &str,
-        nice: i32,
         work: impl Fn() -> bool + Send + 'static,
     ) -> io::Result<BackgroundThread> {
         let stopping = Arc::new(AtomicBool::new(false));
         let thread = thread::Builder::new().name(name.to_owned()).spawn({
             let stopping = Arc::clone(&stopping);
-            move || run(nice, &work, &stopping)
+            move || run(&work, &stopping)
         })?;
         Ok(BackgroundThread { stopping, thread: Some(thread) })
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a thread of the shell, which nothing else wakes")]
-fn run(nice: i32, work: &impl Fn() -> bool, stopping: &AtomicBool) {
+fn run(work: &impl Fn() -> bool, stopping: &AtomicBool) {
     // Linux counts priorities by thread; this is the calling one. Without it the thread competes with those that
     // serve, which is no reason not to work.
-    if let Err(error) = rustix::process::setpriority_process(None, nice) {
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         let thread = thread::current();
         tracing::warn!(thread = thread.name(), %error, "runs at the priority of those that serve");
     }

@@ -21,11 +21,6 @@ use crate::process::{CpuTime, descriptor_limit};
 use crate::report::Surroundings;
 use crate::watch_thread::WatchThread;
 
-/// The lowest priority: what is left of the processors.
-const CLEANER_NICE: i32 = 19;
-/// A tenth of what those have who serve: where they are busy, what is written next is written to pages that were not made ready.
-const MEMORY_NICE: i32 = 10;
-
 /// A node that serves, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -101,14 +96,13 @@ impl Node {
                 }
             }
         });
-        let background = |name, nice, work: fn(&NodeHandler) -> bool| {
+        let background = |name, work: fn(&NodeHandler) -> bool| {
             let handler = Arc::clone(&handler);
-            BackgroundThread::start(name, nice, move || work(&handler))
-                .map_err(StartError::Background)
+            BackgroundThread::start(name, move || work(&handler)).map_err(StartError::Background)
         };
         let background = [
-            background("cleaner", CLEANER_NICE, NodeHandler::clean)?,
-            background("memory", MEMORY_NICE, NodeHandler::get_memory_ahead)?,
+            background("cleaner", NodeHandler::clean)?,
+            background("memory", NodeHandler::get_memory_ahead)?,
         ];
         let watches = WatchThread::start(Arc::clone(&handler)).map_err(StartError::Watches)?;
         let watches = Some(watches);
