@@ -10,7 +10,7 @@ use weft_protocol::limits::{
 };
 use weft_protocol::{FieldChange, ReplyHead, TableEntry};
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{Charge, Memory, MemoryError, Purpose};
+use weft_transport::{Charge, Memory, MemoryError, Purpose, Reserve, Taken};
 
 use crate::limits::{COPY_MAX, PART_BYTES, RANGE_KEYS_BYTES};
 
@@ -87,7 +87,7 @@ const KEPT_BACK_BYTES: usize = {
 pub(crate) struct Scratch {
     network: Memory,
     turn: Mutex<()>,
-    _kept_back: Charge,
+    kept_back: Reserve,
 }
 
 /// Room for one use. The buffers that it is for are gone before it is.
@@ -99,8 +99,14 @@ pub(crate) struct Room<'n> {
 
 #[derive(Debug)]
 enum Place<'n> {
-    Counted { _charge: Charge },
-    KeptBack { _turn: MutexGuard<'n, ()> },
+    Counted {
+        _charge: Charge,
+    },
+    /// Given up in this order.
+    KeptBack {
+        _taken: Taken<'n>,
+        _turn: MutexGuard<'n, ()>,
+    },
 }
 
 impl Scratch {
@@ -109,8 +115,8 @@ impl Scratch {
     /// # Errors
     /// [`MemoryError::LimitReached`].
     pub(crate) fn new(network: Memory) -> Result<Scratch, MemoryError> {
-        let kept_back = network.charge(KEPT_BACK_BYTES as u64, Purpose::Scratch)?;
-        Ok(Scratch { network, turn: Mutex::new(()), _kept_back: kept_back })
+        let kept_back = network.reserve(KEPT_BACK_BYTES as u64, Purpose::Scratch)?;
+        Ok(Scratch { network, turn: Mutex::new(()), kept_back })
     }
 
     /// Room for `use_`, of the network's memory, if there is plenty left of that, or, in turn with others, of what is kept back. The
@@ -124,7 +130,10 @@ impl Scratch {
         };
         let place = match counted {
             Some(charge) => Place::Counted { _charge: charge },
-            None => Place::KeptBack { _turn: self.turn.lock() },
+            None => {
+                let turn = self.turn.lock();
+                Place::KeptBack { _taken: self.kept_back.take(), _turn: turn }
+            }
         };
         Room { use_, place }
     }
@@ -158,8 +167,11 @@ mod tests {
         let both = memory.allocated_for(Purpose::Scratch);
         assert_eq!(both, kept_back + Use::Part.bytes() as u64);
         let half = memory.network.free_bytes() / LEFT_SHARE;
+        let heap_bytes = || memory.network.account().heap_bytes;
+        let heap_before = heap_bytes();
         let taken = memory.network.charge(half, Purpose::Send).unwrap();
         let has_turn = AtomicBool::new(false);
+        assert_eq!(heap_bytes(), heap_before + half, "what is kept back is not taken");
         std::thread::scope(|scope| {
             let first = scratch.room(Use::Range);
             let (scratch, has_turn) = (&scratch, &has_turn);
@@ -169,6 +181,7 @@ mod tests {
                 drop(second);
             });
             assert_eq!(memory.allocated_for(Purpose::Scratch), both);
+            assert_eq!(heap_bytes(), heap_before + half + KEPT_BACK_BYTES as u64, "it is taken");
             has_turn.store(true, Ordering::Relaxed);
             drop(first);
             second.join().unwrap();

@@ -77,7 +77,7 @@ pub use link::{
 pub use manager::{AddressState, Backoff, ConnectionManager, ListedAddress, NodeEvent, NodeEvents};
 pub use memory::{
     Account, Appender, Block, Charge, Memory, MemoryConfig, MemoryError, PAGE_BYTES, Purpose,
-    Shared,
+    Reserve, Shared, Taken,
 };
 pub use registration::{RegisterError, RegistrationStats, registration_stats};
 pub use reply::Reply;

@@ -39,7 +39,7 @@ mod shared;
 use std::sync::Arc;
 
 use self::account::Reach;
-pub use self::account::{Account, Charge, Purpose};
+pub use self::account::{Account, Charge, Purpose, Reserve, Taken};
 pub use self::appender::Appender;
 pub use self::block::Block;
 pub(crate) use self::block::Extent;
@@ -109,6 +109,14 @@ impl Memory {
     /// [`MemoryError::LimitReached`]; the caller must not allocate then.
     pub fn charge(&self, bytes: u64, purpose: Purpose) -> Result<Charge, MemoryError> {
         Charge::new(self.clone(), bytes, purpose)
+    }
+
+    /// Counts heap memory that the caller will hold now and then, for as long as the reserve lives: nobody can be refused it.
+    ///
+    /// # Errors
+    /// Those of [`charge`](Self::charge).
+    pub fn reserve(&self, bytes: u64, purpose: Purpose) -> Result<Reserve, MemoryError> {
+        Ok(Reserve::new(self.charge(bytes, purpose)?))
     }
 
     /// Sets `bytes` of the limit aside for [`Purpose::Session`], in place of what was set aside before:

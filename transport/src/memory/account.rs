@@ -327,6 +327,42 @@ impl Charge {
     }
 }
 
+/// Heap memory that is counted against the limit for as long as this lives, and is taken now and then: it is there for who needs it.
+#[derive(Debug)]
+pub struct Reserve {
+    charge: Charge,
+}
+
+impl Reserve {
+    pub(super) fn new(charge: Charge) -> Reserve {
+        charge.memory.pool.ledger.subtract_heap(charge.bytes);
+        Reserve { charge }
+    }
+
+    /// Counts it as resident for as long as what is returned lives. For one at a time.
+    pub fn take(&self) -> Taken<'_> {
+        self.charge.memory.pool.ledger.add_heap(self.charge.bytes);
+        Taken(self)
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        // Which the charge ends.
+        self.charge.memory.pool.ledger.add_heap(self.charge.bytes);
+    }
+}
+
+/// A [`Reserve`] that is taken.
+#[derive(Debug)]
+pub struct Taken<'a>(&'a Reserve);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.charge.memory.pool.ledger.subtract_heap(self.0.charge.bytes);
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.resize(0).expect("shrinking a charge needs no room");

@@ -30,7 +30,7 @@ const GROWN_MIN: usize = 2 * BLOCK_PAGES;
 /// The most that is ready at a time, ...
 const READY_MAX: usize = 32;
 /// ... and as a part of what has been handed out.
-const READY_SHARE: usize = 8;
+const READY_SHARE: usize = 16;
 /// The part of the limit that has to be left beside what is made ready.
 const LEFT_SHARE: u64 = 16;
 /// After so many looks at a region that has not grown, what is ready goes back.
@@ -108,16 +108,24 @@ impl Pool {
         huge == Huge::Backed
     }
 
-    /// The blocks at the low end of a free run that are resident.
+    /// The blocks near the low end of a free run that are resident: one behind the other from the first on, or from the second. One that is
+    /// being made ready is never the first, or what is handed out meanwhile would come from behind it, and what is left before it
+    /// might be of use to nobody.
     fn ready(&self, rest: Run) -> Run {
-        let first = rest.first.next_multiple_of(BLOCK_PAGES);
-        let block = |index: usize| Run { first: first + index * BLOCK_PAGES, pages: BLOCK_PAGES };
-        let is_ready = |index: &usize| {
-            let block = block(*index);
+        let is_ready = |block: &Run| {
             block.first + block.pages <= rest.first + rest.pages
-                && self.region.touched_in(block) == BLOCK_PAGES as u64
+                && self.region.touched_in(*block) == BLOCK_PAGES as u64
         };
-        Run { first, pages: (0..READY_MAX).take_while(is_ready).count() * BLOCK_PAGES }
+        let mut block = Run { first: rest.first.next_multiple_of(BLOCK_PAGES), pages: BLOCK_PAGES };
+        if !is_ready(&block) {
+            block.first += BLOCK_PAGES;
+        }
+        let mut ready = Run { first: block.first, pages: 0 };
+        while ready.pages < READY_MAX * BLOCK_PAGES && is_ready(&block) {
+            block.first += BLOCK_PAGES;
+            ready.pages += BLOCK_PAGES;
+        }
+        ready
     }
 
     fn can_claim_ahead(&self) -> bool {
@@ -146,13 +154,11 @@ mod tests {
         assert!(!seen.look(100 * BLOCK_PAGES));
         assert_eq!(seen.wanted, 0, "it has not grown");
         assert!(!seen.look(103 * BLOCK_PAGES + 1));
-        assert_eq!(seen.wanted, 8);
+        assert_eq!(seen.wanted, 6, "twice as much, but a part of what has been handed out");
         assert!(!seen.look(103 * BLOCK_PAGES + 2));
-        assert_eq!(seen.wanted, 7, "less by and by");
+        assert_eq!(seen.wanted, 5, "less by and by");
         assert!(!seen.look(1_000 * BLOCK_PAGES));
         assert_eq!(seen.wanted, READY_MAX);
-        seen.look(8 * BLOCK_PAGES);
-        assert_eq!(seen.wanted, 1, "a part of what has been handed out");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What a million objects cost, small ones and some of a kilobyte: by the node's own account, and by what the kernel counts.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
@@ -16,6 +19,9 @@ const KEY_BYTES: u64 = 16;
 
 /// How far the kernel's count may be from the account.
 const DISAGREEMENT_WANTED: f64 = 0.02;
+
+/// How long the node is left alone: what stands ready for what is written next has gone back to the system then.
+const AT_REST: Duration = Duration::from_secs(1);
 
 /// Objects of one size.
 struct Case {
@@ -58,6 +64,7 @@ impl Case {
             .property("zeropadding", 12)
             .report(&report_path(&bench.folder, &target, Mode::Async, "load"))?;
 
+        thread::sleep(AT_REST);
         let account = account()?;
         let account_growth = account.saturating_sub(account_before);
         let resident_growth = node.resident_bytes()?.saturating_sub(resident_before);
