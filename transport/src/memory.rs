@@ -111,7 +111,8 @@ impl Memory {
         Charge::new(self.clone(), bytes, purpose)
     }
 
-    /// Counts heap memory that the caller will hold now and then, for as long as the reserve lives: nobody can be refused it.
+    /// Counts heap memory that the caller will hold now and then, for as long as the reserve lives: nobody can be refused it. Not for
+    /// [`Purpose::Session`], whose heap is counted on when it has ended.
     ///
     /// # Errors
     /// Those of [`charge`](Self::charge).
@@ -134,8 +135,8 @@ impl Memory {
 
     /// Has huge pages stand ready for what will be handed out next, as long as it grows: one at a time, which takes a millisecond or
     /// several. What is ready is resident, and goes back to the system when this has been called some 20 times without growth. Returns whether
-    /// there was something to do. For a thread that has nothing better to do; who never calls it has small pages. Of a limit below 256 MiB, and where the system has no
-    /// such call (before Linux 6.1), there are none.
+    /// there was something to do. For a thread that has nothing better to do; who never calls it has small pages. Of a limit below 224 MiB, and where the system has no
+    /// such call (before Linux 6.1) or is told to `deny` it, there are none.
     pub fn get_ahead(&self) -> bool {
         self.pool.get_ahead()
     }

@@ -32,7 +32,7 @@ struct Args {
     /// How often all is overwritten, in an order that is another one each time
     #[arg(long, default_value_t = 5)]
     rounds: u64,
-    /// What is tried first, in percent of what index and log have, and last
+    /// What is tried first, in percent of what the index leaves to the log, and last
     #[arg(long, default_value_t = 94)]
     most: u64,
     #[arg(long, default_value_t = 60)]

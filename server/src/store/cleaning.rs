@@ -80,8 +80,8 @@ struct Batch {
 }
 
 impl Partition {
-    /// The segments of whose records at most `use_max` (0 to 1) is live, by their bytes. Those that are appended to
-    /// are none. The unused end of a segment does not count: what is moved may leave as much unused again, and be moved
+    /// The segments of whose records at most `use_max` (0 to 1) is live, by their bytes. Those that take
+    /// whatever comes are none. The unused end of a segment does not count: what is moved may leave as much unused again, and be moved
     /// for ever.
     pub fn victims(&self, use_max: f64) -> impl Iterator<Item = Victim> {
         let now = self.version().sequence();

@@ -34,6 +34,8 @@ enum State<'a, B> {
     Sent(Outstanding<'a>),
     /// Something had to be waited for before it could be written.
     Slow(Pin<Box<dyn Future<Output = Result<Reply, CallError>> + Send + 'a>>),
+    /// It is over: nothing is held any more.
+    Over,
 }
 
 /// Nothing is pinned: the body is moved out when it is written.
@@ -92,13 +94,21 @@ impl<'a, B: Body + 'a> Future for Calling<'a, B> {
         match self.send(context.waker()) {
             Ok(None) => {}
             Ok(Some(state)) => self.state = state,
-            Err(error) => return Poll::Ready(Err(error)),
+            Err(error) => {
+                self.state = State::Over;
+                return Poll::Ready(Err(error));
+            }
         }
-        match &mut self.state {
-            State::Unsent(_) => unreachable!("it is sent, or waits for that"),
+        let polled = match &mut self.state {
             State::Sent(call) => call.poll_reply(context.waker()),
             State::Slow(call) => call.as_mut().poll(context),
+            State::Unsent(_) => unreachable!("it is sent, or waits for that"),
+            State::Over => panic!("a call is polled after it was over"),
+        };
+        if polled.is_ready() {
+            self.state = State::Over;
         }
+        polled
     }
 }
 

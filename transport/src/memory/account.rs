@@ -78,8 +78,8 @@ pub struct Account {
     /// Pages of the region that are backed, used now or not, and heap: what the process really takes.
     /// Never passes the limit either.
     pub resident_bytes: u64,
-    /// Heap memory outside the region: charges, and what the allocator may keep of sessions that have
-    /// ended. A part of `resident_bytes`.
+    /// Heap memory outside the region: charges, without what is in [`Reserve`] and not taken, and what the allocator may keep of
+    /// sessions that have ended. A part of `resident_bytes`.
     pub heap_bytes: u64,
     /// A part of the limit that only [`Purpose::Session`] may take.
     pub reserved_bytes: u64,

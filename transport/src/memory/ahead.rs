@@ -7,7 +7,8 @@
 //!
 //! That takes a millisecond or several, so it is done by a thread with nothing else to do, ahead of who writes: for blocks at the low
 //! end of the longest free run, the untouched rest of the region, which is where the next extents come from. What was made ready is
-//! free but resident, as any page that was freed. It goes back to the system when the region grows no longer.
+//! free but resident, as any page that was freed. It goes back to the system when the region grows no longer; pages that were in
+//! use stay.
 
 #![expect(
     unsafe_code,
@@ -24,7 +25,7 @@ use super::pool::Pool;
 /// Pages of a block, which is one huge page.
 const BLOCK_PAGES: usize = HUGE_BYTES / PAGE_BYTES;
 /// Of a region with less, blocks would be much.
-const LIMIT_MIN: u64 = 256 << 20;
+const LIMIT_MIN: u64 = 224 << 20;
 /// Nothing is made ready before so many pages have been handed out: an idle node stays small.
 const GROWN_MIN: usize = 2 * BLOCK_PAGES;
 /// The most that is ready at a time, ...
@@ -36,7 +37,7 @@ const LEFT_SHARE: u64 = 16;
 /// After so many looks at a region that has not grown, what is ready goes back.
 const QUIET_LOOKS: u32 = 20;
 
-/// What was seen of the region.
+/// What was seen of the region, and done about it.
 #[derive(Debug, Default)]
 pub(super) struct Ahead(Mutex<Seen>);
 
@@ -44,11 +45,15 @@ pub(super) struct Ahead(Mutex<Seen>);
 struct Seen {
     /// Where the untouched rest began.
     rest: usize,
-    /// Looks since that was another place.
+    /// Looks since that was another place, or since a block was made ready.
     quiet_looks: u32,
     /// How many blocks are to be ready.
     wanted: usize,
-    /// The system has no such call.
+    /// The first pages of the blocks that are.
+    ready: Vec<usize>,
+    /// The system has given one before.
+    is_known: bool,
+    /// The system has no such call, or is told to give none.
     is_unknown: bool,
 }
 
@@ -67,6 +72,36 @@ impl Seen {
         }
         self.quiet_looks >= QUIET_LOOKS
     }
+
+    /// The block to make ready next: behind those near the rest's low end that are. It is never the first, or what is handed out while it is
+    /// made ready would come from behind it, and what is left before it might be of use to nobody.
+    fn next(&self) -> Run {
+        let first = self.rest.next_multiple_of(BLOCK_PAGES);
+        let is_other = |page: &usize| *page > first && !self.ready.contains(page);
+        let mut pages = (first..).step_by(BLOCK_PAGES);
+        block(pages.find(is_other).expect("there is no end to them"))
+    }
+
+    fn note(&mut self, huge: Huge, block: Run) {
+        match huge {
+            Huge::Backed => {
+                self.is_known = true;
+                self.quiet_looks = 0;
+                self.ready.push(block.first);
+            }
+            // Until the region grows again.
+            Huge::Refused => self.wanted = 0,
+            Huge::Unknown => {
+                self.wanted = 0;
+                self.is_unknown = !self.is_known;
+            }
+        }
+    }
+}
+
+/// The block that begins with this page.
+fn block(first: usize) -> Run {
+    Run { first, pages: BLOCK_PAGES }
 }
 
 impl Pool {
@@ -81,64 +116,49 @@ impl Pool {
         let mut extents = self.extents.lock();
         let Some(rest) = extents.longest_first().next() else { return false };
         let is_quiet = seen.look(rest.first);
-        let ready = self.ready(rest);
+        // What has been handed out meanwhile, or been given back to make room, is not ready any more.
+        seen.ready.retain(|first| extents.is_free(block(*first)) && self.is_resident(*first));
         if is_quiet {
-            return self.give_ready_back(&extents, ready);
+            return self.give_ready_back(&extents, &mut seen.ready);
         }
-        let block = Run { first: ready.first + ready.pages, pages: BLOCK_PAGES };
+        let block = seen.next();
         let is_wanted = rest.first >= GROWN_MIN
-            && ready.pages < seen.wanted * BLOCK_PAGES
-            && block.first + block.pages <= rest.first + rest.pages
+            && seen.ready.len() < seen.wanted
             && self.region.touched_in(block) == 0
-            && self.can_claim_ahead();
+            && self.ledger.can_claim(HUGE_BYTES as u64 + self.ledger.limit_bytes() / LEFT_SHARE);
         if !is_wanted || !extents.take(block) {
             return false;
         }
-        drop(extents);
         self.ledger.claim(HUGE_BYTES as u64);
+        drop(extents);
         // SAFETY: the block was free and is not any more: nobody has a reference into it, or gets one before it is free again.
         let huge = unsafe { self.region.back_by_huge_page(block) };
         if huge != Huge::Backed {
             self.ledger.unclaim(HUGE_BYTES as u64);
-            // Until the region grows again.
-            seen.wanted = 0;
         }
-        seen.is_unknown = huge == Huge::Unknown;
         self.extents.lock().free(block);
+        seen.note(huge, block);
         huge == Huge::Backed
     }
 
-    /// The blocks near the low end of a free run that are resident: one behind the other from the first on, or from the second. One that is
-    /// being made ready is never the first, or what is handed out meanwhile would come from behind it, and what is left before it
-    /// might be of use to nobody.
-    fn ready(&self, rest: Run) -> Run {
-        let is_ready = |block: &Run| {
-            block.first + block.pages <= rest.first + rest.pages
-                && self.region.touched_in(*block) == BLOCK_PAGES as u64
-        };
-        let mut block = Run { first: rest.first.next_multiple_of(BLOCK_PAGES), pages: BLOCK_PAGES };
-        if !is_ready(&block) {
-            block.first += BLOCK_PAGES;
-        }
-        let mut ready = Run { first: block.first, pages: 0 };
-        while ready.pages < READY_MAX * BLOCK_PAGES && is_ready(&block) {
-            block.first += BLOCK_PAGES;
-            ready.pages += BLOCK_PAGES;
-        }
-        ready
+    /// Waits until no block is being made ready: it counts as resident, and cannot go back to the system meanwhile. The
+    /// caller holds no lock of the pool.
+    pub(super) fn wait_for_ahead(&self) {
+        drop(self.ahead.0.lock());
     }
 
-    fn can_claim_ahead(&self) -> bool {
-        self.ledger.can_claim(HUGE_BYTES as u64 + self.ledger.limit_bytes() / LEFT_SHARE)
+    fn is_resident(&self, first: usize) -> bool {
+        self.region.touched_in(block(first)) == BLOCK_PAGES as u64
     }
 
-    fn give_ready_back(&self, _locked: &Extents, ready: Run) -> bool {
-        if ready.pages == 0 {
-            return false;
+    /// Gives back blocks that are free.
+    fn give_ready_back(&self, _locked: &Extents, ready: &mut Vec<usize>) -> bool {
+        let mut given = 0;
+        for first in ready.drain(..) {
+            // SAFETY: the block is free and the extents are locked: no extent covers it, nobody
+            // holds a reference into it, and nobody gets one before this returns.
+            given += unsafe { self.region.give_back(block(first), BLOCK_PAGES as u64) };
         }
-        // SAFETY: the blocks are part of a free run and the extents are locked: no extent covers them, nobody
-        // holds a reference into them, and nobody gets one before this returns.
-        let given = unsafe { self.region.give_back(ready, ready.pages as u64) };
         self.ledger.unclaim(given * PAGE_BYTES as u64);
         given > 0
     }
@@ -159,6 +179,18 @@ mod tests {
         assert_eq!(seen.wanted, 5, "less by and by");
         assert!(!seen.look(1_000 * BLOCK_PAGES));
         assert_eq!(seen.wanted, READY_MAX);
+    }
+
+    #[test]
+    fn blocks_are_made_ready_one_behind_the_other_but_for_the_first() {
+        let mut seen = Seen { rest: 3 * BLOCK_PAGES + 1, ..Seen::default() };
+        assert_eq!(seen.next(), block(5 * BLOCK_PAGES));
+        seen.note(Huge::Backed, block(5 * BLOCK_PAGES));
+        assert_eq!(seen.next(), block(6 * BLOCK_PAGES));
+        seen.rest = 5 * BLOCK_PAGES;
+        assert_eq!(seen.next(), block(6 * BLOCK_PAGES));
+        seen.note(Huge::Unknown, block(6 * BLOCK_PAGES));
+        assert!(!seen.is_unknown, "it has given one before");
     }
 
     #[test]

@@ -51,13 +51,21 @@ impl Extents {
         Some(run)
     }
 
+    /// Whether all of this run is free.
+    pub(super) fn is_free(&self, run: Run) -> bool {
+        self.around(run).is_some()
+    }
+
+    /// The free run that this one is a part of.
+    fn around(&self, run: Run) -> Option<Run> {
+        let (&first, &pages) = self.by_address.range(..=run.first).next_back()?;
+        (run.first + run.pages <= first + pages).then_some(Run { first, pages })
+    }
+
     /// Takes this run. Returns whether all of it was free; nothing has changed if not.
     pub(super) fn take(&mut self, run: Run) -> bool {
-        let around = self.by_address.range(..=run.first).next_back();
-        let around = around.map(|(&first, &pages)| Run { first, pages });
-        let (end, is_around) =
-            (run.first + run.pages, |free: &Run| run.first + run.pages <= free.first + free.pages);
-        let Some(free) = around.filter(is_around) else { return false };
+        let Some(free) = self.around(run) else { return false };
+        let end = run.first + run.pages;
         self.remove(free);
         if free.first < run.first {
             self.insert(Run { first: free.first, pages: run.first - free.first });
@@ -171,6 +179,7 @@ mod tests {
                     Step::Free(_) => {}
                     Step::Take(run) => {
                         let pages = &mut taken[run.first..run.first + run.pages];
+                        prop_assert_eq!(extents.is_free(run), pages.iter().all(|page| !page));
                         prop_assert_eq!(extents.take(run), pages.iter().all(|page| !page));
                         if pages.iter().all(|page| !page) {
                             pages.fill(true);

@@ -20,7 +20,7 @@ pub(super) enum Huge {
     Backed,
     /// There is none now.
     Refused,
-    /// There never will be.
+    /// There is no such call, or the system is told to give none; or this place is not for it.
     Unknown,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Pages {
 
 // SAFETY: this only says where the bytes are; who may access them is decided by the extents that are handed out.
 unsafe impl Send for Pages {}
-// SAFETY: as above; no method reads or writes the bytes but `give_back`, whose caller has them.
+// SAFETY: as above; no method reads or writes the bytes but `give_back` and `back_by_huge_page`, whose callers have them.
 unsafe impl Sync for Pages {}
 
 impl Pages {

@@ -60,7 +60,15 @@ impl Pool {
         // Claimed twice until here: as what was added above, and as free but resident.
         let reused_bytes = self.region.touched_in(run) * PAGE_BYTES as u64;
         self.ledger.unclaim(reused_bytes);
-        if self.make_room(&extents) {
+        let mut has_room = self.make_room(&extents);
+        if !has_room {
+            // The run is nobody else's meanwhile.
+            drop(extents);
+            self.wait_for_ahead();
+            extents = self.extents.lock();
+            has_room = self.make_room(&extents);
+        }
+        if has_room {
             self.ledger.hand_out(bytes, purpose);
             self.region.open(run);
             return Ok(run);
@@ -91,7 +99,12 @@ impl Pool {
         let reused_bytes =
             if purpose == Purpose::Session { self.ledger.take_kept(bytes) } else { 0 };
         self.ledger.unclaim(reused_bytes);
-        if self.ledger.excess_bytes() > 0 && !self.make_room(&self.extents.lock()) {
+        let makes_room = || self.ledger.excess_bytes() == 0 || self.make_room(&self.extents.lock());
+        let has_room = makes_room() || {
+            self.wait_for_ahead();
+            makes_room()
+        };
+        if !has_room {
             self.ledger.claim(reused_bytes);
             self.ledger.keep(reused_bytes);
             let refused = self.ledger.refusal(bytes);

@@ -21,7 +21,7 @@ const SPREAD: usize = 4;
 /// The memory that is handed out in extents.
 ///
 /// Invariant: `bytes` are those of `pages` pages. No method of a shared region reads or writes them, but for
-/// [`give_back`](Self::give_back).
+/// [`give_back`](Self::give_back) and [`back_by_huge_page`](Self::back_by_huge_page).
 pub(super) struct Region {
     bytes: Pages,
     pages: usize,
@@ -148,8 +148,10 @@ impl Region {
     /// Nobody holds a reference into the run, or gets one before this returns.
     pub(super) unsafe fn back_by_huge_page(&self, run: Run) -> Huge {
         debug_assert_eq!(self.touched_in(run), 0, "of {run:?}");
+        self.open(run);
         // SAFETY: what is not touched is not backed; the rest is the caller's word.
         let huge = unsafe { self.bytes.back_by_huge_page(bytes_of(run).start) };
+        self.close(run);
         if huge == Huge::Backed {
             self.touch(run.first, run.first + run.pages);
         }

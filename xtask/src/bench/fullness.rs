@@ -23,7 +23,7 @@ const LENS: [&str; 9] = [
     "1000-120000",
 ];
 
-/// In percent of what is there for log and index.
+/// In percent of what the index leaves to the log.
 const WANTED: u64 = 90;
 
 /// Overwrites each data set as often as there are rounds, which hardly matters: what is refused is refused in the first.
@@ -41,7 +41,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
             reports.push(report);
         }
     }
-    println!("\npercent of log and index that may be live (at least {WANTED} wanted)");
+    println!(
+        "\npercent of what the index leaves to the log that may be live (at least {WANTED} wanted)"
+    );
     let head: String = MEMORY.iter().map(|memory| format!("{memory:>9}")).collect();
     println!("{:<16}{head}", "bytes of values");
     for (row, lens) in LENS.iter().enumerate() {

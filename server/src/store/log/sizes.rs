@@ -74,7 +74,7 @@ impl Sizes {
         footprint: usize,
         len: usize,
     ) -> impl Iterator<Item = usize> {
-        let few = (FEW_RECORDS * len).next_power_of_two().max(BYTES_MIN);
+        let few = (FEW_RECORDS * len).next_power_of_two().max(BYTES_MIN).min(self.bytes_max);
         self.at_most(if self.is_shared(footprint, len) { few } else { 0 }, len)
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Pages {
 
 // SAFETY: this only says where the bytes are; who may access them is decided by the extents that are handed out.
 unsafe impl Send for Pages {}
-// SAFETY: as above; no method reads or writes the bytes but `give_back`, whose caller has them.
+// SAFETY: as above; no method reads or writes the bytes but `give_back`, whose caller has them; `back_by_huge_page` does nothing.
 unsafe impl Sync for Pages {}
 
 impl Pages {
