@@ -55,7 +55,8 @@ fn huge_pages_are_ready_for_what_comes_next() {
     assert!((2 * MIB as u64..8 * MIB as u64).contains(&ready), "{ready}");
     // A huge page begins where its address is a multiple of its length; the first of them is left for what comes meanwhile.
     let third = memory.allocate(5 * MIB, Purpose::Log).unwrap();
-    assert!(is_all(&third[3 * MIB..], 0));
+    // Not to its end, which may lie behind what is ready: who reads has the system back what is read.
+    assert!(is_all(&third[3 * MIB..5 * MIB - 8 * PAGE_BYTES], 0));
     assert_eq!(check_resident(), 31 * MIB as u64 + ready, "nothing had to be touched");
 
     let given_back = |_: &usize| {
@@ -72,20 +73,21 @@ fn huge_pages_are_ready_for_what_comes_next() {
 #[cfg_attr(miri, ignore = "there are no huge pages")]
 fn huge_pages_leave_room_for_others() {
     let memory = memory(256 * MIB);
-    let ended = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
-                memory.get_ahead();
-            }
-        });
+    let overwrite = || {
         for _ in 0..3 {
             let blocks: Vec<Block> = (0..256).map(|_| written(&memory, MIB)).collect();
             assert_eq!(memory.account().resident_bytes, 256 * MIB as u64);
-            assert_eq!(resident(&memory), 256 * MIB as u64);
+            // Less where pages were given back out of a huge one: the system unmaps the rest until it is touched again.
+            assert!(resident(&memory) <= 256 * MIB as u64);
             drop(blocks);
         }
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(overwrite);
+        while !writer.is_finished() {
+            memory.get_ahead();
+        }
+        writer.join().expect("nothing is refused");
     });
 }
 
