@@ -132,8 +132,10 @@ fn what_has_landed_behind_a_panic_is_given_to_nobody() {
         clients[1].block_on(other.send(&b"next"[..])).unwrap();
         wait_until("the next has come", || noting.given.lock().unwrap().len() > 2);
         thread::sleep(Duration::from_millis(50));
-        let given = noting.given.lock().unwrap().clone();
-        assert_eq!(given, [&b"pause"[..], b"panic", b"next"], "over {links}");
+        let mut given = noting.given.lock().unwrap().clone();
+        // Which of two connections is looked at first after the pause is nobody's promise.
+        given[1..].sort();
+        assert_eq!(given, [&b"pause"[..], b"next", b"panic"], "over {links}");
         drop(body);
         wait_until("its connection ends", || !clumsy.is_open());
         end_what_goes_on(&server, driver);
