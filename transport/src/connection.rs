@@ -159,17 +159,13 @@ impl Connection {
                 key
             }
         };
-        let call = Outstanding::new(core, key);
-        let core = call.core();
-        let mut body = Some(body);
-        let written = poll_fn(|context| {
-            Poll::Ready(core.request((key, class, deadline), &mut body, len, context.waker()))
-        });
-        let (sent, committed) =
-            written.await.map_err(|_| CallError::Memory(local::take_refusal(core)))?;
-        core.reactor.note_deadline(deadline);
-        core.committed(committed);
-        call.unless_closed(sent)
+        let (mut core, mut body) = (Some(core), Some(body));
+        poll_fn(|context| {
+            let core = core.take().expect("it is polled once");
+            let call = (key, class, deadline);
+            Poll::Ready(Outstanding::send(core, call, &mut body, len, context.waker()))
+        })
+        .await
     }
 
     /// Waits for window for a request. It may be that of another connection to the same node, which has

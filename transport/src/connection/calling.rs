@@ -67,13 +67,9 @@ impl<'a, B: Body + 'a> Calling<'a, B> {
                 return Ok(Some(Self::slow(connection, body.take(), deadline)));
             }
         };
-        let call = Outstanding::new(Cow::Borrowed(core), key);
-        let (sent, committed) = core
-            .request((key, class, deadline), body, len, waker)
-            .map_err(|_| CallError::Memory(local::take_refusal(core)))?;
-        core.reactor.note_deadline(deadline);
-        core.committed(committed);
-        Ok(Some(State::Sent(call.unless_closed(sent)?)))
+        let call = (key, class, deadline);
+        let sent = Outstanding::send(Cow::Borrowed(core), call, body, len, waker)?;
+        Ok(Some(State::Sent(sent)))
     }
 
     #[cold]

@@ -4,10 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use crate::body::Body;
 use crate::driver;
 use crate::error::{Applied, CallError};
+use crate::frame::Class;
+use crate::local;
 use crate::reply::Reply;
 use crate::session::call::{CallKey, Sent};
+use crate::time::Time;
 
 use super::{Core, Replies};
 
@@ -29,10 +33,23 @@ impl<'a> Outstanding<'a> {
         Self { core, key, fresh: true, is_over: false, is_taken: false }
     }
 
-    /// The connection that it is sent over.
+    /// Sends the request of a call that has a slot, and window reserved for the `len` bytes of its body. `waker` is woken when there is a reply.
     #[inline]
-    pub(super) fn core(&self) -> &Arc<Core> {
-        &self.core
+    pub(super) fn send<B: Body>(
+        core: Cow<'a, Arc<Core>>,
+        (key, class, deadline): (CallKey, Class, Time),
+        body: &mut Option<B>,
+        len: usize,
+        waker: &Waker,
+    ) -> Result<Self, CallError> {
+        let call = Self::new(core, key);
+        let core = &*call.core;
+        let (sent, committed) = core
+            .request((key, class, deadline), body, len, waker)
+            .map_err(|_| CallError::Memory(local::take_refusal(core)))?;
+        core.reactor.note_deadline(deadline);
+        core.committed(committed);
+        call.unless_closed(sent)
     }
 
     /// The same, unless the connection closed while the call began, which may have missed this one. A reply may have been

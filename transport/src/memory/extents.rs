@@ -38,16 +38,9 @@ impl Extents {
         debug_assert!(pages > 0, "a run has pages");
         let with_gaps = pages.saturating_add(2 * self.gap);
         let found = self.shortest(with_gaps).or_else(|| self.shortest(pages))?;
-        self.remove(found);
         let gap = self.gap.min(found.pages - pages);
         let run = Run { first: found.first + gap, pages };
-        if gap > 0 {
-            self.insert(Run { first: found.first, pages: gap });
-        }
-        let rest = found.pages - gap - pages;
-        if rest > 0 {
-            self.insert(Run { first: run.first + pages, pages: rest });
-        }
+        self.carve(found, run);
         Some(run)
     }
 
@@ -65,15 +58,20 @@ impl Extents {
     /// Takes this run. Returns whether all of it was free; nothing has changed if not.
     pub(super) fn take(&mut self, run: Run) -> bool {
         let Some(free) = self.around(run) else { return false };
-        let end = run.first + run.pages;
+        self.carve(free, run);
+        true
+    }
+
+    /// Leaves of a free run what is not of `run`, a part of it.
+    fn carve(&mut self, free: Run, run: Run) {
         self.remove(free);
+        let (end, free_end) = (run.first + run.pages, free.first + free.pages);
         if free.first < run.first {
             self.insert(Run { first: free.first, pages: run.first - free.first });
         }
-        if end < free.first + free.pages {
-            self.insert(Run { first: end, pages: free.first + free.pages - end });
+        if end < free_end {
+            self.insert(Run { first: end, pages: free_end - end });
         }
-        true
     }
 
     /// The shortest free run of at least so many pages.

@@ -64,8 +64,7 @@ impl Sizes {
     /// The segments to try for, best first, that begin with a record of `len` bytes in a log of `footprint` bytes: as large as
     /// suits both, or smaller, where the limit has no room for that but for less.
     pub(super) fn for_record(self, footprint: usize, len: usize) -> impl Iterator<Item = usize> {
-        let wanted = self.suits_log(footprint).max(RECORD_SHARE * len).min(self.bytes_max);
-        self.at_most(if self.is_shared(footprint, len) { wanted } else { 0 }, len)
+        self.at_most(self.suits_log(footprint).max(RECORD_SHARE * len), footprint, len)
     }
 
     /// The same, but no larger than has room for a few such records.
@@ -74,16 +73,19 @@ impl Sizes {
         footprint: usize,
         len: usize,
     ) -> impl Iterator<Item = usize> {
-        let few = (FEW_RECORDS * len).next_power_of_two().max(BYTES_MIN).min(self.bytes_max);
-        self.at_most(if self.is_shared(footprint, len) { few } else { 0 }, len)
+        self.at_most((FEW_RECORDS * len).next_power_of_two().max(BYTES_MIN), footprint, len)
     }
 
-    /// About `wanted` bytes, then half of that and so on, and at last what a record of `len` bytes needs if it lies alone.
-    fn at_most(self, wanted: usize, len: usize) -> impl Iterator<Item = usize> {
+    /// About `wanted` bytes, then half of that and so on; or what a record of `len` bytes takes that lies alone.
+    fn at_most(self, wanted: usize, footprint: usize, len: usize) -> impl Iterator<Item = usize> {
         let alone = Appender::block_len(len).next_multiple_of(PAGE_BYTES);
+        let wanted = match self.is_shared(footprint, len) {
+            true => wanted.min(self.bytes_max).max(alone),
+            false => alone,
+        };
         let smaller =
             move |&bytes: &usize| (bytes / 2 >= alone.max(BYTES_MIN)).then_some(bytes / 2);
-        std::iter::successors(Some(wanted.max(alone)), smaller).map(move |bytes| {
+        std::iter::successors(Some(wanted), smaller).map(move |bytes| {
             if len <= bytes / SHORT_SHARE { bytes } else { self.of_whole_records(bytes, len) }
         })
     }
