@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 
 use rustix::time::{ClockId, clock_gettime};
 use weft_protocol::{Key, Slot, TableId, Watched};
-use weft_server::store::{Feed, Partition, PartitionConfig};
+use weft_server::store::{Feed, Partition, PartitionConfig, Tags};
 use weft_transport::{Memory, MemoryConfig};
 
 const TABLE: TableId = TableId::DEFAULT;
@@ -27,7 +27,9 @@ fn main() {
 
 fn measure(keys: u64) {
     let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 30 }).expect("1 GiB can be reserved");
-    let config = PartitionConfig { id: 0, epoch: 1, seed: 0x5eed, memory: memory.clone() };
+    let seed = 0x5eed;
+    let tags = Tags::new(seed);
+    let config = PartitionConfig { id: 0, epoch: 1, seed, memory: memory.clone() };
     let mut partition = Partition::new(config).expect("1 is an epoch");
     let value = [7; 32];
     // One key after the other in an order that no prefetcher foresees.
@@ -53,8 +55,8 @@ fn measure(keys: u64) {
     });
     report("get, batched", OPERATIONS, || {
         for batch in all.chunks(BATCH as usize) {
-            let tags = batch.iter().map(|key| partition.prefetch(TABLE, key));
-            let tags: Vec<_> = tags.collect();
+            let tags: Vec<_> = batch.iter().map(|key| tags.of(TABLE, key)).collect();
+            tags.iter().for_each(|tag| partition.prefetch_bucket(*tag));
             let overflowed = tags.iter().filter(|tag| partition.prefetch_record(**tag));
             let overflowed: Vec<_> = overflowed.collect();
             overflowed.iter().for_each(|tag| partition.prefetch_overflowed(**tag));

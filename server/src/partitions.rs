@@ -9,7 +9,7 @@ use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId, Table
 use weft_transport::{Charge, Memory, NodeId, Purpose};
 
 use crate::limits::BATCH_MAX;
-use crate::store::{LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag};
+use crate::store::{LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag, Tags};
 
 /// In the table of slots: another node owns it.
 const ELSEWHERE: u16 = u16::MAX;
@@ -26,6 +26,8 @@ pub(crate) struct Partitions {
     /// For each slot, where in `owned` its partition is, or [`ELSEWHERE`]: 32 KiB that stay in the
     /// cache, instead of a search a key.
     by_slot: Box<[u16]>,
+    /// By which all partitions find their keys.
+    tags: Tags,
     _charge: Charge,
 }
 
@@ -61,7 +63,8 @@ impl Partitions {
             })?)));
         }
         let (owned, slot_ranges) = (owned.into(), slot_ranges.into());
-        Ok(Partitions { map_epoch: map.epoch(), owned, slot_ranges, by_slot, _charge: charge })
+        let (map_epoch, tags) = (map.epoch(), Tags::new(seed));
+        Ok(Partitions { map_epoch, owned, slot_ranges, by_slot, tags, _charge: charge })
     }
 
     /// Where among the partitions the one of `slot` is, if this node owns it.
@@ -79,6 +82,11 @@ impl Partitions {
     /// The first and the last slot of the partition at `position`, below [`len`](Self::len).
     pub(crate) fn slots_of(&self, position: u16) -> (Slot, Slot) {
         self.slot_ranges[usize::from(position)]
+    }
+
+    /// Computes tags of keys, in whichever partition.
+    pub(crate) fn tags(&self) -> &Tags {
+        &self.tags
     }
 
     /// The epoch of the map that they are by.
@@ -206,36 +214,29 @@ impl<'n> Held<'n> {
     /// Has what lookups of `keys` will read brought into the cache, of up to [`BATCH_MAX`] of them. First all buckets, then all
     /// records, then those whose buckets have overflowed, so that there are three waits for memory, whatever the number of
     /// keys. Returns where they are looked for, in their order.
+    ///
+    /// Slots and tags are computed before the first lock is taken: the processor begins nothing that stands behind a lock before
+    /// it has that, and the sums of several keys can go on at a time.
     pub(crate) fn prefetch<'k>(
         &mut self,
         keys: impl Iterator<Item = (TableId, Key<'k>, Slot)>,
     ) -> ArrayVec<Place, BATCH_MAX> {
-        let places = keys.take(BATCH_MAX).map(|(table, key, slot)| {
-            let tag = self.peek(slot).map(|partition| partition.prefetch(table, &key));
-            Place { slot, tag }
-        });
-        let places: ArrayVec<_, BATCH_MAX> = places.collect();
-        let mut overflowed = ArrayVec::<_, BATCH_MAX>::new();
-        for Place { slot, tag } in &places {
-            if let (Some(tag), Some(partition)) = (*tag, self.peek(*slot))
-                && partition.prefetch_record(tag)
-            {
-                overflowed.push((*slot, tag));
-            }
+        let mut places = ArrayVec::<_, BATCH_MAX>::new();
+        let mut owned = ArrayVec::<(u16, Tag), BATCH_MAX>::new();
+        for (table, key, slot) in keys.take(BATCH_MAX) {
+            let position = self.partitions.position_of(slot);
+            let tag = position.map(|_| self.partitions.tags.of(table, &key));
+            owned.extend(position.zip(tag));
+            places.push(Place { slot, tag });
         }
-        for (slot, tag) in overflowed {
-            if let Some(partition) = self.peek(slot) {
-                partition.prefetch_overflowed(tag);
-            }
+        for (position, tag) in &owned {
+            self.lock(*position).prefetch_bucket(*tag);
+        }
+        owned.retain(|(position, tag)| self.lock(*position).prefetch_record(*tag));
+        for (position, tag) in &owned {
+            self.lock(*position).prefetch_overflowed(*tag);
         }
         places
-    }
-
-    /// The partition of `slot`, if this node owns it.
-    #[inline]
-    fn peek(&mut self, slot: Slot) -> Option<&Partition> {
-        let position = self.partitions.position_of(slot)?;
-        Some(self.lock(position))
     }
 
     /// Lets go of the lock, if one is held.

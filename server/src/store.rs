@@ -43,7 +43,7 @@ pub use self::cleaning::{Cleaned, LogUse, Victim};
 pub use self::error::{Corruption, StoreError};
 pub use self::evicting::Evicted;
 pub use self::feed::{Feed, FeedError, FeedPage};
-pub use self::index::Tag;
+pub use self::index::{Tag, Tags};
 pub(crate) use self::log::kept_back_bytes;
 pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,

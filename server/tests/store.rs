@@ -4,7 +4,9 @@
 
 use weft_protocol::limits::KEY_MAX;
 use weft_protocol::{Eviction, TableId, Version};
-use weft_server::store::{Partition, PartitionConfig, StoreError, TableConfig, VALUE_BYTES_MAX};
+use weft_server::store::{
+    Partition, PartitionConfig, StoreError, TableConfig, Tags, VALUE_BYTES_MAX,
+};
 use weft_transport::{Memory, MemoryConfig, Purpose};
 
 const TABLE: TableId = TableId::DEFAULT;
@@ -15,8 +17,10 @@ fn memory(limit_bytes: usize) -> Memory {
     Memory::new(MemoryConfig { limit_bytes: limit_bytes as u64 }).unwrap()
 }
 
+const SEED: u64 = 7;
+
 fn partition(memory: &Memory) -> Partition {
-    let config = PartitionConfig { id: 3, epoch: 1, seed: 7, memory: memory.clone() };
+    let config = PartitionConfig { id: 3, epoch: 1, seed: SEED, memory: memory.clone() };
     Partition::new(config).unwrap()
 }
 
@@ -293,7 +297,9 @@ fn what_one_partition_gives_up_another_can_have() {
 #[test]
 fn prefetching_is_only_a_hint() {
     let mut partition = partition(&memory(8 * MIB));
-    let tag = partition.prefetch(TABLE, b"in an empty partition");
+    let tags = Tags::new(SEED);
+    let tag = tags.of(TABLE, b"in an empty partition");
+    partition.prefetch_bucket(tag);
     assert!(!partition.prefetch_record(tag));
     partition.prefetch_overflowed(tag);
     assert!(partition.get_tagged(tag, TABLE, b"in an empty partition", 0).is_none());
@@ -301,7 +307,8 @@ fn prefetching_is_only_a_hint() {
         put(&mut partition, &key.to_le_bytes(), b"");
     }
     for key in 0..20_000_u32 {
-        let tag = partition.prefetch(TABLE, &key.to_le_bytes());
+        let tag = tags.of(TABLE, &key.to_le_bytes());
+        partition.prefetch_bucket(tag);
         if partition.prefetch_record(tag) {
             partition.prefetch_overflowed(tag);
         }

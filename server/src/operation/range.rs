@@ -43,7 +43,9 @@ pub(crate) fn execute(
     first.keep_first();
     let mut tags = Vec::new();
     for (position, key) in first.keys() {
-        tags.push(work.held.enter_at(table, position)?.prefetch(table, key));
+        let tag = partitions.tags().of(table, key);
+        work.held.enter_at(table, position)?.prefetch_bucket(tag);
+        tags.push(tag);
     }
     for ((position, _), tag) in first.keys().zip(&tags) {
         work.held.enter_at(table, position)?.prefetch_record(*tag);

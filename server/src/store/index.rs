@@ -59,9 +59,33 @@ struct Bucket([u64; 8]);
 #[repr(align(32))]
 struct Node([u64; 4]);
 
-/// The part of a key's hash that the index of a partition uses. It stays the same as long as the partition lives.
+/// The part of a key's hash that an index uses. It is the same for all indexes of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(u32);
+
+/// Computes tags.
+#[derive(Clone, Debug)]
+pub struct Tags {
+    seed: u64,
+    shared_seed: SharedSeed,
+}
+
+impl Tags {
+    /// Those of one seed, which is to be secret: who knows it can find keys that fall into one bucket.
+    pub fn new(seed: u64) -> Tags {
+        let shared_seed = SharedSeed::from_u64(seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
+        Tags { seed, shared_seed }
+    }
+
+    /// That of a key of `table`.
+    #[inline]
+    pub fn of(&self, table: TableId, key: &[u8]) -> Tag {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        hasher.write(key);
+        hasher.write_u16(table.0);
+        Tag(hasher.finish() as u32 & ((1 << TAG_BITS) - 1))
+    }
+}
 
 impl Tag {
     /// That of an entry.
@@ -90,8 +114,7 @@ enum Line {
 
 /// A hash index whose keys lie elsewhere.
 pub(super) struct Index {
-    seed: u64,
-    shared_seed: SharedSeed,
+    tags: Tags,
     buckets: Chunks<Bucket>,
     /// Zero, or at least a chunk.
     bucket_count: usize,
@@ -109,12 +132,10 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// An empty index, which takes no memory. The seed is to be secret: who knows it can find keys
-    /// that fall into one bucket.
+    /// An empty index, which takes no memory, with the tags of this seed.
     pub(super) fn new(seed: u64, memory: &Memory) -> Index {
         Index {
-            seed,
-            shared_seed: SharedSeed::from_u64(seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15),
+            tags: Tags::new(seed),
             buckets: Chunks::new(Bucket([VACANT; 8])),
             bucket_count: 0,
             mask: 0,
@@ -129,10 +150,7 @@ impl Index {
 
     #[inline]
     pub(super) fn tag(&self, table: TableId, key: &[u8]) -> Tag {
-        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
-        hasher.write(key);
-        hasher.write_u16(table.0);
-        Tag(hasher.finish() as u32 & ((1 << TAG_BITS) - 1))
+        self.tags.of(table, key)
     }
 
     pub(super) fn len(&self) -> usize {

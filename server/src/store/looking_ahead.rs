@@ -1,5 +1,5 @@
 //! Looking many keys up at a time: their memory is asked for ahead, so that they wait for it together, and their tags are computed
-//! once.
+//! once, by who has the [`Tags`](super::Tags) of the partition's seed.
 
 use weft_protocol::TableId;
 
@@ -7,19 +7,17 @@ use super::index::Tag;
 use super::partition::{ObjectRef, Partition};
 
 impl Partition {
-    /// Asks for the first thing that a lookup of this key reads, its bucket, to be brought into the
+    /// Asks for the first thing that a lookup of a key with this tag reads, its bucket, to be brought into the
     /// cache. Called for all keys of a batch before the first is looked up, it makes them wait for
-    /// memory at the same time instead of one after the other. Returns what the further looks for it need.
+    /// memory at the same time instead of one after the other.
     #[inline]
-    pub fn prefetch(&self, table: TableId, key: &[u8]) -> Tag {
-        let tag = self.index.tag(table, key);
+    pub fn prefetch_bucket(&self, tag: Tag) {
         self.index.prefetch(tag);
-        tag
     }
 
     /// Asks for the second thing, the record, as much of it as is one on average: what is copied waits for its first
     /// bytes, and for its last. Reads the bucket, so that it is of use after
-    /// [`Partition::prefetch`] was called for all keys of the batch. Returns true if the bucket does not know the record
+    /// [`Partition::prefetch_bucket`] was called for all keys of the batch. Returns true if the bucket does not know the record
     /// and has more behind it, which it asks for then instead: one key in ten.
     #[inline]
     pub fn prefetch_record(&self, tag: Tag) -> bool {
@@ -39,7 +37,7 @@ impl Partition {
         self.index.overflow_candidates(tag).for_each(|address| self.log.prefetch(address, len));
     }
 
-    /// The object of a key whose tag [`Partition::prefetch`] has returned.
+    /// The object of a key that has this tag.
     #[inline]
     pub fn get_tagged(
         &mut self,

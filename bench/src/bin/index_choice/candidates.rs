@@ -9,7 +9,7 @@ use dashmap::DashMap;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use weft_protocol::TableId;
-use weft_server::store::{Partition, PartitionConfig};
+use weft_server::store::{Partition, PartitionConfig, Tags};
 use weft_transport::{Memory, MemoryConfig};
 
 use crate::log::{KEY_BYTES, Log, VALUE_BYTES};
@@ -59,8 +59,9 @@ impl Candidate {
             Self::Weft => {
                 // A quarter of a gibibyte, and what a million objects take for every million.
                 let memory = Memory::new(MemoryConfig { limit_bytes: (256 << 20) + 200 * keys })?;
-                let config = PartitionConfig { id: 0, epoch: 1, seed: 0x5eed, memory };
-                Box::new(Weft(Partition::new(config)?))
+                let seed = 0x5eed;
+                let config = PartitionConfig { id: 0, epoch: 1, seed, memory };
+                Box::new(Weft { partition: Partition::new(config)?, tags: Tags::new(seed) })
             }
             Self::Hashbrown => Box::new(Plain { log, table: HashTable::new() }),
             Self::HashbrownHashes => Box::new(Tables { log, tables: vec![HashTable::new()] }),
@@ -75,30 +76,33 @@ fn hash(key: &[u8; KEY_BYTES]) -> u64 {
     FixedState::with_seed(0x5eed).hash_one(key)
 }
 
-struct Weft(Partition);
+struct Weft {
+    partition: Partition,
+    tags: Tags,
+}
 
 impl Store for Weft {
     fn put(&mut self, key: &[u8; KEY_BYTES], value: &[u8; VALUE_BYTES]) {
-        self.0.put(TableId::DEFAULT, key, value, None, 0).expect("there is room for all");
+        self.partition.put(TableId::DEFAULT, key, value, None, 0).expect("there is room for all");
     }
 
     fn get(&mut self, key: &[u8; KEY_BYTES]) -> bool {
-        self.0.get(TableId::DEFAULT, key, 0).is_some()
+        self.partition.get(TableId::DEFAULT, key, 0).is_some()
     }
 
     fn prepare(&self, keys: &[[u8; KEY_BYTES]]) {
-        let tags: Vec<_> = keys.iter().map(|key| self.0.prefetch(TableId::DEFAULT, key)).collect();
-        let overflowed = tags.into_iter().filter(|tag| self.0.prefetch_record(*tag));
-        let overflowed: Vec<_> = overflowed.collect();
-        overflowed.into_iter().for_each(|tag| self.0.prefetch_overflowed(tag));
+        let mut tags: Vec<_> = keys.iter().map(|key| self.tags.of(TableId::DEFAULT, key)).collect();
+        tags.iter().for_each(|tag| self.partition.prefetch_bucket(*tag));
+        tags.retain(|tag| self.partition.prefetch_record(*tag));
+        tags.iter().for_each(|tag| self.partition.prefetch_overflowed(*tag));
     }
 
     fn object_bytes(&self) -> u64 {
-        self.0.stats().live_bytes
+        self.partition.stats().live_bytes
     }
 
     fn account_bytes(&self) -> Option<u64> {
-        Some(self.0.stats().index_bytes)
+        Some(self.partition.stats().index_bytes)
     }
 }
 

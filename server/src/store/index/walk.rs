@@ -56,7 +56,7 @@ impl Index {
 
     /// Tells this way of hashing from others: positions mean the same as long as this stays.
     pub(in super::super) fn stamp(&self) -> u32 {
-        (self.seed >> 32) as u32 ^ self.seed as u32
+        (self.tags.seed >> 32) as u32 ^ self.tags.seed as u32
     }
 }
 
