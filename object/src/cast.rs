@@ -18,23 +18,6 @@ pub(crate) fn write<T: Wire>(bytes: &mut [u8], at: usize, record: T) {
     unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(record) }
 }
 
-/// The first `count` records of `bytes`, which have been found valid.
-///
-/// # Panics
-/// If `bytes` is shorter, not aligned for `T`, or holds something that is no `T`.
-#[inline]
-pub(crate) fn records<T: Wire>(bytes: &[u8], count: usize) -> &[T] {
-    let bytes = &bytes[..count * size_of::<T>()];
-    let start = bytes.as_ptr();
-    assert!(start.addr().is_multiple_of(align_of::<T>()), "records are aligned");
-    // The caller has checked this once for the whole segment; it is checked again only where it
-    // could be forgotten without anybody noticing.
-    debug_assert!(bytes.chunks_exact(size_of::<T>()).all(T::is_valid));
-    // SAFETY: the range holds `count` records, initialized and aligned; they are values of `T` by
-    // the check that made the view, or because all bytes are (`Wire`); the borrow keeps them.
-    unsafe { slice::from_raw_parts(start.cast::<T>(), count) }
-}
-
 /// The bytes of `records`.
 pub(crate) fn bytes_of<T: Wire>(records: &[T]) -> &[u8] {
     // SAFETY: a `Wire` type has no padding, so all bytes are initialized; the borrow keeps them.

@@ -12,6 +12,9 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(u128);
 
+/// A field's name, offset in bytes, and type.
+pub type Field<'a> = (&'a str, usize, Fingerprint);
+
 const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
@@ -27,15 +30,35 @@ impl Fingerprint {
     }
 
     /// Of a struct: each field's name, offset and fingerprint.
-    pub const fn of_struct(name: &str, fields: &[(&str, usize, Self)]) -> Self {
-        let mut hash = Self(OFFSET).text("struct").text(name).number(fields.len());
+    pub const fn of_struct(name: &str, fields: &[Field<'_>]) -> Self {
+        Self(OFFSET).text("struct").text(name).fields(fields)
+    }
+
+    /// Of an enum: its tag's size, and each variant's name, tag and fields.
+    pub const fn of_enum(
+        name: &str,
+        tag_size: usize,
+        variants: &[(&str, u64, &[Field<'_>])],
+    ) -> Self {
+        let mut hash = Self(OFFSET).text("enum").text(name).number(tag_size).number(variants.len());
         let mut index = 0;
-        while index < fields.len() {
-            let (name, offset, fingerprint) = fields[index];
-            hash = hash.text(name).number(offset).fingerprint(fingerprint);
+        while index < variants.len() {
+            let (name, tag, fields) = variants[index];
+            hash = hash.text(name).bytes(&tag.to_le_bytes()).fields(fields);
             index += 1;
         }
         hash
+    }
+
+    /// Of a `kind` of reference to a type of this name. The name stands for the type, which may refer to itself; the types
+    /// themselves are compared where two sides meet.
+    pub const fn of_reference(kind: &str, target: &str) -> Self {
+        Self(OFFSET).text("reference").text(kind).text(target)
+    }
+
+    /// Half of it, by which the pages of one program are told apart.
+    pub(crate) const fn key(self) -> u64 {
+        self.0 as u64
     }
 
     /// From the bytes that [`to_bytes`](Self::to_bytes) gave.
@@ -43,9 +66,31 @@ impl Fingerprint {
         Self(u128::from_le_bytes(bytes))
     }
 
+    /// From 32 hexadecimal digits, as it is shown.
+    ///
+    /// # Panics
+    /// Of anything else, which the derive refuses when compiling.
+    pub const fn from_hex(digits: &str) -> Self {
+        match u128::from_str_radix(digits, 16) {
+            Ok(number) if digits.len() == 32 => Self(number),
+            _ => panic!("a fingerprint is 32 hexadecimal digits"),
+        }
+    }
+
     /// Little-endian, as it is sent.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0.to_le_bytes()
+    }
+
+    const fn fields(self, fields: &[Field<'_>]) -> Self {
+        let mut hash = self.number(fields.len());
+        let mut index = 0;
+        while index < fields.len() {
+            let (name, offset, fingerprint) = fields[index];
+            hash = hash.text(name).number(offset).fingerprint(fingerprint);
+            index += 1;
+        }
+        hash
     }
 
     const fn byte(self, byte: u8) -> Self {

@@ -1,14 +1,10 @@
-//! Typed objects, born in wire format in registered memory.
+//! Typed objects and graphs of them, born in wire format in registered memory.
 //!
-//! A [`SegmentWriter`] lays out records in blocks of [`weft_transport::Memory`], in the layout in
-//! which they are sent and used; a [`View`] checks a received segment and then lends the records
-//! where they lie. Sending is handing over blocks: no traversal, no copy, no encoding, which is the
-//! idea of Naos (Taranov et al., ATC '21) carried to memory that is registered from the start. That
+//! A [`Graph`] is built in blocks of [`weft_transport::Memory`], in the layout in which it is sent and used; an [`Assembly`] checks
+//! its segments as they come, and a [`View`] then lends the objects where they lie. Sending is handing over blocks: no traversal, no copy, no
+//! encoding, which is the idea of Naos (Taranov et al., ATC '21) carried to memory that is registered from the start. That
 //! a page holds one type, so that the check is one linear pass, is the design of typed pages drawn
-//! in `docs/object-format.md`.
-//!
-//! Records are flat so far: structs of plain fields, without links to one another. The format has
-//! room for links, texts and sequences.
+//! in `docs/object-graphs.md`. A [`SegmentWriter`] does the same for records without links, which the shuffle exchanges.
 //!
 //! The invariant: **no byte is read that has not been validated**. A view exists only after the one
 //! pass that checks every page.
@@ -27,7 +23,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 })?;
 //! let types = Types::new().with::<Rank>();
-//! let mut writer = SegmentWriter::<Rank>::new(&memory, Purpose::Send, &types, 16)?;
+//! let mut writer = SegmentWriter::<Rank>::new(&memory, Purpose::Send, &types, 4096)?;
 //! writer.push(Rank { vertex: 7, rank: 0.5 })?;
 //! let segment = writer.freeze();
 //!
@@ -46,24 +42,45 @@
 // The derive macro names this crate from outside; its tests and examples are inside.
 extern crate self as weft_object;
 
+mod arena;
+mod assembly;
 mod bytes;
 mod cast;
+mod compact;
 mod error;
 mod fingerprint;
+mod frozen;
+mod graph;
+mod link;
+mod map;
+mod pages;
 mod pair;
+mod registry;
 mod segment;
+mod seq;
+mod text;
 mod types;
 mod view;
 mod wire;
 mod writer;
 
+pub use assembly::{Assembly, Limits, is_aligned};
 pub use bytes::{AlignedBytes, StableBytes};
-pub use error::{Full, Invalid, TypesDiffer};
-pub use fingerprint::Fingerprint;
+pub use compact::Mover;
+pub use error::{Fault, Full, Invalid, OtherRoot, TypesDiffer};
+pub use fingerprint::{Field, Fingerprint};
+pub use frozen::{CompactError, Frozen};
+pub use graph::{Graph, Ref};
+pub use link::{AnyLink, Link};
+pub use map::{Key, Map, MapView};
+pub use pages::Targets;
 pub use pair::Pair;
-pub use segment::{HEAD_BYTES_MAX, PAGE_BYTES, PAGES_MAX, Segment};
+pub use registry::Registry;
+pub use segment::{BODY_BYTES_MAX, HEAD_BYTES_MAX, PAGE_BYTES, PAGES_MAX, Segment};
+pub use seq::{Bytes, Seq};
+pub use text::Text;
 pub use types::{TypeInfo, Types};
-pub use view::{Records, View, is_aligned};
+pub use view::{Records, View};
 pub use weft_object_derive::Wire;
 pub use wire::Wire;
 pub use writer::SegmentWriter;

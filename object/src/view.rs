@@ -1,114 +1,179 @@
-//! Reading a segment where it was received.
+//! Using a graph where it was received.
 
-use crate::bytes::StableBytes;
-use crate::cast;
-use crate::error::Invalid;
-use crate::segment::{Head, PAGE_BYTES};
+#![expect(unsafe_code, reason = "lends what an assembly has checked")]
+
+use std::marker::PhantomData;
+
+use crate::assembly::{Assembly, Limits};
+use crate::bytes::{AlignedBytes, StableBytes};
+use crate::error::{Invalid, OtherRoot};
+use crate::link::{AnyLink, Link};
+use crate::map::{Key, Map, MapView};
+use crate::pages::{Checked, Page, Targets};
+use crate::seq::Seq;
+use crate::text::{Place, Text};
 use crate::types::Types;
 use crate::wire::Wire;
 
-/// A segment that has been checked: every record of it may be used where it lies.
+/// A graph of which every segment has been checked: each object may be used where it lies.
 ///
-/// The check is one pass over the page table and, for types of which not every bit pattern is a
-/// value, over their records. It allocates nothing and does not recurse.
+/// Following a link looks at its page and place again, which is as cheap as following it, so that a link of another graph finds
+/// an object of its type or panics, and nothing else.
 #[derive(Debug)]
 pub struct View<B> {
-    bytes: B,
+    /// What the pages lie in.
+    parts: Vec<B>,
+    pages: Vec<Page>,
     types: Types,
-    head: Head,
+    root: Option<(u32, u16)>,
+}
+
+/// A link was followed in a graph that it is not of.
+const FOREIGN: &str = "a link is followed in its own graph";
+
+impl<B> View<B> {
+    /// # Safety
+    /// All pages were checked, with all of them there, and lie in `parts`; there is an object of the type at the root's place where the
+    /// root is said to be.
+    pub(crate) unsafe fn new(
+        parts: Vec<B>,
+        pages: Vec<Page>,
+        types: Types,
+        root: Option<(u32, u16)>,
+    ) -> Self {
+        Self { parts, pages, types, root }
+    }
+
+    #[inline]
+    pub(crate) fn targets(&self) -> Targets<'_> {
+        // SAFETY: they lie in the parts, which are borrowed with them.
+        unsafe { Targets::new(&self.pages, &self.types, true) }
+    }
+
+    #[inline]
+    pub(crate) fn checked(&self) -> Checked<'_> {
+        // SAFETY: no view is made before all pages were checked.
+        unsafe { Checked::new(self.targets()) }
+    }
+
+    pub(crate) fn root_link(&self) -> Option<u32> {
+        self.root.map(|(root, _)| root)
+    }
+
+    /// The objects of type `T`, a slice a page, in the order in which pages were begun.
+    pub fn records<T: Wire>(&self) -> Records<'_, T> {
+        Records { pages: self.checked(), next: 0, records: PhantomData }
+    }
+
+    /// The root.
+    ///
+    /// # Errors
+    /// It is of another type, or there is none.
+    pub fn root<T: Wire>(&self) -> Result<&T, OtherRoot> {
+        let expected = T::NAME;
+        let (root, place) = self.root.ok_or(OtherRoot { expected, found: None })?;
+        let found = self.checked().records::<T>(root, 1);
+        let name = || self.types.get(place).map(|info| info.name);
+        found.map(|root| &root[0]).map_err(|_| OtherRoot { expected, found: name() })
+    }
+
+    /// The object to which a link leads.
+    ///
+    /// # Panics
+    /// The link is of another graph, and there is no such object in this one.
+    #[inline]
+    pub fn get<T: Wire>(&self, link: Link<T>) -> &T {
+        &self.checked().records::<T>(link.raw(), 1).expect(FOREIGN)[0]
+    }
+
+    /// The object to which a link leads that may lead to objects of several types, if it is one of this type.
+    pub fn downcast<T: Wire>(&self, link: AnyLink) -> Option<&T> {
+        self.checked().records::<T>(link.raw(), 1).ok().map(|found| &found[0])
+    }
+
+    /// The elements of a sequence.
+    ///
+    /// # Panics
+    /// It is of another graph, and there are none such in this one.
+    #[inline]
+    pub fn seq<T: Wire>(&self, seq: Seq<T>) -> &[T] {
+        if seq.is_empty() {
+            return &[];
+        }
+        self.checked().records::<T>(seq.first(), seq.count()).expect(FOREIGN)
+    }
+
+    /// A text.
+    ///
+    /// # Panics
+    /// It is of another graph, and there is none such in this one.
+    #[inline]
+    pub fn text<'a>(&'a self, text: &'a Text) -> &'a str {
+        match text.place() {
+            Place::Here(text) => text,
+            Place::There { first, len } => self.checked().text(first, len).expect(FOREIGN),
+        }
+    }
+
+    /// A map, to be searched.
+    ///
+    /// # Panics
+    /// It is of another graph, and there is none such in this one.
+    pub fn map<K: Key, V: Wire>(&self, map: Map<K, V>) -> MapView<'_, K, V, B> {
+        MapView::new(self, self.seq(map))
+    }
 }
 
 impl<B: StableBytes> View<B> {
-    /// Checks `bytes`, which may come from anywhere, against the types agreed on.
+    /// Checks the one segment of a graph, or of records, which may come from anywhere, against the types agreed on.
     ///
     /// # Errors
     /// The first thing that is wrong.
     pub fn validate(bytes: B, types: &Types) -> Result<Self, Invalid> {
-        let head = check(bytes.bytes(), types)?;
-        Ok(Self { bytes, types: types.clone(), head })
+        let mut assembly = Assembly::new(types, Limits::NONE);
+        assembly.add(bytes)?;
+        assembly.finish()
     }
 
-    /// The records of type `T`, a slice a page, in the order in which they were written.
-    pub fn records<T: Wire>(&self) -> Records<'_, T> {
-        Records {
-            bytes: self.bytes.bytes(),
-            head: self.head,
-            place: self.types.place::<T>(),
-            page: 0,
-            records: std::marker::PhantomData,
-        }
+    /// The same graph in memory of its own, on the heap, so that what it was received in is free.
+    ///
+    /// Objects keep their places: this is a copy of bytes, without a look at any object.
+    pub fn to_owned(&self) -> View<AlignedBytes> {
+        let parts: Vec<_> =
+            self.parts.iter().map(|part| AlignedBytes::copied(part.bytes())).collect();
+        let moved = |page: &Page| {
+            let found = self
+                .parts
+                .iter()
+                .zip(&parts)
+                .find_map(|(part, copy)| Some((page.offset_in(part.bytes())?, copy)));
+            let (offset, copy) = found.expect("each page lies in a part");
+            // SAFETY: the copy has the same bytes, aligned as they were, and the new view keeps it.
+            unsafe { page.moved(copy.bytes(), offset) }
+        };
+        let pages = self.pages.iter().map(moved).collect();
+        View { parts, pages, types: self.types.clone(), root: self.root }
     }
 }
 
-/// Pages of records of one type, as slices.
+/// Objects of one type, as slices.
 #[derive(Debug)]
 pub struct Records<'a, T> {
-    bytes: &'a [u8],
-    head: Head,
-    place: Option<u16>,
-    page: usize,
-    records: std::marker::PhantomData<T>,
+    pages: Checked<'a>,
+    next: usize,
+    records: PhantomData<fn() -> T>,
 }
 
 impl<'a, T: Wire> Iterator for Records<'a, T> {
     type Item = &'a [T];
 
     fn next(&mut self) -> Option<&'a [T]> {
-        while self.page < self.head.pages() {
-            let page = self.page;
-            self.page += 1;
-            let entry = self.head.entry(self.bytes, page).expect("the table was checked");
-            if Some(entry.place) == self.place {
-                let start = self.head.len() + page * PAGE_BYTES;
-                return Some(cast::records(&self.bytes[start..], usize::from(entry.count)));
+        while self.next < self.pages.len() {
+            self.next += 1;
+            if let found @ Some(_) = self.pages.page(self.next - 1) {
+                return found;
             }
         }
         None
     }
-}
-
-/// Whether a segment may begin where `bytes` do. Bodies of messages do, in a receive buffer.
-pub fn is_aligned(bytes: &[u8]) -> bool {
-    bytes.as_ptr().addr().is_multiple_of(8)
-}
-
-/// The one pass. What it accepts, [`Records`] reads without looking again.
-fn check(bytes: &[u8], types: &Types) -> Result<Head, Invalid> {
-    if !is_aligned(bytes) {
-        return Err(Invalid::Misaligned);
-    }
-    let head = Head::read(bytes)?;
-    let body = &bytes[head.len()..];
-    let mut expected = 0;
-    for page in 0..head.pages() {
-        let entry = head.entry(bytes, page)?;
-        if !entry.is_records() {
-            return Err(Invalid::UnknownKind { page, kind: entry.kind });
-        }
-        let info =
-            types.get(entry.place).ok_or(Invalid::UnknownType { page, place: entry.place })?;
-        let stride = info.stride;
-        if usize::from(entry.stride) != stride {
-            let (name, found) = (info.name, entry.stride);
-            return Err(Invalid::Stride { page, name, expected: stride, found });
-        }
-        let count = usize::from(entry.count);
-        if count == 0 || count * stride > PAGE_BYTES {
-            return Err(Invalid::Count { page, count: entry.count, stride });
-        }
-        let start = page * PAGE_BYTES;
-        expected = start + entry.used_bytes();
-        let Some(records) = body.get(start..start + count * stride) else {
-            return Err(Invalid::Length { expected, found: body.len() });
-        };
-        if let Some(is_valid) = info.is_valid
-            && let Some(record) = records.chunks_exact(stride).position(|bytes| !is_valid(bytes))
-        {
-            return Err(Invalid::Value { page, record, name: info.name });
-        }
-    }
-    if body.len() != expected {
-        return Err(Invalid::Length { expected, found: body.len() });
-    }
-    Ok(head)
 }

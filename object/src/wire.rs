@@ -2,23 +2,29 @@
 
 #![expect(unsafe_code, reason = "the trait states what a type's bytes are")]
 
+use crate::compact::Mover;
+use crate::error::Fault;
 use crate::fingerprint::Fingerprint;
+use crate::pages::Targets;
+use crate::types::Types;
 
-/// A type whose bytes in memory are its bytes on the wire. Derive it for structs.
+/// A type whose bytes in memory are its bytes on the wire. Derive it for structs and enums.
 ///
 /// A type with holes does not compile:
 /// ```compile_fail,E0080
 /// #[derive(weft_object::Wire, Clone, Copy)]
 /// #[repr(C)]
 /// struct Edge { to: u64, weight: u32 }
+/// let types = weft_object::Types::new().with::<Edge>();
 /// ```
 /// With the hole filled it does:
 /// ```
 /// #[derive(weft_object::Wire, Clone, Copy)]
 /// #[repr(C)]
 /// struct Edge { to: u64, weight: u32, flags: u32 }
+/// let types = weft_object::Types::new().with::<Edge>();
 /// ```
-/// Nor do references, widths that differ between machines, another representation, or enums:
+/// Nor do references, widths that differ between machines, or another representation:
 /// ```compile_fail,E0277
 /// #[derive(weft_object::Wire, Clone, Copy)]
 /// #[repr(C)]
@@ -35,29 +41,59 @@ use crate::fingerprint::Fingerprint;
 /// ```
 /// ```compile_fail
 /// #[derive(weft_object::Wire, Clone, Copy)]
-/// #[repr(C)]
 /// enum Color { Red, Green }
 /// ```
 ///
 /// # Safety
 /// - Every byte of a value is initialized: no padding, no pointers.
-/// - Any bytes that [`is_valid`](Self::is_valid) accepts are a valid value; if
+/// - Any bytes for which [`check`](Self::check) finds no fault are a valid value; if
 ///   [`ALWAYS_VALID`](Self::ALWAYS_VALID), any bytes at all are.
 /// - The alignment is at most 8.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel as it lies in memory",
-    note = "use integers of a fixed width, f32, f64, bool, arrays of them, and structs that derive Wire"
+    note = "use integers of a fixed width, f32, f64, bool, Link, Text, Seq, Map, arrays of them, and structs and enums \
+            that derive Wire; in place of a reference or a Box a Link, of a String a Text, of a Vec a Seq, and of a usize \
+            an integer of a fixed width"
 )]
 pub unsafe trait Wire: Copy + Send + Sync + 'static {
-    /// The type's name, for messages.
+    /// The type's name, for messages, and for fingerprints of what leads to it.
     const NAME: &'static str;
     /// Identifies the layout: equal fingerprints mean equal bytes.
     const FINGERPRINT: Fingerprint;
-    /// Whether any bytes are a value.
+    /// Whether any bytes are a value, wherever they are.
     const ALWAYS_VALID: bool;
+    /// Whether a value may lead to other objects.
+    const HAS_LINKS: bool = false;
+    /// Fingerprints of older or other layouts whose bytes may be read as this type. The derive takes them from
+    /// `#[wire(reads = "...")]`. What does not fit is found when the bytes are checked, as ever: this only says that the meaning is the same.
+    const READS: &'static [Fingerprint] = &[];
 
-    /// Whether `bytes`, as many as the type has, are a value.
-    fn is_valid(bytes: &[u8]) -> bool;
+    /// Looks whether `bytes`, as many as the type has, are a value, and lead where they may.
+    ///
+    /// # Errors
+    /// The first fault.
+    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault>;
+
+    /// Does so for values one behind the other.
+    ///
+    /// # Errors
+    /// The first fault and the place of the value that has it.
+    fn check_all(bytes: &[u8], targets: &Targets<'_>) -> Result<(), (usize, Fault)> {
+        for (record, bytes) in bytes.chunks_exact(size_of::<Self>()).enumerate() {
+            Self::check(bytes, targets).map_err(|fault| (record, fault))?;
+        }
+        Ok(())
+    }
+
+    /// Adds the types that a value may lead to.
+    fn collect(types: Types) -> Types {
+        types
+    }
+
+    /// Has the value in `bytes` lead to where what it leads to is moved.
+    fn move_links(bytes: &mut [u8], mover: &mut Mover<'_>) {
+        let _ = (bytes, mover);
+    }
 }
 
 macro_rules! plain {
@@ -70,8 +106,8 @@ macro_rules! plain {
             const ALWAYS_VALID: bool = true;
 
             #[inline]
-            fn is_valid(_: &[u8]) -> bool {
-                true
+            fn check(_: &[u8], _: &Targets<'_>) -> Result<(), Fault> {
+                Ok(())
             }
         }
     )*};
@@ -86,8 +122,8 @@ unsafe impl Wire for bool {
     const ALWAYS_VALID: bool = false;
 
     #[inline]
-    fn is_valid(bytes: &[u8]) -> bool {
-        bytes[0] <= 1
+    fn check(bytes: &[u8], _: &Targets<'_>) -> Result<(), Fault> {
+        if bytes[0] <= 1 { Ok(()) } else { Err(Fault::Value) }
     }
 }
 
@@ -97,9 +133,22 @@ unsafe impl<T: Wire, const N: usize> Wire for [T; N] {
     const FINGERPRINT: Fingerprint = Fingerprint::of_array(T::FINGERPRINT, N);
     const ALWAYS_VALID: bool = T::ALWAYS_VALID;
 
+    const HAS_LINKS: bool = T::HAS_LINKS;
+
     #[inline]
-    fn is_valid(bytes: &[u8]) -> bool {
-        T::ALWAYS_VALID || bytes.chunks_exact(size_of::<T>().max(1)).all(T::is_valid)
+    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
+        if !T::ALWAYS_VALID {
+            T::check_all(bytes, targets).map_err(|(_, fault)| fault)?;
+        }
+        Ok(())
+    }
+
+    fn collect(types: Types) -> Types {
+        T::collect(types)
+    }
+
+    fn move_links(bytes: &mut [u8], mover: &mut Mover<'_>) {
+        bytes.chunks_exact_mut(size_of::<T>()).for_each(|bytes| T::move_links(bytes, mover));
     }
 }
 

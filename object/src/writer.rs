@@ -6,44 +6,39 @@ use weft_transport::{Block, Memory, MemoryError, Purpose};
 
 use crate::cast;
 use crate::error::Full;
-use crate::segment::{PAGE_BYTES, PAGES_MAX, Segment};
+use crate::segment::{BODY_BYTES_MAX, Entry, Header, PAGE_BYTES, Segment};
 use crate::types::Types;
 use crate::wire::Wire;
 
-/// Fills one segment with records of one type, in registered memory.
+/// Fills one segment with records of one type, in registered memory: a page of them, as long as it gets.
 #[derive(Debug)]
 pub struct SegmentWriter<T> {
     block: Block,
     place: u16,
-    count: usize,
     /// Where the next record goes.
     at: usize,
-    /// Where the last record of this page may begin.
-    last: usize,
     records: PhantomData<T>,
 }
 
 impl<T: Wire> SegmentWriter<T> {
-    /// Records in a page.
-    pub const PAGE_RECORDS: usize = PAGE_BYTES / size_of::<T>();
-
-    /// An empty segment that takes up to `pages` pages, which are allocated now.
+    /// An empty segment of up to `bytes` bytes of records, which are allocated now.
     ///
     /// # Errors
-    /// No memory for that many pages.
+    /// No memory for that many.
     ///
     /// # Panics
-    /// If `T` is not one of `types`, or `pages` is 0 or more than [`PAGES_MAX`].
+    /// If `T` is not one of `types`, or `bytes` is too few for a record or more than [`BODY_BYTES_MAX`].
     pub fn new(
         memory: &Memory,
         purpose: Purpose,
         types: &Types,
-        pages: usize,
+        bytes: usize,
     ) -> Result<Self, MemoryError> {
-        assert!((1..=PAGES_MAX).contains(&pages), "a segment of {pages} pages");
+        const { assert!(!T::HAS_LINKS, "what leads to other objects is a part of a graph") };
+        assert!((size_of::<T>()..=BODY_BYTES_MAX).contains(&bytes), "a segment of {bytes} bytes");
         let place = types.place::<T>().expect("a writer's type is one of those agreed on");
-        let block = memory.allocate(pages * PAGE_BYTES, purpose)?;
-        Ok(Self { block, place, count: 0, at: 0, last: Self::last_of(0), records: PhantomData })
+        let block = memory.allocate(bytes.next_multiple_of(PAGE_BYTES), purpose)?;
+        Ok(Self { block, place, at: 0, records: PhantomData })
     }
 
     /// Appends a record: its bytes are written once, to where they are sent from.
@@ -52,53 +47,36 @@ impl<T: Wire> SegmentWriter<T> {
     /// The segment is full; `record` has not been written.
     #[inline]
     pub fn push(&mut self, record: T) -> Result<(), Full> {
-        if self.at > self.last {
-            self.next_page()?;
+        let end = self.at + size_of::<T>();
+        if end > self.block.len() {
+            return Err(Full::Segment);
         }
         cast::write(&mut self.block, self.at, record);
-        self.at += size_of::<T>();
-        self.count += 1;
+        self.at = end;
         Ok(())
     }
 
     /// Records written so far.
     pub fn len(&self) -> usize {
-        self.count
+        self.at / size_of::<T>()
     }
 
     /// Whether no record has been written.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.at == 0
     }
 
     /// Completes the segment. Nothing is copied.
     pub fn freeze(mut self) -> Segment {
         self.block.mark_touched(self.at);
-        // What rounds the last page up to eight bytes is sent, so it must not be what memory held.
+        // What rounds the page up to eight bytes is sent, so it must not be what memory held.
         let end = self.at.next_multiple_of(8);
         self.block[self.at..end].fill(0);
-        // The ends of full pages that hold no whole record are sent likewise.
-        let tail = PAGE_BYTES - Self::PAGE_RECORDS * size_of::<T>();
-        for page in 0..self.at.saturating_sub(1) / PAGE_BYTES {
-            let end = (page + 1) * PAGE_BYTES;
-            self.block[end - tail..end].fill(0);
-        }
-        Segment::of_records(self.block.freeze(), self.place, size_of::<T>(), self.count)
-    }
-
-    /// Where the last record of the page at `start` may begin.
-    const fn last_of(start: usize) -> usize {
-        start + (Self::PAGE_RECORDS - 1) * size_of::<T>()
-    }
-
-    #[cold]
-    fn next_page(&mut self) -> Result<(), Full> {
-        let start = self.at.next_multiple_of(PAGE_BYTES);
-        if start >= self.block.len() {
-            return Err(Full::Segment);
-        }
-        self.at = start;
-        self.last = Self::last_of(start);
-        Ok(())
+        let count = self.len() as u32;
+        let entry = Entry { place: self.place, room: 0, count };
+        let table = if count > 0 { &[entry][..] } else { &[] };
+        let pages = table.len() as u32;
+        let header = Header { pages, first_page: 1, is_last: true, root: 0, root_place: 0 };
+        Segment::new(header, table, self.block.freeze().narrow(0..end))
     }
 }

@@ -4,7 +4,8 @@
 
 use proptest::prelude::*;
 use weft_object::{
-    AlignedBytes, Full, Invalid, PAGE_BYTES, PAGES_MAX, Segment, SegmentWriter, Types, View, Wire,
+    AlignedBytes, BODY_BYTES_MAX, Fault, Full, Invalid, PAGE_BYTES, PAGES_MAX, Segment,
+    SegmentWriter, Types, View, Wire,
 };
 use weft_transport::{Memory, MemoryConfig, Purpose};
 
@@ -15,7 +16,6 @@ struct Rank {
     rank: f64,
 }
 
-/// 24 bytes: a page ends with 16 that hold no record.
 #[derive(Wire, Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 struct Odd {
@@ -40,7 +40,8 @@ fn types() -> Types {
 }
 
 fn segment<T: Wire>(records: &[T], pages: usize) -> Segment {
-    let mut writer = SegmentWriter::new(&memory(), Purpose::Send, &types(), pages).unwrap();
+    let bytes = pages * PAGE_BYTES;
+    let mut writer = SegmentWriter::new(&memory(), Purpose::Send, &types(), bytes).unwrap();
     for record in records {
         writer.push(*record).unwrap();
     }
@@ -69,7 +70,7 @@ fn odd(number: u32) -> Odd {
 }
 
 #[test]
-fn what_was_pushed_is_read_in_order_across_pages() {
+fn what_was_pushed_is_read_in_order() {
     for count in [0, 1, 169, 170, 171, 340, 341, 1000] {
         let records: Vec<Odd> = (0..count).map(odd).collect();
         let bytes = sent(&segment(&records, 8));
@@ -80,13 +81,14 @@ fn what_was_pushed_is_read_in_order_across_pages() {
 
 #[test]
 fn a_full_segment_says_so_and_keeps_what_it_has() {
-    let mut writer = SegmentWriter::new(&memory(), Purpose::Send, &types(), 2).unwrap();
+    let mut writer =
+        SegmentWriter::new(&memory(), Purpose::Send, &types(), 2 * PAGE_BYTES).unwrap();
     let rank = Rank { vertex: 3, rank: 0.25 };
     let mut written = 0;
     while writer.push(rank).is_ok() {
         written += 1;
     }
-    assert_eq!(written, 2 * SegmentWriter::<Rank>::PAGE_RECORDS);
+    assert_eq!(written, 2 * PAGE_BYTES / size_of::<Rank>());
     assert_eq!(writer.push(rank), Err(Full::Segment));
     assert_eq!(read::<Rank>(&sent(&writer.freeze())).len(), written);
 }
@@ -98,22 +100,23 @@ fn only_what_was_written_is_sent() {
     dirty.mark_touched(4 * PAGE_BYTES);
     dirty.fill(0xA5);
     drop(dirty);
-    let mut writer = SegmentWriter::new(&memory, Purpose::Send, &types(), 4).unwrap();
-    for _ in 0..SegmentWriter::<[u16; 3]>::PAGE_RECORDS + 1 {
+    let mut writer = SegmentWriter::new(&memory, Purpose::Send, &types(), 4 * PAGE_BYTES).unwrap();
+    for _ in 0..683 {
         writer.push([0u16; 3]).unwrap();
     }
     let segment = writer.freeze();
-    assert_eq!(segment.pages().len(), PAGE_BYTES + 8, "the last page is cut to its records");
+    assert_eq!(segment.pages().len(), 683 * 6 + 6, "cut to its records, rounded up");
     assert!(segment.pages().iter().all(|byte| *byte == 0), "nothing that memory held before");
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "a million records, one by one")]
 fn the_largest_segment_fits_a_message() {
-    let segment = segment(&vec![7u8; PAGES_MAX * PAGE_BYTES], PAGES_MAX);
-    assert_eq!(segment.len(), weft_object::HEAD_BYTES_MAX + PAGES_MAX * PAGE_BYTES);
+    let segment = segment(&vec![7u8; BODY_BYTES_MAX], BODY_BYTES_MAX / PAGE_BYTES);
+    assert_eq!(segment.len(), 24 + 8 + BODY_BYTES_MAX);
     // With some bytes to spare for what a message says ahead of the segment.
-    assert!(segment.len() + 64 <= weft_transport::limits::MESSAGE_MAX);
+    let most = weft_object::HEAD_BYTES_MAX + BODY_BYTES_MAX;
+    assert!(most + 64 <= weft_transport::limits::MESSAGE_MAX);
 }
 
 #[test]
@@ -125,25 +128,31 @@ fn each_wrong_field_is_named() {
         validate(&changed).map(|_| ()).unwrap_err()
     };
     assert_eq!(with(0, b"XSEG"), Invalid::Magic { found: u32::from_le_bytes(*b"XSEG") });
-    assert_eq!(with(4, &[2, 0]), Invalid::Version { found: 2 });
-    assert_eq!(with(7, &[1]), Invalid::Reserved { at: 7 });
-    assert_eq!(with(23, &[1]), Invalid::Reserved { at: 23 });
-    assert_eq!(with(8, &256u32.to_le_bytes()), Invalid::TooManyPages { pages: 256 });
+    assert_eq!(with(4, &[1, 0]), Invalid::Version { found: 1 });
+    assert_eq!(with(6, &[2]), Invalid::Reserved { at: 6 });
+    assert_eq!(with(7, &[1]), Invalid::Reserved { at: 6 });
+    assert_eq!(with(6, &[0]), Invalid::Unfinished);
+    let many = PAGES_MAX as u32 + 1;
+    assert_eq!(with(8, &many.to_le_bytes()), Invalid::TooManyPages { pages: many });
     assert_eq!(with(8, &u32::MAX.to_le_bytes()), Invalid::TooManyPages { pages: u32::MAX });
+    assert_eq!(with(12, &[2]), Invalid::OutOfOrder { expected: 1, found: 2 });
+    let nowhere = Fault::NoPage { page: 2 };
+    assert_eq!(with(16, &(2u32 << 10).to_le_bytes()), Invalid::Root { place: 0, fault: nowhere });
+    assert_eq!(with(20, &[1]), Invalid::Reserved { at: 20 });
+    assert_eq!(with(23, &[1]), Invalid::Reserved { at: 22 });
     assert_eq!(with(24, &[9, 0]), Invalid::UnknownType { page: 0, place: 9 });
-    assert_eq!(with(34, &[2]), Invalid::UnknownKind { page: 1, kind: 2 });
+    assert_eq!(with(26, &[9]), Invalid::Room { page: 0, room: 9 });
+    assert_eq!(with(26, &[12]), Invalid::Count { page: 0, count: 300, stride: 16 });
     assert_eq!(with(27, &[1]), Invalid::Reserved { at: 27 });
-    let stride = Invalid::Stride { page: 0, name: "Rank", expected: 16, found: 24 };
-    assert_eq!(with(28, &[24, 0]), stride);
-    assert_eq!(with(30, &[0, 0]), Invalid::Count { page: 0, count: 0, stride: 16 });
-    assert_eq!(with(30, &[1, 1]), Invalid::Count { page: 0, count: 257, stride: 16 });
-    // One record more on the last page than there are bytes.
-    let length = Invalid::Length { expected: PAGE_BYTES + 45 * 16, found: PAGE_BYTES + 44 * 16 };
-    assert_eq!(with(38, &[45, 0]), length);
-    for cut in [0, 7, 23, 24, 39] {
+    assert_eq!(with(28, &[0, 0]), Invalid::Count { page: 0, count: 0, stride: 16 });
+    // One record more than there are bytes.
+    assert_eq!(with(28, &[45, 1]), Invalid::Length { expected: 301 * 16, found: 300 * 16 });
+    let count = u32::MAX;
+    assert_eq!(with(28, &[255; 4]), Invalid::Count { page: 0, count, stride: 16 });
+    for cut in [0, 7, 23, 24, 31] {
         assert!(matches!(validate(&good[..cut]), Err(Invalid::Truncated { .. })), "{cut}");
     }
-    for cut in [40, 41, 4000, good.len() - 1] {
+    for cut in [32, 33, 4000, good.len() - 1] {
         assert!(matches!(validate(&good[..cut]), Err(Invalid::Length { .. })), "{cut}");
     }
     let longer = [good.as_slice(), &[0; 8]].concat();
@@ -153,12 +162,12 @@ fn each_wrong_field_is_named() {
 #[test]
 fn a_record_that_is_no_value_is_named() {
     let mut bytes = sent(&segment(&(0..200).map(odd).collect::<Vec<_>>(), 8));
-    let head = 24 + 2 * 8;
-    // The second page's third record's first flag.
-    bytes[head + PAGE_BYTES + 2 * 24 + 16] = 2;
+    // The 172nd record's first flag.
+    bytes[24 + 8 + 172 * 24 + 16] = 2;
+    let fault = Fault::Value;
     assert_eq!(
         validate(&bytes).map(|_| ()).unwrap_err(),
-        Invalid::Value { page: 1, record: 2, name: "Odd" }
+        Invalid::Record { page: 0, record: 172, name: "Odd", fault }
     );
 }
 

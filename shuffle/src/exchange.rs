@@ -7,9 +7,9 @@ use crate::inbox::Sink;
 use crate::message::{Header, Kind};
 use crate::worker::{Worker, WorkerId};
 
-/// Pages of a segment: 64 KiB of records go in one write, the size at which loopback TCP streams
+/// Bytes of a segment's records: 64 KiB go in one write, the size at which loopback TCP streams
 /// fastest, and three of them lie in one receive buffer.
-const SEGMENT_PAGES: usize = 16;
+const SEGMENT_BYTES: usize = 64 << 10;
 
 /// The sending side of an exchange of records of type `R`.
 pub(crate) struct Exchange<'w, R> {
@@ -80,10 +80,10 @@ impl<'w, R: Wire> Exchange<'w, R> {
         self.send(to)?;
         let (memory, types) = (self.worker.memory(), self.worker.types());
         let purpose = weft_transport::Purpose::Send;
-        let mut writer = SegmentWriter::new(memory, purpose, types, SEGMENT_PAGES)?;
+        let mut writer = SegmentWriter::new(memory, purpose, types, SEGMENT_BYTES)?;
         writer.push(record).map_err(|full| match full {
             Full::Memory(error) => JobError::Memory(error),
-            Full::Segment => unreachable!("a new segment has room for a record"),
+            _ => unreachable!("a new segment has room for a record"),
         })?;
         self.outgoing[to.0].writer = Some(writer);
         Ok(())

@@ -8,6 +8,7 @@ mod fullness;
 mod index;
 mod machine;
 mod memory;
+mod objects;
 mod reads;
 mod series;
 mod shuffle;
@@ -57,6 +58,8 @@ enum Suite {
     Cleaning,
     /// How much of nodes of 64 to 512 MiB may be live while all of it is overwritten, by the lengths of values.
     Fullness,
+    /// Graphs of objects: building, sending, receiving and using them, beside rkyv, bitcode, postcard and JSON.
+    Objects,
     /// PageRank of 16 M edges over two workers, beside a plain program with two threads.
     Shuffle,
 }
@@ -125,6 +128,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Suite::Memory => memory::run(&bench)?,
         Suite::Cleaning => cleaning::run(&bench)?,
         Suite::Fullness => fullness::run(&bench)?,
+        Suite::Objects => objects::run(&bench)?,
         Suite::Shuffle => shuffle::run(&bench)?,
     };
     keep(&bench, &name, load, &figures)

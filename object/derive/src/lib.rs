@@ -1,17 +1,27 @@
-//! `#[derive(Wire)]`: writes down a struct's layout, and refuses at compile time what has none that
+//! `#[derive(Wire)]`: writes down a struct's or an enum's layout, and refuses at compile time what has none that
 //! can travel. What `Wire` promises, and why, is in `weft-object`.
 
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
-use syn::spanned::Spanned as _;
-use syn::{Data, DeriveInput, Error, Fields, Ident, Type};
+mod attributes;
+mod enums;
+mod layout;
+mod structs;
 
-/// Implements `weft_object::Wire` for a `#[repr(C)]` struct of fields that implement it.
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Data, DeriveInput, Error, GenericParam, Generics, parse_quote};
+
+/// Implements `weft_object::Wire` for a `#[repr(C)]` struct of fields that implement it, or for an enum of a given width.
 ///
-/// Refused when compiling: another representation, enums, unions, generic parameters, no fields at
+/// An enum is `#[repr(u8)]`, or of another unsigned integer. Its variants may have fields, if all variants are equally long.
+/// Type and const parameters are allowed; type parameters are `Wire`, too.
+///
+/// `#[wire(reads = "<fingerprint>")]` says that values of a type with this fingerprint may be read as this one: an older one whose fields had other
+/// names, say. Any number of these may be given.
+///
+/// Refused when compiling: another representation, unions, lifetimes, no fields at
 /// all, padding between or behind fields, and every field that is not `Wire` (references, pointers,
-/// `usize`, `String`, ...).
-#[proc_macro_derive(Wire)]
+/// `usize`, `String`, ...). Of types with parameters, padding is refused where they are used.
+#[proc_macro_derive(Wire, attributes(wire))]
 pub fn derive_wire(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
@@ -19,95 +29,50 @@ pub fn derive_wire(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 
 fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     let name = &input.ident;
-    let fields = fields(input)?;
-    if !has_representation_c(input)? {
+    if let Some(lifetime) = input.generics.lifetimes().next() {
         return Err(Error::new(
-            name.span(),
-            "a Wire struct is #[repr(C)]: Rust's own layout may change with the compiler",
+            lifetime.lifetime.ident.span(),
+            "a Wire type borrows nothing: use a Link",
         ));
     }
-    if !input.generics.params.is_empty() {
-        return Err(Error::new(
-            input.generics.span(),
-            "a Wire struct has no parameters: its fingerprint is that of one layout",
-        ));
-    }
-    let types: Vec<&Type> = fields.iter().map(|(_, ty)| ty).collect();
-    let names: Vec<String> = fields.iter().map(|(name, _)| name.to_string()).collect();
-    let idents: Vec<&Ident> = fields.iter().map(|(name, _)| name).collect();
+    let body = match &input.data {
+        Data::Struct(data) => structs::body(input, data)?,
+        Data::Enum(data) => enums::body(input, data)?,
+        Data::Union(_) => {
+            return Err(Error::new(
+                name.span(),
+                "a union does not say which of its fields is valid",
+            ));
+        }
+    };
+    let reads = attributes::reads(input)?;
+    let generics = with_wire_bounds(input.generics.clone());
+    let (parameters, arguments, bounds) = generics.split_for_impl();
     let text = name.to_string();
-    let asserted = format_ident!("assert_field_is_wire");
-    let assertions = fields.iter().map(|(_, ty)| {
-        quote_spanned! { ty.span() => #asserted::<#ty>(); }
+    // What has parameters is laid out where it is used; what has none, here.
+    let asserted = input.generics.params.is_empty().then(|| {
+        quote! { const _: ::weft_object::Fingerprint = <#name as ::weft_object::Wire>::FINGERPRINT; }
     });
-    let padding = format!(
-        "{text} has padding, whose bytes would carry whatever memory held before: order its fields \
-         by size, or fill the holes with fields"
-    );
     Ok(quote! {
-        const _: () = {
-            const fn #asserted<T: ::weft_object::Wire>() {}
-            const fn assert_fields() {
-                #(#assertions)*
-            }
-            assert_fields();
-            assert!(
-                ::core::mem::size_of::<#name>() == 0 #(+ ::core::mem::size_of::<#types>())*,
-                #padding
-            );
-        };
+        #asserted
 
-        // SAFETY: `#[repr(C)]`, every field is `Wire` and there is no padding, all checked above; a
-        // value whose fields are valid is valid.
+        // SAFETY: the representation is fixed, every field is `Wire` and there is no padding, all checked where the
+        // fingerprint is computed; a value whose fields are valid is valid.
         #[automatically_derived]
-        unsafe impl ::weft_object::Wire for #name {
+        unsafe impl #parameters ::weft_object::Wire for #name #arguments #bounds {
             const NAME: &'static str = #text;
-            const FINGERPRINT: ::weft_object::Fingerprint =
-                ::weft_object::Fingerprint::of_struct(#text, &[
-                    #((
-                        #names,
-                        ::core::mem::offset_of!(#name, #idents),
-                        <#types as ::weft_object::Wire>::FINGERPRINT,
-                    )),*
-                ]);
-            const ALWAYS_VALID: bool = true #(&& <#types as ::weft_object::Wire>::ALWAYS_VALID)*;
-
-            fn is_valid(bytes: &[u8]) -> bool {
-                true #(&& <#types as ::weft_object::Wire>::is_valid(
-                    &bytes[::core::mem::offset_of!(#name, #idents)..]
-                        [..::core::mem::size_of::<#types>()]
-                ))*
-            }
+            const READS: &'static [::weft_object::Fingerprint] =
+                &[#(::weft_object::Fingerprint::from_hex(#reads)),*];
+            #body
         }
     })
 }
 
-fn fields(input: &DeriveInput) -> Result<Vec<(Ident, Type)>, Error> {
-    let Data::Struct(data) = &input.data else {
-        return Err(Error::new(input.ident.span(), "Wire is for structs of plain fields"));
-    };
-    let Fields::Named(fields) = &data.fields else {
-        return Err(Error::new(input.ident.span(), "a Wire struct names its fields"));
-    };
-    let named = |field: &syn::Field| Some((field.ident.clone()?, field.ty.clone()));
-    let fields: Vec<_> = fields.named.iter().filter_map(named).collect();
-    if fields.is_empty() {
-        return Err(Error::new(input.ident.span(), "a Wire struct has at least one field"));
+fn with_wire_bounds(mut generics: Generics) -> Generics {
+    for parameter in &mut generics.params {
+        if let GenericParam::Type(parameter) = parameter {
+            parameter.bounds.push(parse_quote!(::weft_object::Wire));
+        }
     }
-    Ok(fields)
-}
-
-/// Whether there is `repr(C)` and nothing that changes it.
-fn has_representation_c(input: &DeriveInput) -> Result<bool, Error> {
-    let mut is_c = false;
-    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
-        attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("C") {
-                is_c = true;
-                return Ok(());
-            }
-            Err(meta.error("a Wire struct is #[repr(C)] and nothing else"))
-        })?;
-    }
-    Ok(is_c)
+    generics
 }

@@ -1,0 +1,103 @@
+//! Fields one behind the other, of a struct or of a variant.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{Error, Fields, Type};
+
+/// A field: what it is called, its type, and an expression of its offset.
+pub(crate) struct Field<'a> {
+    pub(crate) name: String,
+    pub(crate) ty: &'a Type,
+    pub(crate) offset: TokenStream,
+}
+
+/// The fields, with the offset that `offset_of` says for the name or the place of each.
+pub(crate) fn fields<'a>(
+    fields: &'a Fields,
+    offset_of: impl Fn(usize, &TokenStream) -> TokenStream,
+) -> Result<Vec<Field<'a>>, Error> {
+    let named = fields.iter().enumerate().map(|(at, field)| {
+        let Some(ident) = &field.ident else {
+            return Err(Error::new(
+                field.span(),
+                "a Wire type names its fields: the names are part of its fingerprint",
+            ));
+        };
+        let offset = offset_of(at, &quote!(#ident));
+        Ok(Field { name: ident.to_string(), ty: &field.ty, offset })
+    });
+    named.collect()
+}
+
+/// What `of_struct` and `of_enum` want to know of each.
+pub(crate) fn described(fields: &[Field<'_>]) -> TokenStream {
+    let described = fields.iter().map(|Field { name, ty, offset }| {
+        quote! { (#name, #offset, <#ty as ::weft_object::Wire>::FINGERPRINT) }
+    });
+    quote! { &[#(#described),*] }
+}
+
+/// Whether `constant` holds of any field.
+pub(crate) fn any(fields: &[Field<'_>], constant: &TokenStream) -> TokenStream {
+    let each =
+        fields.iter().map(|Field { ty, .. }| quote! { || <#ty as ::weft_object::Wire>::#constant });
+    quote! { false #(#each)* }
+}
+
+/// Whether `constant` holds of all fields.
+pub(crate) fn all(fields: &[Field<'_>], constant: &TokenStream) -> TokenStream {
+    let each =
+        fields.iter().map(|Field { ty, .. }| quote! { && <#ty as ::weft_object::Wire>::#constant });
+    quote! { true #(#each)* }
+}
+
+/// The sum of the fields' sizes. An error for a field that is not `Wire` is shown at the field.
+pub(crate) fn sizes(fields: &[Field<'_>]) -> TokenStream {
+    let each = fields.iter().map(|Field { ty, .. }| {
+        quote_spanned! { ty.span() => + {
+            const fn size_of_wire<T: ::weft_object::Wire>() -> usize {
+                ::core::mem::size_of::<T>()
+            }
+            size_of_wire::<#ty>()
+        } }
+    });
+    quote! { 0 #(#each)* }
+}
+
+/// Checks each field of `bytes`.
+pub(crate) fn checks(fields: &[Field<'_>]) -> TokenStream {
+    let each = fields.iter().map(|Field { ty, offset, .. }| {
+        quote! {
+            if !<#ty as ::weft_object::Wire>::ALWAYS_VALID {
+                let field = &bytes[#offset..][..::core::mem::size_of::<#ty>()];
+                <#ty as ::weft_object::Wire>::check(field, targets)?;
+            }
+        }
+    });
+    quote! { #(#each)* }
+}
+
+/// Has each field of `bytes` lead to where what it leads to is moved.
+pub(crate) fn moves(fields: &[Field<'_>]) -> TokenStream {
+    let each = fields.iter().map(|Field { ty, offset, .. }| {
+        quote! {
+            if <#ty as ::weft_object::Wire>::HAS_LINKS {
+                let field = &mut bytes[#offset..][..::core::mem::size_of::<#ty>()];
+                <#ty as ::weft_object::Wire>::move_links(field, mover);
+            }
+        }
+    });
+    quote! { #(#each)* }
+}
+
+/// Adds the types that each field leads to.
+pub(crate) fn collects<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
+    let each = types.map(|ty| quote! { let types = <#ty as ::weft_object::Wire>::collect(types); });
+    quote! {
+        fn collect(types: ::weft_object::Types) -> ::weft_object::Types {
+            #(#each)*
+            types
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Structs.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{DataStruct, DeriveInput, Error, Fields};
+
+use crate::{attributes, layout};
+
+/// What `Wire` has of a struct, but for its name.
+pub(crate) fn body(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream, Error> {
+    let name = &input.ident;
+    if !matches!(&data.fields, Fields::Named(fields) if !fields.named.is_empty()) {
+        return Err(Error::new(
+            name.span(),
+            "a Wire struct has at least one field, and names its fields",
+        ));
+    }
+    let representation = attributes::representation(input, "#[repr(C)]")?;
+    if representation != "C" {
+        return Err(Error::new(
+            representation.span(),
+            "a Wire struct is #[repr(C)] and nothing else",
+        ));
+    }
+    let fields =
+        layout::fields(&data.fields, |_, field| quote! { ::core::mem::offset_of!(Self, #field) })?;
+    let text = name.to_string();
+    let padding = format!(
+        "{text} has padding, whose bytes would carry whatever memory held before: order its fields \
+         by size, or fill the holes with fields"
+    );
+    let (sizes, described) = (layout::sizes(&fields), layout::described(&fields));
+    let always_valid = layout::all(&fields, &quote!(ALWAYS_VALID));
+    let has_links = layout::any(&fields, &quote!(HAS_LINKS));
+    let (checks, moves) = (layout::checks(&fields), layout::moves(&fields));
+    let collect = layout::collects(fields.iter().map(|field| field.ty));
+    Ok(quote! {
+        const FINGERPRINT: ::weft_object::Fingerprint = {
+            assert!(::core::mem::size_of::<Self>() == #sizes, #padding);
+            ::weft_object::Fingerprint::of_struct(#text, #described)
+        };
+        const ALWAYS_VALID: bool = #always_valid;
+        const HAS_LINKS: bool = #has_links;
+
+        #[inline]
+        fn check(
+            bytes: &[u8],
+            targets: &::weft_object::Targets<'_>,
+        ) -> ::core::result::Result<(), ::weft_object::Fault> {
+            #checks
+            Ok(())
+        }
+
+        #collect
+
+        fn move_links(bytes: &mut [u8], mover: &mut ::weft_object::Mover<'_>) {
+            #moves
+        }
+    })
+}

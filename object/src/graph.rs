@@ -1,0 +1,336 @@
+//! Building a graph where it will be sent from.
+
+#![expect(unsafe_code, reason = "lends records where its own handles say they are")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+use weft_transport::{Memory, Purpose};
+
+use crate::arena::Arena;
+use crate::cast;
+use crate::error::Full;
+use crate::frozen::Frozen;
+use crate::link::Link;
+use crate::map::Map;
+use crate::pair::Pair;
+use crate::seq::{Bytes, Seq};
+use crate::text::{LEN_MAX, Text, TextByte};
+use crate::types::Types;
+use crate::wire::Wire;
+
+/// The brand of a graph: the same lifetime for no two of them (Yanovski et al., "GhostCell", ICFP '21).
+type Brand<'g> = PhantomData<fn(&'g ()) -> &'g ()>;
+
+/// A graph of objects that is being built, in registered memory, as it will be sent: there is no other form of it.
+///
+/// Objects are allocated, led to from others by their [links](Ref::link), in any order, back and in cycles, and changed until the graph
+/// is frozen. What nothing leads to any more stays, and is sent, until [`Frozen::compact`].
+///
+/// ```
+/// use weft_object::{Frozen, Graph, Link, Text, Types, Wire};
+/// use weft_transport::{Memory, MemoryConfig, Purpose};
+///
+/// #[derive(Wire, Clone, Copy)]
+/// #[repr(C)]
+/// struct Person {
+///     name: Text,
+///     friend: Option<Link<Person>>,
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 })?;
+/// let types = Types::new().with::<Person>();
+/// let graph: Frozen<Person> = Graph::build(&memory, Purpose::Send, &types, |graph| {
+///     let name = graph.text("Ada")?;
+///     let ada = graph.alloc(Person { name, friend: None })?;
+///     let name = graph.text("Charles Babbage")?;
+///     let charles = graph.alloc(Person { name, friend: Some(ada.link()) })?;
+///     graph.get_mut(ada).friend = Some(charles.link());
+///     Ok(ada)
+/// })?;
+/// let view = graph.view()?;
+/// let ada = view.root::<Person>()?;
+/// let friend = view.get(ada.friend.expect("she has one"));
+/// assert_eq!(view.text(&friend.name), "Charles Babbage");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Handles of one graph are of no use in another:
+/// ```compile_fail
+/// # use weft_object::{Frozen, Full, Graph, Ref, Types, Wire};
+/// # use weft_transport::{Memory, Purpose};
+/// # fn both(memory: &Memory, types: &Types) -> Result<(), Full> {
+/// Graph::build(memory, Purpose::Send, types, |one| {
+///     let object = one.alloc(7_u64)?;
+///     Graph::build(memory, Purpose::Send, types, |other| {
+///         *other.get_mut(object) = 8;
+///         other.alloc(9_u64)
+///     })?;
+///     Ok(object)
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Graph<'g> {
+    arena: Arena,
+    dead_bytes: u64,
+    /// Code of the user's is writing what has been reserved, or has panicked while it was.
+    is_writing: bool,
+    brand: Brand<'g>,
+}
+
+/// A handle of an object of the graph that is being built: four bytes, to be copied.
+pub struct Ref<'g, T> {
+    raw: NonZeroU32,
+    object: PhantomData<fn() -> T>,
+    brand: Brand<'g>,
+}
+
+impl<T> Ref<'_, T> {
+    /// What is written into other objects, to lead to this one.
+    #[inline]
+    pub fn link(self) -> Link<T> {
+        Link::new(self.raw)
+    }
+}
+
+impl<T> Clone for Ref<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Ref<'_, T> {}
+
+impl<T> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.link().fmt(f)
+    }
+}
+
+impl Graph<'_> {
+    /// A graph of objects of these `types`, whose root is the object that `build` returns, in blocks of `memory`.
+    ///
+    /// # Errors
+    /// That of `build`.
+    ///
+    /// # Panics
+    /// An object of another type is allocated.
+    pub fn build<R: Wire>(
+        memory: &Memory,
+        purpose: Purpose,
+        types: &Types,
+        build: impl for<'g> FnOnce(&mut Graph<'g>) -> Result<Ref<'g, R>, Full>,
+    ) -> Result<Frozen<R>, Full> {
+        let arena = Arena::new(memory, purpose, types);
+        let mut graph = Graph { arena, dead_bytes: 0, is_writing: false, brand: PhantomData };
+        let root = build(&mut graph)?;
+        Ok(Frozen::new(graph.arena.finish(root.raw.get()), types.clone(), graph.dead_bytes))
+    }
+}
+
+impl<'g> Graph<'g> {
+    /// A new object.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    ///
+    /// # Panics
+    /// `T` is none of the graph's types.
+    #[inline]
+    pub fn alloc<T: Wire>(&mut self, object: T) -> Result<Ref<'g, T>, Full> {
+        let at = self.arena.reserve::<T>(1)?;
+        self.arena.write(at, 0, object);
+        let raw = NonZeroU32::new(at.raw).expect("no page has the number zero");
+        Ok(Ref { raw, object: PhantomData, brand: PhantomData })
+    }
+
+    /// A new object that is made knowing its own link: one that leads to itself, or has a field for a link that is not known yet.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    ///
+    /// # Panics
+    /// `T` is none of the graph's types.
+    pub fn alloc_cyclic<T: Wire>(
+        &mut self,
+        object: impl FnOnce(Link<T>) -> T,
+    ) -> Result<Ref<'g, T>, Full> {
+        let at = self.arena.reserve::<T>(1)?;
+        let raw = NonZeroU32::new(at.raw).expect("no page has the number zero");
+        self.is_writing = true;
+        self.arena.write(at, 0, object(Link::new(raw)));
+        self.is_writing = false;
+        Ok(Ref { raw, object: PhantomData, brand: PhantomData })
+    }
+
+    /// An object as it is.
+    #[inline]
+    pub fn get<T: Wire>(&self, object: Ref<'g, T>) -> &T {
+        let at = self.arena.position_of(object.raw.get());
+        // SAFETY: by its brand the handle is one of `alloc` of this graph, which has written a `T` there; objects are never moved.
+        unsafe { &self.arena.records(at, 1)[0] }
+    }
+
+    /// An object, to be changed.
+    #[inline]
+    pub fn get_mut<T: Wire>(&mut self, object: Ref<'g, T>) -> &mut T {
+        let at = self.arena.position_of(object.raw.get());
+        // SAFETY: as in `get`.
+        unsafe { &mut self.arena.records_mut(at, 1)[0] }
+    }
+
+    /// A copy of these elements.
+    ///
+    /// # Errors
+    /// There is no room for them, or they take more than 64 MiB.
+    ///
+    /// # Panics
+    /// `T` is none of the graph's types.
+    pub fn seq<T: Wire>(&mut self, elements: &[T]) -> Result<Seq<T>, Full> {
+        if elements.is_empty() {
+            return Ok(Seq::EMPTY);
+        }
+        let at = self.arena.reserve::<T>(elements.len())?;
+        self.arena.write_bytes(at, cast::bytes_of(elements));
+        Ok(Seq::new(at.raw, elements.len() as u32))
+    }
+
+    /// As many elements as `elements` has, written as they come.
+    ///
+    /// # Errors
+    /// As for [`seq`](Self::seq).
+    ///
+    /// # Panics
+    /// `T` is none of the graph's types, or there are fewer elements than `elements` has said.
+    pub fn seq_from<T: Wire, I>(&mut self, elements: I) -> Result<Seq<T>, Full>
+    where
+        I: IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    {
+        let mut elements = elements.into_iter();
+        let len = elements.len();
+        if len == 0 {
+            return Ok(Seq::EMPTY);
+        }
+        let at = self.arena.reserve::<T>(len)?;
+        self.is_writing = true;
+        for index in 0..len {
+            let element = elements.next().expect("an exact size is exact");
+            self.arena.write(at, index, element);
+        }
+        self.is_writing = false;
+        Ok(Seq::new(at.raw, len as u32))
+    }
+
+    /// Elements of a sequence of this graph, to be changed.
+    ///
+    /// # Panics
+    /// It is a sequence of another graph, and there is none like it here; or what was to write some other object has panicked.
+    pub fn seq_mut<T: Wire>(&mut self, seq: Seq<T>) -> &mut [T] {
+        if seq.is_empty() {
+            return &mut [];
+        }
+        assert!(!self.is_writing, "a graph is used after a panic while it was written");
+        let at = self.arena.position::<T>(seq.first(), seq.len());
+        let at = at.expect("a sequence is used in its own graph");
+        // SAFETY: all that is reserved in pages of `T` was written as values of `T` at once, unless that has panicked, or is one written before
+        // again.
+        unsafe { self.arena.records_mut(at, seq.len()) }
+    }
+
+    /// A copy of a text. Up to seven bytes lie in the field itself and take no other room.
+    ///
+    /// # Errors
+    /// There is no room for it, or it has more than 64 MiB.
+    ///
+    /// # Panics
+    /// No type of the graph has a [`Text`].
+    #[inline]
+    pub fn text(&mut self, text: &str) -> Result<Text, Full> {
+        match Text::inline(text) {
+            Some(text) => Ok(text),
+            None => self.long_text(text),
+        }
+    }
+
+    /// A copy of these bytes.
+    ///
+    /// # Errors
+    /// As for [`seq`](Self::seq).
+    ///
+    /// # Panics
+    /// `u8` is none of the graph's types.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<Bytes, Full> {
+        self.seq(bytes)
+    }
+
+    /// A map of these pairs. Of those with the same key, the last stays.
+    ///
+    /// # Errors
+    /// As for [`seq`](Self::seq).
+    ///
+    /// # Panics
+    /// The pairs' type is none of the graph's.
+    pub fn map<K: Wire + Ord, V: Wire>(
+        &mut self,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Map<K, V>, Full> {
+        let sorted: BTreeMap<K, V> = pairs.into_iter().collect();
+        self.seq_from(sorted.into_iter().map(|(key, value)| Pair { key, value }))
+    }
+
+    /// A map with texts as keys, which are copied.
+    ///
+    /// # Errors
+    /// As for [`seq`](Self::seq).
+    ///
+    /// # Panics
+    /// The pairs' type is none of the graph's.
+    pub fn text_map<'t, V: Wire>(
+        &mut self,
+        pairs: impl IntoIterator<Item = (&'t str, V)>,
+    ) -> Result<Map<Text, V>, Full> {
+        let sorted: BTreeMap<&str, V> = pairs.into_iter().collect();
+        let mut pairs = Vec::with_capacity(sorted.len());
+        for (key, value) in sorted {
+            pairs.push(Pair { key: self.text(key)?, value });
+        }
+        self.seq(&pairs)
+    }
+
+    /// Notes that nothing leads to an object any more. It is sent all the same: see [`Frozen::dead_bytes`].
+    pub fn abandon<T: Wire>(&mut self, object: Ref<'g, T>) {
+        let _ = object;
+        self.dead_bytes += size_of::<T>() as u64;
+    }
+
+    /// Notes that nothing leads to a sequence any more.
+    pub fn abandon_seq<T: Wire>(&mut self, seq: Seq<T>) {
+        self.dead_bytes += (seq.len() * size_of::<T>()) as u64;
+    }
+
+    /// Bytes that it takes so far, with what pages have left.
+    pub fn len_bytes(&self) -> u64 {
+        self.arena.bytes()
+    }
+
+    #[cold]
+    fn long_text(&mut self, text: &str) -> Result<Text, Full> {
+        if text.len() >= LEN_MAX as usize {
+            return Err(Full::Sequence { len: text.len(), stride: 1 });
+        }
+        let at = self.arena.reserve::<TextByte>(text.len())?;
+        self.arena.write_bytes(at, text.as_bytes());
+        Ok(Text::there(at.raw, text.len() as u32))
+    }
+}
+
+impl fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("bytes", &self.len_bytes()).finish_non_exhaustive()
+    }
+}
