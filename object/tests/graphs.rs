@@ -4,6 +4,8 @@
 
 #[path = "graphs/compacting.rs"]
 mod compacting;
+#[path = "graphs/failures.rs"]
+mod failures;
 #[path = "graphs/hostile.rs"]
 mod hostile;
 #[path = "graphs/isomorphic.rs"]
