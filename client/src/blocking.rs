@@ -1,6 +1,7 @@
 //! The client for callers that block.
 
 mod fields;
+mod graph;
 mod revising;
 mod tables;
 mod typed;

@@ -1,6 +1,7 @@
 //! The client: what a program calls.
 
 mod fields;
+mod graph;
 mod hot_keys;
 mod revising;
 mod tables;

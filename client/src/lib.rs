@@ -9,6 +9,7 @@
 //! - `cluster`, `map_keeper`: the map and its nodes, and how a newer one is fetched; `remote`: the
 //!   connection to a node; `address`, `resolve`: what an address is and stands for.
 //! - `typed`: values that are a program's types, archived by rkyv and used where they were received.
+//! - `graph`: values that are graphs of objects, used where they were received.
 //! - `watch`: what happens to keys, as it happens, of all nodes that matter.
 //! - `catalog`: how nodes come to agree about tables.
 //! - `retry`: what is tried again, and when; without I/O and without a clock.
@@ -24,6 +25,7 @@ mod cluster;
 mod config;
 mod core;
 mod error;
+mod graph;
 mod limits;
 mod map_keeper;
 mod multi;
@@ -43,6 +45,7 @@ pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan, B
 pub use client::{Client, HotKey, HotKeys, NodeStats, TableSummary};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
+pub use graph::{GraphBytes, GraphError, GraphLookup, GraphObject};
 pub use limits::BACKOFF;
 pub use multi::{Multi, MultiOutcome};
 pub use object::{

@@ -79,10 +79,27 @@ impl<B: StableBytes> Assembly<B> {
     /// # Errors
     /// The first thing that is wrong; nothing comes of the graph then.
     pub fn add(&mut self, bytes: B) -> Result<bool, Invalid> {
-        let all = bytes.bytes();
-        let head = Header::read(all).map(Header::len);
-        // SAFETY: what is split lies in `bytes`, which is kept as part of the graph.
-        let added = head.and_then(|len| unsafe { self.check(&all[..len], &all[len..]) });
+        // SAFETY: the bytes are kept as part of the graph.
+        let added = unsafe { self.check_next(bytes.bytes()) }.and_then(Taken::all);
+        self.keep(added, bytes)
+    }
+
+    /// Checks all segments of a graph, which lie one behind the other in `bytes` from `start` on, and nothing behind them.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    ///
+    /// # Panics
+    /// There are not as many bytes.
+    pub(crate) fn add_all(&mut self, bytes: B, start: usize) -> Result<bool, Invalid> {
+        let mut rest = &bytes.bytes()[start..];
+        let added = loop {
+            // SAFETY: the bytes are kept as part of the graph.
+            match unsafe { self.check_next(rest) } {
+                Ok(taken) if !taken.is_last => rest = &rest[taken.head_len + taken.used..],
+                taken => break taken.and_then(Taken::all),
+            }
+        };
         self.keep(added, bytes)
     }
 
@@ -92,7 +109,7 @@ impl<B: StableBytes> Assembly<B> {
     /// As for [`add`](Self::add).
     pub fn add_split(&mut self, head: &[u8], pages: B) -> Result<bool, Invalid> {
         // SAFETY: the pages lie in `pages`, which is kept.
-        let added = unsafe { self.check(head, pages.bytes()) };
+        let added = unsafe { self.check(head, pages.bytes()) }.and_then(Taken::all);
         self.keep(added, pages)
     }
 
@@ -120,8 +137,18 @@ impl<B: StableBytes> Assembly<B> {
     }
 
     /// # Safety
+    /// As for [`check`](Self::check).
+    unsafe fn check_next(&mut self, bytes: &[u8]) -> Result<Taken, Invalid> {
+        let (head, body) = bytes.split_at(Header::read(bytes)?.len());
+        // SAFETY: as the caller says.
+        unsafe { self.check(head, body) }
+    }
+
+    /// Checks a segment whose pages `body` begins with.
+    ///
+    /// # Safety
     /// `body` stays as it is, where it is, as long as the pages are used.
-    unsafe fn check(&mut self, head: &[u8], body: &[u8]) -> Result<bool, Invalid> {
+    unsafe fn check(&mut self, head: &[u8], body: &[u8]) -> Result<Taken, Invalid> {
         match self.state {
             State::Receiving => {}
             State::Complete(_) => return Err(Invalid::BehindTheLast),
@@ -136,16 +163,17 @@ impl<B: StableBytes> Assembly<B> {
         if !header.is_last && (header.root != 0 || header.root_place != 0 || header.pages == 0) {
             return Err(Invalid::Reserved { at: if header.pages == 0 { 8 } else { 16 } });
         }
-        self.count("bytes", self.bytes + (head.len() + body.len()) as u64)?;
         self.count("pages", first as u64 + u64::from(header.pages))?;
         // SAFETY: as the caller says.
-        unsafe { self.lay_out(header, head, body)? };
+        let used = unsafe { self.lay_out(header, head, body)? };
+        self.count("bytes", self.bytes + (head.len() + used) as u64)?;
         self.check_pages(first, header.is_last)?;
         if header.is_last {
             self.check_awaiting()?;
             self.state = State::Complete(self.root(header)?);
         }
-        Ok(header.is_last)
+        let (is_last, head_len, len) = (header.is_last, head.len(), body.len());
+        Ok(Taken { is_last, head_len, used, len })
     }
 
     fn count(&mut self, what: &'static str, number: u64) -> Result<(), Invalid> {
@@ -161,11 +189,16 @@ impl<B: StableBytes> Assembly<B> {
         Ok(())
     }
 
-    /// Finds where the pages of a segment lie.
+    /// Finds where the pages of a segment lie, and how many bytes of the body they take.
     ///
     /// # Safety
     /// As for [`check`](Self::check).
-    unsafe fn lay_out(&mut self, header: Header, head: &[u8], body: &[u8]) -> Result<(), Invalid> {
+    unsafe fn lay_out(
+        &mut self,
+        header: Header,
+        head: &[u8],
+        body: &[u8],
+    ) -> Result<usize, Invalid> {
         if !is_aligned(body) {
             return Err(Invalid::Misaligned);
         }
@@ -189,10 +222,7 @@ impl<B: StableBytes> Assembly<B> {
             self.pages.push(unsafe { Page::new(bytes, &info, entry.place) });
             at = end;
         }
-        if at != body.len() as u64 {
-            return Err(Invalid::Length { expected: at, found: body.len() });
-        }
-        Ok(())
+        Ok(at as usize)
     }
 
     /// Checks the records of the pages from `first` on.
@@ -230,6 +260,29 @@ impl<B: StableBytes> Assembly<B> {
             return Err(Invalid::Root { place, fault: Fault::OtherType { found } });
         }
         Ok(Some((root, place)))
+    }
+}
+
+/// What was found of a segment.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    is_last: bool,
+    head_len: usize,
+    /// Bytes that its pages take, ...
+    used: usize,
+    /// ... of so many that there are.
+    len: usize,
+}
+
+impl Taken {
+    /// Whether it is the last of its graph, if nothing lies behind it.
+    fn all(self) -> Result<bool, Invalid> {
+        let Taken { is_last, used, len, .. } = self;
+        if used == len {
+            Ok(is_last)
+        } else {
+            Err(Invalid::Length { expected: used as u64, found: len })
+        }
     }
 }
 

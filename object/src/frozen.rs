@@ -36,6 +36,11 @@ impl<R> Frozen<R> {
         &self.segments
     }
 
+    /// The types that it may be made of, as they are told to its receiver.
+    pub fn types(&self) -> &Types {
+        &self.types
+    }
+
     /// Bytes that are sent: heads and pages.
     pub fn len_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.len() as u64).sum()

@@ -60,6 +60,7 @@ mod segment;
 mod seq;
 mod text;
 mod types;
+mod value;
 mod view;
 mod wire;
 mod writer;
@@ -80,6 +81,7 @@ pub use segment::{BODY_BYTES_MAX, HEAD_BYTES_MAX, PAGE_BYTES, PAGES_MAX, Segment
 pub use seq::{Bytes, Seq};
 pub use text::Text;
 pub use types::{TypeInfo, Types};
+pub use value::InvalidValue;
 pub use view::{Records, View};
 pub use weft_object_derive::Wire;
 pub use wire::Wire;

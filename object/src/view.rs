@@ -60,6 +60,11 @@ impl<B> View<B> {
         self.root.map(|(root, _)| root)
     }
 
+    /// What it keeps: what the segments lie in.
+    pub fn parts(&self) -> &[B] {
+        &self.parts
+    }
+
     /// The objects of type `T`, a slice a page, in the order in which pages were begun.
     pub fn records<T: Wire>(&self) -> Records<'_, T> {
         Records { pages: self.checked(), next: 0, records: PhantomData }

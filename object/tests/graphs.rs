@@ -14,6 +14,8 @@ mod isomorphic;
 mod kinds;
 #[path = "graphs/segmented.rs"]
 mod segmented;
+#[path = "graphs/values.rs"]
+mod values;
 
 use weft_object::{AlignedBytes, Assembly, Frozen, Invalid, Limits, Types, View};
 use weft_transport::{Memory, MemoryConfig};

@@ -176,7 +176,7 @@ fn a_link_that_is_zero_is_refused_and_an_optional_one_is_none() {
     assert!(view.root::<Item>().unwrap().next.is_none());
 }
 
-/// RUSTSEC-2021-0120 (abomonation): bytes of another type, alignment and machine were taken for what they were not.
+/// RUSTSEC-2021-0120: bytes of another type, alignment and machine were taken for what they were not.
 #[test]
 fn a_link_to_another_type_or_between_objects_is_refused() {
     let next = std::mem::offset_of!(Item, next);

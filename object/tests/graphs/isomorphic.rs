@@ -132,7 +132,10 @@ fn fill<'g>(
 }
 
 /// That each model reached is one node, the same wherever it is led to. Returns how many are reached.
-fn compare<B: StableBytes>(view: &View<B>, models: &[Model]) -> Result<usize, TestCaseError> {
+pub(crate) fn compare<B: StableBytes>(
+    view: &View<B>,
+    models: &[Model],
+) -> Result<usize, TestCaseError> {
     let mut seen: HashMap<usize, *const Node> = HashMap::new();
     let mut todo = VecDeque::from([(0, view.root::<Node>().unwrap())]);
     while let Some((number, node)) = todo.pop_front() {
