@@ -50,7 +50,7 @@ impl<R> GraphObject<R> {
 
     /// Whether the graph was copied out of the reply: see [`GraphBytes::is_copy`].
     pub fn is_copy(&self) -> bool {
-        self.view.parts().iter().any(GraphBytes::is_copy)
+        self.view.parts().any(GraphBytes::is_copy)
     }
 }
 

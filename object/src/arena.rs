@@ -5,6 +5,7 @@
     reason = "writes pages through their addresses: a bump of a pointer an object"
 )]
 
+use std::any::TypeId;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -44,6 +45,8 @@ pub(crate) struct Arena {
 struct Filling {
     block: Block,
     base: NonNull<u8>,
+    /// The block's, which is not asked for it: that would borrow its bytes.
+    len: usize,
     used: usize,
     pages: u32,
 }
@@ -65,7 +68,7 @@ struct Laid {
 /// Where the next records of a type go.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
-    key: u64,
+    key: TypeId,
     /// The page's.
     base: NonNull<u8>,
     offset: u32,
@@ -106,7 +109,7 @@ impl Arena {
     /// `T` is none of the types.
     #[inline]
     pub(crate) fn reserve<T: Wire>(&mut self, len: usize) -> Result<Position, Full> {
-        let key = const { T::FINGERPRINT.key() };
+        let key = TypeId::of::<T>();
         let step = const { pages::step(size_of::<T>()) };
         if let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.key == key) {
             let before = cursor.offset as usize;
@@ -167,7 +170,7 @@ impl Arena {
     pub(crate) fn position<T: Wire>(&self, raw: u32, len: usize) -> Option<Position> {
         let (page, offset) = pages::page_and_offset(raw);
         let laid = self.pages.get(page)?;
-        let is_type = self.types.get(laid.place)?.fingerprint == T::FINGERPRINT;
+        let is_type = self.types.get(laid.place)?.type_id == TypeId::of::<T>();
         let is_slot = offset.is_multiple_of(size_of::<T>());
         let cursor =
             self.cursors.iter().find(|cursor| cursor.room > 0 && cursor.page as usize == page);
@@ -253,7 +256,7 @@ impl Arena {
 
     /// The cursor of a type, by its place among the cursors.
     fn cursor<T: Wire>(&mut self) -> usize {
-        let key = T::FINGERPRINT.key();
+        let key = TypeId::of::<T>();
         if let Some(cursor) = self.cursors.iter().position(|cursor| cursor.key == key) {
             return cursor;
         }
@@ -267,15 +270,16 @@ impl Arena {
     /// A block with room for a page of so many bytes.
     fn block_for(&mut self, extent: usize) -> Result<&mut Filling, Full> {
         let fits = |filling: &Filling| {
-            let room = filling.block.len().min(BODY_BYTES_MAX) - filling.used.min(BODY_BYTES_MAX);
+            let room = filling.len.min(BODY_BYTES_MAX) - filling.used.min(BODY_BYTES_MAX);
             extent <= room && (filling.pages as usize) < PAGES_MAX
         };
         if !self.blocks.last().is_some_and(fits) {
             let len = self.block_bytes.clamp(FIRST_BLOCK_BYTES, BODY_BYTES_MAX).max(extent);
             let mut block = self.memory.allocate(len.next_multiple_of(PAGE_BYTES), self.purpose)?;
-            self.block_bytes += block.len();
+            let len = block.len();
+            self.block_bytes += len;
             let base = NonNull::from(&mut *block).cast();
-            self.blocks.push(Filling { block, base, used: 0, pages: 0 });
+            self.blocks.push(Filling { block, base, len, used: 0, pages: 0 });
         }
         Ok(self.blocks.last_mut().expect("one was just pushed if there was none"))
     }
@@ -296,7 +300,7 @@ impl Laid {
 #[cold]
 fn fill_gap<T: Wire>(at: NonNull<u8>, gap: usize) {
     let start = at.as_ptr().wrapping_sub(gap);
-    if T::FINGERPRINT == TextByte::FINGERPRINT {
+    if TypeId::of::<T>() == TypeId::of::<TextByte>() {
         // SAFETY: the gap lies in the page, behind records.
         return unsafe { start.write_bytes(0, gap) };
     }

@@ -16,7 +16,7 @@ pub struct Limits {
     pub bytes: u64,
     /// Records of all types; each byte of a text is one.
     pub records: u64,
-    /// Pages. Each takes 24 bytes of the receiver's, beside those that were received.
+    /// Pages. Each takes 32 bytes of the receiver's beside those that were received, and each segment as much.
     pub pages: u32,
 }
 
@@ -40,7 +40,9 @@ impl Default for Limits {
 /// recurses. Pages with links to segments that come later are gone through once more at the end.
 #[derive(Debug)]
 pub struct Assembly<B> {
-    parts: Vec<B>,
+    parts: Vec<Part<B>>,
+    /// The first page of each segment.
+    segments: Vec<usize>,
     pages: Vec<Page>,
     types: Types,
     limits: Limits,
@@ -64,6 +66,7 @@ impl<B: StableBytes> Assembly<B> {
     pub fn new(types: &Types, limits: Limits) -> Self {
         Self {
             parts: Vec::new(),
+            segments: Vec::new(),
             pages: Vec::new(),
             types: types.clone(),
             limits,
@@ -79,9 +82,10 @@ impl<B: StableBytes> Assembly<B> {
     /// # Errors
     /// The first thing that is wrong; nothing comes of the graph then.
     pub fn add(&mut self, bytes: B) -> Result<bool, Invalid> {
+        let first_page = self.pages.len();
         // SAFETY: the bytes are kept as part of the graph.
         let added = unsafe { self.check_next(bytes.bytes()) }.and_then(Taken::all);
-        self.keep(added, bytes)
+        self.keep(added, bytes, first_page)
     }
 
     /// Checks all segments of a graph, which lie one behind the other in `bytes` from `start` on, and nothing behind them.
@@ -92,6 +96,7 @@ impl<B: StableBytes> Assembly<B> {
     /// # Panics
     /// There are not as many bytes.
     pub(crate) fn add_all(&mut self, bytes: B, start: usize) -> Result<bool, Invalid> {
+        let first_page = self.pages.len();
         let mut rest = &bytes.bytes()[start..];
         let added = loop {
             // SAFETY: the bytes are kept as part of the graph.
@@ -100,7 +105,7 @@ impl<B: StableBytes> Assembly<B> {
                 taken => break taken.and_then(Taken::all),
             }
         };
-        self.keep(added, bytes)
+        self.keep(added, bytes, first_page)
     }
 
     /// The same, with the head apart.
@@ -108,9 +113,10 @@ impl<B: StableBytes> Assembly<B> {
     /// # Errors
     /// As for [`add`](Self::add).
     pub fn add_split(&mut self, head: &[u8], pages: B) -> Result<bool, Invalid> {
+        let first_page = self.pages.len();
         // SAFETY: the pages lie in `pages`, which is kept.
         let added = unsafe { self.check(head, pages.bytes()) }.and_then(Taken::all);
-        self.keep(added, pages)
+        self.keep(added, pages, first_page)
     }
 
     /// The graph, if its last segment has come.
@@ -128,9 +134,14 @@ impl<B: StableBytes> Assembly<B> {
         }
     }
 
-    fn keep(&mut self, added: Result<bool, Invalid>, bytes: B) -> Result<bool, Invalid> {
+    fn keep(
+        &mut self,
+        added: Result<bool, Invalid>,
+        bytes: B,
+        first_page: usize,
+    ) -> Result<bool, Invalid> {
         match added {
-            Ok(_) => self.parts.push(bytes),
+            Ok(_) => self.parts.push(Part { bytes, first_page }),
             Err(invalid) => self.state = State::Failed(invalid),
         }
         added
@@ -154,7 +165,12 @@ impl<B: StableBytes> Assembly<B> {
             State::Complete(_) => return Err(Invalid::BehindTheLast),
             State::Failed(invalid) => return Err(invalid),
         }
+        // Should the check of a type panic, nothing comes of the graph: the bytes are gone then, and the pages are not.
+        self.state = State::Failed(Invalid::Unfinished);
         let header = Header::read(head)?;
+        if head.len() != header.len() {
+            return Err(Invalid::Length { expected: header.len() as u64, found: head.len() });
+        }
         let first = self.pages.len();
         if header.first_page as usize != first + 1 {
             let (expected, found) = (first as u32 + 1, header.first_page);
@@ -167,11 +183,13 @@ impl<B: StableBytes> Assembly<B> {
         // SAFETY: as the caller says.
         let used = unsafe { self.lay_out(header, head, body)? };
         self.count("bytes", self.bytes + (head.len() + used) as u64)?;
+        self.segments.push(first);
         self.check_pages(first, header.is_last)?;
         if header.is_last {
             self.check_awaiting()?;
-            self.state = State::Complete(self.root(header)?);
         }
+        let root = self.root(header)?;
+        self.state = if header.is_last { State::Complete(root) } else { State::Receiving };
         let (is_last, head_len, len) = (header.is_last, head.len(), body.len());
         Ok(Taken { is_last, head_len, used, len })
     }
@@ -199,7 +217,7 @@ impl<B: StableBytes> Assembly<B> {
         head: &[u8],
         body: &[u8],
     ) -> Result<usize, Invalid> {
-        if !is_aligned(body) {
+        if header.pages > 0 && !is_aligned(body) {
             return Err(Invalid::Misaligned);
         }
         self.pages.reserve(header.pages as usize);
@@ -243,7 +261,9 @@ impl<B: StableBytes> Assembly<B> {
         // SAFETY: the pages lie in parts that are kept, or in what is being added.
         let targets = unsafe { Targets::new(&self.pages, &self.types, true) };
         for &page in &self.awaiting {
-            check_page(&targets, page).map_err(|fault| fault.of(page))?;
+            let segment = self.segments.partition_point(|first| *first <= page) - 1;
+            let place = page - self.segments[segment];
+            check_page(&targets, page).map_err(|fault| fault.of(place))?;
         }
         Ok(())
     }
@@ -261,6 +281,13 @@ impl<B: StableBytes> Assembly<B> {
         }
         Ok(Some((root, place)))
     }
+}
+
+/// What segments lie in, and the first of their pages.
+#[derive(Debug)]
+pub(crate) struct Part<B> {
+    pub(crate) bytes: B,
+    pub(crate) first_page: usize,
 }
 
 /// What was found of a segment.

@@ -3,6 +3,8 @@
 //! Each page is made shorter for itself, in place: what is reached keeps its order, and so do sequences, elements that are led to
 //! alone too, and what is shared. Which of a page's places are reached is a bit for each; where they move is a count of bits.
 
+use std::any::TypeId;
+
 use weft_transport::{Memory, MemoryError, Purpose};
 
 use crate::pages::{self, Targets, UNIT_BYTES};
@@ -10,7 +12,6 @@ use crate::segment::{BODY_BYTES_MAX, Entry, Header, PAGE_BYTES, PAGES_MAX, Segme
 use crate::text::TextByte;
 use crate::types::TypeInfo;
 use crate::view::View;
-use crate::wire::Wire;
 
 /// Goes along the links of objects, or has them lead to where what they lead to is moved.
 #[derive(Debug)]
@@ -51,14 +52,6 @@ impl Reached {
         let below = self.bits[place / 64] & ((1 << (place % 64)) - 1);
         (self.before[place / 64] + below.count_ones()) as usize * self.step + rest
     }
-
-    fn places(&self) -> impl Iterator<Item = usize> {
-        let bits_of = |word: u64| (0..64).filter(move |bit| word >> bit & 1 == 1);
-        self.bits
-            .iter()
-            .enumerate()
-            .flat_map(move |(at, word)| bits_of(*word).map(move |bit| 64 * at + bit))
-    }
 }
 
 impl<'a> Mover<'a> {
@@ -86,7 +79,7 @@ impl<'a> Mover<'a> {
         let (bytes, info) = self.targets.bytes_of(page);
         let mut end = offset + len * info.stride;
         let reached = &mut self.pages[page];
-        if info.fingerprint == TextByte::FINGERPRINT {
+        if info.type_id == TypeId::of::<TextByte>() {
             // A page of texts stays UTF-8 if no character is cut.
             end = end.next_multiple_of(reached.step).min(bytes.len());
             while end < bytes.len() && bytes[end] & 0xc0 == 0x80 {
@@ -155,16 +148,20 @@ impl<'a> Mover<'a> {
     fn write(&mut self, page: usize, to: &mut [u8]) {
         let (bytes, &TypeInfo { stride, move_links, .. }) = self.targets.bytes_of(page);
         let step = self.pages[page].step;
-        let places: Vec<usize> = self.pages[page].places().collect();
         let mut at = 0;
-        for place in places {
-            let from = &bytes[place * step..((place + 1) * step).min(bytes.len())];
-            let record = &mut to[at..at + from.len()];
-            record.copy_from_slice(from);
-            if let Some(move_links) = move_links {
-                move_links(&mut record[..stride], self);
+        for word in 0..self.pages[page].bits.len() {
+            let mut bits = self.pages[page].bits[word];
+            while bits != 0 {
+                let place = 64 * word + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let from = &bytes[place * step..((place + 1) * step).min(bytes.len())];
+                let record = &mut to[at..at + from.len()];
+                record.copy_from_slice(from);
+                if let Some(move_links) = move_links {
+                    move_links(&mut record[..stride], self);
+                }
+                at += from.len();
             }
-            at += from.len();
         }
         to[at..].fill(0);
     }

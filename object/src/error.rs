@@ -76,7 +76,7 @@ pub enum Invalid {
     /// A record that is no value of its type, or leads where it may not.
     #[error("record {record} of page {page} is no valid {name}: {fault}")]
     Record {
-        /// The page, by its place in the segment.
+        /// The page, by its place in its segment.
         page: usize,
         /// The record in the page; in a text, the byte.
         record: usize,
@@ -198,7 +198,7 @@ pub enum TypesDiffer {
         /// The place in the peer's list.
         place: usize,
         /// Its name here.
-        name: &'static str,
+        name: String,
         /// Its fingerprint here.
         ours: Fingerprint,
         /// Its fingerprint there.

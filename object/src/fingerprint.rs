@@ -24,23 +24,40 @@ impl Fingerprint {
         Self(OFFSET).text("plain").text(name).number(size)
     }
 
+    /// Of a type's name, and of the names of its parameters: what is known of a type without its layout, which may lead to itself.
+    pub const fn of_name(name: &str, parameters: &[Self]) -> Self {
+        let mut hash = Self(OFFSET).text("name").text(name).number(parameters.len());
+        let mut index = 0;
+        while index < parameters.len() {
+            hash = hash.fingerprint(parameters[index]);
+            index += 1;
+        }
+        hash
+    }
+
+    /// Of a number, as a parameter of a type.
+    pub const fn of_number(number: u64) -> Self {
+        Self(OFFSET).text("number").bytes(&number.to_le_bytes())
+    }
+
     /// Of `count` elements one after the other.
     pub const fn of_array(element: Self, count: usize) -> Self {
         Self(OFFSET).text("array").fingerprint(element).number(count)
     }
 
-    /// Of a struct: each field's name, offset and fingerprint.
-    pub const fn of_struct(name: &str, fields: &[Field<'_>]) -> Self {
-        Self(OFFSET).text("struct").text(name).fields(fields)
+    /// Of a struct that is called so: each field's name, offset and fingerprint.
+    pub const fn of_struct(identity: Self, fields: &[Field<'_>]) -> Self {
+        Self(OFFSET).text("struct").fingerprint(identity).fields(fields)
     }
 
-    /// Of an enum: its tag's size, and each variant's name, tag and fields.
+    /// Of an enum that is called so: its tag's size, and each variant's name, tag and fields.
     pub const fn of_enum(
-        name: &str,
+        identity: Self,
         tag_size: usize,
         variants: &[(&str, u64, &[Field<'_>])],
     ) -> Self {
-        let mut hash = Self(OFFSET).text("enum").text(name).number(tag_size).number(variants.len());
+        let mut hash =
+            Self(OFFSET).text("enum").fingerprint(identity).number(tag_size).number(variants.len());
         let mut index = 0;
         while index < variants.len() {
             let (name, tag, fields) = variants[index];
@@ -50,15 +67,10 @@ impl Fingerprint {
         hash
     }
 
-    /// Of a `kind` of reference to a type of this name. The name stands for the type, which may refer to itself; the types
+    /// Of a `kind` of reference to a type that is called so. The name stands for the type, which may refer to itself; the types
     /// themselves are compared where two sides meet.
-    pub const fn of_reference(kind: &str, target: &str) -> Self {
-        Self(OFFSET).text("reference").text(kind).text(target)
-    }
-
-    /// Half of it, by which the pages of one program are told apart.
-    pub(crate) const fn key(self) -> u64 {
-        self.0 as u64
+    pub const fn of_reference(kind: &str, target: Self) -> Self {
+        Self(OFFSET).text("reference").text(kind).fingerprint(target)
     }
 
     /// From the bytes that [`to_bytes`](Self::to_bytes) gave.

@@ -119,7 +119,7 @@ impl Graph<'_> {
     /// That of `build`.
     ///
     /// # Panics
-    /// An object of another type is allocated.
+    /// An object of another type is allocated; or code that was to write an object has panicked, and `build` has caught that.
     pub fn build<R: Wire>(
         memory: &Memory,
         purpose: Purpose,
@@ -129,6 +129,7 @@ impl Graph<'_> {
         let arena = Arena::new(memory, purpose, types);
         let mut graph = Graph { arena, dead_bytes: 0, is_writing: false, brand: PhantomData };
         let root = build(&mut graph)?;
+        graph.assert_written();
         Ok(Frozen::new(graph.arena.finish(root.raw.get()), types.clone(), graph.dead_bytes))
     }
 }
@@ -160,6 +161,7 @@ impl<'g> Graph<'g> {
         &mut self,
         object: impl FnOnce(Link<T>) -> T,
     ) -> Result<Ref<'g, T>, Full> {
+        self.assert_written();
         let at = self.arena.reserve::<T>(1)?;
         let raw = NonZeroU32::new(at.raw).expect("no page has the number zero");
         self.is_writing = true;
@@ -216,6 +218,7 @@ impl<'g> Graph<'g> {
         if len == 0 {
             return Ok(Seq::EMPTY);
         }
+        self.assert_written();
         let at = self.arena.reserve::<T>(len)?;
         self.is_writing = true;
         for index in 0..len {
@@ -234,7 +237,7 @@ impl<'g> Graph<'g> {
         if seq.is_empty() {
             return &mut [];
         }
-        assert!(!self.is_writing, "a graph is used after a panic while it was written");
+        self.assert_written();
         let at = self.arena.position::<T>(seq.first(), seq.len());
         let at = at.expect("a sequence is used in its own graph");
         // SAFETY: all that is reserved in pages of `T` was written as values of `T` at once, unless that has panicked, or is one written before
@@ -248,7 +251,7 @@ impl<'g> Graph<'g> {
     /// There is no room for it, or it has more than 64 MiB.
     ///
     /// # Panics
-    /// No type of the graph has a [`Text`].
+    /// The text is longer than that, and no type of the graph has a [`Text`].
     #[inline]
     pub fn text(&mut self, text: &str) -> Result<Text, Full> {
         match Text::inline(text) {
@@ -316,6 +319,11 @@ impl<'g> Graph<'g> {
     /// Bytes that it takes so far, with what pages have left.
     pub fn len_bytes(&self) -> u64 {
         self.arena.bytes()
+    }
+
+    /// What was reserved for code of the user's has been written by it.
+    fn assert_written(&self) {
+        assert!(!self.is_writing, "a graph is used after a panic of what was to write it");
     }
 
     #[cold]

@@ -93,7 +93,8 @@ fn word(bytes: &[u8]) -> u32 {
 // SAFETY: four initialized bytes, not all zero, which the check sees to: no page has the number zero.
 unsafe impl<T: Wire> Wire for Link<T> {
     const NAME: &'static str = "Link";
-    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("link", T::NAME);
+    const IDENTITY: Fingerprint = Fingerprint::of_name("Link", &[T::IDENTITY]);
+    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("link", T::IDENTITY);
     const ALWAYS_VALID: bool = false;
     const HAS_LINKS: bool = true;
 
@@ -115,7 +116,8 @@ unsafe impl<T: Wire> Wire for Link<T> {
 // SAFETY: four initialized bytes; zero is `None`, since a `Link` is a `NonZeroU32` by representation, and all others are checked as a link is.
 unsafe impl<T: Wire> Wire for Option<Link<T>> {
     const NAME: &'static str = "Option<Link>";
-    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("optional link", T::NAME);
+    const IDENTITY: Fingerprint = Fingerprint::of_name("Option<Link>", &[T::IDENTITY]);
+    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("optional link", T::IDENTITY);
     const ALWAYS_VALID: bool = false;
     const HAS_LINKS: bool = true;
 
@@ -138,7 +140,7 @@ unsafe impl<T: Wire> Wire for Option<Link<T>> {
 // SAFETY: as for `Link`.
 unsafe impl Wire for AnyLink {
     const NAME: &'static str = "AnyLink";
-    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("link", "any");
+    const FINGERPRINT: Fingerprint = Fingerprint::of_name("any link", &[]);
     const ALWAYS_VALID: bool = false;
     const HAS_LINKS: bool = true;
 
@@ -156,7 +158,7 @@ unsafe impl Wire for AnyLink {
 // SAFETY: as for `Option<Link>`.
 unsafe impl Wire for Option<AnyLink> {
     const NAME: &'static str = "Option<AnyLink>";
-    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("optional link", "any");
+    const FINGERPRINT: Fingerprint = Fingerprint::of_name("optional any link", &[]);
     const ALWAYS_VALID: bool = false;
     const HAS_LINKS: bool = true;
 

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "lends validated records by the addresses of their pages")]
 
+use std::any::TypeId;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::slice;
@@ -41,7 +42,7 @@ pub(crate) fn page_and_offset(raw: u32) -> (usize, usize) {
 pub(crate) struct Page {
     base: NonNull<u8>,
     /// The type's, by which a reader knows its own.
-    key: u64,
+    key: TypeId,
     /// Bytes of all records.
     len: u32,
     place: u16,
@@ -60,14 +61,13 @@ impl Page {
     pub(crate) unsafe fn new(bytes: &[u8], info: &TypeInfo, place: u16) -> Page {
         debug_assert!(bytes.as_ptr().addr().is_multiple_of(8));
         debug_assert!(bytes.len().is_multiple_of(info.stride) && bytes.len() <= PAGE_LEN_MAX);
-        let (key, len) = (info.fingerprint.key(), bytes.len() as u32);
+        let (key, len) = (info.type_id, bytes.len() as u32);
         Page { base: NonNull::from(bytes).cast(), key, len, place }
     }
 
-    /// Where in `bytes` it begins, if it does.
-    pub(crate) fn offset_in(&self, bytes: &[u8]) -> Option<usize> {
-        let offset = self.base.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
-        (offset < bytes.len()).then_some(offset)
+    /// Where in `bytes`, in which it lies, it begins.
+    pub(crate) fn offset_in(&self, bytes: &[u8]) -> usize {
+        self.base.as_ptr().addr() - bytes.as_ptr().addr()
     }
 
     /// The same page in a copy of the bytes in which it begins at `offset`.
@@ -169,7 +169,7 @@ impl<'a> Targets<'a> {
     #[inline]
     fn locate<T: Wire>(&self, raw: u32, len: u32) -> Result<NonNull<T>, Fault> {
         let page = self.page(raw)?;
-        if page.key != const { T::FINGERPRINT.key() } {
+        if page.key != TypeId::of::<T>() {
             return Err(Fault::OtherType { found: page.place });
         }
         let offset = offset_of(raw);
@@ -202,6 +202,10 @@ impl<'a> Targets<'a> {
         let page = self.page(raw)?;
         // Pages are made of types that are known.
         let info = self.types.get(page.place).ok_or(Fault::OtherType { found: page.place })?;
+        // A byte of a text is no object.
+        if info.type_id == TypeId::of::<TextByte>() {
+            return Err(Fault::OtherType { found: page.place });
+        }
         let offset = offset_of(raw);
         if !offset.is_multiple_of(info.stride) {
             return Err(Fault::Between);
@@ -253,7 +257,7 @@ impl<'a> Checked<'a> {
     /// All records of a page, if they are of type `T`.
     pub(crate) fn page<T: Wire>(&self, page: usize) -> Option<&'a [T]> {
         let page = &self.0.pages[page];
-        if page.key != const { T::FINGERPRINT.key() } {
+        if page.key != TypeId::of::<T>() {
             return None;
         }
         let count = page.len as usize / size_of::<T>();

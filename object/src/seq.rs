@@ -91,7 +91,8 @@ pub(crate) fn put_words(bytes: &mut [u8], words: [u32; 2]) {
 // SAFETY: eight initialized bytes, any of which are a value; where they lead is checked.
 unsafe impl<T: Wire> Wire for Seq<T> {
     const NAME: &'static str = "Seq";
-    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("sequence", T::NAME);
+    const IDENTITY: Fingerprint = Fingerprint::of_name("Seq", &[T::IDENTITY]);
+    const FINGERPRINT: Fingerprint = Fingerprint::of_reference("sequence", T::IDENTITY);
     const ALWAYS_VALID: bool = false;
     const HAS_LINKS: bool = true;
 

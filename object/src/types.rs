@@ -1,5 +1,6 @@
 //! The types that two sides have agreed on, by their places in a list.
 
+use std::any::TypeId;
 use std::sync::Arc;
 
 use crate::compact::Mover;
@@ -20,10 +21,14 @@ type CheckAll = fn(&[u8], &Targets<'_>) -> Result<(), (usize, Fault)>;
 pub struct TypeInfo {
     /// The type's name, for messages.
     pub name: &'static str,
+    /// Its name, with those of its parameters.
+    pub identity: Fingerprint,
     /// Its layout.
     pub fingerprint: Fingerprint,
     /// Bytes from one record to the next.
     pub stride: usize,
+    /// By which this program knows its own: fingerprints tell honest types apart, and memory does not depend on honesty.
+    pub(crate) type_id: TypeId,
     reads: &'static [Fingerprint],
     /// `None` where any bytes are a record.
     pub(crate) check: Option<CheckAll>,
@@ -31,14 +36,21 @@ pub struct TypeInfo {
     pub(crate) move_links: Option<fn(&mut [u8], &mut Mover<'_>)>,
 }
 
+/// A place in the list.
+#[derive(Clone, Debug)]
+enum Listed {
+    Known(TypeInfo),
+    /// A type of the peer's: what it told of it.
+    Unknown(Box<[u8]>),
+}
+
 /// The types that may occur in the segments of a connection, in an order that both sides share: a
 /// page names its type by the place in this list. The fingerprints are compared once, when the two
 /// sides meet.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
-    /// Shared, so that each view of a segment has them for the price of a count. Nothing stands for a type of the peer's that is
-    /// not known here.
-    types: Arc<Vec<Option<TypeInfo>>>,
+    /// Shared, so that each view of a segment has them for the price of a count.
+    types: Arc<Vec<Listed>>,
 }
 
 impl Types {
@@ -50,7 +62,7 @@ impl Types {
     /// The list with `T` at its end, and the types that it leads to behind it, as far as they are not in it.
     ///
     /// # Panics
-    /// With more than 65,535 types.
+    /// With more than 65,535 types; or another one of the list has the same name and layout, so that a peer could not tell which is meant.
     pub fn with<T: Wire>(mut self) -> Self {
         const {
             assert!(size_of::<T>() > 0, "a record has at least one byte");
@@ -60,13 +72,15 @@ impl Types {
         if self.place::<T>().is_some() {
             return self;
         }
-        let is_new_key = self.iter().all(|info| info.fingerprint.key() != T::FINGERPRINT.key());
-        assert!(is_new_key, "pages of {} would be taken for another type's", T::NAME);
+        let is_new = self.iter().all(|info| info.fingerprint != T::FINGERPRINT);
+        assert!(is_new, "two types {} of the same layout: give one of them another name", T::NAME);
         assert!(self.types.len() < TYPES_MAX, "a page has 16 bits for its type");
-        Arc::make_mut(&mut self.types).push(Some(TypeInfo {
+        Arc::make_mut(&mut self.types).push(Listed::Known(TypeInfo {
             name: T::NAME,
+            identity: T::IDENTITY,
             fingerprint: T::FINGERPRINT,
             stride: size_of::<T>(),
+            type_id: TypeId::of::<T>(),
             reads: T::READS,
             check: (!T::ALWAYS_VALID).then_some(T::check_all),
             move_links: T::HAS_LINKS.then_some(T::move_links),
@@ -76,7 +90,10 @@ impl Types {
 
     /// The types that are known, in order.
     pub fn iter(&self) -> impl Iterator<Item = &TypeInfo> {
-        self.types.iter().flatten()
+        self.types.iter().filter_map(|listed| match listed {
+            Listed::Known(info) => Some(info),
+            Listed::Unknown(_) => None,
+        })
     }
 
     /// How many places the list has.
@@ -89,14 +106,15 @@ impl Types {
         self.types.is_empty()
     }
 
-    /// What is told to a peer: of each type, in order, its fingerprint, 16 bytes, and its name with the length ahead, one byte.
+    /// What is told to a peer: of each type, in order, its fingerprint and that of its name, 16 bytes each, and its name with the length
+    /// ahead, one byte.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for info in self.iter() {
-            let name = &info.name.as_bytes()[..info.name.len().min(usize::from(u8::MAX))];
-            bytes.extend_from_slice(&info.fingerprint.to_bytes());
-            bytes.push(name.len() as u8);
-            bytes.extend_from_slice(name);
+        for listed in self.types.iter() {
+            match listed {
+                Listed::Known(info) => Told::of(info).write(&mut bytes),
+                Listed::Unknown(told) => bytes.extend_from_slice(told),
+            }
         }
         bytes
     }
@@ -106,62 +124,84 @@ impl Types {
     /// # Errors
     /// The first place at which they differ.
     pub fn check(&self, told: &[u8]) -> Result<(), TypesDiffer> {
-        let theirs = Told::read_all(told)?;
-        if theirs.len() != self.types.len() {
-            return Err(TypesDiffer::Count { ours: self.types.len(), theirs: theirs.len() });
+        let (ours, theirs) = (self.to_bytes(), Told::read_all(told)?);
+        let ours = Told::read_all(&ours)?;
+        if ours.len() != theirs.len() {
+            return Err(TypesDiffer::Count { ours: ours.len(), theirs: theirs.len() });
         }
-        let mut pairs = self.iter().zip(theirs).enumerate();
+        let mut pairs = ours.iter().zip(&theirs).enumerate();
         let differing = pairs.find(|(_, (ours, theirs))| ours.fingerprint != theirs.fingerprint);
-        differing.map_or(Ok(()), |(place, (ours, theirs))| Err(theirs.differs(place, ours)))
+        differing.map_or(Ok(()), |(place, (ours, theirs))| Err(ours.differs(place, theirs)))
     }
 
     /// The list by which to read what a peer sends that told of its types: they are in its order, each the one of these that has its fingerprint,
-    /// or that says it [reads](Wire::READS) it. What is not known here has a place, and pages of it are refused.
+    /// or else one that says it [reads](Wire::READS) it. What is not known here has a place, and pages of it are refused.
     ///
     /// # Errors
-    /// A type has the name of one of these, and another layout.
+    /// A type is called as one of these, with the same parameters, and has another layout.
     pub fn agree(&self, told: &[u8]) -> Result<Types, TypesDiffer> {
         let theirs = Told::read_all(told)?;
-        let agreed = theirs.into_iter().enumerate().map(|(place, told)| {
-            let reads = |info: &&TypeInfo| {
-                info.fingerprint == told.fingerprint || info.reads.contains(&told.fingerprint)
-            };
-            if let Some(info) = self.iter().find(reads) {
-                return Ok(Some(*info));
+        let agreed = theirs.iter().enumerate().map(|(place, told)| {
+            let is_same = |info: &&TypeInfo| info.fingerprint == told.fingerprint;
+            let reads = |info: &&TypeInfo| info.reads.contains(&told.fingerprint);
+            if let Some(info) = self.iter().find(is_same).or_else(|| self.iter().find(reads)) {
+                return Ok(Listed::Known(*info));
             }
-            let namesake = self.iter().find(|info| info.name.as_bytes() == told.name);
-            namesake.map_or(Ok(None), |info| Err(told.differs(place, info)))
+            if let Some(info) = self.iter().find(|info| info.identity == told.identity) {
+                return Err(Told::of(info).differs(place, told));
+            }
+            let mut bytes = Vec::new();
+            told.write(&mut bytes);
+            Ok(Listed::Unknown(bytes.into()))
         });
         Ok(Types { types: Arc::new(agreed.collect::<Result<_, _>>()?) })
     }
 
     /// The place of `T`.
     pub(crate) fn place<T: Wire>(&self) -> Option<u16> {
-        let is_it =
-            |info: &Option<TypeInfo>| info.is_some_and(|info| info.fingerprint == T::FINGERPRINT);
+        let is_it = |listed: &Listed| matches!(listed, Listed::Known(info) if info.type_id == TypeId::of::<T>());
         self.types.iter().position(is_it).map(|place| place as u16)
     }
 
     #[inline]
     pub(crate) fn get(&self, place: u16) -> Option<&TypeInfo> {
-        self.types.get(usize::from(place))?.as_ref()
+        match self.types.get(usize::from(place))? {
+            Listed::Known(info) => Some(info),
+            Listed::Unknown(_) => None,
+        }
     }
 }
 
-/// What a peer says of one type.
+/// What is said of one type.
 struct Told<'a> {
     fingerprint: Fingerprint,
+    identity: Fingerprint,
     name: &'a [u8],
 }
 
 impl<'a> Told<'a> {
+    fn of(info: &TypeInfo) -> Told<'static> {
+        let name = &info.name.as_bytes()[..info.name.len().min(usize::from(u8::MAX))];
+        Told { fingerprint: info.fingerprint, identity: info.identity, name }
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.fingerprint.to_bytes());
+        bytes.extend_from_slice(&self.identity.to_bytes());
+        bytes.push(self.name.len() as u8);
+        bytes.extend_from_slice(self.name);
+    }
+
     fn read_all(mut told: &'a [u8]) -> Result<Vec<Told<'a>>, TypesDiffer> {
         let mut all = Vec::new();
         while let Some((fingerprint, rest)) = told.split_first_chunk() {
+            let (identity, rest) = rest.split_first_chunk().ok_or(TypesDiffer::Unreadable)?;
             let (&len, rest) = rest.split_first().ok_or(TypesDiffer::Unreadable)?;
             let (name, rest) =
                 rest.split_at_checked(usize::from(len)).ok_or(TypesDiffer::Unreadable)?;
-            all.push(Told { fingerprint: Fingerprint::from_bytes(*fingerprint), name });
+            let [fingerprint, identity] =
+                [fingerprint, identity].map(|b| Fingerprint::from_bytes(*b));
+            all.push(Told { fingerprint, identity, name });
             told = rest;
         }
         if told.is_empty() && all.len() <= TYPES_MAX {
@@ -171,13 +211,15 @@ impl<'a> Told<'a> {
         }
     }
 
-    fn differs(&self, place: usize, ours: &TypeInfo) -> TypesDiffer {
+    /// That it is not what stands in its place on the other side.
+    fn differs(&self, place: usize, theirs: &Told<'_>) -> TypesDiffer {
+        let name = |told: &Told<'_>| String::from_utf8_lossy(told.name).into_owned();
         TypesDiffer::Layout {
             place,
-            name: ours.name,
-            ours: ours.fingerprint,
-            theirs: self.fingerprint,
-            theirs_name: String::from_utf8_lossy(self.name).into_owned(),
+            name: name(self),
+            ours: self.fingerprint,
+            theirs: theirs.fingerprint,
+            theirs_name: name(theirs),
         }
     }
 }
@@ -208,7 +250,7 @@ mod tests {
                 Err(TypesDiffer::Count { ours: 2, .. })
             ));
         }
-        for cut in [1, 16, 17, 19, 21, 39] {
+        for cut in [1, 16, 17, 32, 33, 35, 37, 71] {
             let told = &theirs.to_bytes()[..cut];
             assert_eq!(ours.check(told), Err(TypesDiffer::Unreadable), "{cut}");
         }
@@ -222,6 +264,22 @@ mod tests {
         assert_eq!((agreed.place::<f64>(), agreed.place::<u64>()), (Some(1), Some(2)));
         assert!(agreed.get(0).is_none(), "a type that is not known here");
         assert_eq!(agreed.len(), 3);
+        assert_eq!(agreed.to_bytes(), theirs.to_bytes());
+        assert_eq!(agreed.check(&theirs.to_bytes()), Ok(()));
+        let shorter = Types::new().with::<f64>().with::<u64>().with::<i8>();
+        assert!(agreed.check(&shorter.to_bytes()).is_err());
+    }
+
+    #[test]
+    fn types_with_other_parameters_are_other_types() {
+        use crate::{Link, Map, Seq};
+        assert_ne!(<Seq<[u8; 4]>>::FINGERPRINT, <Seq<[u8; 5]>>::FINGERPRINT);
+        assert_ne!(<Map<u32, u32>>::FINGERPRINT, <Map<u64, f64>>::FINGERPRINT);
+        assert_ne!(Link::<Link<u8>>::FINGERPRINT, Link::<Link<u16>>::FINGERPRINT);
+        // A peer that has one more of them is understood.
+        let ours = Types::new().with::<[u8; 4]>();
+        let theirs = Types::new().with::<[u8; 16]>().with::<[u8; 4]>();
+        assert_eq!(ours.agree(&theirs.to_bytes()).unwrap().place::<[u8; 4]>(), Some(1));
     }
 
     mod earlier {
@@ -249,7 +307,7 @@ mod tests {
             use crate::Wire;
 
             #[derive(Wire, Clone, Copy)]
-            #[wire(reads = "b731a6112829998633a0a42871f5af47")]
+            #[wire(reads = "a0c6c7dc3964178fc02fa1650e131cc1")]
             #[repr(C)]
             pub(in super::super) struct Rank {
                 vertex: u64,

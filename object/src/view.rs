@@ -4,7 +4,7 @@
 
 use std::marker::PhantomData;
 
-use crate::assembly::{Assembly, Limits};
+use crate::assembly::{Assembly, Limits, Part};
 use crate::bytes::{AlignedBytes, StableBytes};
 use crate::error::{Invalid, OtherRoot};
 use crate::link::{AnyLink, Link};
@@ -22,7 +22,7 @@ use crate::wire::Wire;
 #[derive(Debug)]
 pub struct View<B> {
     /// What the pages lie in.
-    parts: Vec<B>,
+    parts: Vec<Part<B>>,
     pages: Vec<Page>,
     types: Types,
     root: Option<(u32, u16)>,
@@ -33,10 +33,10 @@ const FOREIGN: &str = "a link is followed in its own graph";
 
 impl<B> View<B> {
     /// # Safety
-    /// All pages were checked, with all of them there, and lie in `parts`; there is an object of the type at the root's place where the
+    /// All pages were checked, with all of them there, and lie in `parts`, each in the last whose first page is not behind it; there is an object of the type at the root's place where the
     /// root is said to be.
     pub(crate) unsafe fn new(
-        parts: Vec<B>,
+        parts: Vec<Part<B>>,
         pages: Vec<Page>,
         types: Types,
         root: Option<(u32, u16)>,
@@ -61,11 +61,12 @@ impl<B> View<B> {
     }
 
     /// What it keeps: what the segments lie in.
-    pub fn parts(&self) -> &[B] {
-        &self.parts
+    pub fn parts(&self) -> impl Iterator<Item = &B> {
+        self.parts.iter().map(|part| &part.bytes)
     }
 
-    /// The objects of type `T`, a slice a page, in the order in which pages were begun.
+    /// The records of type `T`, a slice a page, in the order in which pages were begun. Of types whose size is no multiple of four, these
+    /// are not objects alone: what lies between two that can be linked to is filled with records, which are the one before again.
     pub fn records<T: Wire>(&self) -> Records<'_, T> {
         Records { pages: self.checked(), next: 0, records: PhantomData }
     }
@@ -144,19 +145,18 @@ impl<B: StableBytes> View<B> {
     ///
     /// Objects keep their places: this is a copy of bytes, without a look at any object.
     pub fn to_owned(&self) -> View<AlignedBytes> {
-        let parts: Vec<_> =
-            self.parts.iter().map(|part| AlignedBytes::copied(part.bytes())).collect();
-        let moved = |page: &Page| {
-            let found = self
-                .parts
-                .iter()
-                .zip(&parts)
-                .find_map(|(part, copy)| Some((page.offset_in(part.bytes())?, copy)));
-            let (offset, copy) = found.expect("each page lies in a part");
-            // SAFETY: the copy has the same bytes, aligned as they were, and the new view keeps it.
-            unsafe { page.moved(copy.bytes(), offset) }
-        };
-        let pages = self.pages.iter().map(moved).collect();
+        let mut parts = Vec::with_capacity(self.parts.len());
+        let mut pages = Vec::with_capacity(self.pages.len());
+        for (at, part) in self.parts.iter().enumerate() {
+            let (bytes, first_page) = (part.bytes.bytes(), part.first_page);
+            let copy = AlignedBytes::copied(bytes);
+            let end = self.parts.get(at + 1).map_or(self.pages.len(), |next| next.first_page);
+            for page in &self.pages[first_page..end] {
+                // SAFETY: the page lies in this part, whose bytes the copy has, aligned as they were, and the new view keeps it.
+                pages.push(unsafe { page.moved(copy.bytes(), page.offset_in(bytes)) });
+            }
+            parts.push(Part { bytes: copy, first_page });
+        }
         View { parts, pages, types: self.types.clone(), root: self.root }
     }
 }

@@ -58,6 +58,8 @@ use crate::types::Types;
 pub unsafe trait Wire: Copy + Send + Sync + 'static {
     /// The type's name, for messages, and for fingerprints of what leads to it.
     const NAME: &'static str;
+    /// Identifies the type by its name and those of its parameters, whatever its layout.
+    const IDENTITY: Fingerprint = Fingerprint::of_name(Self::NAME, &[]);
     /// Identifies the layout: equal fingerprints mean equal bytes.
     const FINGERPRINT: Fingerprint;
     /// Whether any bytes are a value, wherever they are.
@@ -130,6 +132,8 @@ unsafe impl Wire for bool {
 // SAFETY: elements one after the other without padding, each a value.
 unsafe impl<T: Wire, const N: usize> Wire for [T; N] {
     const NAME: &'static str = "array";
+    const IDENTITY: Fingerprint =
+        Fingerprint::of_name("array", &[T::IDENTITY, Fingerprint::of_number(N as u64)]);
     const FINGERPRINT: Fingerprint = Fingerprint::of_array(T::FINGERPRINT, N);
     const ALWAYS_VALID: bool = T::ALWAYS_VALID;
 
@@ -137,7 +141,8 @@ unsafe impl<T: Wire, const N: usize> Wire for [T; N] {
 
     #[inline]
     fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
-        if !T::ALWAYS_VALID {
+        // Elements of no bytes have nothing to be checked.
+        if !T::ALWAYS_VALID && size_of::<T>() > 0 {
             T::check_all(bytes, targets).map_err(|(_, fault)| fault)?;
         }
         Ok(())
@@ -148,7 +153,9 @@ unsafe impl<T: Wire, const N: usize> Wire for [T; N] {
     }
 
     fn move_links(bytes: &mut [u8], mover: &mut Mover<'_>) {
-        bytes.chunks_exact_mut(size_of::<T>()).for_each(|bytes| T::move_links(bytes, mover));
+        if size_of::<T>() > 0 {
+            bytes.chunks_exact_mut(size_of::<T>()).for_each(|bytes| T::move_links(bytes, mover));
+        }
     }
 }
 

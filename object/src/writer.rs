@@ -17,6 +17,8 @@ pub struct SegmentWriter<T> {
     place: u16,
     /// Where the next record goes.
     at: usize,
+    /// Where records end at the latest.
+    end: usize,
     records: PhantomData<T>,
 }
 
@@ -38,7 +40,7 @@ impl<T: Wire> SegmentWriter<T> {
         assert!((size_of::<T>()..=BODY_BYTES_MAX).contains(&bytes), "a segment of {bytes} bytes");
         let place = types.place::<T>().expect("a writer's type is one of those agreed on");
         let block = memory.allocate(bytes.next_multiple_of(PAGE_BYTES), purpose)?;
-        Ok(Self { block, place, at: 0, records: PhantomData })
+        Ok(Self { block, place, at: 0, end: bytes, records: PhantomData })
     }
 
     /// Appends a record: its bytes are written once, to where they are sent from.
@@ -48,7 +50,7 @@ impl<T: Wire> SegmentWriter<T> {
     #[inline]
     pub fn push(&mut self, record: T) -> Result<(), Full> {
         let end = self.at + size_of::<T>();
-        if end > self.block.len() {
+        if end > self.end {
             return Err(Full::Segment);
         }
         cast::write(&mut self.block, self.at, record);

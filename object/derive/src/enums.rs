@@ -23,6 +23,7 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut links = vec![quote!(false)];
     let mut asserts = Vec::new();
+    // Names that no discriminant, array length or field would have: items of a macro are seen by the program's own expressions among them.
     for (at, Variant { ident, fields, discriminant, .. }) in data.variants.iter().enumerate() {
         if matches!(fields, Fields::Unnamed(_)) {
             return Err(Error::new(
@@ -30,12 +31,13 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
                 "a Wire type names its fields: the names are part of its fingerprint",
             ));
         }
-        let (tag_of, shadow) = (format_ident!("TAG_{at}"), format_ident!("Variant{at}"));
+        let (tag_of, shadow) =
+            (format_ident!("__WEFT_WIRE_TAG_{at}"), format_ident!("__WeftWireVariant{at}"));
         let value = match (discriminant, at.checked_sub(1)) {
             (Some((_, value)), _) => quote!(#value),
             (None, None) => quote!(0),
             (None, Some(before)) => {
-                let before = format_ident!("TAG_{before}");
+                let before = format_ident!("__WEFT_WIRE_TAG_{before}");
                 quote!(#before + 1)
             }
         };
@@ -56,7 +58,7 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
              before: give all variants the same size, with fields that fill them"
         );
         asserts.push(quote! {
-            assert!(
+            ::core::assert!(
                 ::core::mem::size_of::<Self>() == ::core::mem::size_of::<#tag>() + #sizes
                     && ::core::mem::size_of::<Self>() == ::core::mem::size_of::<#shadow #arguments>(),
                 #uneven
@@ -82,7 +84,7 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
             #(#tags)*
             #(#shadows)*
             #(#asserts)*
-            ::weft_object::Fingerprint::of_enum(#text, ::core::mem::size_of::<#tag>(), &[#(#described),*])
+            ::weft_object::Fingerprint::of_enum(<Self as ::weft_object::Wire>::IDENTITY, ::core::mem::size_of::<#tag>(), &[#(#described),*])
         };
         // There are tags that name no variant.
         const ALWAYS_VALID: bool = false;

@@ -18,8 +18,8 @@ use syn::{Data, DeriveInput, Error, GenericParam, Generics, parse_quote};
 /// `#[wire(reads = "<fingerprint>")]` says that values of a type with this fingerprint may be read as this one: an older one whose fields had other
 /// names, say. Any number of these may be given.
 ///
-/// Refused when compiling: another representation, unions, lifetimes, no fields at
-/// all, padding between or behind fields, and every field that is not `Wire` (references, pointers,
+/// Refused when compiling: another representation, unions, lifetimes, a struct without
+/// fields, padding between or behind fields, and every field that is not `Wire` (references, pointers,
 /// `usize`, `String`, ...). Of types with parameters, padding is refused where they are used.
 #[proc_macro_derive(Wire, attributes(wire))]
 pub fn derive_wire(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
@@ -49,6 +49,17 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     let generics = with_wire_bounds(input.generics.clone());
     let (parameters, arguments, bounds) = generics.split_for_impl();
     let text = name.to_string();
+    let identities = generics.params.iter().filter_map(|parameter| match parameter {
+        GenericParam::Type(parameter) => {
+            let ident = &parameter.ident;
+            Some(quote! { <#ident as ::weft_object::Wire>::IDENTITY })
+        }
+        GenericParam::Const(parameter) => {
+            let ident = &parameter.ident;
+            Some(quote! { ::weft_object::Fingerprint::of_number(#ident as u64) })
+        }
+        GenericParam::Lifetime(_) => None,
+    });
     // What has parameters is laid out where it is used; what has none, here.
     let asserted = input.generics.params.is_empty().then(|| {
         quote! { const _: ::weft_object::Fingerprint = <#name as ::weft_object::Wire>::FINGERPRINT; }
@@ -61,6 +72,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         #[automatically_derived]
         unsafe impl #parameters ::weft_object::Wire for #name #arguments #bounds {
             const NAME: &'static str = #text;
+            const IDENTITY: ::weft_object::Fingerprint =
+                ::weft_object::Fingerprint::of_name(#text, &[#(#identities),*]);
             const READS: &'static [::weft_object::Fingerprint] =
                 &[#(::weft_object::Fingerprint::from_hex(#reads)),*];
             #body

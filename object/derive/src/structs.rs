@@ -36,8 +36,8 @@ pub(crate) fn body(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream
     let collect = layout::collects(fields.iter().map(|field| field.ty));
     Ok(quote! {
         const FINGERPRINT: ::weft_object::Fingerprint = {
-            assert!(::core::mem::size_of::<Self>() == #sizes, #padding);
-            ::weft_object::Fingerprint::of_struct(#text, #described)
+            ::core::assert!(::core::mem::size_of::<Self>() == #sizes, #padding);
+            ::weft_object::Fingerprint::of_struct(<Self as ::weft_object::Wire>::IDENTITY, #described)
         };
         const ALWAYS_VALID: bool = #always_valid;
         const HAS_LINKS: bool = #has_links;

@@ -108,3 +108,25 @@ fn a_deep_list_is_compacted() {
     }
     assert_eq!(count, 300_000);
 }
+
+/// Where a byte is one of a text, it is no object, so that no character is cut when its neighbours go.
+#[test]
+fn a_link_into_a_text_is_refused() {
+    use weft_object::{AnyLink, Fault, Invalid};
+    let types = Types::new().with::<Text>().with::<AnyLink>().with::<u32>();
+    let mut foreign = None;
+    Graph::build(&memory(), Purpose::Send, &types, |graph| {
+        graph.alloc(0_u32)?;
+        let number = graph.alloc(1_u32)?;
+        foreign = Some(number.link().any());
+        Ok(number)
+    })
+    .unwrap();
+    let graph = Graph::build(&memory(), Purpose::Send, &types, |graph| {
+        graph.text("abcéééééé")?;
+        graph.alloc(foreign.unwrap())
+    });
+    let invalid = graph.unwrap().view().map(|_| ()).unwrap_err();
+    let fault = Fault::OtherType { found: 1 };
+    assert_eq!(invalid, Invalid::Record { page: 1, record: 0, name: "AnyLink", fault });
+}

@@ -201,3 +201,114 @@ fn nothing_that_memory_held_before_is_sent() {
     }
     received(&sent(&graph), &types).unwrap();
 }
+
+/// Tags are what the program says, by constants of its own too, whatever their names.
+#[test]
+fn tags_of_enums_are_the_programs_own() {
+    const TAG_1: u8 = 7;
+    #[derive(Wire, Clone, Copy, Debug, PartialEq)]
+    #[repr(u8)]
+    enum Either {
+        Number { number: u8 } = TAG_1,
+        Flag { flag: bool } = 3,
+    }
+    let types = Types::new().with::<Seq<Either>>();
+    let values = [Either::Number { number: 200 }, Either::Flag { flag: true }];
+    let graph = Graph::build(&memory(), Purpose::Send, &types, |graph| {
+        let values = graph.seq(&values)?;
+        graph.alloc(values)
+    });
+    let segments = sent(&graph.unwrap());
+    let view = received(&segments, &types).unwrap();
+    assert_eq!(view.seq(*view.root::<Seq<Either>>().unwrap()), values);
+    let at = segments[0].windows(4).position(|window| window == [7, 200, 3, 1]).unwrap();
+    for (offset, wrong) in [(0, 0), (0, 4), (2, 7 + 1), (3, 2), (3, 200)] {
+        let mut damaged = segments.clone();
+        damaged[0][at + offset] = wrong;
+        let invalid = received(&damaged, &types).map(|_| ()).unwrap_err();
+        assert!(matches!(invalid, Invalid::Record { name: "Either", fault: Fault::Value, .. }));
+    }
+}
+
+/// Types with parameters lead to what they lead to, and are other types with other parameters.
+#[test]
+fn types_with_parameters_are_kept_apart() {
+    #[derive(Wire, Clone, Copy, Debug)]
+    #[repr(C)]
+    struct List<T> {
+        first: Option<Link<Cell<T>>>,
+    }
+    #[derive(Wire, Clone, Copy, Debug)]
+    #[repr(C)]
+    struct Cell<T> {
+        value: T,
+        next: Option<Link<Cell<T>>>,
+        tag: Tag<T, 2>,
+    }
+    #[derive(Wire, Clone, Copy, Debug)]
+    #[repr(u32)]
+    enum Tag<T, const N: usize> {
+        Values { values: [T; N] },
+        Others { others: [T; N] } = 9,
+    }
+    type Both = Pair<List<u32>, List<i32>>;
+    let types = Types::new().with::<Both>();
+    assert_eq!(types.len(), 3, "the pair, and two kinds of cells");
+    let graph = Graph::build(&memory(), Purpose::Send, &types, |graph| {
+        let tag = Tag::Others { others: [1, 2] };
+        let one = graph.alloc(Cell { value: 7_u32, next: None, tag })?.link();
+        let two = graph.alloc(Cell { value: 8_u32, next: Some(one), tag })?.link();
+        let tag = Tag::Values { values: [-1, -2] };
+        let other = graph.alloc(Cell { value: -7_i32, next: None, tag })?.link();
+        graph.alloc(Pair { key: List { first: Some(two) }, value: List { first: Some(other) } })
+    });
+    let view = received(&sent(&graph.unwrap()), &types).unwrap();
+    let Pair { key, value } = view.root::<Both>().unwrap();
+    let two = view.get(key.first.unwrap());
+    assert_eq!((two.value, view.get(two.next.unwrap()).value), (8, 7));
+    assert!(matches!(two.tag, Tag::Others { others: [1, 2] }));
+    let other = view.get(value.first.unwrap());
+    assert_eq!(other.value, -7);
+    assert!(matches!(other.tag, Tag::Values { values: [-1, -2] }));
+    assert!(view.root::<Pair<List<i32>, List<u32>>>().is_err());
+}
+
+/// Another type of the same layout is not lent, whatever is listed.
+#[test]
+fn what_is_not_listed_is_not_lent() {
+    let types = Types::new().with::<u8>().with::<AnyLink>();
+    let graph = Graph::build(&memory(), Purpose::Send, &types, |graph| {
+        let byte = graph.alloc(0xee_u8)?.link();
+        graph.alloc(byte.any())
+    });
+    let view = graph.unwrap().view().unwrap();
+    let any = *view.root::<AnyLink>().unwrap();
+    assert_eq!(view.downcast::<u8>(any), Some(&0xee));
+    assert_eq!(view.downcast::<bool>(any), None);
+    assert_eq!(view.downcast::<[u8; 1]>(any), None);
+    assert_eq!(view.records::<bool>().count(), 0);
+}
+
+/// Parts that have bytes in common are each copied for themselves.
+#[test]
+fn parts_that_overlap_are_copied_each() {
+    let types = Types::new().with::<u64>();
+    let segment = |first: u8, last: u8| {
+        let mut head = b"WSEG\x02\0\0\0\x01\0\0\0".to_vec();
+        head[6] = last;
+        head.extend([first, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0]);
+        head
+    };
+    let numbers: Vec<u8> = (0..12_u64).flat_map(u64::to_le_bytes).collect();
+    let numbers = weft_object::AlignedBytes::copied(&numbers);
+    let bytes = weft_object::StableBytes::bytes(&numbers);
+    let mut assembly = weft_object::Assembly::new(&types, weft_object::Limits::default());
+    assert_eq!(assembly.add_split(&segment(1, 0), &bytes[..64]), Ok(false));
+    assert_eq!(assembly.add_split(&segment(2, 1), &bytes[32..]), Ok(true));
+    let view = assembly.finish().unwrap();
+    let all = |pages: Vec<&[u64]>| pages.concat();
+    let expected: Vec<u64> = (0..8).chain(4..12).collect();
+    assert_eq!(all(view.records::<u64>().collect()), expected);
+    let owned = view.to_owned();
+    assert_eq!(all(owned.records::<u64>().collect()), expected);
+}
