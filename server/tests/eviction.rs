@@ -217,3 +217,19 @@ fn what_a_table_is_like_is_changed_while_it_is_used() {
     assert!(partition.evict(None, BUCKETS_MAX, 2_000).is_exhausted);
     partition.verify().unwrap();
 }
+
+/// Who evicts may have looked at the clock before others who use objects meanwhile: what was used since is not what was not used for the longest.
+#[test]
+fn what_is_used_after_the_evictor_has_looked_at_the_clock_stays() {
+    let mut partition = partition(Eviction::LeastRecentlyUsed, Eviction::None, false);
+    const LOOKED_MS: u64 = 1_000_000;
+    for number in 0..2_000 {
+        put(&mut partition, CACHE, number, None, LOOKED_MS - 500_000);
+    }
+    for number in 0..200 {
+        assert!(partition.get(CACHE, &key(number), LOOKED_MS + 100).is_some());
+    }
+    evict(&mut partition, None, 1_000, LOOKED_MS);
+    let hot = left(&partition, CACHE, 200).len();
+    assert_eq!(hot, 200, "those used since");
+}

@@ -44,9 +44,11 @@ impl LastUse {
         LastUse((now_ms >> USE_SHIFT) as u32 & (USE_END - 1))
     }
 
-    /// How long it is unused by `now`, in units of 16 ms, if that is less than 397 days.
+    /// How long it is unused by `now`, in units of 16 ms, if that is less than 198 days. Not at all, if it was used after that: who evicts
+    /// has looked at the clock before others who use objects meanwhile, whose objects would seem to be unused for 397 days.
     pub(super) fn idle_by(self, now: LastUse) -> u32 {
-        now.0.wrapping_sub(self.0) & (USE_END - 1)
+        let idle = now.0.wrapping_sub(self.0) & (USE_END - 1);
+        if idle < USE_END / 2 { idle } else { 0 }
     }
 
     /// The liveness word of a record that is live.
