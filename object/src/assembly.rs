@@ -179,10 +179,12 @@ impl<B: StableBytes> Assembly<B> {
         if !header.is_last && (header.root != 0 || header.root_place != 0 || header.pages == 0) {
             return Err(Invalid::Reserved { at: if header.pages == 0 { 8 } else { 16 } });
         }
-        self.count("pages", first as u64 + u64::from(header.pages))?;
+        let pages_max = self.limits.pages.min(GRAPH_PAGES_MAX).into();
+        within("pages", first as u64 + u64::from(header.pages), pages_max)?;
         // SAFETY: as the caller says.
         let used = unsafe { self.lay_out(header, head, body)? };
-        self.count("bytes", self.bytes + (head.len() + used) as u64)?;
+        let bytes = self.bytes + (head.len() + used) as u64;
+        self.bytes = within("bytes", bytes, self.limits.bytes)?;
         self.segments.push(first);
         self.check_pages(first, header.is_last)?;
         if header.is_last {
@@ -192,19 +194,6 @@ impl<B: StableBytes> Assembly<B> {
         self.state = if header.is_last { State::Complete(root) } else { State::Receiving };
         let (is_last, head_len, len) = (header.is_last, head.len(), body.len());
         Ok(Taken { is_last, head_len, used, len })
-    }
-
-    fn count(&mut self, what: &'static str, number: u64) -> Result<(), Invalid> {
-        let (limit, counted) = match what {
-            "bytes" => (self.limits.bytes, &mut self.bytes),
-            "records" => (self.limits.records, &mut self.records),
-            _ => (u64::from(self.limits.pages.min(GRAPH_PAGES_MAX)), &mut 0),
-        };
-        if number > limit {
-            return Err(Invalid::Limit { what, limit });
-        }
-        *counted = number;
-        Ok(())
     }
 
     /// Finds where the pages of a segment lie, and how many bytes of the body they take.
@@ -233,7 +222,8 @@ impl<B: StableBytes> Assembly<B> {
             if end > body.len() as u64 {
                 return Err(Invalid::Length { expected: end, found: body.len() });
             }
-            self.count("records", self.records + u64::from(entry.count))?;
+            let records = self.records + u64::from(entry.count);
+            self.records = within("records", records, self.limits.records)?;
             let start = at as usize;
             let bytes = &body[start..start + entry.count as usize * stride];
             // SAFETY: the body begins at a multiple of eight, and extents are such; the rest is as the caller says.
@@ -281,6 +271,11 @@ impl<B: StableBytes> Assembly<B> {
         }
         Ok(Some((root, place)))
     }
+}
+
+/// The number, if it is no more than the receiver takes.
+fn within(what: &'static str, number: u64, limit: u64) -> Result<u64, Invalid> {
+    if number <= limit { Ok(number) } else { Err(Invalid::Limit { what, limit }) }
 }
 
 /// What segments lie in, and the first of their pages.

@@ -18,8 +18,8 @@ use crate::view::View;
 pub struct Mover<'a> {
     targets: Targets<'a>,
     pages: Vec<Reached>,
-    /// Places that were reached and have not been gone through: page and place.
-    todo: Vec<(usize, usize)>,
+    /// Places that were reached and whose links have not been gone along: page and place.
+    unvisited: Vec<(usize, usize)>,
     is_moving: bool,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Mover<'a> {
             let (bytes, info) = targets.bytes_of(page);
             Reached::of(bytes.len(), info.stride)
         });
-        Mover { pages: pages.collect(), targets, todo: Vec::new(), is_moving: false }
+        Mover { pages: pages.collect(), targets, unvisited: Vec::new(), is_moving: false }
     }
 
     /// Where `len` records from where a link leads are moved; or notes that they are reached.
@@ -95,7 +95,7 @@ impl<'a> Mover<'a> {
             let mut new = mask & !reached.bits[word];
             reached.bits[word] |= mask;
             while info.move_links.is_some() && new != 0 {
-                self.todo.push((page, 64 * word + new.trailing_zeros() as usize));
+                self.unvisited.push((page, 64 * word + new.trailing_zeros() as usize));
                 new &= new - 1;
             }
             place += count;
@@ -105,7 +105,7 @@ impl<'a> Mover<'a> {
     /// Goes along all links from what was reached.
     fn reach_all(&mut self) {
         let mut scratch = [0; PAGE_BYTES];
-        while let Some((page, place)) = self.todo.pop() {
+        while let Some((page, place)) = self.unvisited.pop() {
             let (bytes, info) = self.targets.bytes_of(page);
             let Some(move_links) = info.move_links else { continue };
             let start = place * self.pages[page].step;

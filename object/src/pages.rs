@@ -127,8 +127,8 @@ impl<'a> Targets<'a> {
 
     /// Looks whether a text of `len` bytes begins where a link leads, and ends where a character does.
     #[inline]
-    pub(crate) fn check_text<B: Wire>(&self, raw: u32, len: u32) -> Result<(), Fault> {
-        match self.locate_text::<B>(raw, len) {
+    pub(crate) fn check_text(&self, raw: u32, len: u32) -> Result<(), Fault> {
+        match self.locate_text(raw, len) {
             Ok(_) => Ok(()),
             Err(fault) => self.unless_awaited(fault),
         }
@@ -185,9 +185,8 @@ impl<'a> Targets<'a> {
     }
 
     #[inline]
-    fn locate_text<B: Wire>(&self, raw: u32, len: u32) -> Result<NonNull<u8>, Fault> {
-        const { assert!(size_of::<B>() == 1, "a text is made of bytes") };
-        let first = self.locate::<B>(raw, len)?.cast::<u8>();
+    fn locate_text(&self, raw: u32, len: u32) -> Result<NonNull<u8>, Fault> {
+        let first = self.locate::<TextByte>(raw, len)?.cast::<u8>();
         let page = self.page(raw)?;
         let end = offset_of(raw) + len as usize;
         // SAFETY: `locate` has found that the text is within the page; `end` is looked at if it is, too.
@@ -249,7 +248,7 @@ impl<'a> Checked<'a> {
     /// The text to which a link leads, if there is one.
     #[inline]
     pub(crate) fn text(&self, raw: u32, len: u32) -> Result<&'a str, Fault> {
-        let first = self.0.locate_text::<TextByte>(raw, len)?;
+        let first = self.0.locate_text(raw, len)?;
         // SAFETY: the page is UTF-8 as a whole, and the text begins and ends where characters do.
         Ok(unsafe { str::from_utf8_unchecked(slice::from_raw_parts(first.as_ptr(), len as usize)) })
     }

@@ -134,7 +134,7 @@ fn check_other(bytes: &[u8; 8], targets: &Targets<'_>) -> Result<(), Fault> {
         let [first, len] = words(bytes);
         // A text that fits the field is there: each text has one form.
         let is_long = len as usize > INLINE_MAX;
-        return if is_long { targets.check_text::<TextByte>(first, len) } else { Err(Fault::Text) };
+        return if is_long { targets.check_text(first, len) } else { Err(Fault::Text) };
     }
     let (text, rest) =
         bytes[..INLINE_MAX].split_at_checked(usize::from(last & !INLINE)).ok_or(Fault::Text)?;

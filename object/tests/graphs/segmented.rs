@@ -24,15 +24,7 @@ fn list(count: usize) -> (Frozen<Node>, Types) {
         let mut nodes = Vec::with_capacity(count);
         for number in 0..count as u64 {
             // A node leads to itself until all are there.
-            let placeholder = nodes.first().copied();
-            let node = match placeholder {
-                Some(first) => {
-                    let first: weft_object::Ref<'_, Node> = first;
-                    graph.alloc(Node { number, next: None, other: first.link() })?
-                }
-                None => first(graph)?,
-            };
-            nodes.push(node);
+            nodes.push(graph.alloc_cyclic(|me| Node { number, next: None, other: me })?);
         }
         for (at, node) in nodes.iter().enumerate() {
             let other = nodes[(at * 7919 + 1) % count].link();
@@ -43,11 +35,6 @@ fn list(count: usize) -> (Frozen<Node>, Types) {
         Ok(nodes[0])
     });
     (graph.unwrap(), types)
-}
-
-/// A node that leads to itself: what it leads to has to be there before, so it takes the place of one that is written twice.
-fn first<'g>(graph: &mut Graph<'g>) -> Result<weft_object::Ref<'g, Node>, weft_object::Full> {
-    graph.alloc_cyclic(|me| Node { number: 0, next: None, other: me })
 }
 
 #[test]

@@ -69,41 +69,49 @@ where
     M: Model + bitcode::Encode + bitcode::DecodeOwned,
 {
     let mut buffer = bitcode::Buffer::new();
-    for _ in 0..steps.rounds {
-        let model = steps.time(Step::Build, || M::build(count));
-        let sent = steps.time(Step::Send, || buffer.encode(&model).to_vec());
-        steps.bytes = sent.len() as u64;
-        let received: M = steps.time(Step::Receive, || bitcode::decode(&sent))?;
-        let sum = steps.time(Step::Use, || received.sum());
-        check(sum, model.sum())?;
-    }
-    Ok(())
+    run::<M>(
+        count,
+        steps,
+        |model| Ok(buffer.encode(model).to_vec()),
+        |sent| Ok(bitcode::decode(sent)?),
+    )
 }
 
 fn run_postcard<M: Model + Serialize + DeserializeOwned>(
     count: usize,
     steps: &mut Steps,
 ) -> Result<()> {
-    for _ in 0..steps.rounds {
-        let model = steps.time(Step::Build, || M::build(count));
-        let sent = steps.time(Step::Send, || postcard::to_stdvec(&model))?;
-        steps.bytes = sent.len() as u64;
-        let received: M = steps.time(Step::Receive, || postcard::from_bytes(&sent))?;
-        let sum = steps.time(Step::Use, || received.sum());
-        check(sum, model.sum())?;
-    }
-    Ok(())
+    run::<M>(
+        count,
+        steps,
+        |model| Ok(postcard::to_stdvec(model)?),
+        |sent| Ok(postcard::from_bytes(sent)?),
+    )
 }
 
 fn run_json<M: Model + Serialize + DeserializeOwned>(
     count: usize,
     steps: &mut Steps,
 ) -> Result<()> {
+    run::<M>(
+        count,
+        steps,
+        |model| Ok(serde_json::to_vec(model)?),
+        |sent| Ok(serde_json::from_slice(sent)?),
+    )
+}
+
+fn run<M: Model>(
+    count: usize,
+    steps: &mut Steps,
+    mut encode: impl FnMut(&M) -> Result<Vec<u8>>,
+    decode: impl Fn(&[u8]) -> Result<M>,
+) -> Result<()> {
     for _ in 0..steps.rounds {
         let model = steps.time(Step::Build, || M::build(count));
-        let sent = steps.time(Step::Send, || serde_json::to_vec(&model))?;
+        let sent = steps.time(Step::Send, || encode(&model))?;
         steps.bytes = sent.len() as u64;
-        let received: M = steps.time(Step::Receive, || serde_json::from_slice(&sent))?;
+        let received = steps.time(Step::Receive, || decode(&sent))?;
         let sum = steps.time(Step::Use, || received.sum());
         check(sum, model.sum())?;
     }
