@@ -181,6 +181,59 @@ fn a_view_stays_as_it_is_while_its_segment_is_emptied() {
     assert_eq!(memory.account().allocated_for(Purpose::Log), partition.stats().log_bytes);
 }
 
+/// Of what is kept back nothing is left with those who write between the steps.
+#[test]
+fn what_is_kept_back_is_whole_again_whoever_writes_meanwhile() {
+    const PARTITIONS: usize = 4;
+    let limit_bytes = 16 * MIB;
+    let memory = memory(limit_bytes);
+    memory.keep_back(limit_bytes / 32);
+    let mut partitions: Vec<_> = (0..PARTITIONS).map(|_| partition(&memory)).collect();
+    let live_max = limit_bytes as usize * 8 / 10 / 1_100 / PARTITIONS;
+    let mut random = 1_usize;
+    let mut next = || {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random >> 33
+    };
+    let (mut victims, mut written) = (0, 0);
+    while written < 100_000 {
+        let (position, number) = (next() % PARTITIONS, next() % live_max);
+        written += 1;
+        let put = partitions[position].put(TABLE, &key(number), &value(number, 0), None, 0);
+        if put.is_ok() {
+            continue;
+        }
+        let best = |partition| best(partition, 0.99).map(|victim| (victim.worth(), victim));
+        let (position, (_, mut victim)) = (0..PARTITIONS)
+            .filter_map(|position| Some((position, best(&partitions[position])?)))
+            .max_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other))
+            .expect("there is garbage that can be emptied");
+        let partition = &mut partitions[position];
+        loop {
+            let cleaned = partition.clean(&mut victim, 8_000, 0);
+            assert_eq!(cleaned.refused, None, "after {victims}");
+            if cleaned.is_done {
+                break;
+            }
+            for _ in 0..8 {
+                let number = next() % live_max;
+                written += 1;
+                match partition.put(TABLE, &key(number), &value(number, 0), None, 0) {
+                    Ok(_) | Err(StoreError::MemoryLimit(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        victims += 1;
+        // But for one segment a partition, that what comes next is moved to.
+        let left_bytes = memory.free_or_kept_back_bytes();
+        assert!(left_bytes >= limit_bytes / 32 - (PARTITIONS as u64) * (64 << 10), "{left_bytes}");
+    }
+    assert!(victims > 100, "{victims}");
+    partitions.iter().for_each(|partition| partition.verify().unwrap());
+}
+
 /// What is kept back is enough to empty segments when nothing else is free, and it is whole again afterwards.
 #[test]
 fn a_full_log_is_cleaned_out_of_what_is_kept_back() {

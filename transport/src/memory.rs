@@ -152,6 +152,17 @@ impl Memory {
         self.pool.ledger.free_bytes()
     }
 
+    /// The same for who asks with [`allocate_kept_back`](Self::allocate_kept_back).
+    pub fn free_or_kept_back_bytes(&self) -> u64 {
+        self.pool.ledger.free_or_kept_back_bytes()
+    }
+
+    /// Whether a part of what is kept back is in use.
+    pub fn is_reaching_kept_back(&self) -> bool {
+        let kept_bytes = self.pool.ledger.kept_back_bytes();
+        self.free_or_kept_back_bytes() < kept_bytes
+    }
+
     /// Whether less is free than `share`, a part of what is not reserved, leaves.
     pub(crate) fn is_short(&self, share: u64) -> bool {
         self.free_bytes() < self.pool.ledger.shared_bytes() / share

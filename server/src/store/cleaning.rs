@@ -53,7 +53,7 @@ pub struct Cleaned {
     pub moved_bytes: u64,
     /// Bytes of the segment, as the memory's account counts them, if it is free by now.
     pub freed_bytes: u64,
-    /// Whether nothing is left to do for this segment: it is gone, or was pinned when it was to be begun.
+    /// Whether nothing is left to do for this segment: it is gone, or was pinned when it was to be begun, or too large for what is free.
     pub is_done: bool,
     /// Why there is no place to move the next object to, if so. It is still where it was.
     pub refused: Option<StoreError>,
@@ -81,15 +81,16 @@ struct Batch {
 
 impl Partition {
     /// The segments of whose records at most `use_max` (0 to 1) is live, by their bytes. Those that take
-    /// whatever comes are none. The unused end of a segment does not count: what is moved may leave as much unused again, and be moved
-    /// for ever.
+    /// whatever comes are none, nor are those that could be emptied in part only. The unused end of a segment does not count: what is
+    /// moved may leave as much unused again, and be moved for ever.
     pub fn victims(&self, use_max: f64) -> impl Iterator<Item = Victim> {
         let now = self.version().sequence();
         self.log.closed_segments().filter_map(move |(number, segment)| {
             let live_share = segment.live_bytes() as f64 / segment.committed() as f64;
             let age = now.saturating_sub(segment.mean_sequence()) as f64 + 1.0;
             let worth = (1.0 - live_share) * age / live_share;
-            (live_share <= use_max).then(|| Victim {
+            let is_one = live_share <= use_max && self.log.has_room_to_move(segment);
+            is_one.then(|| Victim {
                 number,
                 birth: segment.birth(),
                 offset: 0,
@@ -123,13 +124,14 @@ impl Partition {
         loop {
             let Some(segment) = self.log.segment_of(victim.number, victim.birth) else {
                 cleaned.is_done = true;
+                self.log.hand_over_moved();
                 return cleaned;
             };
             if spent >= budget {
                 return cleaned;
             }
             let (footprint, is_pinned) = (segment.footprint(), segment.is_pinned());
-            if is_pinned && victim.offset == 0 {
+            if victim.offset == 0 && (is_pinned || !self.log.has_room_to_move(segment)) {
                 // Since it was chosen. It would take memory and give none.
                 cleaned.is_done = true;
                 return cleaned;

@@ -6,9 +6,9 @@
 //! pins that went away. A list of dead but pinned segments, swept on allocation, would leave memory
 //! unused while another partition is refused.
 //!
-//! Segments with a few live objects stay until a cleaner moves these elsewhere (`cleaning`). In a
-//! large log, what it moves goes to segments of its own: it has lived for long, and will live
-//! longer than what is written beside it (Rumble et al., FAST '14).
+//! Segments with a few live objects stay until a cleaner moves these elsewhere (`cleaning`). What it moves goes to segments of its own. In a
+//! large log they stay that: it has lived for long, and will live longer than what is written beside it (Rumble et al., FAST '14). In a
+//! small one it fills what is left elsewhere first, and what is left of its own once a segment is empty is for whoever writes.
 
 mod ends;
 mod sizes;
@@ -136,27 +136,23 @@ impl Log {
     pub(super) fn relocate(&mut self, address: Address) -> Result<Address, StoreError> {
         let record = self.record(address);
         let (len, version) = (record.len(), record.version());
-        let writer = match self.sizes.has_two_ends(self.footprint) {
-            true => Writer::Cleaner,
-            false => Writer::Put,
-        };
         let (number, offset) = (address.segment(), address.offset());
         let copy =
             |to: &mut Segment, from: &Segment| to.append(&[from.record(offset).bytes()], version);
-        let open = self.ends[writer as usize].open();
-        let open = open.filter(|_| self.sizes.is_shared(self.footprint, len));
-        let moved = open.and_then(|open| {
-            let slots = self.segments.get_disjoint_mut([open as usize, number as usize]);
-            let [Some(to), Some(from)] = slots.expect("what is emptied was closed") else {
-                panic!("an address leads to a segment that is there")
-            };
-            Some(Address::new(open, copy(to, from)?))
-        });
-        let moved = match moved {
-            Some(moved) => moved,
-            None => self.append_elsewhere(writer, Log::allocate_to_move, len, |to, log| {
-                copy(to, log.segment(number))
-            })?,
+        let is_shared = self.sizes.is_shared(self.footprint, len);
+        let moved = match self.room_for_moved(len).filter(|_| is_shared) {
+            Some(roomy) => {
+                let slots = self.segments.get_disjoint_mut([roomy as usize, number as usize]);
+                let [Some(to), Some(from)] = slots.expect("what is emptied was closed") else {
+                    panic!("an address leads to a segment that is there")
+                };
+                Address::new(roomy, copy(to, from).expect("it has room"))
+            }
+            None => {
+                self.append_elsewhere(Writer::Cleaner, Log::allocate_to_move, len, |to, log| {
+                    copy(to, log.segment(number))
+                })?
+            }
         };
         self.live_objects += 1;
         self.live_bytes += len;
@@ -244,6 +240,48 @@ impl Log {
         self.ends.iter_mut().for_each(|end| end.close(number));
     }
 
+    /// Whether all that is live of a segment has a place to go to, with what the memory keeps back. A segment that is emptied by half
+    /// gives nothing, and holds what could have emptied others.
+    pub(super) fn has_room_to_move(&self, segment: &Segment) -> bool {
+        let room_bytes =
+            self.moved_to().filter_map(End::open).map(|open| self.segment(open).room());
+        let elsewhere_bytes = segment.live_bytes().saturating_sub(room_bytes.sum());
+        let mean_bytes = self.live_bytes / self.live_objects.max(1);
+        let blocks_bytes = sizes::bytes_to_move(elsewhere_bytes, mean_bytes);
+        blocks_bytes as u64 <= self.memory.free_or_kept_back_bytes()
+    }
+
+    /// A segment has been emptied. In a log that is too small for two open segments, whoever writes gets the one that the cleaner
+    /// has begun, once all is there that the memory keeps back: of what is borrowed for a move, a write in the middle of it would keep a
+    /// part for ever, until no segment can be emptied any more.
+    pub(super) fn hand_over_moved(&mut self) {
+        if self.sizes.has_two_ends(self.footprint) || self.memory.is_reaching_kept_back() {
+            return;
+        }
+        let [puts, moved] = &mut self.ends;
+        let segments = &self.segments;
+        let room = |number: u32| segments[number as usize].as_ref().map_or(0, Segment::room);
+        for number in moved.take() {
+            puts.begin(number, room);
+        }
+    }
+
+    /// Where moved records go, in this order.
+    fn moved_to(&self) -> impl Iterator<Item = &End> {
+        let [puts, moved] = &self.ends;
+        let puts = (!self.sizes.has_two_ends(self.footprint)).then_some(puts);
+        std::iter::once(moved).chain(puts)
+    }
+
+    /// A segment with room for a moved record of `len` bytes (padded).
+    #[inline]
+    fn room_for_moved(&self, len: usize) -> Option<u32> {
+        let room = |number: u32| self.segment(number).room();
+        self.moved_to().find_map(|end| {
+            end.open().filter(|&open| room(open) >= len).or_else(|| end.aside_for(len, room))
+        })
+    }
+
     /// Bytes of all segments, as the memory's account counts them.
     pub(super) fn footprint(&self) -> usize {
         self.footprint
@@ -311,8 +349,8 @@ impl Log {
         self.allocate_by(Memory::allocate, self.sizes.for_record(self.footprint, len))
     }
 
-    /// The same for a record that is moved, of what is kept back for that if need be. Where whoever writes appends to the same segments,
-    /// as little of that as will do: they fill what is left of it.
+    /// The same for a record that is moved, of what is kept back for that if need be: as little of it as will do, where whoever writes gets
+    /// what is left.
     fn allocate_to_move(&self, len: usize) -> Result<Block, MemoryError> {
         if self.sizes.has_two_ends(self.footprint) {
             let sizes = self.sizes.for_record(self.footprint, len);

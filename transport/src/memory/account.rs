@@ -172,8 +172,19 @@ impl Ledger {
     }
 
     pub(super) fn free_bytes(&self) -> u64 {
-        self.limit_for_all(Reach::Common)
-            .saturating_sub(self.allocated_bytes.load(Ordering::Relaxed))
+        self.free_within(Reach::Common)
+    }
+
+    pub(super) fn kept_back_bytes(&self) -> u64 {
+        self.kept_back_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn free_or_kept_back_bytes(&self) -> u64 {
+        self.free_within(Reach::KeptBack)
+    }
+
+    fn free_within(&self, reach: Reach) -> u64 {
+        self.limit_for_all(reach).saturating_sub(self.allocated_bytes.load(Ordering::Relaxed))
     }
 
     /// The limit without what sessions may still take of their reserve. What a session takes is

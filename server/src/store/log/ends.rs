@@ -41,6 +41,12 @@ impl End {
         }
     }
 
+    /// Closes all of them. The open one comes last.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = u32> + use<> {
+        let End { open, aside } = std::mem::take(self);
+        aside.into_iter().chain(open)
+    }
+
     /// Nothing is appended to this segment any more.
     pub(super) fn close(&mut self, number: u32) {
         self.open = self.open.filter(|open| *open != number);

@@ -35,6 +35,13 @@ pub(crate) fn kept_back_bytes(limit_bytes: u64) -> u64 {
     2 * Sizes::within(limit_bytes).bytes_max as u64
 }
 
+/// What the smallest segments take that `len` bytes of records are moved to, if each leaves room for `mean_len` bytes twice; or for a
+/// part of it, of few records.
+pub(super) fn bytes_to_move(len: usize, mean_len: usize) -> usize {
+    let used = BYTES_MIN - (2 * mean_len).min(BYTES_MIN / FEW_RECORDS);
+    len.div_ceil(used) * BYTES_MIN
+}
+
 /// The sizes of the segments of a log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
