@@ -6,6 +6,7 @@ mod body_tokio;
 mod body_writer;
 mod calling;
 mod core;
+mod ended;
 mod large;
 mod opening;
 mod outstanding;
@@ -39,6 +40,7 @@ use wait::{CreditWait, Reserved, SlotWait, WaitFailed};
 pub use self::body_reader::BodyReader;
 pub use self::body_writer::BodyWriter;
 pub use self::calling::Calling;
+pub use self::ended::Ended;
 pub use self::posts::Receiving;
 pub use self::sending::Sending;
 
@@ -100,6 +102,11 @@ impl Connection {
     /// Whether it has not ended, as far as this side knows.
     pub fn is_open(&self) -> bool {
         self.core.ended().is_none()
+    }
+
+    /// Waits until it has ended: nothing comes by it any more, and what has come has been handed to the handler.
+    pub fn ended(&self) -> Ended {
+        Ended::new(&self.core)
     }
 
     /// Calls the peer's handler and waits for its one reply. Of a reply in parts, the first.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::body::Body;
-use crate::connection::{Core, Peer, Untaken, write_head};
+use crate::connection::{Connection, Core, Peer, Untaken, write_head};
 use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::{Mark, Producer};
@@ -181,6 +181,12 @@ impl<'a> Batch<'a> {
     /// Who sent it.
     pub fn peer(&self) -> &Peer {
         self.held.core.peer()
+    }
+
+    /// The connection that it came by, to call back whoever sent it, or to wait for its end. Whoever waits for an answer does so
+    /// elsewhere than in the handler, which would hold up the answer.
+    pub fn connection(&self) -> Connection {
+        Connection::new(Arc::clone(self.held.core))
     }
 
     /// The time now, by the endpoint's clock.

@@ -55,7 +55,7 @@ mod trials;
 pub use body::Body;
 pub use buffer::{Buffer, RegisterFailed, RegisterFailure, RegisteredBuffer};
 pub use connection::{
-    BodyReader, BodyWriter, Calling, Connection, Peer, Receiving, Replies, Sending,
+    BodyReader, BodyWriter, Calling, Connection, Ended, Peer, Receiving, Replies, Sending,
 };
 pub use endpoint::{Endpoint, EndpointConfig, EndpointStats, Sleep};
 pub use error::{

@@ -10,6 +10,8 @@ mod bodies;
 mod body_ends;
 #[path = "conformance/buffers.rs"]
 mod buffers;
+#[path = "conformance/callers.rs"]
+mod callers;
 #[path = "conformance/large.rs"]
 mod large;
 #[path = "conformance/order.rs"]
@@ -33,6 +35,7 @@ use weft_transport::{
 use bodies::*;
 use body_ends::*;
 use buffers::*;
+use callers::*;
 use large::*;
 use order::*;
 use responders::*;
@@ -75,6 +78,7 @@ on_every_link!(
     nodes_that_connect_to_each_other_keep_one_connection,
     an_older_incarnation_is_refused,
     calls_are_answered_when_their_handler_has_returned,
+    who_is_called_calls_back_and_is_told_of_the_end,
     a_call_whose_responder_is_dropped_fails_at_once,
     an_answer_to_who_is_gone_is_an_error,
     what_requests_have_taken_up_is_not_missed_by_replication,
