@@ -46,6 +46,7 @@ mod arena;
 mod assembly;
 mod bytes;
 mod cast;
+pub mod channel;
 mod compact;
 mod error;
 mod fingerprint;

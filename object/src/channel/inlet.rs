@@ -1,0 +1,348 @@
+//! One channel at its receiving end: what has come of which graph, what is ready, and how much more may come.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use weft_transport::{Connection, Incoming, Memory, Responder};
+
+use super::error::ReceiveError;
+use super::listener::GraphLimits;
+use super::message::{Answer, HEADER_BYTES, Status};
+use super::received::ReceivedBytes;
+use crate::assembly::Assembly;
+use crate::types::Types;
+use crate::view::View;
+
+/// What a segment costs of what has been granted, beside its bytes: about what a short one takes at the receiver.
+pub(super) const SEGMENT_COST: u64 = 512;
+/// How far segments of one graph may come ahead of their turn: those that are longer than a message are overtaken.
+const AHEAD_MAX: usize = 4096;
+/// Graphs that are waited for though nothing has come of them: all of their segments have been overtaken.
+const OVERTAKEN_MAX: usize = 1024;
+
+/// What a segment of so many bytes, its head included, costs of what has been granted.
+pub(super) const fn cost(len: usize) -> u64 {
+    SEGMENT_COST + len as u64
+}
+
+/// The receiving end of one channel.
+pub(super) struct Inlet {
+    pub(super) connection: Connection,
+    /// Those that the sender told, as they are here.
+    types: Types,
+    limits: GraphLimits,
+    memory: Memory,
+    /// Bytes of the connection's window that this holds on to.
+    kept: Arc<AtomicU64>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Graphs of which something has come and that are not ready, by number.
+    coming: BTreeMap<u64, Coming>,
+    /// Complete and checked, with what they cost.
+    ready: VecDeque<(View<ReceivedBytes>, u64)>,
+    /// The number of the graph that is ready next.
+    next: u64,
+    /// What segments have cost so far, and what has been granted; of it, what graphs that were received have cost.
+    used: u64,
+    granted: u64,
+    received: u64,
+    /// The number that comes after the last graph, and whether that was given up.
+    closes_at: Option<(u64, bool)>,
+    /// Who waits for more, and up to where.
+    asks: Option<(Responder, u64)>,
+    ended: Option<ReceiveError>,
+    /// Nobody receives any more.
+    is_left: bool,
+    waker: Option<Waker>,
+}
+
+/// A graph of which something has come.
+struct Coming {
+    assembly: Assembly<ReceivedBytes>,
+    next: u32,
+    is_complete: bool,
+    cost: u64,
+    /// Segments that have overtaken others.
+    ahead: BTreeMap<u32, ReceivedBytes>,
+    /// Who waits until all is there.
+    sender: Option<Responder>,
+}
+
+impl Inlet {
+    pub(super) fn new(
+        connection: Connection,
+        types: Types,
+        limits: GraphLimits,
+        memory: Memory,
+    ) -> Inlet {
+        let state = State { granted: limits.granted_bytes, ..State::default() };
+        Inlet { connection, types, limits, memory, kept: Arc::default(), state: Mutex::new(state) }
+    }
+
+    /// Bytes granted since the channel began.
+    pub(super) fn granted(&self) -> u64 {
+        self.state.lock().granted
+    }
+
+    /// Takes a segment: checks it, if it is its turn, and those that have waited for it.
+    pub(super) fn take(&self, incoming: Incoming<'_>, number: u64, index: u32) {
+        let mut state = self.state.lock();
+        if state.ended.is_some() || state.is_left {
+            return;
+        }
+        match self.take_next(&mut state, incoming, number, index) {
+            Ok(()) => state.deliver(number),
+            Err(error) => state.end(error),
+        }
+        let waker = (!state.ready.is_empty() || state.ended.is_some())
+            .then(|| state.waker.take())
+            .flatten();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn take_next(
+        &self,
+        state: &mut State,
+        incoming: Incoming<'_>,
+        number: u64,
+        index: u32,
+    ) -> Result<(), ReceiveError> {
+        let cost = cost(incoming.body.len() - HEADER_BYTES);
+        if state.used + cost > state.granted {
+            return Err(ReceiveError::Protocol("more is sent than was granted"));
+        }
+        state.used += cost;
+        if number < state.next {
+            return Err(ReceiveError::Protocol("a segment of a graph that was complete"));
+        }
+        let coming =
+            state.coming.entry(number).or_insert_with(|| Coming::new(&self.types, &self.limits));
+        if coming.is_complete || index < coming.next || coming.ahead.contains_key(&index) {
+            return Err(ReceiveError::Protocol("a segment comes twice"));
+        }
+        if coming.ahead.len() >= AHEAD_MAX {
+            return Err(ReceiveError::Protocol("too many segments come before their turn"));
+        }
+        let bytes = ReceivedBytes::of(incoming, &self.kept, &self.memory)
+            .map_err(|reason| ReceiveError::Memory { number, reason })?;
+        coming.cost += cost;
+        coming.ahead.insert(index, bytes);
+        coming.check().map_err(|reason| ReceiveError::Invalid { number, reason })
+    }
+
+    /// Answers who has sent a graph, once all of it is there: now, with what this returns, or later by `responder`.
+    pub(super) fn answer(
+        &self,
+        number: u64,
+        responder: impl FnOnce() -> Option<Responder>,
+    ) -> Option<Answer> {
+        let mut state = self.state.lock();
+        if let Some(failed) = state.failed() {
+            return Some(failed);
+        }
+        if number < state.next {
+            return Some(Answer::done(state.granted));
+        }
+        let overtaken = || state.coming.values().filter(|coming| coming.cost == 0).count();
+        if !state.coming.contains_key(&number) && overtaken() >= OVERTAKEN_MAX {
+            return Some(state.breaks_rules("too many graphs are waited for before they come"));
+        }
+        let coming = state.coming.entry(number);
+        let coming = coming.or_insert_with(|| Coming::new(&self.types, &self.limits));
+        // One that waits for others before it is there, too.
+        if coming.is_complete {
+            return Some(Answer::done(state.granted));
+        }
+        if coming.sender.is_none() {
+            coming.sender = responder();
+            if coming.sender.is_some() {
+                return None;
+            }
+        }
+        Some(state.breaks_rules("a graph of one segment is not complete, or waited for twice"))
+    }
+
+    /// Answers who wants `up_to` bytes granted in all: now, or later by `responder`.
+    pub(super) fn ask(
+        &self,
+        up_to: u64,
+        responder: impl FnOnce() -> Option<Responder>,
+    ) -> Option<Answer> {
+        let mut state = self.state.lock();
+        if let Some(failed) = state.failed() {
+            return Some(failed);
+        }
+        if up_to.saturating_sub(state.received) > self.limits.together_bytes() {
+            return Some(state.breaks_rules("a graph is larger than any that is taken"));
+        }
+        state.grant(&self.limits, up_to);
+        if state.granted >= up_to {
+            return Some(Answer::done(state.granted));
+        }
+        // In place of what was asked before: who asks again has forgotten that.
+        state.asks = responder().map(|responder| (responder, up_to));
+        None
+    }
+
+    /// The sender sends nothing behind graph `number - 1`, of which a part is missing if it `was_interrupted`. What is on its way may come later.
+    pub(super) fn close(&self, number: u64, was_interrupted: bool) {
+        let mut state = self.state.lock();
+        state.closes_at = Some((number, was_interrupted));
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nobody receives any more: what is there is given up, and who waits is told.
+    pub(super) fn leave(&self) {
+        let mut state = self.state.lock();
+        state.is_left = true;
+        state.ready.clear();
+        let answer = Answer::failed(Status::Closed, String::new());
+        state.answer_all(&answer);
+        state.coming.clear();
+    }
+
+    pub(super) fn is_readable(&self) -> bool {
+        !self.state.lock().ready.is_empty()
+    }
+
+    /// The next graph, if it is there, or why there is none.
+    pub(super) fn poll(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<View<ReceivedBytes>, ReceiveError>> {
+        let mut state = self.state.lock();
+        if let Some((graph, cost)) = state.ready.pop_front() {
+            state.received += cost;
+            // Graphs that were granted more than that have used it up.
+            state.granted = state.granted.max(state.received + self.limits.granted_bytes);
+            state.answer_asks(&self.limits);
+            return Poll::Ready(Ok(graph));
+        }
+        if let Some(error) = &state.ended {
+            return Poll::Ready(Err(error.clone()));
+        }
+        match state.closes_at {
+            Some((number, false)) if state.next >= number => {
+                return Poll::Ready(Err(ReceiveError::Closed));
+            }
+            Some((number, true)) if state.next + 1 >= number => {
+                return Poll::Ready(Err(ReceiveError::Interrupted));
+            }
+            _ => {}
+        }
+        // All is received, so that a graph that is larger than what is granted may go on.
+        state.answer_asks(&self.limits);
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl State {
+    /// Grants what is asked for, if nothing that is ready waits to be received: then it belongs to the next graph.
+    fn grant(&mut self, limits: &GraphLimits, up_to: u64) {
+        let is_next = self.coming.keys().all(|number| *number == self.next);
+        if is_next && self.ready.is_empty() && up_to - self.received <= limits.together_bytes() {
+            self.granted = self.granted.max(up_to);
+        }
+    }
+
+    fn answer_asks(&mut self, limits: &GraphLimits) {
+        let Some(up_to) = self.asks.as_ref().map(|(_, up_to)| *up_to) else { return };
+        self.grant(limits, up_to);
+        if self.granted >= up_to
+            && let Some((responder, _)) = self.asks.take()
+        {
+            reply(responder, &Answer::done(self.granted));
+        }
+    }
+
+    /// Makes those ready whose turn it is, now that something of one of them has come.
+    fn deliver(&mut self, number: u64) {
+        if let Some(coming) = self.coming.get_mut(&number)
+            && coming.is_complete
+            && let Some(sender) = coming.sender.take()
+        {
+            reply(sender, &Answer::done(self.granted));
+        }
+        while let Some(coming) = self.coming.first_entry()
+            && *coming.key() == self.next
+            && coming.get().is_complete
+        {
+            let Coming { assembly, cost, .. } = coming.remove();
+            let graph = assembly.finish().expect("it is complete");
+            self.ready.push_back((graph, cost));
+            self.next += 1;
+        }
+    }
+
+    /// Nothing comes any more, for this reason; the first one stays.
+    fn end(&mut self, error: ReceiveError) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(error);
+        if let Some(answer) = self.failed() {
+            self.answer_all(&answer);
+        }
+        self.coming.clear();
+    }
+
+    fn breaks_rules(&mut self, rule: &'static str) -> Answer {
+        self.end(ReceiveError::Protocol(rule));
+        self.waker.take().into_iter().for_each(Waker::wake);
+        Answer::failed(Status::Refused, rule.to_owned())
+    }
+
+    /// What who sends is told if nothing is taken any more.
+    fn failed(&self) -> Option<Answer> {
+        if self.is_left {
+            return Some(Answer::failed(Status::Closed, String::new()));
+        }
+        self.ended.as_ref().map(|error| Answer::failed(Status::Refused, error.to_string()))
+    }
+
+    fn answer_all(&mut self, answer: &Answer) {
+        let senders = self.coming.values_mut().filter_map(|coming| coming.sender.take());
+        let asks = self.asks.take().map(|(responder, _)| responder);
+        senders.chain(asks).for_each(|responder| reply(responder, answer));
+    }
+}
+
+impl Coming {
+    fn new(types: &Types, limits: &GraphLimits) -> Coming {
+        Coming {
+            assembly: Assembly::new(types, limits.per_graph),
+            next: 0,
+            is_complete: false,
+            cost: 0,
+            ahead: BTreeMap::new(),
+            sender: None,
+        }
+    }
+
+    /// Checks the segments whose turn it is.
+    fn check(&mut self) -> Result<(), crate::error::Invalid> {
+        while let Some(bytes) = self.ahead.remove(&self.next) {
+            self.next += 1;
+            self.is_complete = self.assembly.add(bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Replies now, or not at all: who has no room for a reply of some bytes is told that there is none, and asks again.
+pub(super) fn reply(responder: Responder, answer: &Answer) {
+    let (head, words) = answer.encode();
+    let mut replying = pin!(responder.reply([&head[..], words]));
+    let _ = replying.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+}

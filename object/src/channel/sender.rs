@@ -1,0 +1,411 @@
+//! Sending graphs.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use weft_transport::limits::MESSAGE_MAX;
+use weft_transport::{CallError, Connection, Memory, Purpose, Replies, Reply, Time};
+
+use super::error::SendGraphError;
+use super::inlet;
+use super::message::{Answer, HEADER_BYTES, Header, Kind, Status};
+use crate::error::Full;
+use crate::frozen::Frozen;
+use crate::segment::Segment;
+use crate::types::Types;
+use crate::wire::Wire;
+use crate::writer::SegmentWriter;
+
+/// The longest segment that is copied into the call which it ends a graph with. The links gather what is longer from where it lies, and
+/// then the call goes behind it, by itself.
+const COPIED_MAX: usize = 32 << 10;
+/// Sends that are under way together, of an iterator's.
+const TOGETHER: usize = 32;
+
+/// The channels that this process has opened: their numbers differ, whatever they run over.
+static CHANNELS: AtomicU64 = AtomicU64::new(1);
+
+/// The sending end of a channel; see [the module](super). Dropping it ends the channel: the receiver gets all that was sent, and is told that this was
+/// all.
+pub struct GraphSender {
+    connection: Connection,
+    channel: u64,
+    /// Bytes granted since the channel began, as the last answer said.
+    granted: Arc<AtomicU64>,
+    /// Bytes that segments have cost.
+    used: u64,
+    /// Of what the receiver lets wait, half.
+    half: u64,
+    next: u64,
+    /// What answers who has asked for more ahead of the need.
+    asked: Option<Replies>,
+    /// A send was dropped when a part of a graph had left.
+    is_interrupted: bool,
+    is_closed: bool,
+}
+
+impl GraphSender {
+    /// Opens a channel for graphs of these types over a connection, at whose other end is a [`GraphListener`](super::GraphListener).
+    ///
+    /// # Errors
+    /// See [`SendGraphError`]; [`TypesDiffer`](SendGraphError::TypesDiffer) names the types.
+    pub async fn open(
+        connection: &Connection,
+        types: &Types,
+        deadline: Time,
+    ) -> Result<GraphSender, SendGraphError> {
+        let channel = CHANNELS.fetch_add(1, Ordering::Relaxed);
+        let header = Header { kind: Kind::Open, channel, number: 0, index: 0 }.encode();
+        let types = types.to_bytes();
+        let reply = connection.call([&header[..], &types], deadline).await?;
+        let granted = done(&reply)?;
+        Ok(GraphSender {
+            connection: connection.clone(),
+            channel,
+            granted: Arc::new(AtomicU64::new(granted)),
+            used: 0,
+            half: granted / 2,
+            next: 0,
+            asked: None,
+            is_interrupted: false,
+            is_closed: false,
+        })
+    }
+
+    /// Sends a graph. When this returns, the receiver has all of it, and has found it in order; nobody needs to have received it.
+    ///
+    /// # Errors
+    /// See [`SendGraphError`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped when a part of the graph has left, nothing more can be sent on this channel.
+    pub async fn send<R>(
+        &mut self,
+        graph: &Frozen<R>,
+        deadline: Time,
+    ) -> Result<(), SendGraphError> {
+        self.send_segments(graph.segments(), deadline).await
+    }
+
+    /// Sends a graph, and returns when it has been handed over: what [`send`](Self::send) waits for is waited for, or looked at, by what is
+    /// returned. Waits for nothing but room: in the transport's window, and as the receiver grants it.
+    ///
+    /// # Errors
+    /// See [`SendGraphError`].
+    ///
+    /// # Cancel safety
+    /// As for [`send`](Self::send).
+    pub async fn send_async<R>(
+        &mut self,
+        graph: &Frozen<R>,
+        deadline: Time,
+    ) -> Result<Sent, SendGraphError> {
+        self.begin(graph.segments(), deadline).await
+    }
+
+    /// Sends graphs one after the other, up to 32 of which are under way together. When this returns, the receiver has all of them.
+    ///
+    /// # Errors
+    /// The first of [`send`](Self::send)'s. It may have those before.
+    ///
+    /// # Cancel safety
+    /// As for [`send`](Self::send).
+    pub async fn send_all<'g, R: 'g>(
+        &mut self,
+        graphs: impl IntoIterator<Item = &'g Frozen<R>>,
+        deadline: Time,
+    ) -> Result<(), SendGraphError> {
+        let mut under_way = VecDeque::new();
+        for graph in graphs {
+            let sent = self.begin(graph.segments(), deadline).await?;
+            add(&mut under_way, sent).await?;
+        }
+        all(under_way).await
+    }
+
+    /// Sends what an array or an iterator holds, without what holds it: `chunk` records at a time, each chunk as a graph without a root, while
+    /// the next is written. The receiver finds them by [`View::records`](crate::View::records). Returns how many there were.
+    ///
+    /// # Errors
+    /// As for [`send_all`](Self::send_all), or there is no memory for a chunk.
+    ///
+    /// # Panics
+    /// `T` is not one of `types`, or `chunk` is none, or more than a segment has room for.
+    ///
+    /// # Cancel safety
+    /// As for [`send`](Self::send).
+    pub async fn send_records<T: Wire>(
+        &mut self,
+        records: impl IntoIterator<Item = T>,
+        chunk: usize,
+        (memory, types): (&Memory, &Types),
+        deadline: Time,
+    ) -> Result<u64, SendGraphError> {
+        let bytes = chunk.checked_mul(size_of::<T>()).expect("a chunk fits a segment");
+        let open = || SegmentWriter::<T>::new(memory, Purpose::Send, types, bytes);
+        let mut under_way = VecDeque::new();
+        let mut writer = None;
+        let mut count = 0;
+        for record in records {
+            let filled = match &mut writer {
+                Some(filled) => filled,
+                none => none.insert(open()?),
+            };
+            let is_full = match filled.push(record) {
+                Ok(()) => filled.len() == chunk,
+                Err(Full::Memory(error)) => return Err(error.into()),
+                Err(full) => unreachable!("a chunk has room for its records: {full}"),
+            };
+            count += 1;
+            if is_full && let Some(full) = writer.take() {
+                let sent = self.begin(&[full.freeze()], deadline).await?;
+                add(&mut under_way, sent).await?;
+            }
+        }
+        if let Some(last) = writer {
+            under_way.push_back(self.begin(&[last.freeze()], deadline).await?);
+        }
+        all(under_way).await.map(|()| count)
+    }
+
+    async fn send_segments(
+        &mut self,
+        segments: &[Segment],
+        deadline: Time,
+    ) -> Result<(), SendGraphError> {
+        // What is short goes as one call, and nothing is left of it but the answer.
+        let [only] = segments else { return self.begin(segments, deadline).await?.wait().await };
+        if only.len() > COPIED_MAX {
+            return self.begin(segments, deadline).await?.wait().await;
+        }
+        let number = self.reserve(segments, deadline).await?;
+        self.is_interrupted = true;
+        let header = self.header(Kind::Last, number, 0);
+        let call = self.connection.call([&header[..], only.head(), only.pages()], deadline);
+        let answered = call.await;
+        // A call that has failed may have left or not: whether its graph is there nobody knows, nor what follows which.
+        self.learn(&answered?)?;
+        self.is_interrupted = false;
+        Ok(())
+    }
+
+    async fn begin(
+        &mut self,
+        segments: &[Segment],
+        deadline: Time,
+    ) -> Result<Sent, SendGraphError> {
+        let number = self.reserve(segments, deadline).await?;
+        self.is_interrupted = true;
+        let (last, before) = segments.split_last().expect("a graph has a segment");
+        for (index, segment) in (0..).zip(before) {
+            self.send_one(number, index, segment).await?;
+        }
+        let index = before.len() as u32;
+        let replies = if last.len() <= COPIED_MAX {
+            let header = self.header(Kind::Last, number, index);
+            let body = [&header[..], last.head(), last.pages()];
+            self.connection.call_streamed(body, deadline).await?
+        } else {
+            self.send_one(number, index, last).await?;
+            let header = self.header(Kind::Held, number, 0);
+            self.connection.call_streamed(&header, deadline).await?
+        };
+        self.is_interrupted = false;
+        Ok(Sent { replies, granted: Arc::clone(&self.granted), result: None })
+    }
+
+    async fn send_one(
+        &self,
+        number: u64,
+        index: u32,
+        segment: &Segment,
+    ) -> Result<(), SendGraphError> {
+        let header = self.header(Kind::Segment, number, index);
+        let head = [&header[..], segment.head()];
+        Ok(self.connection.send_shared(head, segment.pages().clone()).await?)
+    }
+
+    fn header(&self, kind: Kind, number: u64, index: u32) -> [u8; HEADER_BYTES] {
+        Header { kind, channel: self.channel, number, index }.encode()
+    }
+
+    /// Waits until all of a graph may be sent, and gives it its number.
+    async fn reserve(
+        &mut self,
+        segments: &[Segment],
+        deadline: Time,
+    ) -> Result<u64, SendGraphError> {
+        if self.is_interrupted {
+            return Err(SendGraphError::Interrupted);
+        }
+        debug_assert!(
+            segments.iter().all(|segment| segment.head().len() + HEADER_BYTES <= MESSAGE_MAX)
+        );
+        let cost: u64 = segments.iter().map(|segment| inlet::cost(segment.len())).sum();
+        let up_to = self.used + cost;
+        self.learn_ahead()?;
+        while self.granted() < up_to {
+            let header = self.header(Kind::More, up_to, 0);
+            match self.connection.call(&header, deadline).await {
+                Ok(reply) => self.learn(&reply)?,
+                // The receiver had no room for the answer.
+                Err(CallError::Unanswered) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.used = up_to;
+        self.ask_ahead().await?;
+        let number = self.next;
+        self.next += 1;
+        Ok(number)
+    }
+
+    fn granted(&self) -> u64 {
+        self.granted.load(Ordering::Relaxed)
+    }
+
+    fn learn(&self, reply: &Reply) -> Result<(), SendGraphError> {
+        self.granted.fetch_max(done(reply)?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Asks for more when less than half of what is granted at a time is left, so that nobody has to wait for it.
+    async fn ask_ahead(&mut self) -> Result<(), SendGraphError> {
+        let up_to = self.used + self.half;
+        if self.asked.is_none() && self.granted() < up_to {
+            let header = self.header(Kind::More, up_to, 0);
+            self.asked = Some(self.connection.call_streamed(&header, Time::MAX).await?);
+        }
+        Ok(())
+    }
+
+    /// Looks whether that was answered.
+    fn learn_ahead(&mut self) -> Result<(), SendGraphError> {
+        let Some(asked) = &mut self.asked else { return Ok(()) };
+        let Some(answered) = at_once(asked.next()) else { return Ok(()) };
+        self.asked = None;
+        match answered {
+            Some(Ok(reply)) => self.learn(&reply),
+            None | Some(Err(CallError::Unanswered)) => Ok(()),
+            Some(Err(error)) => Err(error.into()),
+        }
+    }
+
+    /// Says that nothing follows. Dropping the sender says it too, if there is room in the window at that moment.
+    ///
+    /// # Errors
+    /// See [`SendGraphError`]: the connection has ended.
+    pub async fn close(mut self) -> Result<(), SendGraphError> {
+        let header = self.closing();
+        self.is_closed = true;
+        Ok(self.connection.send(&header).await?)
+    }
+
+    fn closing(&self) -> [u8; HEADER_BYTES] {
+        self.header(Kind::Close, self.next, u32::from(self.is_interrupted))
+    }
+}
+
+impl Drop for GraphSender {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            let header = self.closing();
+            // Without room, the receiver learns it when the connection ends.
+            let _ = at_once(self.connection.send(&header));
+            self.connection.flush();
+        }
+    }
+}
+
+impl fmt::Debug for GraphSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { channel, next, .. } = self;
+        f.debug_struct("GraphSender")
+            .field("channel", channel)
+            .field("sent", next)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A send that is under way. Dropping it changes nothing: the graph goes on.
+#[derive(Debug)]
+#[must_use = "whether the graph has arrived is known by waiting"]
+pub struct Sent {
+    replies: Replies,
+    granted: Arc<AtomicU64>,
+    result: Option<Result<(), SendGraphError>>,
+}
+
+impl Sent {
+    /// Waits until the receiver has all of the graph, and has found it in order.
+    ///
+    /// # Errors
+    /// See [`SendGraphError`].
+    pub async fn wait(mut self) -> Result<(), SendGraphError> {
+        if let Some(result) = self.result {
+            return result;
+        }
+        let reply = self.replies.next().await;
+        self.take(reply)
+    }
+
+    /// Whether it has, or why it never will; nothing as long as that is not known. Only when a thread drives the endpoint meanwhile, as
+    /// [`block_on`](weft_transport::Endpoint::block_on) does, is it ever known.
+    pub fn test(&mut self) -> Option<Result<(), SendGraphError>> {
+        if self.result.is_none() {
+            let reply = at_once(self.replies.next())?;
+            self.result = Some(self.take(reply));
+        }
+        self.result.clone()
+    }
+
+    fn take(&self, reply: Option<Result<Reply, CallError>>) -> Result<(), SendGraphError> {
+        let reply = reply.ok_or(SendGraphError::NoListener)??;
+        self.granted.fetch_max(done(&reply)?, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// What a call that has done what it was to do says is granted.
+fn done(reply: &[u8]) -> Result<u64, SendGraphError> {
+    let Answer { status, granted, words } =
+        Answer::decode(reply).ok_or(SendGraphError::NoListener)?;
+    match status {
+        Status::Done => Ok(granted),
+        Status::TypesDiffer => Err(SendGraphError::TypesDiffer(words)),
+        Status::Refused => Err(SendGraphError::Refused(words)),
+        Status::Closed => Err(SendGraphError::Closed),
+        Status::TooMany => Err(SendGraphError::TooMany),
+    }
+}
+
+/// Adds a send to those that are under way, and waits for the first if they are many.
+async fn add(under_way: &mut VecDeque<Sent>, sent: Sent) -> Result<(), SendGraphError> {
+    under_way.push_back(sent);
+    if under_way.len() > TOGETHER
+        && let Some(first) = under_way.pop_front()
+    {
+        first.wait().await?;
+    }
+    Ok(())
+}
+
+async fn all(under_way: VecDeque<Sent>) -> Result<(), SendGraphError> {
+    for sent in under_way {
+        sent.wait().await?;
+    }
+    Ok(())
+}
+
+/// What comes of a future that has not to wait.
+fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}

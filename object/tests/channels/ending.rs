@@ -1,0 +1,143 @@
+//! How a channel ends.
+
+use std::future::Future;
+use std::task::Poll;
+
+use weft_object::channel::{GraphLimits, GraphSender, ReceiveError, SendGraphError};
+use weft_object::{Types, Wire};
+
+use crate::world::{on_every_link, types, walked};
+
+#[test]
+fn all_that_was_sent_is_received_before_the_end() {
+    on_every_link(GraphLimits::default(), |world| {
+        let graph = world.ring(2, 300_000);
+        world.run(async {
+            let (mut sender, mut receiver) = world.channel().await;
+            drop(sender.send_async(&graph, world.deadline()).await.unwrap());
+            sender.close().await.unwrap();
+            assert_eq!(walked(&receiver.receive().await.unwrap()), (2, 300_000));
+            assert_eq!(receiver.receive().await.unwrap_err(), ReceiveError::Closed);
+            assert_eq!(receiver.receive().await.unwrap_err(), ReceiveError::Closed);
+
+            let (sender, mut receiver) = world.channel().await;
+            drop(sender);
+            assert_eq!(receiver.receive().await.unwrap_err(), ReceiveError::Closed);
+        });
+    });
+}
+
+#[test]
+fn the_end_of_the_connection_is_the_end_of_its_channels() {
+    on_every_link(GraphLimits::default(), |world| {
+        let graph = world.ring(2, 2);
+        world.run(async {
+            let (mut sender, mut receiver) = world.channel().await;
+            sender.send(&graph, world.deadline()).await.unwrap();
+            world.connect().await.close();
+            assert_eq!(walked(&receiver.receive().await.unwrap()), (2, 2));
+            let ended = receiver.receive().await.unwrap_err();
+            assert!(matches!(ended, ReceiveError::Disconnected(_)), "{ended}");
+            let failed = sender.send(&graph, world.deadline()).await.unwrap_err();
+            assert!(matches!(failed, SendGraphError::Call(_)), "{failed}");
+            let failed = sender.send(&graph, world.deadline()).await.unwrap_err();
+            assert_eq!(failed, SendGraphError::Interrupted);
+        });
+    });
+}
+
+#[test]
+fn who_sends_is_told_that_nobody_receives() {
+    on_every_link(GraphLimits::default(), |world| {
+        let (small, large) = (world.ring(2, 2), world.ring(2, 300_000));
+        for graph in [&small, &large] {
+            world.run(async {
+                let (mut sender, receiver) = world.channel().await;
+                drop(receiver);
+                let told = sender.send(graph, world.deadline()).await.unwrap_err();
+                assert_eq!(told, SendGraphError::Closed);
+            });
+        }
+    });
+}
+
+/// A part of a graph has left, and the rest never comes.
+#[test]
+fn a_send_that_is_given_up_in_the_middle_ends_the_channel() {
+    let interrupted = std::cell::Cell::new(0);
+    on_every_link(GraphLimits::default(), |world| {
+        // More than the window of the connection has room for at once.
+        let (whole, given_up) = (world.ring(2, 2), world.ring(60, 30_000));
+        for polls in [1, 2, 5, 10, 20, 50, 100] {
+            world.run(async {
+                let (mut sender, mut receiver) = world.channel().await;
+                sender.send(&whole, world.deadline()).await.unwrap();
+                assert_eq!(walked(&receiver.receive().await.unwrap()), (2, 2));
+                let mut sending = Box::pin(sender.send(&given_up, world.deadline()));
+                let mut left = polls;
+                let sent = std::future::poll_fn(|context| {
+                    context.waker().wake_by_ref();
+                    left -= 1;
+                    match sending.as_mut().poll(context) {
+                        Poll::Pending if left > 0 => Poll::Pending,
+                        polled => Poll::Ready(polled.is_ready()),
+                    }
+                })
+                .await;
+                drop(sending);
+                let next = if sent { Ok(()) } else { sender.send(&whole, world.deadline()).await };
+                drop(sender);
+                let ended = receiver.receive().await;
+                match next {
+                    Err(SendGraphError::Interrupted) => {
+                        interrupted.set(interrupted.get() + 1);
+                        assert_eq!(ended.unwrap_err(), ReceiveError::Interrupted);
+                    }
+                    // All of it had left, or nothing.
+                    next => {
+                        next.unwrap();
+                        let first = walked(&ended.unwrap());
+                        assert!(first == (60, 30_000) || first == (2, 2) && !sent);
+                        if first == (60, 30_000) && !sent {
+                            assert_eq!(walked(&receiver.receive().await.unwrap()), (2, 2));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert!(interrupted.get() > 0, "a part has left in one world at least");
+}
+
+#[test]
+fn other_types_are_refused_by_name() {
+    mod other {
+        #[derive(weft_object::Wire, Clone, Copy, Debug)]
+        #[repr(C)]
+        pub(super) struct Node {
+            pub(super) number: u64,
+        }
+    }
+    on_every_link(GraphLimits::default(), |world| {
+        world.run(async {
+            let connection = world.connect().await;
+            let differing = Types::new().with::<other::Node>();
+            let name = <other::Node as Wire>::NAME;
+            let opened = GraphSender::open(&connection, &differing, world.deadline()).await;
+            let SendGraphError::TypesDiffer(words) = opened.unwrap_err() else { panic!("types") };
+            for told in [
+                name.to_owned(),
+                <other::Node as Wire>::FINGERPRINT.to_string(),
+                <crate::world::Node as Wire>::FINGERPRINT.to_string(),
+            ] {
+                assert!(words.contains(&told), "{told}: {words}");
+            }
+            GraphSender::open(&connection, &types(), world.deadline()).await.unwrap();
+            for _ in 0..128 {
+                let _ = GraphSender::open(&connection, &types(), world.deadline()).await;
+            }
+            let refused = GraphSender::open(&connection, &types(), world.deadline()).await;
+            assert_eq!(refused.unwrap_err(), SendGraphError::TooMany);
+        });
+    });
+}

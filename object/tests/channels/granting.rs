@@ -1,0 +1,91 @@
+//! How much may come before anybody receives.
+
+use futures_util::FutureExt;
+use futures_util::future::join;
+use weft_object::Limits;
+use weft_object::channel::{GraphLimits, SendGraphError};
+
+use crate::world::{on_every_link, walked};
+
+const LIMITS: GraphLimits = GraphLimits {
+    per_graph: Limits { bytes: 8 << 20, records: 1 << 30, pages: 1 << 20 },
+    granted_bytes: 100_000,
+};
+
+#[test]
+fn who_sends_waits_when_nobody_receives() {
+    on_every_link(LIMITS, |world| {
+        let graph = world.ring(10, 100);
+        let each = graph.len_bytes() as usize + 512 * graph.segments().len();
+        let fit = 100_000 / each;
+        world.run(async {
+            let (mut sender, mut receiver) = world.channel().await;
+            for _ in 0..fit {
+                sender.send(&graph, world.deadline()).await.unwrap();
+            }
+            let mut received = 0;
+            let soon = world.clock.now() + std::time::Duration::from_millis(20);
+            let waits = sender.send(&graph, soon).await.unwrap_err();
+            assert!(matches!(waits, SendGraphError::Call(_)), "{waits}");
+            // Nothing of it had left, so that the channel goes on; whoever receives makes room.
+            let send = async {
+                for _ in 0..2 * fit {
+                    sender.send(&graph, world.deadline()).await.unwrap();
+                }
+            };
+            let receive = async {
+                while received < 3 * fit {
+                    assert_eq!(walked(&receiver.receive().await.unwrap()), (10, 100));
+                    received += 1;
+                }
+            };
+            join(send, receive).await;
+            assert!(receiver.receive().now_or_never().is_none());
+        });
+    });
+}
+
+#[test]
+fn a_graph_that_is_larger_than_what_is_granted_comes_when_it_is_its_turn() {
+    on_every_link(LIMITS, |world| {
+        let (small, large) = (world.ring(1, 10), world.ring(50, 20_000));
+        assert!(large.len_bytes() > 3 << 20);
+        world.run(async {
+            let (mut sender, mut receiver) = world.channel().await;
+            let send = async {
+                for graph in [&large, &small, &large, &large, &small] {
+                    sender.send(graph, world.deadline()).await.unwrap();
+                }
+            };
+            let receive = async {
+                for shape in [(50, 20_000), (1, 10), (50, 20_000), (50, 20_000), (1, 10)] {
+                    assert_eq!(walked(&receiver.receive().await.unwrap()), shape);
+                }
+            };
+            join(send, receive).await;
+            let too_large = world.ring(3, 1_000_000);
+            let refused = sender.send(&too_large, world.deadline()).await.unwrap_err();
+            assert!(refused.to_string().contains("larger than any"), "{refused}");
+        });
+    });
+}
+
+#[test]
+fn what_is_received_and_dropped_leaves_nothing() {
+    on_every_link(LIMITS, |world| {
+        let graph = world.ring(200, 200);
+        let before = world.server.memory().account();
+        world.run(async {
+            let (mut sender, mut receiver) = world.channel().await;
+            for _ in 0..50 {
+                sender.send(&graph, world.deadline()).await.unwrap();
+                drop(receiver.receive().await.unwrap());
+            }
+        });
+        let stats = world.server.stats();
+        assert_eq!(stats.retained_bytes, 0);
+        let after = world.server.memory().account();
+        // Receive buffers of the connection are there as long as it is.
+        assert!(after.allocated_bytes < before.allocated_bytes + (2 << 20), "{after:?}");
+    });
+}
