@@ -25,6 +25,9 @@ const SEQUENCE_BYTES_MAX: usize = 64 << 20;
 /// A sequence that takes more of a page than this has one of its own, cut to measure.
 const SHARED_PAGE_MAX: usize = PAGE_BYTES / 2;
 
+/// Pages of a block are moved together when it is complete, if they are not more than this: a small graph of several types would be room for more, mostly.
+const TIGHTENED_MAX: usize = 16 << 10;
+
 /// Records by type, in pages of blocks.
 ///
 /// Invariant: pages lie in blocks, one behind the other, and nothing but the arena has access to the blocks' bytes, which it has through the
@@ -200,9 +203,10 @@ impl Arena {
         let (mut first, count) = (0, self.blocks.len());
         let mut segments = Vec::with_capacity(count);
         for (at, filling) in self.blocks.into_iter().enumerate() {
-            let Filling { mut block, used, pages, .. } = filling;
-            let laid = &self.pages[first..first + pages as usize];
-            for page in laid {
+            let Filling { mut block, base, used, pages, .. } = filling;
+            let laid = &mut self.pages[first..first + pages as usize];
+            let used = if is_worth_tightening(laid, used) { tighten(laid, base) } else { used };
+            for page in &*laid {
                 let rest = page.extent() - page.used as usize;
                 // SAFETY: the page has so many bytes. What no record takes is sent as well, so it must not be what memory held.
                 unsafe { page.base.byte_add(page.used as usize).write_bytes(0, rest) };
@@ -294,6 +298,26 @@ impl Laid {
         let count = self.used / u32::from(self.stride);
         Entry { place: self.place, room: self.class, count }
     }
+}
+
+/// Whether the pages of a block are few bytes, and much of these is room that no record takes.
+fn is_worth_tightening(laid: &[Laid], used: usize) -> bool {
+    let records_bytes = || laid.iter().map(|page| page.used as usize).sum::<usize>();
+    used <= TIGHTENED_MAX && records_bytes() < used - used / 8
+}
+
+/// Moves the pages of a block together, each cut to its records: links count pages, so that they lead where they led. Returns how many bytes the pages take.
+fn tighten(laid: &mut [Laid], base: NonNull<u8>) -> usize {
+    let mut end = 0;
+    for page in laid {
+        // SAFETY: the page moves down or stays, in the block which it lies in, behind those before it.
+        let to = unsafe { base.byte_add(end) };
+        // SAFETY: as above; both have the bytes, and may overlap.
+        unsafe { to.copy_from(page.base, page.used as usize) };
+        (page.base, page.room, page.class) = (to, page.used, 0);
+        end += page.extent();
+    }
+    end
 }
 
 /// Fills the `gap` bytes before a sequence with records, which nobody leads to: zero in a text, and otherwise the one before again.

@@ -41,7 +41,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Assembly<B> {
     parts: Vec<Part<B>>,
-    /// The first page of each segment.
+    /// The first page of each segment but the last: of most graphs, none.
     segments: Vec<usize>,
     pages: Vec<Page>,
     types: Types,
@@ -185,10 +185,11 @@ impl<B: StableBytes> Assembly<B> {
         let used = unsafe { self.lay_out(header, head, body)? };
         let bytes = self.bytes + (head.len() + used) as u64;
         self.bytes = within("bytes", bytes, self.limits.bytes)?;
-        self.segments.push(first);
         self.check_pages(first, header.is_last)?;
         if header.is_last {
-            self.check_awaiting()?;
+            self.check_awaiting(first)?;
+        } else {
+            self.segments.push(first);
         }
         let root = self.root(header)?;
         self.state = if header.is_last { State::Complete(root) } else { State::Receiving };
@@ -246,14 +247,16 @@ impl<B: StableBytes> Assembly<B> {
         Ok(())
     }
 
-    /// Checks the pages that led to others which have come since.
-    fn check_awaiting(&self) -> Result<(), Invalid> {
+    /// Checks the pages that led to others which have come since. Those of the last segment begin with `last`.
+    fn check_awaiting(&self, last: usize) -> Result<(), Invalid> {
         // SAFETY: the pages lie in parts that are kept, or in what is being added.
         let targets = unsafe { Targets::new(&self.pages, &self.types, true) };
         for &page in &self.awaiting {
-            let segment = self.segments.partition_point(|first| *first <= page) - 1;
-            let place = page - self.segments[segment];
-            check_page(&targets, page).map_err(|fault| fault.of(place))?;
+            check_page(&targets, page).map_err(|fault| {
+                let before = self.segments.iter().rev().copied();
+                let first = std::iter::once(last).chain(before).find(|first| *first <= page);
+                fault.of(page - first.unwrap_or(0))
+            })?;
         }
         Ok(())
     }

@@ -48,19 +48,21 @@ unsafe impl StableBytes for &[u8] {
 /// A copy on the heap, aligned as segments have to be: for files and tests.
 #[derive(Clone, Debug)]
 pub struct AlignedBytes {
-    words: Arc<[u64]>,
+    words: Arc<Vec<u64>>,
     len: usize,
 }
 
 impl AlignedBytes {
     /// Copies `bytes`.
     pub fn copied(bytes: &[u8]) -> Self {
-        let words = bytes.chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        });
-        Self { words: words.collect(), len: bytes.len() }
+        let (whole, rest) = bytes.as_chunks();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let last = (!rest.is_empty()).then_some(&last);
+        let mut words = Vec::with_capacity(whole.len() + 1);
+        words.extend(whole.iter().map(|word| u64::from_le_bytes(*word)));
+        words.extend(last.map(|word| u64::from_le_bytes(*word)));
+        Self { words: Arc::new(words), len: bytes.len() }
     }
 }
 

@@ -18,7 +18,7 @@
 //! # What is copied
 //! Segments of 128 KiB and more are used in the buffer that they were received into. So are all that are larger than a message
 //! ([`MESSAGE_MAX`](weft_transport::limits::MESSAGE_MAX)): these land in blocks of their own. Shorter ones are copied once, out of a buffer that they share with others,
-//! and so are those for which a channel would hold up more than a quarter of the connection's window.
+//! and so are those for which the channels of a connection would hold up more than a quarter of its window.
 
 mod error;
 mod inlet;

@@ -104,6 +104,12 @@ impl Connection {
         self.core.ended().is_none()
     }
 
+    /// Bytes of calls and messages that the peer can have under way to this side. Whoever [retains](crate::Incoming::retain) bodies holds up as many of
+    /// them: all that do, for one connection, have to leave half of it, or nothing comes that they might wait for.
+    pub fn receive_window(&self) -> u64 {
+        self.core.session.receive_credit.under_way_max(self.class)
+    }
+
     /// Waits until it has ended: nothing comes by it any more, and what has come has been handed to the handler.
     pub fn ended(&self) -> Ended {
         Ended::new(&self.core)

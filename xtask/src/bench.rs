@@ -13,6 +13,7 @@ mod reads;
 mod series;
 mod shuffle;
 mod store;
+mod transfer;
 mod transport;
 
 use std::cell::RefCell;
@@ -60,6 +61,8 @@ enum Suite {
     Fullness,
     /// Graphs of objects: building, sending, receiving and using them, beside rkyv, bitcode, postcard and JSON.
     Objects,
+    /// Graphs of objects from one process to another, over shared memory and TCP, beside raw bytes, rkyv and bitcode.
+    Transfer,
     /// PageRank of 16 M edges over two workers, beside a plain program with two threads.
     Shuffle,
 }
@@ -129,6 +132,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Suite::Cleaning => cleaning::run(&bench)?,
         Suite::Fullness => fullness::run(&bench)?,
         Suite::Objects => objects::run(&bench)?,
+        Suite::Transfer => transfer::run(&bench)?,
         Suite::Shuffle => shuffle::run(&bench)?,
     };
     keep(&bench, &name, load, &figures)

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -12,8 +10,9 @@ use weft_transport::{Connection, Incoming, Memory, Responder};
 use super::error::ReceiveError;
 use super::listener::GraphLimits;
 use super::message::{Answer, HEADER_BYTES, Status};
-use super::received::ReceivedBytes;
+use super::received::{Kept, ReceivedBytes};
 use crate::assembly::Assembly;
+use crate::error::Invalid;
 use crate::types::Types;
 use crate::view::View;
 
@@ -36,8 +35,10 @@ pub(super) struct Inlet {
     types: Types,
     limits: GraphLimits,
     memory: Memory,
-    /// Bytes of the connection's window that this holds on to.
-    kept: Arc<AtomicU64>,
+    /// Shared by all channels of a peer.
+    pub(super) kept: Kept,
+    /// Bytes that they may keep: a quarter of the window, which is granted anew a quarter at a time, so that half is always there.
+    kept_max: u64,
     state: Mutex<State>,
 }
 
@@ -80,10 +81,12 @@ impl Inlet {
         connection: Connection,
         types: Types,
         limits: GraphLimits,
-        memory: Memory,
+        (memory, kept): (Memory, Kept),
     ) -> Inlet {
+        let kept_max = connection.receive_window() / 4;
         let state = State { granted: limits.granted_bytes, ..State::default() };
-        Inlet { connection, types, limits, memory, kept: Arc::default(), state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        Inlet { connection, types, limits, memory, kept, kept_max, state }
     }
 
     /// Bytes granted since the channel began.
@@ -123,19 +126,37 @@ impl Inlet {
         if number < state.next {
             return Err(ReceiveError::Protocol("a segment of a graph that was complete"));
         }
-        let coming =
-            state.coming.entry(number).or_insert_with(|| Coming::new(&self.types, &self.limits));
+        let bytes = || {
+            ReceivedBytes::of(incoming, (&self.kept, self.kept_max), &self.memory)
+                .map_err(|reason| ReceiveError::Memory { number, reason })
+        };
+        let refused = |reason| ReceiveError::Invalid { number, reason };
+        // Most graphs have one segment, and come in their order.
+        if number == state.next && index == 0 && state.coming.is_empty() {
+            let mut coming = Coming::new(&self.types, &self.limits);
+            coming.cost = cost;
+            coming.check(bytes()?).map_err(refused)?;
+            if coming.is_complete {
+                state.make_ready(coming);
+            } else {
+                state.coming.insert(number, coming);
+            }
+            return Ok(());
+        }
+        let coming = state.coming.entry(number);
+        let coming = coming.or_insert_with(|| Coming::new(&self.types, &self.limits));
         if coming.is_complete || index < coming.next || coming.ahead.contains_key(&index) {
             return Err(ReceiveError::Protocol("a segment comes twice"));
         }
         if coming.ahead.len() >= AHEAD_MAX {
             return Err(ReceiveError::Protocol("too many segments come before their turn"));
         }
-        let bytes = ReceivedBytes::of(incoming, &self.kept, &self.memory)
-            .map_err(|reason| ReceiveError::Memory { number, reason })?;
         coming.cost += cost;
-        coming.ahead.insert(index, bytes);
-        coming.check().map_err(|reason| ReceiveError::Invalid { number, reason })
+        if index > coming.next {
+            coming.ahead.insert(index, bytes()?);
+            return Ok(());
+        }
+        coming.check(bytes()?).map_err(refused)
     }
 
     /// Answers who has sent a graph, once all of it is there: now, with what this returns, or later by `responder`.
@@ -278,11 +299,16 @@ impl State {
             && *coming.key() == self.next
             && coming.get().is_complete
         {
-            let Coming { assembly, cost, .. } = coming.remove();
-            let graph = assembly.finish().expect("it is complete");
-            self.ready.push_back((graph, cost));
-            self.next += 1;
+            let coming = coming.remove();
+            self.make_ready(coming);
         }
+    }
+
+    /// One that is complete, and whose turn it is, can be received.
+    fn make_ready(&mut self, coming: Coming) {
+        let graph = coming.assembly.finish().expect("it is complete");
+        self.ready.push_back((graph, coming.cost));
+        self.next += 1;
     }
 
     /// Nothing comes any more, for this reason; the first one stays.
@@ -330,11 +356,13 @@ impl Coming {
         }
     }
 
-    /// Checks the segments whose turn it is.
-    fn check(&mut self) -> Result<(), crate::error::Invalid> {
-        while let Some(bytes) = self.ahead.remove(&self.next) {
+    /// Checks the segment whose turn it is, and those that have waited for it.
+    fn check(&mut self, bytes: ReceivedBytes) -> Result<(), Invalid> {
+        let mut next = Some(bytes);
+        while let Some(bytes) = next {
             self.next += 1;
             self.is_complete = self.assembly.add(bytes)?;
+            next = self.ahead.remove(&self.next);
         }
         Ok(())
     }

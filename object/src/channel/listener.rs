@@ -6,11 +6,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use weft_transport::{Batch, Handler, Incarnation, Incoming, IncomingKind, Memory, NodeId};
 
 use super::inlet::Inlet;
 use super::message::{Answer, HEADER_BYTES, Header, Kind, Status};
+use super::received::Kept;
 use super::receiver::GraphReceiver;
 use crate::assembly::Limits;
 use crate::types::Types;
@@ -43,8 +45,8 @@ impl Default for GraphLimits {
     }
 }
 
-/// Takes graphs from whoever opens a channel: the handler of an endpoint, or a part of one, that gives it the
-/// [messages that are its own](Self::is_for).
+/// Takes graphs from whoever opens a channel: the handler of an endpoint, or a part of one that lets it [`take`](Self::take) what is
+/// its own.
 pub struct GraphListener {
     types: Types,
     limits: GraphLimits,
@@ -57,7 +59,7 @@ pub(super) type ChannelId = (NodeId, Incarnation, u64);
 
 #[derive(Default)]
 struct State {
-    channels: HashMap<ChannelId, Arc<Inlet>>,
+    channels: HashMap<ChannelId, Arc<Inlet>, RandomState>,
     waiting: VecDeque<ChannelId>,
     waker: Option<Waker>,
 }
@@ -85,14 +87,18 @@ impl GraphListener {
         GraphReceiver::new(Arc::clone(self), id, inlet)
     }
 
-    /// Whether a message or call is one of a sender of graphs.
-    pub fn is_for(body: &[u8]) -> bool {
-        Header::decode(body).is_some()
+    /// Takes a message or call, if it is one of a sender of graphs. Gives back what is not: a call among that gets no reply here.
+    pub fn take<'a>(&self, batch: &mut Batch<'_>, incoming: Incoming<'a>) -> Option<Incoming<'a>> {
+        match Header::decode(incoming.body) {
+            Some(header) => {
+                self.work_off(header, batch, incoming);
+                None
+            }
+            None => Some(incoming),
+        }
     }
 
-    /// Takes one that is. Others are left alone: a call among them gets no reply.
-    pub fn take(&self, batch: &mut Batch<'_>, mut incoming: Incoming<'_>) {
-        let Some(header) = Header::decode(incoming.body) else { return };
+    fn work_off(&self, header: Header, batch: &mut Batch<'_>, mut incoming: Incoming<'_>) {
         let peer = batch.peer();
         let id = (peer.node, peer.incarnation, header.channel);
         let (number, kind) = (header.number, incoming.kind);
@@ -154,14 +160,16 @@ impl GraphListener {
                 is_there
             });
         }
-        let of_peer = || channels.keys().filter(|(node, life, _)| (*node, *life) == (id.0, id.1));
+        let is_of_peer = |(node, life, _): &ChannelId| (*node, *life) == (id.0, id.1);
+        let of_peer = || channels.iter().filter(|(id, _)| is_of_peer(id));
         if waiting.len() >= WAITING_MAX
             || channels.contains_key(&id)
             || of_peer().count() >= CHANNELS_MAX
         {
             return Answer::failed(Status::TooMany, String::new());
         }
-        let inlet = Inlet::new(batch.connection(), types, self.limits, self.memory.clone());
+        let kept = of_peer().next().map_or_else(Kept::default, |(_, inlet)| inlet.kept.clone());
+        let inlet = Inlet::new(batch.connection(), types, self.limits, (self.memory.clone(), kept));
         let granted = inlet.granted();
         channels.insert(id, Arc::new(inlet));
         waiting.push_back(id);
@@ -189,7 +197,7 @@ fn later(inlet: &Inlet, number: u64, responder: weft_transport::Responder) {
 impl Handler for GraphListener {
     fn handle(&self, batch: &mut Batch<'_>) {
         while let Some(incoming) = batch.next() {
-            self.take(batch, incoming);
+            let _ = self.take(batch, incoming);
         }
     }
 }

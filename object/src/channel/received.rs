@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{
-    Charge, Incoming, Memory, MemoryError, PAGE_BYTES, Purpose, Retained, Shared,
-};
+use weft_transport::{Charge, Incoming, Memory, MemoryError, Purpose, Retained, Shared};
 
 use super::message::HEADER_BYTES;
 use crate::assembly::is_aligned;
@@ -16,8 +14,9 @@ use crate::bytes::{AlignedBytes, StableBytes};
 
 /// The shortest message that is worth holding on to its buffer.
 const KEPT_MIN: usize = 128 << 10;
-/// Bytes of messages that a channel holds on to: their senders' window is less by as much, for all who use the connection.
-const KEPT_MAX: u64 = 1 << 20;
+
+/// What is copied to the heap, where few bytes are had faster than a page.
+const HEAP_MAX: usize = 32 << 10;
 
 /// The bytes of a segment that was received, which its view keeps.
 #[derive(Debug)]
@@ -26,47 +25,56 @@ pub struct ReceivedBytes(Bytes);
 #[derive(Debug)]
 enum Bytes {
     /// Behind the header; aligned.
-    Kept(Retained, #[expect(dead_code, reason = "it counts for as long as it lives")] Kept),
+    Kept(Retained, #[expect(dead_code, reason = "it counts for as long as it lives")] Counted),
     /// A block of memory, up to where it is used.
     Block(Shared),
     /// Few bytes, which the limit counts.
     Heap(AlignedBytes, #[expect(dead_code, reason = "it counts for as long as it lives")] Charge),
 }
 
-/// Counts what a channel holds on to.
+/// Bytes of a connection's window that those hold on to who use what came by it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept(Arc<AtomicU64>);
+
+/// Some of them.
 #[derive(Debug)]
-struct Kept {
+struct Counted {
     bytes: u64,
-    all: Arc<AtomicU64>,
+    all: Kept,
 }
 
-impl Drop for Kept {
+impl Kept {
+    /// Counts `bytes`, unless they were more than `max` with the others.
+    fn count(&self, bytes: u64, max: u64) -> Option<Counted> {
+        let add = |kept: u64| Some(kept + bytes).filter(|kept| *kept <= max);
+        let added = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        added.is_ok().then(|| Counted { bytes, all: self.clone() })
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 impl ReceivedBytes {
-    /// Keeps what follows the header of a message. `kept` is what the channel holds on to.
+    /// Keeps what follows the header of a message. `kept` is what is held on to, of `kept_max` bytes.
     ///
     /// # Errors
     /// There is no memory for a copy.
     pub(super) fn of(
         incoming: Incoming<'_>,
-        kept: &Arc<AtomicU64>,
+        (kept, kept_max): (&Kept, u64),
         memory: &Memory,
     ) -> Result<ReceivedBytes, MemoryError> {
         let len = incoming.body.len();
         // A body that came in chunks lies in a block of its own, and has taken next to nothing of the window.
         let bytes = if len > MESSAGE_MAX { 0 } else { len as u64 };
-        let is_kept = len >= KEPT_MIN
-            && is_aligned(incoming.body)
-            && kept.load(Ordering::Relaxed) + bytes <= KEPT_MAX;
-        if !is_kept {
+        let is_worth_it = len >= KEPT_MIN && is_aligned(incoming.body);
+        let Some(counted) = is_worth_it.then(|| kept.count(bytes, kept_max)).flatten() else {
             return Self::copied(&incoming.body[HEADER_BYTES..], memory).map(ReceivedBytes);
-        }
-        kept.fetch_add(bytes, Ordering::Relaxed);
-        let counted = Kept { bytes, all: Arc::clone(kept) };
+        };
         let retained = incoming.retain()?;
         // The transport may have made a copy of its own, wherever there was room.
         if !is_aligned(&retained) {
@@ -76,7 +84,7 @@ impl ReceivedBytes {
     }
 
     fn copied(segment: &[u8], memory: &Memory) -> Result<Bytes, MemoryError> {
-        if segment.len() < PAGE_BYTES {
+        if segment.len() <= HEAP_MAX {
             let charge = memory.charge(segment.len() as u64, Purpose::Receive)?;
             return Ok(Bytes::Heap(AlignedBytes::copied(segment), charge));
         }

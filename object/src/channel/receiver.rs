@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
-use weft_transport::Peer;
+use weft_transport::{Ended, Peer};
 
 use super::error::ReceiveError;
 use super::inlet::Inlet;
@@ -19,11 +19,13 @@ pub struct GraphReceiver {
     listener: Arc<GraphListener>,
     id: ChannelId,
     inlet: Arc<Inlet>,
+    ended: Ended,
 }
 
 impl GraphReceiver {
     pub(super) fn new(listener: Arc<GraphListener>, id: ChannelId, inlet: Arc<Inlet>) -> Self {
-        Self { listener, id, inlet }
+        let ended = inlet.connection.ended();
+        Self { listener, id, inlet, ended }
     }
 
     /// Who sends.
@@ -40,12 +42,11 @@ impl GraphReceiver {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn receive(&mut self) -> Result<View<ReceivedBytes>, ReceiveError> {
-        let mut ended = pin!(self.inlet.connection.ended());
         poll_fn(|context| {
             if let Poll::Ready(received) = self.inlet.poll(context) {
                 return Poll::Ready(received);
             }
-            let reason = std::task::ready!(ended.as_mut().poll(context));
+            let reason = ready!(Pin::new(&mut self.ended).poll(context));
             // What came before the end may have come since.
             match self.inlet.poll(context) {
                 Poll::Ready(received) => Poll::Ready(received),

@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 use futures_util::future::join;
 use weft_object::Limits;
-use weft_object::channel::{GraphLimits, SendGraphError};
+use weft_object::channel::{GraphLimits, ReceivedBytes, SendGraphError};
 
 use crate::world::{on_every_link, walked};
 
@@ -87,5 +87,32 @@ fn what_is_received_and_dropped_leaves_nothing() {
         let after = world.server.memory().account();
         // Receive buffers of the connection are there as long as it is.
         assert!(after.allocated_bytes < before.allocated_bytes + (2 << 20), "{after:?}");
+    });
+}
+
+/// Of the connection's window nobody keeps so much that others have to wait for ever.
+#[test]
+fn graphs_that_are_kept_hold_up_nobody() {
+    on_every_link(GraphLimits::default(), |world| {
+        let graph = world.ring(8, 32_000);
+        world.run(async {
+            let (mut channels, mut kept) = (Vec::new(), Vec::new());
+            for _ in 0..5 {
+                channels.push(world.channel().await);
+            }
+            // Three times the window.
+            for _ in 0..3 {
+                for (sender, receiver) in &mut channels {
+                    sender.send(&graph, world.deadline()).await.unwrap();
+                    kept.push(receiver.receive().await.unwrap());
+                }
+            }
+            let is_copy = |part: &ReceivedBytes| part.is_copy();
+            let lent = kept.iter().filter(|graph| !graph.parts().all(is_copy)).count();
+            assert!((1..kept.len()).contains(&lent), "{lent}");
+            for graph in &kept {
+                assert_eq!(walked(graph), (8, 32_000));
+            }
+        });
     });
 }

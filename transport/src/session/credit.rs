@@ -199,6 +199,11 @@ impl ReceiveCredit {
         window.due(released) >= window.step
     }
 
+    /// Bytes that the peer can have under way to us.
+    pub(crate) fn under_way_max(&self, class: Class) -> u64 {
+        self.windows[class as usize].size.min(SEND_AHEAD_MAX)
+    }
+
     /// The ends of what has been let go of and of what has been announced.
     #[cfg(test)]
     pub(crate) fn ledger(&self, class: Class) -> (u64, u64) {
