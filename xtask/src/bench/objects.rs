@@ -35,6 +35,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     for logarithm in TABLES {
         table(&reports, logarithm);
     }
+    steps(&reports);
     goals(&reports);
     println!("\ndrawn: {}", drawn.display());
     Ok(json!(reports))
@@ -65,6 +66,44 @@ fn table(reports: &[Value], logarithm: u64) {
             step("receive"),
             step("use")
         );
+    }
+}
+
+/// As Naos's table 3: what each step takes of 8,192 floats, 1,024 points and 1,024 pairs, with percentiles, and bytes beside the payload.
+fn steps(reports: &[Value]) {
+    const ROWS: [(&str, u64, f64); 3] =
+        [("floats", 13, 4.0), ("linked-points", 10, 16.0), ("pairs", 10, 9.0)];
+    println!(
+        "\nmicroseconds a step, median and 5th to 95th percentile, and bytes on the wire by payload"
+    );
+    println!(
+        "{:<15}{:<16}{:>22}{:>22}{:>22}{:>22}{:>7}",
+        "shape", "format", "build", "send", "receive", "use", "bytes"
+    );
+    for (shape, logarithm, payload) in ROWS {
+        let is_row = |report: &&Value| report["shape"] == shape && report["logarithm"] == logarithm;
+        for report in reports.iter().filter(is_row) {
+            let step = |at: usize, step: &str| {
+                let us = |value: &Value| value.as_f64().map(|ns| ns / 1e3);
+                let [low, high] = ["p5_ns", "p95_ns"].map(|key| us(&report[key][at]));
+                match (us(&report["ns"][step]), low, high) {
+                    (Some(median), Some(low), Some(high)) => {
+                        format!("{median:.2} ({low:.2} to {high:.2})")
+                    }
+                    _ => "-".to_owned(),
+                }
+            };
+            let bytes = report["bytes"].as_f64().unwrap_or(0.0);
+            println!(
+                "{shape:<15}{:<16}{:>22}{:>22}{:>22}{:>22}{:>7.2}",
+                text(report, "format"),
+                step(0, "build"),
+                step(1, "send"),
+                step(2, "receive"),
+                step(3, "use"),
+                bytes / (payload * (1_u64 << logarithm) as f64)
+            );
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Shape;
-use crate::heap::{Floats, LinkedPoints, Model, Pairs, Points, Sharing};
+use crate::heap::{Floats, LinkedPoints, Model, Pairs};
+use crate::shared::{Points, Sharing};
 use crate::steps::{Step, Steps, check};
 
 /// bitcode has no counted pointers, and no lists that recurse deeply.
@@ -53,7 +54,7 @@ pub(crate) fn memcpy(shape: Shape, count: usize, steps: &mut Steps) {
         Shape::Points | Shape::LinkedPoints => 16,
         Shape::Pairs => 9,
         Shape::List => 8,
-        Shape::Sharing => 4 + 16 / crate::heap::SHARED_BY,
+        Shape::Sharing => 4 + 16 / crate::shared::SHARED_BY,
     };
     let elements = vec![7_u8; count * bytes];
     let (mut sent, mut received) = (elements.clone(), elements.clone());

@@ -1,11 +1,9 @@
-//! The objects as programs have them: vectors, boxes, strings and counted pointers.
+//! Naos's three types of data as programs have them: vectors, boxes and strings.
 
 #![expect(
     clippy::vec_box,
     reason = "an object of its own each, as objects of Java are: that is what is measured"
 )]
-
-use std::rc::Rc;
 
 use rkyv::{Archive, Serialize};
 
@@ -53,18 +51,6 @@ pub(crate) struct Point {
     Archive,
     Serialize,
 )]
-pub(crate) struct Points(pub(crate) Vec<Point>);
-
-#[derive(
-    Clone,
-    Debug,
-    serde::Serialize,
-    serde::Deserialize,
-    bitcode::Encode,
-    bitcode::Decode,
-    Archive,
-    Serialize,
-)]
 pub(crate) struct LinkedPoints(pub(crate) Vec<Box<Point>>);
 
 #[derive(
@@ -93,18 +79,6 @@ pub(crate) struct Pair {
     Serialize,
 )]
 pub(crate) struct Pairs(pub(crate) Vec<Box<Pair>>);
-
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, Archive, Serialize)]
-pub(crate) struct Node {
-    pub(crate) id: u32,
-    pub(crate) point: Rc<Point>,
-}
-
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, Archive, Serialize)]
-pub(crate) struct Sharing(pub(crate) Vec<Node>);
-
-/// How many nodes share a point.
-pub(crate) const SHARED_BY: usize = 8;
 
 pub(crate) fn point(at: usize) -> Point {
     Point { x: at as f64, y: 0.5 }
@@ -146,16 +120,6 @@ pub(crate) fn sum_of_floats(floats: &[f32]) -> f64 {
     lanes.iter().sum()
 }
 
-impl Model for Points {
-    fn build(count: usize) -> Self {
-        Points((0..count).map(point).collect())
-    }
-
-    fn sum(&self) -> f64 {
-        self.0.iter().map(|point| point.x + point.y).sum()
-    }
-}
-
 impl Model for LinkedPoints {
     fn build(count: usize) -> Self {
         LinkedPoints((0..count).map(|at| Box::new(point(at))).collect())
@@ -177,17 +141,5 @@ impl Model for Pairs {
 
     fn sum(&self) -> f64 {
         self.0.iter().map(|pair| f64::from(pair.number) + sum_of_text(&pair.text)).sum()
-    }
-}
-
-impl Model for Sharing {
-    fn build(count: usize) -> Self {
-        let points: Vec<_> = (0..count / SHARED_BY).map(|at| Rc::new(point(at))).collect();
-        let node = |at: usize| Node { id: at as u32, point: points[at % points.len()].clone() };
-        Sharing((0..count).map(node).collect())
-    }
-
-    fn sum(&self) -> f64 {
-        self.0.iter().map(|node| f64::from(node.id) + node.point.x + node.point.y).sum()
     }
 }

@@ -10,6 +10,7 @@ mod figure;
 mod heap;
 mod ours;
 mod rkyv_archives;
+mod shared;
 mod steps;
 
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use crate::steps::{Medians, Steps};
 #[derive(Debug, Parser)]
 struct Args {
     /// The logarithms of how many elements there are
-    #[arg(long, default_values_t = [10, 14, 17, 20])]
+    #[arg(long, default_values_t = [10, 13, 14, 17, 20])]
     elements: Vec<u32>,
     /// How often each step is taken, of which the median counts
     #[arg(long, default_value_t = 15)]
@@ -108,6 +109,8 @@ impl Report {
             "format": self.format,
             "logarithm": self.logarithm,
             "ns": { "build": build, "send": send, "receive": receive, "use": uses },
+            "p5_ns": steps.percentiles_ns(0.05),
+            "p95_ns": steps.percentiles_ns(0.95),
             "bytes": steps.bytes,
             "segments": steps.segments,
         })

@@ -5,7 +5,8 @@ use weft_object::{Full, Graph, Link, Ref, Seq, Text, Types, View, Wire};
 use weft_transport::{Memory, MemoryConfig, Purpose, Shared};
 
 use crate::Shape;
-use crate::heap::{self, Model, SHARED_BY};
+use crate::heap::{self, Model};
+use crate::shared::{self, SHARED_BY};
 use crate::steps::{Step, Steps, check};
 
 #[derive(Wire, Clone, Copy)]
@@ -60,7 +61,7 @@ pub(crate) fn measure(shape: Shape, count: usize, steps: &mut Steps) -> Result<(
                 graph.alloc(points)
             },
             |view, root| view.seq(*root).iter().map(|point| point.x + point.y).sum(),
-            || heap::Points::build(count).sum(),
+            || shared::Points::build(count).sum(),
         ),
         Shape::LinkedPoints => run::<LinkedPoints>(
             steps,
@@ -129,7 +130,7 @@ pub(crate) fn measure(shape: Shape, count: usize, steps: &mut Steps) -> Result<(
                 };
                 view.seq(*root).iter().map(sum).sum()
             },
-            || heap::Sharing::build(count).sum(),
+            || shared::Sharing::build(count).sum(),
         ),
     }
 }

@@ -11,7 +11,8 @@ use rkyv::util::AlignedVec;
 use rkyv::{Archive, Portable, Serialize};
 
 use crate::Shape;
-use crate::heap::{self, Floats, LinkedPoints, Model, Pairs, Points, Sharing};
+use crate::heap::{self, Floats, LinkedPoints, Model, Pairs};
+use crate::shared::{self, Points, Sharing};
 use crate::steps::{Step, Steps, check};
 
 /// Takes the steps. A list recurses, on all of its paths.
@@ -44,7 +45,7 @@ pub(crate) fn measure(
             pairs.0.iter().map(|pair| sum(pair)).sum()
         })?,
         Shape::Sharing => run::<Sharing>(count, checked, steps, |nodes| {
-            let sum = |node: &rkyv::Archived<heap::Node>| {
+            let sum = |node: &rkyv::Archived<shared::Node>| {
                 f64::from(node.id.to_native()) + node.point.x.to_native() + node.point.y.to_native()
             };
             nodes.0.iter().map(sum).sum()

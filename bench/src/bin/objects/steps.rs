@@ -47,12 +47,18 @@ impl Steps {
 
     /// The medians, without those of the first round, which warms up.
     pub(crate) fn medians_ns(&self) -> Medians {
-        let [build, send, receive, uses] = self.times_ns.each_ref().map(|times| {
+        let [build, send, receive, uses] = self.percentiles_ns(0.5);
+        Medians { build, send, receive, uses }
+    }
+
+    /// What this share of each step's times is not above, in nanoseconds, without those of the first round.
+    pub(crate) fn percentiles_ns(&self, share: f64) -> [Option<f64>; 4] {
+        self.times_ns.each_ref().map(|times| {
             let mut times = times.get(1..).unwrap_or_default().to_vec();
             times.sort_by(f64::total_cmp);
-            times.get(times.len() / 2).copied()
-        });
-        Medians { build, send, receive, uses }
+            let last = times.len().checked_sub(1)?;
+            times.get((last as f64 * share).round() as usize).copied()
+        })
     }
 }
 

@@ -6,7 +6,6 @@
 #![expect(clippy::disallowed_methods, reason = "a program that measures")]
 
 #[path = "../objects/heap.rs"]
-#[expect(dead_code, reason = "the other program has shapes that this one has not")]
 mod heap;
 mod measuring;
 mod receiver;
