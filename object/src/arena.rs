@@ -9,8 +9,9 @@ use std::any::TypeId;
 use std::ptr::NonNull;
 use std::slice;
 
-use weft_transport::{Block, Memory, Purpose};
+use weft_transport::{Block, Memory, Purpose, Shared};
 
+use crate::assembly::is_aligned;
 use crate::error::Full;
 use crate::pages::{self, GRAPH_PAGES_MAX};
 use crate::segment::{BODY_BYTES_MAX, Entry, Header, PAGE_BYTES, PAGES_MAX, ROOMS, Segment};
@@ -31,7 +32,7 @@ const TIGHTENED_MAX: usize = 16 << 10;
 /// Records by type, in pages of blocks.
 ///
 /// Invariant: pages lie in blocks, one behind the other, and nothing but the arena has access to the blocks' bytes, which it has through the
-/// addresses of pages alone.
+/// addresses of pages alone. A block that is shared has one page, to which nothing is written.
 #[derive(Debug)]
 pub(crate) struct Arena {
     memory: Memory,
@@ -46,12 +47,19 @@ pub(crate) struct Arena {
 /// A block whose pages are being filled. It becomes a segment.
 #[derive(Debug)]
 struct Filling {
-    block: Block,
+    block: Held,
     base: NonNull<u8>,
     /// The block's, which is not asked for it: that would borrow its bytes.
     len: usize,
     used: usize,
     pages: u32,
+}
+
+#[derive(Debug)]
+enum Held {
+    Own(Block),
+    /// Somebody else's too, who has written it before.
+    Shared(Shared),
 }
 
 /// A page.
@@ -66,6 +74,7 @@ struct Laid {
     place: u16,
     /// As its entry will say.
     class: u8,
+    is_shared: bool,
 }
 
 /// Where the next records of a type go.
@@ -169,10 +178,35 @@ impl Arena {
         unsafe { slice::from_raw_parts_mut(at.at.cast().as_ptr(), len) }
     }
 
+    /// Takes a page of `len` records of type `T` as it lies in a block of somebody else's. Returns the link to the first.
+    ///
+    /// # Panics
+    /// `T` is none of the types, or the bytes are not as many, not a multiple of eight, or do not begin at one.
+    pub(crate) fn share<T: Wire>(&mut self, bytes: &Shared, len: usize) -> Result<u32, Full> {
+        let stride = size_of::<T>();
+        assert!(bytes.len() == len * stride && bytes.len().is_multiple_of(8) && is_aligned(bytes));
+        if bytes.len() > SEQUENCE_BYTES_MAX {
+            return Err(Full::Sequence { len, stride });
+        }
+        if self.pages.len() >= GRAPH_PAGES_MAX as usize {
+            return Err(Full::Graph);
+        }
+        let cursor = self.cursor::<T>();
+        let (place, used) = (self.cursors[cursor].place, bytes.len() as u32);
+        let base: NonNull<u8> = NonNull::from(&**bytes).cast();
+        let (block, len) = (Held::Shared(bytes.clone()), bytes.len());
+        // Full, so that the next page is in another block.
+        self.blocks.push(Filling { block, base, len, used: len, pages: PAGES_MAX as u32 });
+        let page = self.pages.len() as u32;
+        let (room, stride) = (used, stride as u16);
+        self.pages.push(Laid { base, used, room, stride, place, class: 0, is_shared: true });
+        Ok(pages::raw(page + 1, 0))
+    }
+
     /// The position to which a link leads, if `len` records of type `T` were reserved there.
     pub(crate) fn position<T: Wire>(&self, raw: u32, len: usize) -> Option<Position> {
         let (page, offset) = pages::page_and_offset(raw);
-        let laid = self.pages.get(page)?;
+        let laid = self.pages.get(page).filter(|laid| !laid.is_shared)?;
         let is_type = self.types.get(laid.place)?.type_id == TypeId::of::<T>();
         let is_slot = offset.is_multiple_of(size_of::<T>());
         let cursor =
@@ -201,9 +235,23 @@ impl Arena {
         let root_place =
             self.pages.get(pages::page_and_offset(root).0).map_or(0, |laid| laid.place);
         let (mut first, count) = (0, self.blocks.len());
+        let header = |first: usize, is_last: bool| {
+            let (root, root_place) = if is_last { (root, root_place) } else { (0, 0) };
+            Header { pages: 0, first_page: first as u32 + 1, is_last, root, root_place }
+        };
         let mut segments = Vec::with_capacity(count);
         for (at, filling) in self.blocks.into_iter().enumerate() {
-            let Filling { mut block, base, used, pages, .. } = filling;
+            let Filling { block, base, used, pages, .. } = filling;
+            let mut block = match block {
+                Held::Own(block) => block,
+                Held::Shared(shared) => {
+                    let table = [self.pages[first].entry()];
+                    let header = Header { pages: 1, ..header(first, at + 1 == count) };
+                    segments.push(Segment::new(header, &table, shared));
+                    first += 1;
+                    continue;
+                }
+            };
             let laid = &mut self.pages[first..first + pages as usize];
             let used = if is_worth_tightening(laid, used) { tighten(laid, base) } else { used };
             for page in &*laid {
@@ -213,9 +261,7 @@ impl Arena {
             }
             block.mark_touched(used);
             let table: Vec<Entry> = laid.iter().map(Laid::entry).collect();
-            let is_last = at + 1 == count;
-            let (root, root_place) = if is_last { (root, root_place) } else { (0, 0) };
-            let header = Header { pages, first_page: first as u32 + 1, is_last, root, root_place };
+            let header = Header { pages, ..header(first, at + 1 == count) };
             segments.push(Segment::new(header, &table, block.freeze().narrow(0..used)));
             first += pages as usize;
         }
@@ -249,7 +295,8 @@ impl Arena {
         filling.pages += 1;
         let page = self.pages.len() as u32;
         let (used, room, stride) = (bytes as u32, room as u32, stride as u16);
-        self.pages.push(Laid { base, used, room, stride, place, class });
+        let is_shared = false;
+        self.pages.push(Laid { base, used, room, stride, place, class, is_shared });
         if class != 0 {
             self.settle_cursors();
             let key = self.cursors[cursor].key;
@@ -283,6 +330,7 @@ impl Arena {
             let len = block.len();
             self.block_bytes += len;
             let base = NonNull::from(&mut *block).cast();
+            let block = Held::Own(block);
             self.blocks.push(Filling { block, base, len, used: 0, pages: 0 });
         }
         Ok(self.blocks.last_mut().expect("one was just pushed if there was none"))

@@ -7,9 +7,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-use weft_transport::{Memory, Purpose};
+use weft_transport::{Memory, Purpose, Shared};
 
 use crate::arena::Arena;
+use crate::assembly::is_aligned;
 use crate::cast;
 use crate::error::Full;
 use crate::frozen::Frozen;
@@ -229,17 +230,55 @@ impl<'g> Graph<'g> {
         Ok(Seq::new(at.raw, len as u32))
     }
 
+    /// Elements that were written before, to blocks of memory, or were received: from [`SHARED_MIN`](Self::SHARED_MIN) bytes on they are sent from where they lie, as a
+    /// segment of their own that holds on to them. Fewer are copied, and so are those whose bytes do not begin at a multiple of eight or
+    /// are not a multiple of it.
+    ///
+    /// # Errors
+    /// As for [`seq`](Self::seq).
+    ///
+    /// # Panics
+    /// `T` is none of the graph's types, or `elements` are not whole elements.
+    pub fn seq_shared<T: Wire>(&mut self, elements: &Shared) -> Result<Seq<T>, Full> {
+        self.seq_shared_from(Self::SHARED_MIN, elements)
+    }
+
+    /// The same, shared from so many bytes on: to measure from how many that is worth it.
+    #[doc(hidden)]
+    pub fn seq_shared_from<T: Wire>(
+        &mut self,
+        shared_min: usize,
+        elements: &Shared,
+    ) -> Result<Seq<T>, Full> {
+        const { assert!(T::ALWAYS_VALID && !T::HAS_LINKS, "bytes of which not all are a value") };
+        let len = elements.len() / size_of::<T>();
+        assert_eq!(elements.len(), len * size_of::<T>(), "a sequence is of whole elements");
+        if len == 0 {
+            return Ok(Seq::EMPTY);
+        }
+        if elements.len() >= shared_min && elements.len().is_multiple_of(8) && is_aligned(elements)
+        {
+            return Ok(Seq::new(self.arena.share::<T>(elements, len)?, len as u32));
+        }
+        let at = self.arena.reserve::<T>(len)?;
+        self.arena.write_bytes(at, elements);
+        Ok(Seq::new(at.raw, len as u32))
+    }
+
+    /// Bytes from which on a sequence is rather [shared](Self::seq_shared) than copied.
+    pub const SHARED_MIN: usize = 16 << 10;
+
     /// Elements of a sequence of this graph, to be changed.
     ///
     /// # Panics
-    /// It is a sequence of another graph, and there is none like it here; or what was to write some other object has panicked.
+    /// It is a sequence of another graph, and there is none like it here; or it is [shared](Self::seq_shared); or what was to write some other object has panicked.
     pub fn seq_mut<T: Wire>(&mut self, seq: Seq<T>) -> &mut [T] {
         if seq.is_empty() {
             return &mut [];
         }
         self.assert_written();
         let at = self.arena.position::<T>(seq.first(), seq.len());
-        let at = at.expect("a sequence is used in its own graph");
+        let at = at.expect("a sequence is changed in its own graph, if it is not shared");
         // SAFETY: all that is reserved in pages of `T` was written as values of `T` at once, unless that has panicked, or is one written before
         // again.
         unsafe { self.arena.records_mut(at, seq.len()) }

@@ -12,6 +12,8 @@ mod hostile;
 mod isomorphic;
 #[path = "graphs/kinds.rs"]
 mod kinds;
+#[path = "graphs/lending.rs"]
+mod lending;
 #[path = "graphs/segmented.rs"]
 mod segmented;
 #[path = "graphs/values.rs"]

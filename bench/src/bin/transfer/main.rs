@@ -52,6 +52,8 @@ enum Experiment {
     Streaming,
     /// A graph of 2^20 elements, checked as it comes and when all is there (figure 10)
     Pipelining,
+    /// A graph with floats that lie elsewhere, copied into it and sent from there
+    Lending,
 }
 
 fn main() -> Result<()> {

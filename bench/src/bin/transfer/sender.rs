@@ -127,6 +127,13 @@ impl Sender {
             println!("{found}");
         };
         match experiment {
+            Experiment::Lending if shape == Shape::Floats => {
+                for logarithm in 10..=20 {
+                    let found = self.lending(logarithm)?;
+                    report(Format::Weft, logarithm, found);
+                }
+            }
+            Experiment::Lending => {}
             Experiment::Pipelining => {
                 let found = self.pipelining::<D>(shape)?;
                 report(Format::Weft, MANY, found);
@@ -275,6 +282,27 @@ impl Sender {
         }
         rates.sort_by(f64::total_cmp);
         Ok(json!({ "rate": rates[rates.len() / 2] }))
+    }
+
+    /// Building and sending a graph with floats that lie elsewhere, `2^logarithm` bytes of them: microseconds.
+    fn lending(&mut self, logarithm: u32) -> Result<Value> {
+        let len = 1 << logarithm;
+        let mut block = self.memory.allocate(len, Purpose::Send)?;
+        block.mark_touched(len);
+        block[..len].fill(0);
+        let floats = block.freeze().narrow(0..len);
+        let Self { endpoint, graphs, memory, types, seconds, .. } = self;
+        let mut took = |shared_min: usize| {
+            measuring::latency(*seconds, || {
+                let graph = Graph::build(memory, Purpose::Send, types, |graph| {
+                    let floats = graph.seq_shared_from::<f32>(shared_min, &floats)?;
+                    graph.alloc(floats)
+                })?;
+                Ok(endpoint.block_on(graphs.send(&graph, Time::MAX))?)
+            })
+        };
+        let (copied, lent) = (took(usize::MAX)?, took(0)?);
+        Ok(json!({ "copied": copied, "lent": lent }))
     }
 
     /// A large graph, checked while it comes, and when all of it is there: microseconds.
