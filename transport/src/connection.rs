@@ -22,16 +22,17 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::body::Body;
+use crate::driver;
 use crate::error::{Applied, CallError, CloseReason};
 use crate::frame::{Class, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::MESSAGE_MAX;
 use crate::link::LinkKind;
 use crate::local;
-use crate::memory::Shared;
+use crate::memory::{Memory, Shared};
 use crate::reply::Reply;
 use crate::session::call::{CallKey, Refused, Sent};
-use crate::time::Time;
+use crate::time::{Clock, Time};
 
 use large::RoomWait;
 use outstanding::Outstanding;
@@ -92,6 +93,32 @@ impl Connection {
     /// Who is at the other end.
     pub fn peer(&self) -> &Peer {
         self.core.peer()
+    }
+
+    /// Which connection of this process it is: no two have the same number, and clones have one.
+    pub fn id(&self) -> u64 {
+        self.core.id
+    }
+
+    /// What deadlines of its calls are told by.
+    #[inline]
+    pub fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
+    /// The memory that its frames are sent from and received into.
+    pub fn memory(&self) -> &Memory {
+        &self.core.memory
+    }
+
+    /// Runs `future` on this thread until it is done, as [`Endpoint::block_on`](crate::Endpoint::block_on) does, for whoever has a connection and
+    /// not the endpoint.
+    ///
+    /// # Panics
+    /// On a simulated endpoint, which only its simulator drives.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.core.assert_real();
+        driver::block_on(&self.core.reactor, future)
     }
 
     /// What it runs over.

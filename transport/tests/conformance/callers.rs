@@ -36,6 +36,8 @@ pub(crate) fn who_is_called_calls_back_and_is_told_of_the_end(world: &World) {
         let back = remembered.callers.lock().unwrap().pop().unwrap();
         assert_eq!(back.peer().node, caller.endpoint.node());
         assert_eq!(&*back.call(b"and back", deadline).await.unwrap(), b"and back");
+        assert_eq!(back.clone().id(), back.id());
+        assert_ne!(back.id(), connection.id(), "each side has one of its own");
         assert_eq!(back.ended().now_or_never(), None);
         assert_eq!(connection.ended().now_or_never(), None);
         let (ended, again) = (back.ended(), back.ended());
