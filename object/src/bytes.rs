@@ -45,6 +45,37 @@ unsafe impl StableBytes for &[u8] {
     }
 }
 
+/// The bytes of a part of a reply: where they were received, or a copy where nothing can be used there.
+#[derive(Clone, Debug)]
+pub struct ReplyBytes(Replied);
+
+#[derive(Clone, Debug)]
+enum Replied {
+    /// Has a stable address, and is aligned.
+    Received(Reply),
+    Copied(AlignedBytes),
+}
+
+impl ReplyBytes {
+    /// Those of `reply`.
+    pub(crate) fn new(reply: Reply) -> Self {
+        match reply.has_stable_address() && crate::is_aligned(&reply) {
+            true => Self(Replied::Received(reply)),
+            false => Self(Replied::Copied(AlignedBytes::copied(&reply))),
+        }
+    }
+}
+
+// SAFETY: a reply whose address is stable lends the same bytes as long as it or a clone exists, and nobody writes to them; a copy says the same of itself.
+unsafe impl StableBytes for ReplyBytes {
+    fn bytes(&self) -> &[u8] {
+        match &self.0 {
+            Replied::Received(reply) => reply,
+            Replied::Copied(copy) => copy.bytes(),
+        }
+    }
+}
+
 /// A copy on the heap, aligned as segments have to be: for files and tests.
 #[derive(Clone, Debug)]
 pub struct AlignedBytes {

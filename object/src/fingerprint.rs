@@ -73,6 +73,21 @@ impl Fingerprint {
         Self(OFFSET).text("reference").text(kind).fingerprint(target)
     }
 
+    /// Of a method that is called so: what it takes, in order, and what it gives.
+    pub const fn of_method(name: &str, arguments: &[Self], result: Self) -> Self {
+        Self(OFFSET).text("method").fingerprint(Self::of_name(name, arguments)).fingerprint(result)
+    }
+
+    /// Of an interface that is called so: its methods, in order.
+    pub const fn of_interface(name: &str, methods: &[Self]) -> Self {
+        Self(OFFSET).text("interface").fingerprint(Self::of_name(name, methods))
+    }
+
+    /// Of something that comes with a list of types, as [`Types::to_bytes`](crate::Types::to_bytes) tells it.
+    pub(crate) const fn with_types(self, told: &[u8]) -> Self {
+        self.text("types").number(told.len()).bytes(told)
+    }
+
     /// From the bytes that [`to_bytes`](Self::to_bytes) gave.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_le_bytes(bytes))

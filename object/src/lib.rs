@@ -66,8 +66,10 @@ mod view;
 mod wire;
 mod writer;
 
+pub mod service;
+
 pub use assembly::{Assembly, Limits, is_aligned};
-pub use bytes::{AlignedBytes, StableBytes};
+pub use bytes::{AlignedBytes, ReplyBytes, StableBytes};
 pub use compact::Mover;
 pub use error::{Fault, Full, Invalid, OtherRoot, TypesDiffer};
 pub use fingerprint::{Field, Fingerprint};
@@ -84,6 +86,6 @@ pub use text::Text;
 pub use types::{TypeInfo, Types};
 pub use value::InvalidValue;
 pub use view::{Records, View};
-pub use weft_object_derive::Wire;
+pub use weft_object_derive::{Wire, service};
 pub use wire::Wire;
 pub use writer::SegmentWriter;

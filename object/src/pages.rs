@@ -103,6 +103,12 @@ impl<'a> Targets<'a> {
         Targets { pages, types, is_complete, awaits: Cell::new(false) }
     }
 
+    /// Of no pages: for values that lie by themselves.
+    #[inline]
+    pub(crate) fn none(types: &'a Types) -> Targets<'a> {
+        Targets { pages: &[], types, is_complete: true, awaits: Cell::new(false) }
+    }
+
     /// Whether something led to a page that is not there yet since this was asked last.
     pub(crate) fn take_awaits(&self) -> bool {
         self.awaits.take()

@@ -119,6 +119,11 @@ impl Types {
         bytes
     }
 
+    /// Whether it is the same list: a graph that was built with the one is read with the other.
+    pub(crate) fn is_same(&self, other: &Types) -> bool {
+        Arc::ptr_eq(&self.types, &other.types) || self.to_bytes() == other.to_bytes()
+    }
+
     /// Compares what a peer told with these types, which are to be the same in the same order.
     ///
     /// # Errors

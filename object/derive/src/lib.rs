@@ -1,9 +1,10 @@
 //! `#[derive(Wire)]`: writes down a struct's or an enum's layout, and refuses at compile time what has none that
-//! can travel. What `Wire` promises, and why, is in `weft-object`.
+//! can travel. What `Wire` promises, and why, is in `weft-object`. So is what `#[service]` makes of a trait.
 
 mod attributes;
 mod enums;
 mod layout;
+mod service;
 mod structs;
 
 use proc_macro2::TokenStream;
@@ -25,6 +26,28 @@ use syn::{Data, DeriveInput, Error, GenericParam, Generics, parse_quote};
 pub fn derive_wire(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Makes a service of a trait: what is in front of `dyn Trait` is then an interface, `TraitClient` its proxy, and `BlockingTraitClient` that of callers
+/// that block.
+///
+/// Every method takes `&self` and what may be an argument, and gives what may be a result, which the traits `Argument` and `Returned` of
+/// `weft_object::service` list. The trait is `Send`, `Sync` and `'static`, and is implemented as any.
+///
+/// - `#[service(name = "...")]`: what the interface is called, if not as the trait: two versions of one interface are called the same.
+/// - `#[service(types(A, B))]`: types of which objects in its graphs may be behind an `AnyLink`, which names none.
+/// - `#[blocking]` above a method: it may block, call others and wait for them. It is handled on a thread of the registry's own, all others on the
+///   thread that has received the call, which serves other connections, too.
+///
+/// Refused when compiling: parameters, associated items, methods that take anything but `&self` by reference, are generic or `async`, arguments by
+/// `&mut`, results that borrow, and types that cannot travel.
+#[proc_macro_attribute]
+pub fn service(
+    options: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    let item = syn::parse_macro_input!(item as syn::ItemTrait);
+    service::expand(options.into(), item).unwrap_or_else(Error::into_compile_error).into()
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {

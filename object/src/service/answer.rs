@@ -1,0 +1,83 @@
+//! Giving the result of a call, in the handler or beyond it.
+
+use weft_transport::limits::LARGE_MAX;
+use weft_transport::{Batch, Body, CallId, Responder};
+
+use super::error::{Malformed, Refusal};
+use super::frame::{self, Answered, Status};
+use super::interface::Contract;
+use super::item::Item as _;
+use super::returned::Returned;
+
+/// Answers one call. What `#[service]` writes of a trait uses it.
+#[derive(Debug)]
+pub struct Answer<'b, 'm> {
+    to: To<'b, 'm>,
+    contract: &'static Contract,
+}
+
+#[derive(Debug)]
+pub(super) enum To<'b, 'm> {
+    /// With the others of its batch.
+    Batch(&'b mut Batch<'m>, CallId),
+    /// From a thread of the registry's own.
+    Responder(Responder),
+}
+
+impl<'b, 'm> Answer<'b, 'm> {
+    #[inline]
+    pub(super) fn new(to: To<'b, 'm>, contract: &'static Contract) -> Self {
+        Self { to, contract }
+    }
+
+    /// With the result.
+    #[inline]
+    pub fn give<R: Returned>(self, value: R::Value) {
+        let items = match R::give(value, self.contract) {
+            Ok(items) => items,
+            Err(refusal) => return self.to.refuse(&refusal),
+        };
+        let (len, limit) = (items.end(frame::REPLY_BYTES), self.to.limit());
+        if len > limit {
+            let what = format!("it has {len} bytes, where at most {limit} can be sent");
+            return self.to.refuse(&Refusal::Result { what });
+        }
+        self.to.reply(Answered { status: Status::Done, items });
+    }
+
+    /// That the arguments cannot be read.
+    #[cold]
+    pub fn malformed(self, malformed: Malformed) {
+        self.to.refuse(&Refusal::Arguments { what: malformed.to_string() });
+    }
+
+    /// That there is no such method.
+    #[cold]
+    pub fn no_method(self) {
+        self.to.refuse(&Refusal::NoMethod);
+    }
+}
+
+impl To<'_, '_> {
+    #[inline]
+    fn limit(&self) -> usize {
+        match self {
+            Self::Batch(batch, _) => batch.reply_max(),
+            Self::Responder(_) => LARGE_MAX,
+        }
+    }
+
+    #[inline]
+    fn reply(self, body: impl Body) {
+        match self {
+            Self::Batch(batch, call) => batch.reply(call, body),
+            // When the connection has ended, nobody waits for it.
+            Self::Responder(responder) => drop(responder.reply_blocking(body)),
+        }
+    }
+
+    #[cold]
+    pub(super) fn refuse(self, refusal: &Refusal) {
+        self.reply(frame::refusal(refusal));
+    }
+}

@@ -1,0 +1,261 @@
+//! Which references have been given to which peers, and what they lead to.
+//!
+//! A reference is one holder's: passing an object twice makes two. So to count references is to count entries, to release one is to
+//! free its entry, and a peer that dies gives up the entries that it holds. A number that was freed is not given again for a
+//! different object, so one that comes late finds nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weft_transport::{Incarnation, NodeId, Peer};
+
+use crate::types::Types;
+
+use super::exported::Target;
+
+/// Who holds references: one life of a node, by whichever connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Holder {
+    node: NodeId,
+    incarnation: Incarnation,
+}
+
+impl Holder {
+    pub(super) fn of(peer: &Peer) -> Self {
+        Self { node: peer.node, incarnation: peer.incarnation }
+    }
+}
+
+/// What a reference leads to.
+pub(super) struct Held {
+    pub(super) target: Arc<dyn Target>,
+    /// As the holder lists the types of its graphs.
+    pub(super) types: Types,
+}
+
+#[derive(Default)]
+struct Entry {
+    /// How often its place was used.
+    generation: u32,
+    /// Nothing if it is free.
+    content: Option<Content>,
+}
+
+struct Content {
+    holder: Holder,
+    /// Where in its holder's list of places it stands.
+    listed: usize,
+    held: Arc<Held>,
+}
+
+/// What one peer holds.
+#[derive(Default)]
+struct Holding {
+    places: Vec<u32>,
+    /// By which references were given. When the last has ended, so have these.
+    connections: Vec<u64>,
+}
+
+/// All references that were given.
+#[derive(Default)]
+pub(super) struct References {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    holders: HashMap<Holder, Holding>,
+}
+
+/// A reference that was given.
+pub(super) struct Given {
+    pub(super) id: u64,
+    /// It is the first that was given by this connection, whose end nobody waits for yet.
+    pub(super) is_first: bool,
+}
+
+impl References {
+    /// A new reference of `holder`'s, which it is given by `connection`. Nothing if it has `limit` already.
+    pub(super) fn give(
+        &mut self,
+        (holder, connection): (Holder, u64),
+        held: Held,
+        limit: usize,
+    ) -> Option<Given> {
+        let holding = self.holders.entry(holder).or_default();
+        if holding.places.len() >= limit {
+            return None;
+        }
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                let place =
+                    u32::try_from(self.entries.len()).ok().filter(|place| *place < u32::MAX)?;
+                self.entries.push(Entry::default());
+                place
+            }
+        };
+        let is_first = !holding.connections.contains(&connection);
+        if is_first {
+            holding.connections.push(connection);
+        }
+        let entry = &mut self.entries[place as usize];
+        let listed = holding.places.len();
+        holding.places.push(place);
+        entry.content = Some(Content { holder, listed, held: Arc::new(held) });
+        Some(Given { id: id(place, entry.generation), is_first })
+    }
+
+    /// What a reference of `holder`'s leads to.
+    #[inline]
+    pub(super) fn find(&self, id: u64, holder: Holder) -> Option<&Arc<Held>> {
+        let entry = self.entries.get(place_of(id)?)?;
+        let content = entry.content.as_ref().filter(|content| content.holder == holder)?;
+        (entry.generation == (id >> 32) as u32).then_some(&content.held)
+    }
+
+    /// Has a reference of `holder`'s lead to the same object by another list of types. Returns whether there is one.
+    pub(super) fn agree(&mut self, id: u64, holder: Holder, types: Types) -> bool {
+        let Some(target) = self.find(id, holder).map(|held| Arc::clone(&held.target)) else {
+            return false;
+        };
+        let content = place_of(id).and_then(|place| self.entries[place].content.as_mut());
+        content.is_some_and(|content| {
+            content.held = Arc::new(Held { target, types });
+            true
+        })
+    }
+
+    /// Takes a reference of `holder`'s back. What it led to is dropped by the caller, who holds no lock then.
+    pub(super) fn release(&mut self, id: u64, holder: Holder) -> Option<Arc<Held>> {
+        self.find(id, holder)?;
+        let place = place_of(id)?;
+        let content = self.take(place)?;
+        let holding = self.holders.get_mut(&holder)?;
+        holding.places.swap_remove(content.listed);
+        let moved = holding.places.get(content.listed).copied();
+        if let Some(moved) = moved.and_then(|moved| self.entries[moved as usize].content.as_mut()) {
+            moved.listed = content.listed;
+        }
+        Some(content.held)
+    }
+
+    /// A connection of `holder`'s has ended. Returns what is released by that: all that it holds, unless it is there by another one, or is
+    /// about to be, since this one has `made_way` for that.
+    pub(super) fn end(
+        &mut self,
+        (holder, connection): (Holder, u64),
+        made_way: bool,
+    ) -> Vec<Arc<Held>> {
+        let Some(holding) = self.holders.get_mut(&holder) else { return Vec::new() };
+        holding.connections.retain(|open| *open != connection);
+        if !holding.connections.is_empty() || made_way {
+            return Vec::new();
+        }
+        let places = self.holders.remove(&holder).map(|holding| holding.places);
+        let places = places.unwrap_or_default().into_iter();
+        places.filter_map(|place| self.take(place as usize)).map(|content| content.held).collect()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    fn take(&mut self, place: usize) -> Option<Content> {
+        let entry = &mut self.entries[place];
+        let content = entry.content.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(place as u32);
+        Some(content)
+    }
+}
+
+/// Places are numbered from 1, since 0 is the registry.
+fn id(place: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(place + 1)
+}
+
+#[inline]
+fn place_of(id: u64) -> Option<usize> {
+    (id as u32).checked_sub(1).map(|place| place as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::item::Reader;
+    use crate::service::{Answer, Contract};
+
+    struct Nothing;
+
+    impl Target for Nothing {
+        fn contract(&self) -> &'static Contract {
+            unreachable!("nobody asks")
+        }
+
+        fn dispatch(&self, _: u16, _: Reader<'_>, _: Answer<'_, '_>) {
+            unreachable!("nobody calls")
+        }
+    }
+
+    fn held() -> Held {
+        Held { target: Arc::new(Nothing), types: Types::new() }
+    }
+
+    fn holder(node: u64) -> Holder {
+        Holder { node: NodeId(node), incarnation: Incarnation(1) }
+    }
+
+    fn give(references: &mut References, node: u64, connection: u64) -> u64 {
+        references.give((holder(node), connection), held(), 10).unwrap().id
+    }
+
+    #[test]
+    fn a_reference_is_its_holders_alone_and_ends_with_its_release() {
+        let mut references = References::default();
+        let ids = [1, 1, 2].map(|node| give(&mut references, node, node));
+        assert!(references.find(ids[0], holder(2)).is_none(), "somebody else's");
+        assert!(references.release(ids[0], holder(2)).is_none(), "somebody else's");
+        assert!(references.release(ids[0], holder(1)).is_some());
+        assert!(references.release(ids[0], holder(1)).is_none(), "twice");
+        let again = give(&mut references, 1, 1);
+        assert_ne!(again, ids[0], "a late call finds nothing");
+        assert!(references.find(ids[0], holder(1)).is_none());
+        for id in [ids[1], again] {
+            assert!(references.release(id, holder(1)).is_some());
+        }
+        assert_eq!(references.len(), 1);
+    }
+
+    #[test]
+    fn the_end_of_a_holders_last_connection_releases_all_that_it_holds() {
+        let mut references = References::default();
+        for connection in [7, 8, 7] {
+            give(&mut references, 1, connection);
+        }
+        give(&mut references, 2, 9);
+        assert_eq!(references.end((holder(1), 7), false).len(), 0, "there is another one");
+        assert_eq!(references.end((holder(1), 7), false).len(), 0, "told twice");
+        assert_eq!(references.end((holder(1), 8), false).len(), 3);
+        assert_eq!(references.len(), 1);
+        assert_eq!(references.end((holder(2), 9), true).len(), 0, "another one takes its place");
+        assert_eq!(references.end((holder(2), 10), false).len(), 1);
+        assert_eq!(references.len(), 0);
+    }
+
+    #[test]
+    fn a_peer_holds_no_more_than_it_may() {
+        let mut references = References::default();
+        let mut give = || references.give((holder(1), 1), held(), 2).map(|given| given.is_first);
+        assert_eq!([give(), give(), give()], [Some(true), Some(false), None]);
+    }
+
+    #[test]
+    fn numbers_that_were_never_given_find_nothing() {
+        let mut references = References::default();
+        let id = give(&mut references, 1, 1);
+        for wrong in [0, id + 1, id | 1 << 32, u64::MAX, 1 << 32] {
+            assert!(references.find(wrong, holder(1)).is_none(), "{wrong:#x}");
+            assert!(references.release(wrong, holder(1)).is_none(), "{wrong:#x}");
+            assert!(!references.agree(wrong, holder(1), Types::new()), "{wrong:#x}");
+        }
+    }
+}

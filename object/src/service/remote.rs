@@ -1,0 +1,224 @@
+//! A reference to an object elsewhere, and calls by it.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use weft_transport::{Applied, Connection, Reply};
+
+use crate::types::Types;
+
+use super::error::{Malformed, ServiceError};
+use super::frame::{self, Outgoing, REGISTRY, RELEASE, REPLY_BYTES, Request, Status};
+use super::interface::{Contract, Interface};
+use super::item::{Item, Plain, Reader};
+use super::passing::Passing;
+use super::returned::{Replied, Returned};
+use super::services::Services;
+
+/// A reference to an object of interface `I` elsewhere: what a proxy calls by. Clones are the same reference.
+///
+/// It is good for as long as its connection: when that ends, the object's side releases it, and whoever wants to go on imports the service again.
+pub struct Remote<I: ?Sized> {
+    core: Arc<Core>,
+    timeout: Duration,
+    interface: PhantomData<fn(&I)>,
+}
+
+/// What clones have in common.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) services: Services,
+    pub(super) connection: Connection,
+    id: u64,
+    pub(super) contract: &'static Contract,
+    /// Nothing of a reference that was passed by a peer with another version, until the first call.
+    agreed: OnceLock<Agreed>,
+}
+
+/// What the two sides have agreed on.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    /// The other side's numbers of the methods that are known here; nothing if they are the same.
+    pub(super) numbers: Option<Box<[u16]>>,
+    /// By which the other side's graphs are read.
+    pub(super) types: Types,
+}
+
+impl Agreed {
+    /// Between two sides with one signature.
+    pub(super) fn alike(contract: &'static Contract) -> Self {
+        Self { numbers: None, types: contract.types.clone() }
+    }
+
+    #[inline]
+    fn number(&self, method: u16) -> u16 {
+        self.numbers.as_ref().map_or(method, |numbers| numbers[usize::from(method)])
+    }
+}
+
+impl<I: Interface + ?Sized> Remote<I> {
+    pub(super) fn new(
+        services: &Services,
+        connection: &Connection,
+        id: u64,
+        contract: &'static Contract,
+        agreed: Option<Agreed>,
+    ) -> Self {
+        let core = Core {
+            services: services.clone(),
+            connection: connection.clone(),
+            id,
+            contract,
+            agreed: agreed.map_or_else(OnceLock::new, OnceLock::from),
+        };
+        let timeout = services.config().timeout;
+        Self { core: Arc::new(core), timeout, interface: PhantomData }
+    }
+
+    /// The same reference, by which calls have this long.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        Self { timeout, ..self.clone() }
+    }
+
+    /// The connection to where the object is.
+    pub fn connection(&self) -> &Connection {
+        &self.core.connection
+    }
+
+    /// What a call takes along.
+    #[inline]
+    pub fn passing(&self) -> Passing<'_> {
+        Passing::new(&self.core)
+    }
+
+    /// Runs `future` on this thread until it is done, which drives the connection meanwhile.
+    ///
+    /// # Panics
+    /// On a simulated endpoint.
+    #[inline]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.core.connection.block_on(future)
+    }
+
+    /// Calls the method that has this number in the interface as it is known here.
+    ///
+    /// # Errors
+    /// See [`ServiceError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the call, which may still have its effect. A service that was passed with it stays exported to the peer until the
+    /// peer releases it, or the connection ends.
+    pub async fn call<R: Returned>(
+        &self,
+        method: u16,
+        items: impl Item,
+        mut passing: Passing<'_>,
+    ) -> Result<R::Received, ServiceError> {
+        let Core { connection, id, .. } = &*self.core;
+        let deadline = connection.clock().now() + self.timeout;
+        let agreed = match self.core.agreed.get() {
+            Some(agreed) => agreed,
+            None => match self.core.agree(deadline).await {
+                Ok(agreed) => agreed,
+                Err(error) => {
+                    passing.withdraw();
+                    return Err(error);
+                }
+            },
+        };
+        let request = Request { object: *id, method: agreed.number(method) };
+        match connection.call(Outgoing { request, items }, deadline).await {
+            Ok(reply) => read::<R>(&reply, agreed, &mut passing),
+            Err(error) => {
+                match error.applied() {
+                    Applied::No => passing.withdraw(),
+                    Applied::Maybe => {}
+                }
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// The result that a reply is.
+#[inline]
+fn read<R: Returned>(
+    reply: &Reply,
+    agreed: &Agreed,
+    passing: &mut Passing<'_>,
+) -> Result<R::Received, ServiceError> {
+    let what = "a reply begins with none of the words that one may";
+    match Status::read(reply) {
+        Some(Status::Done) => {
+            passing.arrived();
+            let mut replied =
+                Replied::new(reply, Reader::new(reply, REPLY_BYTES, &agreed.types, None));
+            let received = R::receive(&mut replied).map_err(ServiceError::Reply)?;
+            replied.items.finish().map_err(ServiceError::Reply)?;
+            Ok(received)
+        }
+        Some(status) => {
+            let refusal = frame::read_refusal(status, reply);
+            let refusal = refusal.ok_or(ServiceError::Reply(Malformed::Disagreed { what }))?;
+            match refusal.applied() {
+                Applied::No => passing.withdraw(),
+                Applied::Maybe => passing.arrived(),
+            }
+            Err(ServiceError::Refused(refusal))
+        }
+        None => Err(ServiceError::Reply(Malformed::Disagreed { what })),
+    }
+}
+
+impl Core {
+    /// Agrees with a side that has another version of the interface.
+    #[cold]
+    async fn agree(&self, deadline: weft_transport::Time) -> Result<&Agreed, ServiceError> {
+        let Self { connection, id, contract, .. } = self;
+        let asked = super::import::Asked::Reference(*id);
+        let imported = super::import::ask(connection, &asked, contract, deadline).await;
+        let (_, agreed) = imported.map_err(|error| ServiceError::Import(Box::new(error)))?;
+        Ok(self.agreed.get_or_init(|| agreed))
+    }
+}
+
+impl Drop for Core {
+    /// Gives the reference back. Without window for that, a thread of the registry's waits for some.
+    fn drop(&mut self) {
+        if !self.connection.is_open() {
+            return;
+        }
+        let (connection, id) = (self.connection.clone(), self.id);
+        let send = async move {
+            let request = Request { object: REGISTRY, method: RELEASE };
+            // When the connection ends meanwhile, so does the reference.
+            drop(connection.send(Outgoing { request, items: Plain(id) }).await);
+        };
+        let mut send: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(send);
+        if send.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            let connection = self.connection.clone();
+            self.services.run(Box::new(move || connection.block_on(send)));
+        }
+    }
+}
+
+impl<I: ?Sized> Clone for Remote<I> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), timeout: self.timeout, interface: PhantomData }
+    }
+}
+
+impl<I: ?Sized> fmt::Debug for Remote<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote")
+            .field("interface", &self.core.contract.description.name)
+            .field("id", &self.core.id)
+            .finish_non_exhaustive()
+    }
+}

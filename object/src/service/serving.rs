@@ -1,0 +1,182 @@
+//! Handling what comes: calls by references, and what the registry itself is asked for.
+
+use std::sync::Arc;
+
+use weft_transport::{Batch, CallId, Handler, Incoming, IncomingKind, Responder, Retained};
+
+use crate::assembly::is_aligned;
+use crate::bytes::{AlignedBytes, StableBytes as _};
+use crate::types::Types;
+
+use super::answer::{Answer, To};
+use super::error::Refusal;
+use super::frame::{Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
+use super::item::{Plain, Reader, Sender};
+use super::negotiation::{Unlike, Wanted};
+use super::references::{Held, Holder};
+use super::services::Services;
+
+impl Handler for Services {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        let holder = Holder::of(batch.peer());
+        // What one peer sends together is for one object mostly, which is looked for once.
+        let mut last: Option<(u64, Arc<Held>)> = None;
+        while let Some(incoming) = batch.next() {
+            let request = Request::read(incoming.body);
+            let IncomingKind::Call(call) = incoming.kind else {
+                if let Some(Request { object: REGISTRY, method: RELEASE }) = request {
+                    last = None;
+                    self.take_back(batch, incoming.body);
+                }
+                continue;
+            };
+            let Some(request) = request else {
+                let what =
+                    format!("a request has {REQUEST_BYTES} bytes at least, and a method's number");
+                To::Batch(batch, call).refuse(&Refusal::Arguments { what });
+                continue;
+            };
+            if request.object == REGISTRY {
+                last = None;
+                self.answer_for_itself(batch, call, request, incoming.body);
+                continue;
+            }
+            let held = match &last {
+                Some((object, held)) if *object == request.object => held,
+                _ => {
+                    let found =
+                        self.inner().references.read().find(request.object, holder).cloned();
+                    match found {
+                        Some(held) => &last.insert((request.object, held)).1,
+                        None => {
+                            To::Batch(batch, call).refuse(&Refusal::NoObject);
+                            continue;
+                        }
+                    }
+                }
+            };
+            self.serve(batch, call, request, incoming, held);
+        }
+    }
+}
+
+impl Services {
+    /// Handles one call, here or on another thread.
+    #[inline]
+    fn serve(
+        &self,
+        batch: &mut Batch<'_>,
+        call: CallId,
+        request: Request,
+        mut incoming: Incoming<'_>,
+        held: &Arc<Held>,
+    ) {
+        let contract = held.target.contract();
+        let Some(method) = contract.description.methods.get(usize::from(request.method)) else {
+            return To::Batch(batch, call).refuse(&Refusal::NoMethod);
+        };
+        let sender = method
+            .takes_services
+            .then(|| Sender { services: self.clone(), connection: batch.connection() });
+        if method.is_blocking {
+            let (responder, retained) = (incoming.responder(), incoming.retain());
+            let (Some(responder), Ok(retained)) = (responder, retained) else { return };
+            let held = Arc::clone(held);
+            let job = move || serve_blocking(&held, request, &retained, responder, sender.as_ref());
+            return self.run(Box::new(job));
+        }
+        let answer = Answer::new(To::Batch(batch, call), contract);
+        if is_aligned(incoming.body) {
+            let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.types, sender.as_ref());
+            return held.target.dispatch(request.method, arguments, answer);
+        }
+        // What had to wait for room for replies has been moved to wherever there was room.
+        let aligned = AlignedBytes::copied(incoming.body);
+        let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.types, sender.as_ref());
+        held.target.dispatch(request.method, arguments, answer);
+    }
+
+    /// Whoever sends it releases a reference.
+    fn take_back(&self, batch: &Batch<'_>, body: &[u8]) {
+        let none = Types::new();
+        let mut items = Reader::new(body, REQUEST_BYTES, &none, None);
+        if let (Ok(id), Ok(())) = (items.value::<u64>(), items.finish()) {
+            drop(self.release(batch.peer(), id));
+        }
+    }
+
+    /// Answers what the registry itself is asked.
+    #[cold]
+    fn answer_for_itself(
+        &self,
+        batch: &mut Batch<'_>,
+        call: CallId,
+        request: Request,
+        body: &[u8],
+    ) {
+        if request.method != IMPORT {
+            return To::Batch(batch, call).refuse(&Refusal::NoMethod);
+        }
+        let none = Types::new();
+        let wanted = match Wanted::read(body, &none) {
+            Ok(wanted) => wanted,
+            Err(malformed) => {
+                let what = malformed.to_string();
+                return To::Batch(batch, call).refuse(&Refusal::Arguments { what });
+            }
+        };
+        let items = match self.import_for(batch, &wanted) {
+            Ok(items) => items,
+            Err(Refused::Plainly(status)) => {
+                return batch.reply(call, Answered { status, items: () });
+            }
+            Err(Refused::Unlike(unlike)) => {
+                return batch.reply(call, Answered { status: unlike.status(), items: unlike });
+            }
+        };
+        batch.reply(call, Answered { status: Status::Done, items });
+    }
+
+    /// The reference that is wanted, if what it leads to serves who wants it.
+    fn import_for(&self, batch: &Batch<'_>, wanted: &Wanted<'_>) -> Result<Import, Refused> {
+        let (id, holder) = (wanted.reference, Holder::of(batch.peer()));
+        if id != REGISTRY {
+            let found = self.inner().references.read().find(id, holder).cloned();
+            let held = found.ok_or(Refused::Plainly(Status::NoObject))?;
+            let contract = held.target.contract();
+            let (numbers, types) = wanted.agree(contract).map_err(Refused::Unlike)?;
+            self.inner().references.write().agree(id, holder, types);
+            return Ok((Plain(id), numbers, &contract.told));
+        }
+        let target = self.named(wanted.name).ok_or(Refused::Plainly(Status::NoName))?;
+        let contract = target.contract();
+        let (numbers, types) = wanted.agree(contract).map_err(Refused::Unlike)?;
+        let id = self.give(&batch.connection(), Held { target, types });
+        let id = id.ok_or(Refused::Plainly(Status::TooManyReferences))?;
+        Ok((Plain(id), numbers, &contract.told))
+    }
+}
+
+/// What who imports a service is told: the reference, the numbers of the methods, and this side's types.
+type Import = (Plain<u64>, Vec<u16>, &'static [u8]);
+
+/// Why a service is not given.
+enum Refused {
+    Plainly(Status),
+    Unlike(Unlike),
+}
+
+/// Handles one call on a thread that may wait.
+fn serve_blocking(
+    held: &Held,
+    request: Request,
+    body: &Retained,
+    responder: Responder,
+    sender: Option<&Sender>,
+) {
+    let copy = (!is_aligned(body)).then(|| AlignedBytes::copied(body));
+    let body = copy.as_ref().map_or(&**body, |copy| copy.bytes());
+    let arguments = Reader::new(body, REQUEST_BYTES, &held.types, sender);
+    let answer = Answer::new(To::Responder(responder), held.target.contract());
+    held.target.dispatch(request.method, arguments, answer);
+}

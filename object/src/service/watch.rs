@@ -1,0 +1,57 @@
+//! Waiting for the end of a connection by which references were given: then they are released.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::Mutex;
+use weft_transport::{CloseReason, Connection, Ended};
+
+use super::references::Holder;
+use super::services::Inner;
+
+/// One connection that is watched. It is its own waker: the end wakes it, and nobody else waits.
+pub(super) struct Watch {
+    ended: Mutex<Option<Ended>>,
+    services: Weak<Inner>,
+    holder: Holder,
+    connection: u64,
+}
+
+impl Watch {
+    /// Watches `connection` until it ends. It may have ended already.
+    pub(super) fn begin(services: &Arc<Inner>, connection: &Connection) {
+        let watch = Self {
+            ended: Mutex::new(Some(connection.ended())),
+            services: Arc::downgrade(services),
+            holder: Holder::of(connection.peer()),
+            connection: connection.id(),
+        };
+        Arc::new(watch).look();
+    }
+
+    fn look(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut ended = self.ended.lock();
+        let Some(waiting) = &mut *ended else { return };
+        let polled = Pin::new(waiting).poll(&mut Context::from_waker(&waker));
+        let Poll::Ready(reason) = polled else { return };
+        *ended = None;
+        drop(ended);
+        let Some(services) = self.services.upgrade() else { return };
+        let made_way = reason == CloseReason::Duplicate;
+        let ended = (self.holder, self.connection);
+        // Objects are dropped there, which may do anything, and whoever closes a connection may hold whatever lock.
+        services.clone().workers.run(Box::new(move || {
+            let released = services.references.write().end(ended, made_way);
+            drop(released);
+        }));
+    }
+}
+
+impl Wake for Watch {
+    fn wake(self: Arc<Self>) {
+        self.look();
+    }
+}

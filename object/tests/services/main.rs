@@ -1,0 +1,8 @@
+//! Services, from the trait to the result, over real links.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+
+mod calls;
+mod references;
+mod versions;
+mod world;
