@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
 mod calls;
+mod hostile;
 mod references;
 mod versions;
 mod world;

@@ -1,12 +1,13 @@
 //! Two endpoints with their services, and a connection between them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use weft_object::service::Services;
 use weft_transport::{
-    Connection, Endpoint, EndpointConfig, Incarnation, LinkPolicy, Memory, MemoryConfig, NodeId,
-    Time,
+    Connection, Endpoint, EndpointConfig, Handler, Incarnation, LinkPolicy, Memory, MemoryConfig,
+    NodeId, Time,
 };
 
 /// The links that tests run over.
@@ -48,6 +49,13 @@ pub(crate) fn endpoint(node: NodeId, link: LinkPolicy, services: &Services) -> E
     let mut config = EndpointConfig::new(node, Incarnation(1), memory());
     config.links = link;
     Endpoint::start(config, services.handler()).unwrap()
+}
+
+/// An endpoint with a handler that is no registry, or not only.
+pub(crate) fn handled_by(node: NodeId, handler: Arc<dyn Handler>) -> Endpoint {
+    let mut config = EndpointConfig::new(node, Incarnation(1), memory());
+    config.links = LinkPolicy::Auto;
+    Endpoint::start(config, handler).unwrap()
 }
 
 /// Long enough for whatever comes about at all.
