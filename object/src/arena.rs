@@ -253,6 +253,8 @@ impl Arena {
                 }
             };
             let laid = &mut self.pages[first..first + pages as usize];
+            // First of all, so that what is moved leaves nothing of it behind.
+            laid.iter().for_each(|page| clear_transient(&self.types, page));
             let used = if is_worth_tightening(laid, used) { tighten(laid, base) } else { used };
             for page in &*laid {
                 let rest = page.extent() - page.used as usize;
@@ -366,6 +368,15 @@ fn tighten(laid: &mut [Laid], base: NonNull<u8>) -> usize {
         end += page.extent();
     }
     end
+}
+
+/// Zeroes what stays home of a page's records: they are complete, and about to leave.
+fn clear_transient(types: &Types, page: &Laid) {
+    let info = types.get(page.place).expect("pages are of the graph's types");
+    let Some(clear) = info.clear_transient else { return };
+    // SAFETY: so many bytes of records were written there, and nobody else has access to them.
+    let records = unsafe { slice::from_raw_parts_mut(page.base.as_ptr(), page.used as usize) };
+    records.chunks_exact_mut(info.stride).for_each(clear);
 }
 
 /// Fills the `gap` bytes before a sequence with records, which nobody leads to: zero in a text, and otherwise the one before again.

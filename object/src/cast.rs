@@ -27,6 +27,14 @@ pub(crate) fn bytes_of<T: Wire>(records: &[T]) -> &[u8] {
     unsafe { slice::from_raw_parts(records.as_ptr().cast::<u8>(), size_of_val(records)) }
 }
 
+/// Zeroes what stays home of the values in `bytes`.
+#[inline]
+pub(crate) fn clear_transient<T: Wire>(bytes: &mut [u8]) {
+    if T::HAS_TRANSIENT && size_of::<T>() > 0 {
+        bytes.chunks_exact_mut(size_of::<T>()).for_each(T::clear_transient);
+    }
+}
+
 /// The value that `bytes` are, if they are one. They may lie anywhere.
 ///
 /// # Panics

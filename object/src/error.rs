@@ -144,6 +144,9 @@ pub enum Fault {
     /// A link into the middle of an object.
     #[error("it leads into the middle of an object")]
     Between,
+    /// A field that stays home has come along.
+    #[error("a field that stays home holds something")]
+    Transient,
     /// A link beyond the objects of its page, or a sequence that ends there.
     #[error("it leads beyond the end of its page")]
     Beyond,

@@ -119,6 +119,7 @@ unsafe impl<T: Wire> Wire for Option<Link<T>> {
     const IDENTITY: Fingerprint = Fingerprint::of_name("Option<Link>", &[T::IDENTITY]);
     const FINGERPRINT: Fingerprint = Fingerprint::of_reference("optional link", T::IDENTITY);
     const ALWAYS_VALID: bool = false;
+    const ZERO_IS_VALID: bool = true;
     const HAS_LINKS: bool = true;
 
     #[inline]
@@ -160,6 +161,7 @@ unsafe impl Wire for Option<AnyLink> {
     const NAME: &'static str = "Option<AnyLink>";
     const FINGERPRINT: Fingerprint = Fingerprint::of_name("optional any link", &[]);
     const ALWAYS_VALID: bool = false;
+    const ZERO_IS_VALID: bool = true;
     const HAS_LINKS: bool = true;
 
     #[inline]

@@ -94,6 +94,7 @@ unsafe impl<T: Wire> Wire for Seq<T> {
     const IDENTITY: Fingerprint = Fingerprint::of_name("Seq", &[T::IDENTITY]);
     const FINGERPRINT: Fingerprint = Fingerprint::of_reference("sequence", T::IDENTITY);
     const ALWAYS_VALID: bool = false;
+    const ZERO_IS_VALID: bool = true;
     const HAS_LINKS: bool = true;
 
     #[inline]

@@ -32,6 +32,8 @@ pub struct TypeInfo {
     reads: &'static [Fingerprint],
     /// `None` where any bytes are a record.
     pub(crate) check: Option<CheckAll>,
+    /// `None` where nothing of a record stays home.
+    pub(crate) clear_transient: Option<fn(&mut [u8])>,
     /// `None` where no record leads to others.
     pub(crate) move_links: Option<fn(&mut [u8], &mut Mover<'_>)>,
 }
@@ -83,6 +85,7 @@ impl Types {
             type_id: TypeId::of::<T>(),
             reads: T::READS,
             check: (!T::ALWAYS_VALID).then_some(T::check_all),
+            clear_transient: T::HAS_TRANSIENT.then_some(T::clear_transient),
             move_links: T::HAS_LINKS.then_some(T::move_links),
         }));
         T::collect(self)

@@ -44,10 +44,21 @@ use crate::types::Types;
 /// enum Color { Red, Green }
 /// ```
 ///
+/// Fields that are to stay home, a cache say or a handle that means nothing elsewhere, are marked: `#[wire(transient)]`. They are used as any other while a graph is
+/// being built, are zeroed when it is complete, and whoever receives it finds zero there, or refuses it. So zero has to be a value of theirs:
+/// ```compile_fail,E0080
+/// #[derive(weft_object::Wire, Clone, Copy)]
+/// #[repr(C)]
+/// struct Cached { key: u64, #[wire(transient)] found: weft_object::Text }
+/// let types = weft_object::Types::new().with::<Cached>();
+/// ```
+///
 /// # Safety
 /// - Every byte of a value is initialized: no padding, no pointers.
 /// - Any bytes for which [`check`](Self::check) finds no fault are a valid value; if
 ///   [`ALWAYS_VALID`](Self::ALWAYS_VALID), any bytes at all are.
+/// - If [`ZERO_IS_VALID`](Self::ZERO_IS_VALID), zeros are a valid value.
+/// - What [`clear_transient`](Self::clear_transient) makes of a valid value is one.
 /// - The alignment is at most 8.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel as it lies in memory",
@@ -64,6 +75,10 @@ pub unsafe trait Wire: Copy + Send + Sync + 'static {
     const FINGERPRINT: Fingerprint;
     /// Whether any bytes are a value, wherever they are.
     const ALWAYS_VALID: bool;
+    /// Whether zeros are a value, so that it may be in a field that stays home.
+    const ZERO_IS_VALID: bool = Self::ALWAYS_VALID;
+    /// Whether there are fields that stay home.
+    const HAS_TRANSIENT: bool = false;
     /// Whether a value may lead to other objects.
     const HAS_LINKS: bool = false;
     /// Fingerprints of older or other layouts whose bytes may be read as this type. The derive takes them from
@@ -90,6 +105,11 @@ pub unsafe trait Wire: Copy + Send + Sync + 'static {
     /// Adds the types that a value may lead to.
     fn collect(types: Types) -> Types {
         types
+    }
+
+    /// Zeroes what stays home of the value in `bytes`.
+    fn clear_transient(bytes: &mut [u8]) {
+        let _ = bytes;
     }
 
     /// Has the value in `bytes` lead to where what it leads to is moved.
@@ -122,6 +142,7 @@ unsafe impl Wire for bool {
     const NAME: &'static str = "bool";
     const FINGERPRINT: Fingerprint = Fingerprint::of_plain("bool", 1);
     const ALWAYS_VALID: bool = false;
+    const ZERO_IS_VALID: bool = true;
 
     #[inline]
     fn check(bytes: &[u8], _: &Targets<'_>) -> Result<(), Fault> {
@@ -136,7 +157,8 @@ unsafe impl<T: Wire, const N: usize> Wire for [T; N] {
         Fingerprint::of_name("array", &[T::IDENTITY, Fingerprint::of_number(N as u64)]);
     const FINGERPRINT: Fingerprint = Fingerprint::of_array(T::FINGERPRINT, N);
     const ALWAYS_VALID: bool = T::ALWAYS_VALID;
-
+    const ZERO_IS_VALID: bool = T::ZERO_IS_VALID;
+    const HAS_TRANSIENT: bool = T::HAS_TRANSIENT;
     const HAS_LINKS: bool = T::HAS_LINKS;
 
     #[inline]
@@ -150,6 +172,12 @@ unsafe impl<T: Wire, const N: usize> Wire for [T; N] {
 
     fn collect(types: Types) -> Types {
         T::collect(types)
+    }
+
+    fn clear_transient(bytes: &mut [u8]) {
+        if size_of::<T>() > 0 {
+            bytes.chunks_exact_mut(size_of::<T>()).for_each(T::clear_transient);
+        }
     }
 
     fn move_links(bytes: &mut [u8], mover: &mut Mover<'_>) {

@@ -71,6 +71,7 @@ impl<T: Wire> SegmentWriter<T> {
     /// Completes the segment. Nothing is copied.
     pub fn freeze(mut self) -> Segment {
         self.block.mark_touched(self.at);
+        cast::clear_transient::<T>(&mut self.block[..self.at]);
         // What rounds the page up to eight bytes is sent, so it must not be what memory held.
         let end = self.at.next_multiple_of(8);
         self.block[self.at..end].fill(0);

@@ -1,6 +1,6 @@
-//! What stands above a type: its representation, and what else it reads.
+//! What stands above a type, its representation and what else it reads, and above a field: that it stays home.
 
-use syn::{DeriveInput, Error, Ident, LitStr, Meta};
+use syn::{DeriveInput, Error, Field, Ident, LitStr, Meta};
 
 /// The one thing that `#[repr]` says.
 pub(crate) fn representation(input: &DeriveInput, wanted: &str) -> Result<Ident, Error> {
@@ -47,4 +47,20 @@ pub(crate) fn reads(input: &DeriveInput) -> Result<Vec<LitStr>, Error> {
         })?;
     }
     Ok(reads)
+}
+
+/// Whether `#[wire(transient)]` stands above a field.
+pub(crate) fn is_transient(field: &Field) -> Result<bool, Error> {
+    let mut is_transient = false;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("wire")) {
+        const WANTED: &str = "of a field this is #[wire(transient)]";
+        let Meta::List(_) = &attribute.meta else {
+            return Err(Error::new_spanned(attribute, WANTED));
+        };
+        attribute.parse_nested_meta(|meta| {
+            is_transient = meta.path.is_ident("transient");
+            if is_transient { Ok(()) } else { Err(meta.error(WANTED)) }
+        })?;
+    }
+    Ok(is_transient)
 }

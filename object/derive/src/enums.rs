@@ -19,8 +19,9 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
     }
     let (parameters, arguments, bounds) = input.generics.split_for_impl();
     let text = name.to_string();
-    let (mut tags, mut shadows, mut described, mut cases, mut moves) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut tags, mut shadows, mut described, mut cases, mut moves, mut clears) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut transient = vec![quote!(false)];
     let mut links = vec![quote!(false)];
     let mut asserts = Vec::new();
     // Names that no discriminant, array length or field would have: items of a macro are seen by the program's own expressions among them.
@@ -69,6 +70,10 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
         cases.push(quote! { if tag == #tag_of { #check return Ok(()); } });
         moves.push(quote! { if tag == #tag_of { #move_links } });
         links.push(layout::any(&fields, &quote!(HAS_LINKS)));
+        let clear = layout::clears(&fields);
+        clears.push(quote! { if tag == #tag_of { #clear } });
+        transient.push(layout::has_transient(&fields));
+        asserts.push(layout::transient_asserts(&fields));
     }
     let collect = layout::collects(
         data.variants.iter().flat_map(|variant| variant.fields.iter().map(|field| &field.ty)),
@@ -89,6 +94,7 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
         // There are tags that name no variant.
         const ALWAYS_VALID: bool = false;
         const HAS_LINKS: bool = #(#links)||*;
+        const HAS_TRANSIENT: bool = #(#transient)||*;
 
         #[inline]
         fn check(
@@ -103,6 +109,14 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
         }
 
         #collect
+
+        fn clear_transient(bytes: &mut [u8]) {
+            #(#tags)*
+            #(#shadows)*
+            let tag = bytes.first_chunk::<{ ::core::mem::size_of::<#tag>() }>();
+            let tag = #tag::from_le_bytes(*tag.expect("an enum has a tag"));
+            #(#clears)*
+        }
 
         fn move_links(bytes: &mut [u8], mover: &mut ::weft_object::Mover<'_>) {
             #(#tags)*

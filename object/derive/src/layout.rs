@@ -5,11 +5,15 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Error, Fields, Type};
 
+use crate::attributes;
+
 /// A field: what it is called, its type, and an expression of its offset.
 pub(crate) struct Field<'a> {
     pub(crate) name: String,
     pub(crate) ty: &'a Type,
     pub(crate) offset: TokenStream,
+    /// It stays home.
+    pub(crate) is_transient: bool,
 }
 
 /// The fields, with the offset that `offset_of` says for the name or the place of each.
@@ -25,14 +29,17 @@ pub(crate) fn fields<'a>(
             ));
         };
         let offset = offset_of(at, &quote!(#ident));
-        Ok(Field { name: ident.to_string(), ty: &field.ty, offset })
+        let is_transient = attributes::is_transient(field)?;
+        Ok(Field { name: ident.to_string(), ty: &field.ty, offset, is_transient })
     });
     named.collect()
 }
 
 /// What `of_struct` and `of_enum` want to know of each.
 pub(crate) fn described(fields: &[Field<'_>]) -> TokenStream {
-    let described = fields.iter().map(|Field { name, ty, offset }| {
+    let described = fields.iter().map(|Field { name, ty, offset, is_transient }| {
+        // Another field, as no field can be called: whoever sends it expects it to arrive.
+        let name = if *is_transient { format!("transient {name}") } else { name.clone() };
         quote! { (#name, #offset, <#ty as ::weft_object::Wire>::FINGERPRINT) }
     });
     quote! { &[#(#described),*] }
@@ -67,13 +74,55 @@ pub(crate) fn sizes(fields: &[Field<'_>]) -> TokenStream {
 
 /// Checks each field of `bytes`.
 pub(crate) fn checks(fields: &[Field<'_>]) -> TokenStream {
-    let each = fields.iter().map(|Field { ty, offset, .. }| {
+    let each = fields.iter().map(|Field { ty, offset, is_transient, .. }| {
+        if *is_transient {
+            return quote! {
+                if bytes[#offset..][..::core::mem::size_of::<#ty>()].iter().any(|byte| *byte != 0) {
+                    return Err(::weft_object::Fault::Transient);
+                }
+            };
+        }
         quote! {
             if !<#ty as ::weft_object::Wire>::ALWAYS_VALID {
                 let field = &bytes[#offset..][..::core::mem::size_of::<#ty>()];
                 <#ty as ::weft_object::Wire>::check(field, targets)?;
             }
         }
+    });
+    quote! { #(#each)* }
+}
+
+/// Zeroes what stays home of `bytes`.
+pub(crate) fn clears(fields: &[Field<'_>]) -> TokenStream {
+    let each = fields.iter().map(|Field { ty, offset, is_transient, .. }| {
+        let field = quote! { bytes[#offset..][..::core::mem::size_of::<#ty>()] };
+        if *is_transient {
+            return quote! { #field.fill(0); };
+        }
+        quote! {
+            if <#ty as ::weft_object::Wire>::HAS_TRANSIENT {
+                <#ty as ::weft_object::Wire>::clear_transient(&mut #field);
+            }
+        }
+    });
+    quote! { #(#each)* }
+}
+
+/// Whether something stays home, of the fields or in one of them.
+pub(crate) fn has_transient(fields: &[Field<'_>]) -> TokenStream {
+    let own = fields.iter().any(|field| field.is_transient);
+    let within = any(fields, &quote!(HAS_TRANSIENT));
+    quote! { #own || #within }
+}
+
+/// That each field that stays home may be zero.
+pub(crate) fn transient_asserts(fields: &[Field<'_>]) -> TokenStream {
+    let each = fields.iter().filter(|field| field.is_transient).map(|Field { name, ty, .. }| {
+        let text = format!(
+            "{name} stays home, so that its receiver finds zeros, which are no value of its type: make it an Option<Link>, \
+             a Seq, a number or a bool"
+        );
+        quote! { ::core::assert!(<#ty as ::weft_object::Wire>::ZERO_IS_VALID, #text); }
     });
     quote! { #(#each)* }
 }

@@ -19,6 +19,8 @@ use syn::{Data, DeriveInput, Error, GenericParam, Generics, parse_quote};
 /// `#[wire(reads = "<fingerprint>")]` says that values of a type with this fingerprint may be read as this one: an older one whose fields had other
 /// names, say. Any number of these may be given.
 ///
+/// `#[wire(transient)]` above a field has it stay home: it is zeroed when what it is in is about to leave.
+///
 /// Refused when compiling: another representation, unions, lifetimes, a struct without
 /// fields, padding between or behind fields, and every field that is not `Wire` (references, pointers,
 /// `usize`, `String`, ...). Of types with parameters, padding is refused where they are used.

@@ -30,16 +30,24 @@ pub(crate) fn body(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream
          by size, or fill the holes with fields"
     );
     let (sizes, described) = (layout::sizes(&fields), layout::described(&fields));
-    let always_valid = layout::all(&fields, &quote!(ALWAYS_VALID));
+    let is_whole = fields.iter().all(|field| !field.is_transient);
+    let (always_valid, zero_is_valid) =
+        (layout::all(&fields, &quote!(ALWAYS_VALID)), layout::all(&fields, &quote!(ZERO_IS_VALID)));
+    let (has_transient, asserts) =
+        (layout::has_transient(&fields), layout::transient_asserts(&fields));
     let has_links = layout::any(&fields, &quote!(HAS_LINKS));
-    let (checks, moves) = (layout::checks(&fields), layout::moves(&fields));
+    let (checks, moves, clears) =
+        (layout::checks(&fields), layout::moves(&fields), layout::clears(&fields));
     let collect = layout::collects(fields.iter().map(|field| field.ty));
     Ok(quote! {
         const FINGERPRINT: ::weft_object::Fingerprint = {
             ::core::assert!(::core::mem::size_of::<Self>() == #sizes, #padding);
+            #asserts
             ::weft_object::Fingerprint::of_struct(<Self as ::weft_object::Wire>::IDENTITY, #described)
         };
-        const ALWAYS_VALID: bool = #always_valid;
+        const ALWAYS_VALID: bool = #is_whole && #always_valid;
+        const ZERO_IS_VALID: bool = #zero_is_valid;
+        const HAS_TRANSIENT: bool = #has_transient;
         const HAS_LINKS: bool = #has_links;
 
         #[inline]
@@ -52,6 +60,10 @@ pub(crate) fn body(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream
         }
 
         #collect
+
+        fn clear_transient(bytes: &mut [u8]) {
+            #clears
+        }
 
         fn move_links(bytes: &mut [u8], mover: &mut ::weft_object::Mover<'_>) {
             #moves

@@ -44,12 +44,8 @@ impl<'b> Writer<'b> {
     pub(super) fn value<T: Wire>(&mut self, value: T) {
         self.align();
         cast::write(self.buffer, self.at, value);
+        cast::clear_transient::<T>(&mut self.buffer[self.at..self.at + size_of::<T>()]);
         self.at += size_of::<T>();
-    }
-
-    #[inline]
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        self.space(bytes.len()).copy_from_slice(bytes);
     }
 
     /// The next so many bytes, all of which are to be written.
@@ -211,7 +207,9 @@ impl<T: Wire> Item for &[T] {
     #[inline]
     fn put(self, out: &mut Writer<'_>) {
         out.value(self.len() as u64);
-        out.bytes(cast::bytes_of(self));
+        let space = out.space(size_of_val(self));
+        space.copy_from_slice(cast::bytes_of(self));
+        cast::clear_transient::<T>(space);
     }
 }
 

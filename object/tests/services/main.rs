@@ -5,5 +5,6 @@
 mod calls;
 mod hostile;
 mod references;
+mod transient;
 mod versions;
 mod world;
