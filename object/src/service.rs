@@ -42,6 +42,53 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! What no peer could call, or be sent, does not compile, and the message says what to do instead:
+//! ```compile_fail
+//! #[weft_object::service]
+//! trait Counter { fn add(&mut self, amount: u64); }
+//! ```
+//! ```compile_fail
+//! #[weft_object::service]
+//! trait Names { async fn get(&self) -> String; }
+//! ```
+//! ```compile_fail
+//! #[weft_object::service]
+//! trait Names { fn get(&self) -> &str; }
+//! ```
+//! ```compile_fail
+//! #[weft_object::service]
+//! trait Watcher { fn added(&self, title: &str); }
+//! #[weft_object::service]
+//! trait Library { fn watch(&self, watcher: std::sync::Arc<dyn Watcher>); }
+//! ```
+//! Nor does what is no value that can travel:
+//! ```compile_fail,E0277
+//! #[weft_object::service]
+//! trait Names { fn put(&self, name: String); }
+//! ```
+//! ```compile_fail,E0277
+//! #[weft_object::service]
+//! trait Sizes { fn get(&self) -> usize; }
+//! ```
+//! ```compile_fail,E0080
+//! #[weft_object::service]
+//! trait Links { fn get(&self) -> weft_object::Link<u64>; }
+//! ```
+//! With these mended they do:
+//! ```
+//! use weft_object::service;
+//! #[service]
+//! trait Watcher { fn added(&self, title: &str); }
+//! #[service]
+//! trait Library {
+//!     fn add(&self, amount: u64);
+//!     fn get(&self) -> String;
+//!     fn watch(&self, watcher: WatcherClient);
+//!     fn put(&self, name: &str);
+//!     fn size(&self) -> u64;
+//! }
+//! ```
 
 mod answer;
 mod argument;

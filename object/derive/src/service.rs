@@ -57,6 +57,10 @@ fn interface(item: &ItemTrait, options: &Options, methods: &[Method]) -> TokenSt
     let collected = methods.iter().map(Method::collected);
     let arms = (0..).zip(methods).map(|(number, method)| method.arm(number));
     quote! {
+        // What cannot travel is found here, not where it is called.
+        const _: &::weft_object::service::Description =
+            <dyn #trait_name as ::weft_object::service::Interface>::DESCRIPTION;
+
         #[automatically_derived]
         impl ::weft_object::service::Interface for dyn #trait_name {
             const DESCRIPTION: &'static ::weft_object::service::Description = {

@@ -55,12 +55,22 @@ pub trait Argument<'a>: Sized {
     fn take(arguments: &mut Reader<'a>) -> Result<Self::Value, Malformed>;
 }
 
+/// The fingerprint of a type that travels by itself.
+pub(super) const fn plain<T: Wire>() -> Fingerprint {
+    assert!(
+        !T::HAS_LINKS,
+        "a value with links, texts or sequences goes as a graph: take a GraphRef, give a Frozen"
+    );
+    assert!(size_of::<T>() > 0, "a value that goes somewhere has at least one byte");
+    T::FINGERPRINT
+}
+
 impl<'a, T: Wire> Argument<'a> for T {
     type Value = T;
     type Given = T;
     type Item = Plain<T>;
 
-    const FINGERPRINT: Fingerprint = T::FINGERPRINT;
+    const FINGERPRINT: Fingerprint = plain::<T>();
 
     #[inline]
     fn pass(given: T, _: &mut Passing<'_>) -> Result<Plain<T>, ServiceError> {
@@ -78,7 +88,7 @@ impl<'a, T: Wire> Argument<'a> for &'a [T] {
     type Given = Self;
     type Item = Self;
 
-    const FINGERPRINT: Fingerprint = Fingerprint::of_name("slice", &[T::FINGERPRINT]);
+    const FINGERPRINT: Fingerprint = Fingerprint::of_name("slice", &[plain::<T>()]);
 
     #[inline]
     fn pass(given: Self, _: &mut Passing<'_>) -> Result<Self, ServiceError> {

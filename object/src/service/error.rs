@@ -68,18 +68,13 @@ pub enum Refusal {
         /// What is wrong with it.
         what: String,
     },
-    /// There is no thread or no memory to handle the call with.
-    #[error("there is no thread or no memory for the call")]
-    Exhausted,
 }
 
 impl Refusal {
     /// Whether the call may have had its effect.
     pub fn applied(&self) -> Applied {
         match self {
-            Self::NoObject | Self::NoMethod | Self::Arguments { .. } | Self::Exhausted => {
-                Applied::No
-            }
+            Self::NoObject | Self::NoMethod | Self::Arguments { .. } => Applied::No,
             Self::Result { .. } => Applied::Maybe,
         }
     }

@@ -72,7 +72,6 @@ pub(super) enum Status {
     NoMethod,
     Arguments,
     Result,
-    Exhausted,
     NoName,
     OtherInterface,
     MissingMethod,
@@ -82,13 +81,12 @@ pub(super) enum Status {
 }
 
 impl Status {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 11] = [
         Self::Done,
         Self::NoObject,
         Self::NoMethod,
         Self::Arguments,
         Self::Result,
-        Self::Exhausted,
         Self::NoName,
         Self::OtherInterface,
         Self::MissingMethod,
@@ -132,7 +130,6 @@ pub(super) fn refusal(refusal: &Refusal) -> Answered<String> {
         Refusal::NoMethod => (Status::NoMethod, ""),
         Refusal::Arguments { what } => (Status::Arguments, what.as_str()),
         Refusal::Result { what } => (Status::Result, what.as_str()),
-        Refusal::Exhausted => (Status::Exhausted, ""),
     };
     let end = (0..=text.len().min(TEXT_MAX)).rev().find(|end| text.is_char_boundary(*end));
     Answered { status, items: text[..end.unwrap_or(0)].to_owned() }
@@ -149,7 +146,6 @@ pub(super) fn read_refusal(status: Status, reply: &[u8]) -> Option<Refusal> {
         Status::NoMethod => Some(Refusal::NoMethod),
         Status::Arguments => Some(Refusal::Arguments { what }),
         Status::Result => Some(Refusal::Result { what }),
-        Status::Exhausted => Some(Refusal::Exhausted),
         _ => None,
     }
 }

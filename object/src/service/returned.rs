@@ -8,7 +8,7 @@ use crate::fingerprint::Fingerprint;
 use crate::types::Types;
 use crate::wire::Wire;
 
-use super::argument::Maybe;
+use super::argument::{Maybe, plain};
 use super::error::{Malformed, Refusal};
 use super::interface::Contract;
 use super::item::{Item, Plain, Reader};
@@ -98,7 +98,7 @@ impl<T: Wire> Returned for T {
     type Received = T;
     type Item = Plain<T>;
 
-    const FINGERPRINT: Fingerprint = T::FINGERPRINT;
+    const FINGERPRINT: Fingerprint = plain::<T>();
 
     #[inline]
     fn give(value: T, _: &Contract) -> Result<Plain<T>, Refusal> {
@@ -132,7 +132,7 @@ impl<T: Wire> Returned for Vec<T> {
     type Received = Vec<T>;
     type Item = Vec<T>;
 
-    const FINGERPRINT: Fingerprint = Fingerprint::of_name("slice", &[T::FINGERPRINT]);
+    const FINGERPRINT: Fingerprint = Fingerprint::of_name("slice", &[plain::<T>()]);
 
     fn give(value: Vec<T>, _: &Contract) -> Result<Vec<T>, Refusal> {
         Ok(value)

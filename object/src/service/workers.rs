@@ -50,7 +50,11 @@ impl Workers {
             let begun = thread::Builder::new().name(name).spawn(move || shared.work());
             state.threads += usize::from(begun.is_ok());
         }
+        // Without any thread nobody would ever do it: who waits for it is told by what it drops.
+        let undone =
+            if state.threads == 0 { std::mem::take(&mut state.jobs) } else { VecDeque::new() };
         drop(state);
+        drop(undone);
         self.shared.wake.notify_one();
     }
 }

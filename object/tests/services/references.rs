@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use weft_object::service;
-use weft_object::service::{Client as _, Refusal, ServiceError, Services, ServicesConfig};
+use weft_object::service::{Client as _, ServiceError, Services, ServicesConfig};
 use weft_transport::{Endpoint, LinkPolicy};
 
 use crate::world::{LINKS, World, endpoint, next_client, soon, wait_until};
@@ -168,15 +168,10 @@ fn a_reference_is_released_when_the_callee_drops_it() {
 }
 
 #[test]
-fn what_a_callee_refuses_is_not_kept_for_it() {
+fn what_is_passed_to_nobody_is_not_kept() {
     let world = World::new(LinkPolicy::Auto);
     let (_, client) = board(&world);
     let alive = Arc::default();
-    // Behind the proxy's back, the reference that it calls by is released.
-    let wrong = client.clone();
-    let others = World::new(LinkPolicy::Auto);
-    let (_, stranger) = board(&others);
-    drop((wrong, stranger));
     world.connection.close();
     let error = client.blocking().join(Adder::new(1, &alive)).unwrap_err();
     assert!(matches!(error, ServiceError::Call(_)), "{error}");
@@ -385,11 +380,4 @@ impl Board for Owned {
     fn is_here(&self) -> bool {
         true
     }
-}
-
-#[test]
-fn refusals_are_told_apart() {
-    let what = String::from("why");
-    let refusals = [Refusal::NoObject, Refusal::NoMethod, Refusal::Arguments { what }];
-    assert!(refusals.iter().all(|refusal| refusal.applied() == weft_transport::Applied::No));
 }
