@@ -11,6 +11,7 @@ mod memory;
 mod objects;
 mod reads;
 mod series;
+mod services;
 mod shuffle;
 mod store;
 mod transfer;
@@ -63,6 +64,8 @@ enum Suite {
     Objects,
     /// Graphs of objects from one process to another, over shared memory and TCP, beside raw bytes, rkyv and bitcode.
     Transfer,
+    /// Calls of a typed service, with all kinds of arguments, beside bare calls of the transport.
+    Services,
     /// PageRank of 16 M edges over two workers, beside a plain program with two threads.
     Shuffle,
 }
@@ -133,6 +136,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Suite::Fullness => fullness::run(&bench)?,
         Suite::Objects => objects::run(&bench)?,
         Suite::Transfer => transfer::run(&bench)?,
+        Suite::Services => services::run(&bench)?,
         Suite::Shuffle => shuffle::run(&bench)?,
     };
     keep(&bench, &name, load, &figures)

@@ -1,0 +1,75 @@
+//! Calls of a typed service, beside bare calls of the transport with as many bytes.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::command;
+
+/// What a call of nothing may take, of a bare call with no bytes.
+const NULL_WANTED: f64 = 1.15;
+
+/// Each case is measured as often as this a round.
+const TIMES_A_ROUND: u32 = 2;
+
+/// Takes all cases over shared memory and over TCP.
+pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
+    let mut links = Vec::new();
+    for (link, name) in [("auto", "shared memory"), ("tcp", "TCP")] {
+        let reports = over(bench, link)?;
+        println!("\nover {name}: nanoseconds a call, one caller");
+        table(&reports);
+        let null = reports.iter().find(|report| report["case"] == "null");
+        if let Some(ratio) = null.and_then(|report| report.pointer("/ratio/bare")?.as_f64()) {
+            println!(
+                "a call of nothing takes {ratio:.2} of a bare call (at most {NULL_WANTED} wanted)"
+            );
+        }
+        links.push(json!({ "link": link, "cases": reports }));
+    }
+    Ok(json!(links))
+}
+
+fn over(bench: &Bench<'_>, link: &str) -> Result<Vec<Value>> {
+    let mut run = Command::new("taskset");
+    run.args(["--cpu-list", "1"]).arg(bench.workspace.release_program("services"));
+    run.args(["--rounds", &(TIMES_A_ROUND * bench.rounds).to_string(), "--link", link]);
+    println!("$ {}", command::line(&run));
+    let printed = command::output(&mut run)?;
+    let reports = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("services printed {line}")));
+    reports.collect()
+}
+
+fn table(reports: &[Value]) {
+    println!(
+        "{:<12}{:>7}{:>9}{:>9}{:>9}{:>12}{:>9}{:>10}{:>13}",
+        "case",
+        "size",
+        "request",
+        "build",
+        "bare",
+        "bare, alike",
+        "service",
+        "/ bare",
+        "/ bare alike"
+    );
+    for report in reports {
+        let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0);
+        println!(
+            "{:<12}{:>7}{:>9}{:>9}{:>9.0}{:>12.0}{:>9.0}{:>10.2}{:>13.2}",
+            report["case"].as_str().unwrap_or_default(),
+            number("/size"),
+            number("/request_bytes"),
+            number("/build_ns"),
+            number("/ns/bare"),
+            number("/ns/bare_alike"),
+            number("/ns/service"),
+            number("/ratio/bare"),
+            number("/ratio/bare_alike"),
+        );
+    }
+}
