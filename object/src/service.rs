@@ -120,7 +120,7 @@ pub use exported::Exported;
 pub use graph::{GraphRef, GraphReply};
 pub use interface::{Contract, Description, Interface, Method};
 pub use item::{Item, Plain, Reader, Writer};
-pub use passing::{Passing, Reference};
+pub use passing::{ByReference, Giving, Passing, Reference};
 pub use remote::Remote;
 pub use returned::{Fallible, Replied, Returned};
 pub use services::{Services, ServicesConfig};

@@ -63,6 +63,8 @@ fn interface(item: &ItemTrait, options: &Options, methods: &[Method]) -> TokenSt
 
         #[automatically_derived]
         impl ::weft_object::service::Interface for dyn #trait_name {
+            const NAME: &'static str = #name;
+
             const DESCRIPTION: &'static ::weft_object::service::Description = {
                 const METHODS: &[::weft_object::service::Method; #count] = &[#(#described),*];
                 &::weft_object::service::Description::new(#name, METHODS)
@@ -163,10 +165,8 @@ fn proxies(item: &ItemTrait, options: &Options, methods: &[Method]) -> TokenStre
             type Given = ::std::sync::Arc<dyn #trait_name>;
             type Item = ::weft_object::service::Reference;
 
-            const FINGERPRINT: ::weft_object::Fingerprint = ::weft_object::Fingerprint::of_reference(
-                "service",
-                ::weft_object::Fingerprint::of_name(#name, &[]),
-            );
+            const FINGERPRINT: ::weft_object::Fingerprint =
+                ::weft_object::service::Reference::fingerprint(#name);
             const HAS_SERVICES: bool = true;
 
             fn pass(

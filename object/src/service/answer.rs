@@ -6,7 +6,8 @@ use weft_transport::{Batch, Body, CallId, Responder};
 use super::error::{Malformed, Refusal};
 use super::frame::{self, Answered, Status};
 use super::interface::Contract;
-use super::item::Item as _;
+use super::item::{Item as _, OtherEnd};
+use super::passing::Giving;
 use super::returned::Returned;
 
 /// Answers one call. What `#[service]` writes of a trait uses it.
@@ -14,6 +15,8 @@ use super::returned::Returned;
 pub struct Answer<'b, 'm> {
     to: To<'b, 'm>,
     contract: &'static Contract,
+    /// Where the method gives services.
+    other_end: Option<OtherEnd<'b>>,
 }
 
 #[derive(Debug)]
@@ -26,19 +29,28 @@ pub(super) enum To<'b, 'm> {
 
 impl<'b, 'm> Answer<'b, 'm> {
     #[inline]
-    pub(super) fn new(to: To<'b, 'm>, contract: &'static Contract) -> Self {
-        Self { to, contract }
+    pub(super) fn new(
+        to: To<'b, 'm>,
+        contract: &'static Contract,
+        other_end: Option<OtherEnd<'b>>,
+    ) -> Self {
+        Self { to, contract, other_end }
     }
 
     /// With the result.
     #[inline]
     pub fn give<R: Returned>(self, value: R::Value) {
-        let items = match R::give(value, self.contract) {
+        let mut giving = Giving::new(self.contract, self.other_end);
+        let items = match R::give(value, &mut giving) {
             Ok(items) => items,
-            Err(refusal) => return self.to.refuse(&refusal),
+            Err(refusal) => {
+                giving.withdraw();
+                return self.to.refuse(&refusal);
+            }
         };
         let (len, limit) = (items.end(frame::REPLY_BYTES), self.to.limit());
         if len > limit {
+            giving.withdraw();
             let what = format!("it has {len} bytes, where at most {limit} can be sent");
             return self.to.refuse(&Refusal::Result { what });
         }

@@ -9,8 +9,8 @@ use weft_transport::{Reply, Shared};
 use crate::fingerprint::Fingerprint;
 
 use super::error::{Malformed, Refusal};
-use super::interface::Contract;
 use super::item::{Item, Writer};
+use super::passing::Giving;
 use super::returned::{Replied, Returned};
 
 /// Bytes as a result. An implementation makes one of what it has, without copying it; a caller reads the part of the reply that it is.
@@ -100,7 +100,7 @@ impl Returned for Blob {
         Fingerprint::of_name("slice", &[<u8 as crate::Wire>::FINGERPRINT]);
 
     #[inline]
-    fn give(value: Blob, _: &Contract) -> Result<Blob, Refusal> {
+    fn give(value: Blob, _: &mut Giving<'_>) -> Result<Blob, Refusal> {
         Ok(value)
     }
 

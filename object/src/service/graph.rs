@@ -13,9 +13,8 @@ use crate::wire::Wire;
 
 use super::argument::Argument;
 use super::error::{Malformed, Refusal, ServiceError};
-use super::interface::Contract;
 use super::item::{Item, Reader, Writer, end_of};
-use super::passing::Passing;
+use super::passing::{Giving, Passing};
 use super::returned::{Replied, Returned};
 
 /// A graph that a method was given: checked, and lying where it was received. The proxy is given a `&Frozen<R>` that was built with the
@@ -147,8 +146,8 @@ impl<R: Wire> Returned for Frozen<R> {
         types.with::<R>()
     }
 
-    fn give(value: Frozen<R>, contract: &Contract) -> Result<Frozen<R>, Refusal> {
-        if contract.types.is_same(value.types()) {
+    fn give(value: Frozen<R>, giving: &mut Giving<'_>) -> Result<Frozen<R>, Refusal> {
+        if giving.contract().types.is_same(value.types()) {
             return Ok(value);
         }
         let what = "the graph was built with other types than those of the interface".to_owned();

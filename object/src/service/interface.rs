@@ -22,8 +22,8 @@ pub struct Method {
     pub fingerprint: Fingerprint,
     /// It may block, so it is handled on a thread of the registry's own.
     pub is_blocking: bool,
-    /// It takes references to services.
-    pub takes_services: bool,
+    /// It takes or gives references to services.
+    pub has_services: bool,
 }
 
 /// An interface, as two sides compare it.
@@ -91,6 +91,9 @@ impl Contract {
     note = "write `dyn Trait` of a trait with #[weft_object::service]"
 )]
 pub trait Interface: Send + Sync + 'static {
+    /// What it is called. Not only in its description, which names others that may name it.
+    const NAME: &'static str;
+
     /// Its methods.
     const DESCRIPTION: &'static Description;
 

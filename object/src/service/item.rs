@@ -64,11 +64,11 @@ pub(super) const fn end_of(at: usize, len: usize) -> usize {
     at.next_multiple_of(ALIGN) + len
 }
 
-/// Who sent what is read, for references to its services.
-#[derive(Debug)]
-pub(super) struct Sender {
-    pub(super) services: Services,
-    pub(super) connection: Connection,
+/// Who is at the other end, for references to services that go either way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OtherEnd<'a> {
+    pub(super) services: &'a Services,
+    pub(super) connection: &'a Connection,
 }
 
 /// Reads items of a request, where they were received. Nothing of what it says is believed: lengths are compared with what is there.
@@ -77,7 +77,7 @@ pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     types: &'a Types,
-    sender: Option<&'a Sender>,
+    other_end: Option<OtherEnd<'a>>,
 }
 
 impl<'a> Reader<'a> {
@@ -87,17 +87,17 @@ impl<'a> Reader<'a> {
         bytes: &'a [u8],
         at: usize,
         types: &'a Types,
-        sender: Option<&'a Sender>,
+        other_end: Option<OtherEnd<'a>>,
     ) -> Self {
-        Self { bytes, at, types, sender }
+        Self { bytes, at, types, other_end }
     }
 
     pub(super) fn types(&self) -> &'a Types {
         self.types
     }
 
-    pub(super) fn sender(&self) -> Option<&'a Sender> {
-        self.sender
+    pub(super) fn other_end(&self) -> Option<OtherEnd<'a>> {
+        self.other_end
     }
 
     pub(super) fn at(&self) -> usize {

@@ -1,15 +1,21 @@
-//! Services as arguments: the object stays where it is, and a reference to it goes.
+//! Services as arguments and results: the object stays where it is, and a reference to it goes.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
+
+use weft_transport::Connection;
 
 use crate::fingerprint::Fingerprint;
 
-use super::error::{Malformed, ServiceError};
+use super::client::Client;
+use super::error::{Malformed, Refusal, ServiceError};
 use super::exported::Passed;
 use super::interface::{Contract, Interface};
-use super::item::{Item, Reader, Writer, end_of};
+use super::item::{Item, OtherEnd, Reader, Writer, end_of};
 use super::references::Held;
 use super::remote::{Agreed, Core, Remote};
+use super::returned::{Replied, Returned};
+use super::services::Services;
 
 /// What a call takes along while it is under way: the references that it gives to the peer.
 #[derive(Debug)]
@@ -37,14 +43,12 @@ impl<'p> Passing<'p> {
         &mut self,
         object: Arc<I>,
     ) -> Result<Reference, ServiceError> {
-        let contract = I::contract();
-        let held = Held { target: Arc::new(Passed(object)), types: contract.types.clone() };
         let Core { services, connection, .. } = self.core;
-        let id = services.give(connection, held).ok_or_else(|| {
-            ServiceError::TooManyReferences { limit: services.config().references_max }
-        })?;
-        self.given.push(id);
-        Ok(Reference { id, signature: contract.signature })
+        let limit = services.config().references_max;
+        let reference = Reference::give(services, connection, object);
+        let reference = reference.ok_or(ServiceError::TooManyReferences { limit })?;
+        self.given.push(reference.id);
+        Ok(reference)
     }
 
     /// The peer has got nothing of it, or wants nothing of it: the references are taken back.
@@ -71,6 +75,66 @@ impl Drop for Passing<'_> {
     }
 }
 
+/// What a result takes along: the references that it gives to who has called.
+#[derive(Debug)]
+pub struct Giving<'g> {
+    contract: &'static Contract,
+    other_end: Option<OtherEnd<'g>>,
+    given: Vec<u64>,
+}
+
+impl<'g> Giving<'g> {
+    #[inline]
+    pub(super) fn new(contract: &'static Contract, other_end: Option<OtherEnd<'g>>) -> Self {
+        Self { contract, other_end, given: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn contract(&self) -> &'static Contract {
+        self.contract
+    }
+
+    fn reference<I: Interface + ?Sized>(&mut self, object: Arc<I>) -> Result<Reference, Refusal> {
+        let OtherEnd { services, connection } = self.other_end.expect("the method gives services");
+        let reference = Reference::give(services, connection, object).ok_or_else(|| {
+            let what = "the caller holds as many references as it may".to_owned();
+            Refusal::Result { what }
+        })?;
+        self.given.push(reference.id);
+        Ok(reference)
+    }
+
+    /// The result is not sent: the references are taken back.
+    #[cold]
+    pub(super) fn withdraw(self) {
+        let Some(OtherEnd { services, connection }) = self.other_end else { return };
+        for id in self.given {
+            drop(services.release(connection.peer(), id));
+        }
+    }
+}
+
+/// How an `Arc<dyn Trait>` travels as a result, which `#[service]` puts this in the place of.
+#[derive(Debug)]
+pub struct ByReference<I: ?Sized>(PhantomData<fn(&I)>);
+
+impl<I: Interface + ?Sized> Returned for ByReference<I> {
+    type Value = Arc<I>;
+    type Received = I::Client;
+    type Item = Reference;
+
+    const FINGERPRINT: Fingerprint = Reference::fingerprint(I::NAME);
+    const HAS_SERVICES: bool = true;
+
+    fn give(value: Arc<I>, giving: &mut Giving<'_>) -> Result<Reference, Refusal> {
+        giving.reference(value)
+    }
+
+    fn receive(reply: &mut Replied<'_>) -> Result<I::Client, Malformed> {
+        Ok(I::Client::from_remote(Reference::take(&mut reply.items)?))
+    }
+}
+
 /// A reference as it travels: its number, and what the two sides need not agree on if it is the same for both.
 #[derive(Clone, Copy, Debug)]
 pub struct Reference {
@@ -92,7 +156,24 @@ impl Item for Reference {
 }
 
 impl Reference {
-    /// Reads a reference that was passed. The object is called by the connection that it came by.
+    /// A new reference to `object` for who is at the other end. Nothing if that holds as many as it may.
+    fn give<I: Interface + ?Sized>(
+        services: &Services,
+        connection: &Connection,
+        object: Arc<I>,
+    ) -> Option<Self> {
+        let contract = I::contract();
+        let held = Held { target: Arc::new(Passed(object)), types: contract.types.clone() };
+        let id = services.give(connection, held)?;
+        Some(Self { id, signature: contract.signature })
+    }
+
+    /// Of a reference to an interface that is called so. What its methods are is agreed on by whoever calls it.
+    pub const fn fingerprint(name: &str) -> Fingerprint {
+        Fingerprint::of_reference("service", Fingerprint::of_name(name, &[]))
+    }
+
+    /// Reads a reference that was passed or given. The object is called by the connection that it came by.
     ///
     /// # Errors
     /// There is none.
@@ -100,9 +181,9 @@ impl Reference {
         let id = arguments.value::<u64>()?;
         let signature = Fingerprint::from_bytes(arguments.value()?);
         let what = "a reference where none is taken";
-        let sender = arguments.sender().ok_or(Malformed::Disagreed { what })?;
+        let other_end = arguments.other_end().ok_or(Malformed::Disagreed { what })?;
         let contract = I::contract();
         let agreed = (signature == contract.signature).then(|| Agreed::alike(contract));
-        Ok(Remote::new(&sender.services, &sender.connection, id, contract, agreed))
+        Ok(Remote::new(other_end, id, contract, agreed))
     }
 }

@@ -15,7 +15,7 @@ use crate::types::Types;
 use super::error::{Malformed, ServiceError};
 use super::frame::{self, Outgoing, REGISTRY, RELEASE, REPLY_BYTES, Request, Status};
 use super::interface::{Contract, Interface};
-use super::item::{Item, Plain, Reader};
+use super::item::{Item, OtherEnd, Plain, Reader};
 use super::passing::Passing;
 use super::returned::{Replied, Returned};
 use super::services::Services;
@@ -63,8 +63,7 @@ impl Agreed {
 
 impl<I: Interface + ?Sized> Remote<I> {
     pub(super) fn new(
-        services: &Services,
-        connection: &Connection,
+        OtherEnd { services, connection }: OtherEnd<'_>,
         id: u64,
         contract: &'static Contract,
         agreed: Option<Agreed>,
@@ -134,7 +133,7 @@ impl<I: Interface + ?Sized> Remote<I> {
         };
         let request = Request { object: *id, method: agreed.number(method) };
         match connection.call(Outgoing { request, items }, deadline).await {
-            Ok(reply) => read::<R>(&reply, agreed, &mut passing),
+            Ok(reply) => read::<R>(&reply, &self.core, agreed, &mut passing),
             Err(error) => {
                 match error.applied() {
                     Applied::No => passing.withdraw(),
@@ -150,6 +149,7 @@ impl<I: Interface + ?Sized> Remote<I> {
 #[inline]
 fn read<R: Returned>(
     reply: &Reply,
+    core: &Core,
     agreed: &Agreed,
     passing: &mut Passing<'_>,
 ) -> Result<R::Received, ServiceError> {
@@ -157,8 +157,10 @@ fn read<R: Returned>(
     match Status::read(reply) {
         Some(Status::Done) => {
             passing.arrived();
-            let mut replied =
-                Replied::new(reply, Reader::new(reply, REPLY_BYTES, &agreed.types, None));
+            let Core { services, connection, .. } = core;
+            let other_end = R::HAS_SERVICES.then_some(OtherEnd { services, connection });
+            let items = Reader::new(reply, REPLY_BYTES, &agreed.types, other_end);
+            let mut replied = Replied::new(reply, items);
             let received = R::receive(&mut replied).map_err(ServiceError::Reply)?;
             replied.items.finish().map_err(ServiceError::Reply)?;
             Ok(received)

@@ -10,8 +10,8 @@ use crate::wire::Wire;
 
 use super::argument::{Maybe, plain};
 use super::error::{Malformed, Refusal};
-use super::interface::Contract;
 use super::item::{Item, Plain, Reader};
+use super::passing::Giving;
 
 /// A type that a method of a service may give.
 ///
@@ -20,10 +20,11 @@ use super::item::{Item, Plain, Reader};
 /// | `()`, `T: Wire` without links, `String`, `Vec<T>` | the same |
 /// | [`Blob`](super::Blob) | a `Blob`, which lies where it was received |
 /// | `Frozen<R>` | a [`GraphReply<R>`](super::GraphReply), checked once, which lies where it was received |
+/// | `Arc<dyn Session>` | a `SessionClient`: the object stays where it is |
 /// | `Option<T>`, `Result<T, E>`, tuples of up to four of these | the same of what is got |
 #[diagnostic::on_unimplemented(
     message = "a method of a service cannot give `{Self}`",
-    note = "it may give (), plain values that derive Wire, String, Vec<T>, Blob, Frozen<R>, and Options, Results and tuples of these"
+    note = "it may give (), plain values that derive Wire, String, Vec<T>, Blob, Frozen<R>, Arc<dyn Trait> of another service, and Options, Results and tuples of these"
 )]
 pub trait Returned: Sized {
     /// As the implementation gives it.
@@ -35,6 +36,8 @@ pub trait Returned: Sized {
 
     /// Its part of the method's fingerprint.
     const FINGERPRINT: Fingerprint;
+    /// Whether there are references to services in it.
+    const HAS_SERVICES: bool = false;
 
     /// Adds the types of which graphs in it are.
     fn collect(types: Types) -> Types {
@@ -45,7 +48,7 @@ pub trait Returned: Sized {
     ///
     /// # Errors
     /// It cannot be.
-    fn give(value: Self::Value, contract: &Contract) -> Result<Self::Item, Refusal>;
+    fn give(value: Self::Value, giving: &mut Giving<'_>) -> Result<Self::Item, Refusal>;
 
     /// Reads it.
     ///
@@ -83,7 +86,7 @@ impl Returned for () {
     const FINGERPRINT: Fingerprint = Fingerprint::of_plain("nothing", 0);
 
     #[inline]
-    fn give((): (), _: &Contract) -> Result<(), Refusal> {
+    fn give((): (), _: &mut Giving<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 
@@ -101,7 +104,7 @@ impl<T: Wire> Returned for T {
     const FINGERPRINT: Fingerprint = plain::<T>();
 
     #[inline]
-    fn give(value: T, _: &Contract) -> Result<Plain<T>, Refusal> {
+    fn give(value: T, _: &mut Giving<'_>) -> Result<Plain<T>, Refusal> {
         Ok(Plain(value))
     }
 
@@ -118,7 +121,7 @@ impl Returned for String {
 
     const FINGERPRINT: Fingerprint = Fingerprint::of_plain("str", 0);
 
-    fn give(value: String, _: &Contract) -> Result<String, Refusal> {
+    fn give(value: String, _: &mut Giving<'_>) -> Result<String, Refusal> {
         Ok(value)
     }
 
@@ -134,7 +137,7 @@ impl<T: Wire> Returned for Vec<T> {
 
     const FINGERPRINT: Fingerprint = Fingerprint::of_name("slice", &[plain::<T>()]);
 
-    fn give(value: Vec<T>, _: &Contract) -> Result<Vec<T>, Refusal> {
+    fn give(value: Vec<T>, _: &mut Giving<'_>) -> Result<Vec<T>, Refusal> {
         Ok(value)
     }
 
@@ -149,14 +152,15 @@ impl<T: Returned> Returned for Maybe<T> {
     type Item = Option<T::Item>;
 
     const FINGERPRINT: Fingerprint = Fingerprint::of_name("option", &[T::FINGERPRINT]);
+    const HAS_SERVICES: bool = T::HAS_SERVICES;
 
     fn collect(types: Types) -> Types {
         T::collect(types)
     }
 
     #[inline]
-    fn give(value: Self::Value, contract: &Contract) -> Result<Self::Item, Refusal> {
-        value.map(|value| T::give(value, contract)).transpose()
+    fn give(value: Self::Value, giving: &mut Giving<'_>) -> Result<Self::Item, Refusal> {
+        value.map(|value| T::give(value, giving)).transpose()
     }
 
     #[inline]
@@ -176,16 +180,17 @@ impl<T: Returned, E: Returned> Returned for Fallible<T, E> {
 
     const FINGERPRINT: Fingerprint =
         Fingerprint::of_name("result", &[T::FINGERPRINT, E::FINGERPRINT]);
+    const HAS_SERVICES: bool = T::HAS_SERVICES || E::HAS_SERVICES;
 
     fn collect(types: Types) -> Types {
         E::collect(T::collect(types))
     }
 
     #[inline]
-    fn give(value: Self::Value, contract: &Contract) -> Result<Self::Item, Refusal> {
+    fn give(value: Self::Value, giving: &mut Giving<'_>) -> Result<Self::Item, Refusal> {
         Ok(match value {
-            Ok(value) => Ok(T::give(value, contract)?),
-            Err(error) => Err(E::give(error, contract)?),
+            Ok(value) => Ok(T::give(value, giving)?),
+            Err(error) => Err(E::give(error, giving)?),
         })
     }
 
@@ -203,6 +208,7 @@ macro_rules! tuples {
             type Item = ($($name::Item,)*);
 
             const FINGERPRINT: Fingerprint = Fingerprint::of_name("tuple", &[$($name::FINGERPRINT),*]);
+            const HAS_SERVICES: bool = false $(|| $name::HAS_SERVICES)*;
 
             fn collect(types: Types) -> Types {
                 $(let types = $name::collect(types);)*
@@ -210,9 +216,9 @@ macro_rules! tuples {
             }
 
             #[expect(non_snake_case, reason = "a value is called as its type")]
-            fn give(value: Self::Value, contract: &Contract) -> Result<Self::Item, Refusal> {
+            fn give(value: Self::Value, giving: &mut Giving<'_>) -> Result<Self::Item, Refusal> {
                 let ($($name,)*) = value;
-                Ok(($($name::give($name, contract)?,)*))
+                Ok(($($name::give($name, giving)?,)*))
             }
 
             fn receive(reply: &mut Replied<'_>) -> Result<Self::Received, Malformed> {

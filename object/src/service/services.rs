@@ -13,6 +13,7 @@ use super::error::ImportError;
 use super::exported::{Exported, Target};
 use super::import::{self, Asked};
 use super::interface::Interface;
+use super::item::OtherEnd;
 use super::references::{Held, Holder, References};
 use super::remote::Remote;
 use super::watch::Watch;
@@ -101,7 +102,8 @@ impl Services {
         let contract = I::contract();
         let deadline = connection.clock().now() + self.inner.config.timeout;
         let (id, agreed) = import::ask(connection, &Asked::Name(name), contract, deadline).await?;
-        let remote = Remote::new(self, connection, id, contract, Some(agreed));
+        let other_end = OtherEnd { services: self, connection };
+        let remote = Remote::new(other_end, id, contract, Some(agreed));
         Ok(I::Client::from_remote(remote))
     }
 

@@ -11,7 +11,7 @@ use crate::types::Types;
 use super::answer::{Answer, To};
 use super::error::Refusal;
 use super::frame::{Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
-use super::item::{Plain, Reader, Sender};
+use super::item::{OtherEnd, Plain, Reader};
 use super::negotiation::{Unlike, Wanted};
 use super::references::{Held, Holder};
 use super::services::Services;
@@ -75,24 +75,29 @@ impl Services {
         let Some(method) = contract.description.methods.get(usize::from(request.method)) else {
             return To::Batch(batch, call).refuse(&Refusal::NoMethod);
         };
-        let sender = method
-            .takes_services
-            .then(|| Sender { services: self.clone(), connection: batch.connection() });
+        let connection = method.has_services.then(|| batch.connection());
         if method.is_blocking {
             let (responder, retained) = (incoming.responder(), incoming.retain());
+            // Without memory to keep it in, the responder tells the caller that nobody answers.
             let (Some(responder), Ok(retained)) = (responder, retained) else { return };
-            let held = Arc::clone(held);
-            let job = move || serve_blocking(&held, request, &retained, responder, sender.as_ref());
+            let (services, held) = (self.clone(), Arc::clone(held));
+            let job = move || {
+                let (services, other_end) = (&services, connection.as_ref());
+                let other_end = other_end.map(|connection| OtherEnd { services, connection });
+                serve_blocking(&held, request, &retained, responder, other_end);
+            };
             return self.run(Box::new(job));
         }
-        let answer = Answer::new(To::Batch(batch, call), contract);
+        let other_end = connection.as_ref();
+        let other_end = other_end.map(|connection| OtherEnd { services: self, connection });
+        let answer = Answer::new(To::Batch(batch, call), contract, other_end);
         if is_aligned(incoming.body) {
-            let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.types, sender.as_ref());
+            let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.types, other_end);
             return held.target.dispatch(request.method, arguments, answer);
         }
         // What had to wait for room for replies has been moved to wherever there was room.
         let aligned = AlignedBytes::copied(incoming.body);
-        let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.types, sender.as_ref());
+        let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.types, other_end);
         held.target.dispatch(request.method, arguments, answer);
     }
 
@@ -172,11 +177,11 @@ fn serve_blocking(
     request: Request,
     body: &Retained,
     responder: Responder,
-    sender: Option<&Sender>,
+    other_end: Option<OtherEnd<'_>>,
 ) {
     let copy = (!is_aligned(body)).then(|| AlignedBytes::copied(body));
     let body = copy.as_ref().map_or(&**body, |copy| copy.bytes());
-    let arguments = Reader::new(body, REQUEST_BYTES, &held.types, sender);
-    let answer = Answer::new(To::Responder(responder), held.target.contract());
+    let arguments = Reader::new(body, REQUEST_BYTES, &held.types, other_end);
+    let answer = Answer::new(To::Responder(responder), held.target.contract(), other_end);
     held.target.dispatch(request.method, arguments, answer);
 }

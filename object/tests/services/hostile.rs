@@ -53,6 +53,7 @@ trait Target {
     fn beside(&self, graph: GraphRef<'_, Node>, number: u64) -> u64;
     #[blocking]
     fn call(&self, echo: EchoClient, number: u32) -> u32;
+    fn give(&self, really: bool) -> Option<Arc<dyn Echo>>;
 }
 
 struct Touches;
@@ -100,6 +101,10 @@ impl Target for Touches {
     fn call(&self, echo: EchoClient, number: u32) -> u32 {
         echo.within(Duration::from_secs(5)).blocking().back(number).unwrap_or(0)
     }
+
+    fn give(&self, really: bool) -> Option<Arc<dyn Echo>> {
+        really.then(|| Arc::new(3_u32) as _)
+    }
 }
 
 fn nodes(count: usize) -> Frozen<Node> {
@@ -130,6 +135,8 @@ fn call_all(client: &BlockingTargetClient) {
         client.beside(&nodes(count), 9).unwrap();
     }
     assert_eq!(client.call(Arc::new(1), 5).unwrap(), 4);
+    assert!(client.give(false).unwrap().is_none());
+    assert_eq!(client.give(true).unwrap().unwrap().blocking().back(1).unwrap(), 2);
 }
 
 /// Keeps what comes, before it is handled.
@@ -227,7 +234,7 @@ impl Recorded {
         let client = world.importer.import_blocking::<dyn Target>(&connection, "target").unwrap();
         call_all(&client.blocking());
         let requests = std::mem::take(&mut *recording.requests.lock().unwrap());
-        assert_eq!(requests.len(), 12);
+        assert_eq!(requests.len(), 15);
         Self { world, _server: server, connection, client, requests }
     }
 
@@ -305,6 +312,9 @@ fn damaged_replies_are_refused_or_harmless() {
                 let _ = format!("{:?}", graph.root());
             }
             let _ = client.beside(&graph, 1);
+            if let Ok(Some(echo)) = client.give(true) {
+                let _ = echo.blocking().back(1);
+            }
         }
         Ok(())
     };

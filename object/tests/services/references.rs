@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use weft_object::service;
-use weft_object::service::{Client as _, ServiceError, Services, ServicesConfig};
+use weft_object::service::{Client as _, Refusal, ServiceError, Services, ServicesConfig};
 use weft_transport::{Endpoint, LinkPolicy};
 
 use crate::world::{LINKS, World, endpoint, next_client, soon, wait_until};
@@ -236,6 +236,103 @@ fn a_peer_gets_no_more_references_than_it_may_hold() {
     client.forget().unwrap();
     wait_until(&world.client, "a release", || world.importer.references() == 0);
     client.join(Adder::new(4, &alive)).unwrap();
+}
+
+/// Gives services, which know it in turn.
+#[service]
+trait Bank {
+    fn open(&self, number: u64) -> Arc<dyn Account>;
+    #[blocking]
+    fn find(&self, number: u64) -> Result<Option<Arc<dyn Account>>, u32>;
+}
+
+#[service]
+trait Account {
+    fn add(&self, amount: u64) -> u64;
+    fn bank(&self) -> Arc<dyn Bank>;
+}
+
+/// Both, since a bank is what its accounts give.
+struct Ledger {
+    sum: AtomicU64,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Ledger {
+    fn new(number: u64, alive: &Arc<AtomicUsize>) -> Arc<Self> {
+        alive.fetch_add(1, Ordering::SeqCst);
+        Arc::new(Self { sum: AtomicU64::new(number), alive: Arc::clone(alive) })
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Bank for Ledger {
+    fn open(&self, number: u64) -> Arc<dyn Account> {
+        Self::new(number, &self.alive)
+    }
+
+    fn find(&self, number: u64) -> Result<Option<Arc<dyn Account>>, u32> {
+        match number {
+            0 => Err(404),
+            1 => Ok(None),
+            number => Ok(Some(self.open(number))),
+        }
+    }
+}
+
+impl Account for Ledger {
+    fn add(&self, amount: u64) -> u64 {
+        self.sum.fetch_add(amount, Ordering::SeqCst) + amount
+    }
+
+    fn bank(&self) -> Arc<dyn Bank> {
+        Self::new(0, &self.alive)
+    }
+}
+
+#[test]
+fn a_service_that_is_given_is_called_and_released_as_any() {
+    for link in LINKS {
+        let world = World::new(link);
+        let alive = Arc::default();
+        world.exporter.export::<dyn Bank>("bank", Ledger::new(0, &alive));
+        let bank = world.importer.import_blocking::<dyn Bank>(&world.connection, "bank").unwrap();
+        let bank = bank.blocking();
+        let [one, other] = [10, 20].map(|number| bank.open(number).unwrap().blocking());
+        assert_eq!([one.add(1), one.add(1), other.add(1)].map(Result::unwrap), [11, 12, 21]);
+        let found = bank.find(30).unwrap().unwrap().unwrap().blocking();
+        assert_eq!(found.add(5).unwrap(), 35);
+        assert!(bank.find(1).unwrap().unwrap().is_none());
+        assert_eq!(bank.find(0).unwrap().unwrap_err(), 404);
+        let again = found.bank().unwrap().blocking().open(40).unwrap().blocking();
+        assert_eq!(again.add(2).unwrap(), 42);
+        drop((one, other, found, again));
+        wait_until(&world.client, "the release of all that were given", || {
+            alive.load(Ordering::SeqCst) == 1 && world.exporter.references() == 1
+        });
+    }
+}
+
+#[test]
+fn a_service_is_not_given_to_who_holds_as_many_as_it_may() {
+    let config = ServicesConfig { references_max: 2, ..ServicesConfig::default() };
+    let world = World::with(LinkPolicy::Auto, Services::with_config(config), Services::new());
+    let alive = Arc::default();
+    world.exporter.export::<dyn Bank>("bank", Ledger::new(0, &alive));
+    let bank = world.importer.import_blocking::<dyn Bank>(&world.connection, "bank").unwrap();
+    let bank = bank.blocking();
+    let one = bank.open(1).unwrap();
+    let error = bank.open(2).unwrap_err();
+    assert!(matches!(error, ServiceError::Refused(Refusal::Result { .. })), "{error}");
+    assert_eq!(alive.load(Ordering::SeqCst), 2, "the bank, and the account that is held");
+    drop(one);
+    wait_until(&world.client, "a release", || world.exporter.references() == 1);
+    assert_eq!(bank.open(2).unwrap().blocking().add(1).unwrap(), 3);
 }
 
 /// Panics where it is called.

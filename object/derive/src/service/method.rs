@@ -85,7 +85,7 @@ impl Method {
                     <#result as ::weft_object::service::Returned>::FINGERPRINT,
                 ),
                 is_blocking: #is_blocking,
-                takes_services: false #(|| <#arguments as ::weft_object::service::Argument<'static>>::HAS_SERVICES)*,
+                has_services: <#result as ::weft_object::service::Returned>::HAS_SERVICES #(|| <#arguments as ::weft_object::service::Argument<'static>>::HAS_SERVICES)*,
             }
         }
     }

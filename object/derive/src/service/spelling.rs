@@ -64,6 +64,9 @@ pub(super) fn result(ty: &Type) -> Result<Type, Error> {
         let (inner, error) = (result(inner)?, result(error)?);
         return Ok(parse_quote!(::weft_object::service::Fallible<#inner, #error>));
     }
+    if let Some([inner @ Type::TraitObject(_)]) = parts(ty, "Arc") {
+        return Ok(parse_quote!(::weft_object::service::ByReference<#inner>));
+    }
     match ty {
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {
             let elements = tuple.elems.iter().map(result).collect::<Result<Vec<_>, _>>()?;

@@ -27,6 +27,7 @@ fn a_trait_of_plain_methods_is_taken() {
             fn add(&self, amount: u64) -> u64;
             #[blocking]
             fn watch(&self, watcher: WatcherClient, names: Option<&[u8]>) -> Result<(), u32>;
+            fn give(&self) -> Result<Option<Arc<dyn Watcher>>, u8>;
             fn both(&self, graph: GraphRef<'_, Node>) -> (String, Option<Frozen<Node>>) {
                 let _ = graph;
                 (String::new(), None)
@@ -76,6 +77,7 @@ fn types_that_cannot_travel_are_refused_with_what_to_take() {
     refuses(quote! { trait T { fn get(&self, to: &dyn Listener); } }, "`TraitClient` by value");
     refuses(quote! { trait T { fn get(&self) -> &str; } }, "outlives its call");
     refuses(quote! { trait T { fn get(&self) -> Option<&[u8]>; } }, "outlives its call");
+    refuses(quote! { trait T { fn get(&self) -> dyn Listener; } }, "one type");
     refuses(quote! { trait T { fn get(&self) -> impl Iterator<Item = u8>; } }, "one type");
     refuses(quote! { trait T { fn get(&self) -> io::Result<u32>; } }, "names both its types");
 }
