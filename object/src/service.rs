@@ -108,6 +108,7 @@ mod remote;
 mod returned;
 mod services;
 mod serving;
+mod thread;
 mod watch;
 mod workers;
 

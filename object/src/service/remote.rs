@@ -19,6 +19,7 @@ use super::item::{Item, OtherEnd, Plain, Reader};
 use super::passing::Passing;
 use super::returned::{Replied, Returned};
 use super::services::Services;
+use super::thread;
 
 /// A reference to an object of interface `I` elsewhere: what a proxy calls by. Clones are the same reference.
 ///
@@ -99,10 +100,10 @@ impl<I: Interface + ?Sized> Remote<I> {
     /// Runs `future` on this thread until it is done, which drives the connection meanwhile.
     ///
     /// # Panics
-    /// On a simulated endpoint.
+    /// On a simulated endpoint, and in a method that is not marked `#[blocking]`, which would wait for ever.
     #[inline]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.core.connection.block_on(future)
+        thread::block_on(&self.core.connection, future)
     }
 
     /// Calls the method that has this number in the interface as it is known here.
@@ -191,21 +192,24 @@ impl Core {
 }
 
 impl Drop for Core {
-    /// Gives the reference back. Without window for that, a thread of the registry's waits for some.
+    /// Gives the reference back. Without window for that, a thread of the registry's own waits for some; if the connection ends meanwhile, so does
+    /// the reference.
     fn drop(&mut self) {
         if !self.connection.is_open() {
             return;
         }
-        let (connection, id) = (self.connection.clone(), self.id);
-        let send = async move {
+        let id = self.id;
+        let release = move || {
             let request = Request { object: REGISTRY, method: RELEASE };
-            // When the connection ends meanwhile, so does the reference.
-            drop(connection.send(Outgoing { request, items: Plain(id) }).await);
+            Outgoing { request, items: Plain(id) }
         };
-        let mut send: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(send);
-        if send.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        let mut sending = self.connection.send(release());
+        let polled = Pin::new(&mut sending).poll(&mut Context::from_waker(Waker::noop()));
+        drop(sending);
+        if polled.is_pending() {
             let connection = self.connection.clone();
-            self.services.run(Box::new(move || connection.block_on(send)));
+            let release = move || drop(connection.block_on(connection.send(release())));
+            self.services.run(Box::new(release));
         }
     }
 }

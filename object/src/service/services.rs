@@ -16,6 +16,7 @@ use super::interface::Interface;
 use super::item::OtherEnd;
 use super::references::{Held, Holder, References};
 use super::remote::Remote;
+use super::thread;
 use super::watch::Watch;
 use super::workers::{Job, Workers};
 
@@ -113,13 +114,13 @@ impl Services {
     /// See [`ImportError`].
     ///
     /// # Panics
-    /// On a simulated endpoint.
+    /// On a simulated endpoint, and in a method that is not marked `#[blocking]`, which would wait for ever.
     pub fn import_blocking<I: Interface + ?Sized>(
         &self,
         connection: &Connection,
         name: &str,
     ) -> Result<I::Client, ImportError> {
-        connection.block_on(self.import::<I>(connection, name))
+        thread::block_on(connection, self.import::<I>(connection, name))
     }
 
     /// How many references all peers together hold.

@@ -15,6 +15,7 @@ use super::item::{OtherEnd, Plain, Reader};
 use super::negotiation::{Unlike, Wanted};
 use super::references::{Held, Holder};
 use super::services::Services;
+use super::thread::receiving;
 
 impl Handler for Services {
     fn handle(&self, batch: &mut Batch<'_>) {
@@ -93,12 +94,12 @@ impl Services {
         let answer = Answer::new(To::Batch(batch, call), contract, other_end);
         if is_aligned(incoming.body) {
             let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.types, other_end);
-            return held.target.dispatch(request.method, arguments, answer);
+            return receiving(|| held.target.dispatch(request.method, arguments, answer));
         }
         // What had to wait for room for replies has been moved to wherever there was room.
         let aligned = AlignedBytes::copied(incoming.body);
         let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.types, other_end);
-        held.target.dispatch(request.method, arguments, answer);
+        receiving(|| held.target.dispatch(request.method, arguments, answer));
     }
 
     /// Whoever sends it releases a reference.

@@ -371,6 +371,36 @@ fn a_method_that_panics_on_a_thread_of_its_own_fails_its_call_alone() {
     }
 }
 
+/// Calls back from a method that does not say that it waits.
+#[service]
+trait Hasty {
+    fn ask(&self, listener: ListenerClient) -> u64;
+}
+
+struct Forgets;
+
+impl Hasty for Forgets {
+    fn ask(&self, listener: ListenerClient) -> u64 {
+        listener.blocking().told(1).unwrap_or(0)
+    }
+}
+
+#[test]
+fn a_method_that_waits_and_does_not_say_so_panics_instead_of_waiting_for_itself() {
+    let world = World::new(LinkPolicy::Auto);
+    world.exporter.export::<dyn Hasty>("hasty", Arc::new(Forgets));
+    let client = world.importer.import_blocking::<dyn Hasty>(&world.connection, "hasty").unwrap();
+    let alive = Arc::default();
+    let error = client.blocking().ask(Adder::new(1, &alive)).unwrap_err();
+    assert!(
+        matches!(error, ServiceError::Call(weft_transport::CallError::Disconnected { .. })),
+        "{error}"
+    );
+    wait_until(&world.client, "a release", || alive.load(Ordering::SeqCst) == 0);
+    let shutdown = std::panic::AssertUnwindSafe(|| world.server.shutdown());
+    assert!(std::panic::catch_unwind(shutdown).is_err(), "whoever shuts it down is told");
+}
+
 /// What the second process is told to do, by its environment.
 const ROLE: &str = "WEFT_SERVICES_TEST_ADDRESS";
 
