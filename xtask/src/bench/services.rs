@@ -27,6 +27,14 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
                 "a call of nothing takes {ratio:.2} of a bare call (at most {NULL_WANTED} wanted)"
             );
         }
+        for store in reports.iter().filter(|report| report["case"] == "store") {
+            let rate = |of: &str| store["calls_per_second"][of].as_f64().unwrap_or(0.0) / 1e3;
+            let (bare, service, reads) = (rate("bare"), rate("service"), &store["reads"]);
+            println!(
+                "a million values of 1 KiB, {reads} % reads, {} at once: {service:.0} thousand calls a second, bare ones that bring as much {bare:.0}",
+                store["depth"]
+            );
+        }
         links.push(json!({ "link": link, "cases": reports }));
     }
     Ok(json!(links))
@@ -57,7 +65,7 @@ fn table(reports: &[Value]) {
         "/ bare",
         "/ bare alike"
     );
-    for report in reports {
+    for report in reports.iter().filter(|report| report["case"] != "store") {
         let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0);
         println!(
             "{:<12}{:>7}{:>9}{:>9}{:>9.0}{:>12.0}{:>9.0}{:>10.2}{:>13.2}",

@@ -15,6 +15,7 @@ use crate::Args;
 use crate::served::{
     BlockingMeasuredClient, Callback, Element, Measured, MeasuredClient, endpoint,
 };
+use crate::store::{self, Store};
 
 /// Lengths of arrays of bytes, and of lists, as J-RPC was measured with.
 const BYTES: [usize; 6] = [10, 50, 100, 500, 1_000, 5_000];
@@ -72,7 +73,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bare = connect(&bare_endpoint, &other.bare)?;
     let client = services.import_blocking::<dyn Measured>(&connection, "measured")?;
     let caller = Caller { args, bare, bare_endpoint, client: client.blocking() };
-    caller.all()
+    caller.all()?;
+    let store = services.import_blocking::<dyn Store>(&connection, "store")?;
+    store::run(args, &store, &calls, (&caller.bare, &caller.bare_endpoint))
 }
 
 impl Caller<'_> {
@@ -168,7 +171,7 @@ fn list(memory: &Memory, count: u32) -> Result<Frozen<Element>> {
     Ok(built?)
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }

@@ -1,5 +1,5 @@
 //! `services`: what a call of a typed service takes beside a bare call of the transport with as many bytes, and with what J-RPC was measured
-//! with: nothing, four words, a service, arrays of bytes, linked lists. Two processes, one caller.
+//! with: nothing, four words, a service, arrays of bytes, linked lists; and a store of a million values. Two processes, one caller.
 
 #![deny(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "the figures are what this is for")]
@@ -7,6 +7,7 @@
 
 mod caller;
 mod served;
+mod store;
 
 use anyhow::Result;
 use clap::Parser;

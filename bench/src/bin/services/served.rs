@@ -11,6 +11,8 @@ use weft_transport::{
     MemoryConfig, NodeId,
 };
 
+use crate::store::{Maps, Store, VALUE_BYTES};
+
 /// An element of a linked list.
 #[derive(Wire, Clone, Copy)]
 #[repr(C)]
@@ -74,7 +76,7 @@ impl Measured for Takes {
     }
 }
 
-/// Answers every call with no bytes, or with what it says if that begins with `=`.
+/// Answers every call with no bytes, with what it says if that begins with `=`, or with a value.
 struct Bare;
 
 impl Handler for Bare {
@@ -83,6 +85,7 @@ impl Handler for Bare {
             let IncomingKind::Call(call) = incoming.kind else { continue };
             match incoming.body {
                 [b'=', ..] => batch.reply(call, incoming.body),
+                [b'+', ..] => batch.reply(call, &[1; VALUE_BYTES]),
                 _ => batch.reply(call, &[][..]),
             }
         }
@@ -94,7 +97,7 @@ pub(crate) fn endpoint(
     link: LinkPolicy,
     handler: Arc<dyn Handler>,
 ) -> Result<Endpoint> {
-    let memory = Memory::new(MemoryConfig { limit_bytes: 256 << 20 })?;
+    let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 30 })?;
     let mut config = EndpointConfig::new(node, Incarnation(1), memory);
     config.links = link;
     Ok(Endpoint::start(config, handler)?)
@@ -104,6 +107,7 @@ pub(crate) fn endpoint(
 pub(crate) fn run(link: LinkPolicy) -> Result<()> {
     let services = Services::new();
     services.export::<dyn Measured>("measured", Arc::new(Takes));
+    services.export::<dyn Store>("store", Arc::new(Maps::new()));
     let served = endpoint(NodeId(1), link, services.handler())?;
     let bare = endpoint(NodeId(2), link, Arc::new(Bare))?;
     for endpoint in [&served, &bare] {
