@@ -56,12 +56,29 @@ struct Holding {
     connections: Vec<u64>,
 }
 
+impl Holding {
+    /// Adds a connection. Returns whether it is new.
+    fn add(&mut self, connection: u64, unwatched: &mut usize) -> bool {
+        if self.connections.contains(&connection) {
+            return false;
+        }
+        // Of a holder that is new nothing has been counted.
+        if self.connections.is_empty() && !self.places.is_empty() {
+            *unwatched -= 1;
+        }
+        self.connections.push(connection);
+        true
+    }
+}
+
 /// All references that were given.
 #[derive(Default)]
 pub(super) struct References {
     entries: Vec<Entry>,
     free: Vec<u32>,
     holders: HashMap<Holder, Holding>,
+    /// Holders none of whose connections is watched: the last has made way for one that nothing has come by yet.
+    unwatched: usize,
 }
 
 /// A reference that was given.
@@ -92,10 +109,7 @@ impl References {
                 place
             }
         };
-        let is_first = !holding.connections.contains(&connection);
-        if is_first {
-            holding.connections.push(connection);
-        }
+        let is_first = holding.add(connection, &mut self.unwatched);
         let entry = &mut self.entries[place as usize];
         let listed = holding.places.len();
         holding.places.push(place);
@@ -130,6 +144,11 @@ impl References {
         let content = self.take(place)?;
         let holding = self.holders.get_mut(&holder)?;
         holding.places.swap_remove(content.listed);
+        if holding.places.is_empty() && holding.connections.is_empty() {
+            self.unwatched -= 1;
+            self.holders.remove(&holder);
+            return Some(content.held);
+        }
         let moved = holding.places.get(content.listed).copied();
         if let Some(moved) = moved.and_then(|moved| self.entries[moved as usize].content.as_mut()) {
             moved.listed = content.listed;
@@ -145,13 +164,31 @@ impl References {
         made_way: bool,
     ) -> Vec<Arc<Held>> {
         let Some(holding) = self.holders.get_mut(&holder) else { return Vec::new() };
+        let count = holding.connections.len();
         holding.connections.retain(|open| *open != connection);
-        if !holding.connections.is_empty() || made_way {
+        if !holding.connections.is_empty() || holding.connections.len() == count {
+            return Vec::new();
+        }
+        if made_way && !holding.places.is_empty() {
+            self.unwatched += 1;
             return Vec::new();
         }
         let places = self.holders.remove(&holder).map(|holding| holding.places);
         let places = places.unwrap_or_default().into_iter();
         places.filter_map(|place| self.take(place as usize)).map(|content| content.held).collect()
+    }
+
+    /// Whether something is to be done with what comes by a connection that is not known.
+    #[inline]
+    pub(super) fn has_unwatched(&self) -> bool {
+        self.unwatched > 0
+    }
+
+    /// Something has come from `holder` by `connection`. Returns whether it is the one that another has made way for, whose end nobody waits for yet.
+    pub(super) fn adopt(&mut self, (holder, connection): (Holder, u64)) -> bool {
+        let holding = self.holders.get_mut(&holder);
+        let holding = holding.filter(|holding| holding.connections.is_empty());
+        holding.is_some_and(|holding| holding.add(connection, &mut self.unwatched))
     }
 
     /// How many there are.
@@ -236,8 +273,27 @@ mod tests {
         assert_eq!(references.end((holder(1), 7), false).len(), 0, "told twice");
         assert_eq!(references.end((holder(1), 8), false).len(), 3);
         assert_eq!(references.len(), 1);
-        assert_eq!(references.end((holder(2), 9), true).len(), 0, "another one takes its place");
-        assert_eq!(references.end((holder(2), 10), false).len(), 1);
+        assert_eq!(references.end((holder(2), 9), false).len(), 1);
+        assert_eq!(references.len(), 0);
+    }
+
+    #[test]
+    fn a_connection_that_makes_way_leaves_its_references_to_the_one_that_takes_its_place() {
+        let mut references = References::default();
+        give(&mut references, 1, 7);
+        assert!(!references.adopt((holder(1), 7)) && !references.has_unwatched());
+        assert_eq!(references.end((holder(1), 7), true).len(), 0);
+        assert!(references.has_unwatched());
+        assert!(!references.adopt((holder(2), 8)), "somebody else's");
+        assert!(references.adopt((holder(1), 9)), "whose end is to be waited for");
+        assert!(!references.adopt((holder(1), 9)) && !references.has_unwatched());
+        assert_eq!(references.end((holder(1), 9), false).len(), 1);
+        // Likewise if a reference is what comes first.
+        give(&mut references, 1, 10);
+        assert_eq!(references.end((holder(1), 10), true).len(), 0);
+        give(&mut references, 1, 11);
+        assert!(!references.has_unwatched());
+        assert_eq!(references.end((holder(1), 11), false).len(), 2);
         assert_eq!(references.len(), 0);
     }
 

@@ -20,6 +20,9 @@ use super::thread::receiving;
 impl Handler for Services {
     fn handle(&self, batch: &mut Batch<'_>) {
         let holder = Holder::of(batch.peer());
+        if self.inner().references.read().has_unwatched() {
+            self.adopt(&batch.connection());
+        }
         // What one peer sends together is for one object mostly, which is looked for once.
         let mut last: Option<(u64, Arc<Held>)> = None;
         while let Some(incoming) = batch.next() {
