@@ -20,9 +20,6 @@ use super::thread::receiving;
 impl Handler for Services {
     fn handle(&self, batch: &mut Batch<'_>) {
         let holder = Holder::of(batch.peer());
-        if self.inner().references.read().has_unwatched() {
-            self.adopt(&batch.connection());
-        }
         // What one peer sends together is for one object mostly, which is looked for once.
         let mut last: Option<(u64, Arc<Held>)> = None;
         while let Some(incoming) = batch.next() {
@@ -48,8 +45,13 @@ impl Handler for Services {
             let held = match &last {
                 Some((object, held)) if *object == request.object => held,
                 _ => {
-                    let found =
-                        self.inner().references.read().find(request.object, holder).cloned();
+                    let references = self.inner().references.read();
+                    let found = references.find(request.object, holder).cloned();
+                    let has_unwatched = references.has_unwatched();
+                    drop(references);
+                    if has_unwatched {
+                        self.adopt(&batch.connection());
+                    }
                     match found {
                         Some(held) => &last.insert((request.object, held)).1,
                         None => {
