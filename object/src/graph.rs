@@ -250,7 +250,10 @@ impl<'g> Graph<'g> {
         shared_min: usize,
         elements: &Shared,
     ) -> Result<Seq<T>, Full> {
-        const { assert!(T::ALWAYS_VALID && !T::HAS_LINKS, "bytes of which not all are a value") };
+        const {
+            let any_bytes = T::ALWAYS_VALID && !T::HAS_LINKS && !T::HAS_TRANSIENT;
+            assert!(any_bytes, "bytes of which not all are a value that may leave");
+        }
         let len = elements.len() / size_of::<T>();
         assert_eq!(elements.len(), len * size_of::<T>(), "a sequence is of whole elements");
         if len == 0 {

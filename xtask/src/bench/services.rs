@@ -35,6 +35,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
                 store["depth"]
             );
         }
+        beside_tonic(&reports);
         links.push(json!({ "link": link, "cases": reports }));
     }
     Ok(json!(links))
@@ -65,7 +66,8 @@ fn table(reports: &[Value]) {
         "/ bare",
         "/ bare alike"
     );
-    for report in reports.iter().filter(|report| report["case"] != "store") {
+    let is_call = |report: &&Value| report["request_bytes"].is_u64();
+    for report in reports.iter().filter(is_call) {
         let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0);
         println!(
             "{:<12}{:>7}{:>9}{:>9}{:>9.0}{:>12.0}{:>9.0}{:>10.2}{:>13.2}",
@@ -78,6 +80,32 @@ fn table(reports: &[Value]) {
             number("/ns/service"),
             number("/ratio/bare"),
             number("/ratio/bare_alike"),
+        );
+    }
+}
+
+/// Echoes of texts, tonic's over TCP whatever ours go over; and what memory was taken by what came.
+fn beside_tonic(reports: &[Value]) {
+    for report in reports.iter().filter(|report| report["case"] == "tonic") {
+        let us = |of: &str| report["ns"][of].as_f64().unwrap_or(0.0) / 1e3;
+        println!(
+            "a text of {} bytes there and back: {:.1} us, by tonic {:.1}, {:.1} times as long",
+            report["size"],
+            us("service"),
+            us("tonic"),
+            report["ratio"].as_f64().unwrap_or(0.0)
+        );
+    }
+    for report in reports.iter().filter(|report| report["case"] == "mix") {
+        let mib = |value: &Value| value.as_f64().unwrap_or(0.0) / f64::from(1 << 20);
+        let held = &report["receive_bytes"];
+        println!(
+            "{} requests of 10 B to 1 MiB, {:.0} MiB: {:.2} MiB of memory held what was received before, {:.2} at most, {:.2} after",
+            report["calls"],
+            mib(&report["sent_bytes"]),
+            mib(&held["before"]),
+            mib(&held["most"]),
+            mib(&held["after"])
         );
     }
 }

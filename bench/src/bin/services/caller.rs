@@ -5,13 +5,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use weft_object::service::{Client as _, Services};
 use weft_object::{Frozen, Graph};
 use weft_transport::{Connection, Endpoint, Memory, MemoryConfig, NoHandler, NodeId, Purpose};
 
 use crate::Args;
+use crate::grpc;
+use crate::mix;
 use crate::served::{
     BlockingMeasuredClient, Callback, Element, Measured, MeasuredClient, endpoint,
 };
@@ -20,6 +22,9 @@ use crate::store::{self, Store};
 /// Lengths of arrays of bytes, and of lists, as J-RPC was measured with.
 const BYTES: [usize; 6] = [10, 50, 100, 500, 1_000, 5_000];
 const ELEMENTS: [u32; 5] = [10, 50, 100, 200, 500];
+
+/// Lengths of texts that are echoed here and by tonic.
+const ECHOES: [usize; 5] = [16, 256, 4_096, 65_536, 524_288];
 
 /// Bytes ahead of the items of a request, and of an array or a graph.
 const REQUEST_BYTES: usize = 16;
@@ -30,6 +35,7 @@ struct Other {
     _process: Child,
     served: String,
     bare: String,
+    grpc: String,
 }
 
 impl Other {
@@ -41,8 +47,9 @@ impl Other {
         let mut lines = BufReader::new(process.stdout.take().context("it has an output")?).lines();
         let mut address =
             || lines.next().context("the other process has ended")?.map_err(Into::into);
-        let (served, bare): (Result<_>, Result<_>) = (address(), address());
-        Ok(Self { _process: process, served: served?, bare: bare? })
+        let (served, bare, grpc): (Result<_>, Result<_>, Result<_>) =
+            (address(), address(), address());
+        Ok(Self { _process: process, served: served?, bare: bare?, grpc: grpc? })
     }
 }
 
@@ -74,6 +81,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let client = services.import_blocking::<dyn Measured>(&connection, "measured")?;
     let caller = Caller { args, bare, bare_endpoint, client: client.blocking() };
     caller.all()?;
+    caller.echoes(&other.grpc)?;
+    mix::run(&caller.client)?;
     let store = services.import_blocking::<dyn Store>(&connection, "store")?;
     store::run(args, &store, &calls, (&caller.bare, &caller.bare_endpoint))
 }
@@ -105,6 +114,33 @@ impl Caller<'_> {
             let text = "t".repeat(len);
             let sent = LENGTH_BYTES + len;
             self.case("echo", len, sent, 0, || client.echo(&text).map(drop).map_err(Into::into))?;
+        }
+        Ok(())
+    }
+
+    /// Echoes of texts beside tonic's.
+    fn echoes(&self, address: &str) -> Result<()> {
+        let mut grpc = grpc::Caller::connect(address)?;
+        for len in ECHOES {
+            let text = "t".repeat(len);
+            let calls = self.args.calls / 10;
+            let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+            for _ in 0..self.args.rounds {
+                let began = Instant::now();
+                for _ in 0..calls {
+                    ensure!(grpc.echo(&text)?.len() == len, "another text comes back");
+                }
+                theirs.push(began.elapsed().as_nanos() as f64 / f64::from(calls));
+                ours.push(self.each(|| Ok(self.client.echo(&text).map(drop)?))?);
+            }
+            let ratio = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours).collect();
+            let report = json!({
+                "case": "tonic",
+                "size": len,
+                "ns": { "tonic": median(theirs), "service": median(ours) },
+                "ratio": median(ratio),
+            });
+            println!("{report}");
         }
         Ok(())
     }

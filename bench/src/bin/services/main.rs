@@ -6,6 +6,8 @@
 #![expect(clippy::disallowed_methods, reason = "a program that measures and starts its other half")]
 
 mod caller;
+mod grpc;
+mod mix;
 mod served;
 mod store;
 

@@ -8,9 +8,10 @@ use weft_object::service::{GraphRef, Services};
 use weft_object::{Link, Wire, service};
 use weft_transport::{
     Batch, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, LinkPolicy, Memory,
-    MemoryConfig, NodeId,
+    MemoryConfig, NodeId, Purpose,
 };
 
+use crate::grpc;
 use crate::store::{Maps, Store, VALUE_BYTES};
 
 /// An element of a linked list.
@@ -33,6 +34,8 @@ pub(crate) trait Measured {
     fn sum(&self, list: GraphRef<'_, Element>) -> u64;
     /// Gives a text back.
     fn echo(&self, text: &str) -> String;
+    /// Memory that holds what was received: bytes now.
+    fn receive_bytes(&self) -> u64;
 }
 
 #[service]
@@ -40,7 +43,9 @@ pub(crate) trait Callback {
     fn call(&self);
 }
 
-struct Takes;
+struct Takes {
+    memory: Memory,
+}
 
 impl Measured for Takes {
     fn nothing(&self) {}
@@ -74,6 +79,10 @@ impl Measured for Takes {
     fn echo(&self, text: &str) -> String {
         text.to_owned()
     }
+
+    fn receive_bytes(&self) -> u64 {
+        self.memory.account().allocated_for(Purpose::Receive)
+    }
 }
 
 /// Answers every call with no bytes, with what it says if that begins with `=`, or with a value.
@@ -103,16 +112,18 @@ pub(crate) fn endpoint(
     Ok(Endpoint::start(config, handler)?)
 }
 
-/// Serves until the input ends. Prints both addresses.
+/// Serves until the input ends. Prints the three addresses.
 pub(crate) fn run(link: LinkPolicy) -> Result<()> {
     let services = Services::new();
-    services.export::<dyn Measured>("measured", Arc::new(Takes));
     services.export::<dyn Store>("store", Arc::new(Maps::new()));
     let served = endpoint(NodeId(1), link, services.handler())?;
+    let takes = Takes { memory: served.memory().clone() };
+    services.export::<dyn Measured>("measured", Arc::new(takes));
     let bare = endpoint(NodeId(2), link, Arc::new(Bare))?;
     for endpoint in [&served, &bare] {
         println!("{}", endpoint.listen(([127, 0, 0, 1], 0).into())?);
     }
+    println!("{}", grpc::serve()?);
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
