@@ -8,6 +8,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use weft_transport::{Connection, Handler, Peer};
 
+use crate::channel::GraphListener;
+
 use super::client::Client;
 use super::error::ImportError;
 use super::exported::{Exported, Target};
@@ -16,6 +18,7 @@ use super::interface::Interface;
 use super::item::OtherEnd;
 use super::references::{Held, Holder, References};
 use super::remote::Remote;
+use super::serving::WithGraphs;
 use super::thread;
 use super::watch::Watch;
 use super::workers::{Job, Workers};
@@ -73,6 +76,11 @@ impl Services {
     /// As what an endpoint is started with.
     pub fn handler(&self) -> Arc<dyn Handler> {
         Arc::new(self.clone())
+    }
+
+    /// The same for an endpoint that receives graphs by channels, too.
+    pub fn handler_with_graphs(&self, listener: &Arc<GraphListener>) -> Arc<dyn Handler> {
+        Arc::new(WithGraphs { services: self.clone(), listener: Arc::clone(listener) })
     }
 
     /// How it behaves.

@@ -6,6 +6,7 @@ use weft_transport::{Batch, CallId, Handler, Incoming, IncomingKind, Responder, 
 
 use crate::assembly::is_aligned;
 use crate::bytes::{AlignedBytes, StableBytes as _};
+use crate::channel::GraphListener;
 use crate::types::Types;
 
 use super::answer::{Answer, To};
@@ -17,52 +18,74 @@ use super::references::{Held, Holder};
 use super::services::Services;
 use super::thread::receiving;
 
+/// What one peer sends together is for one object mostly, which is looked for once.
+type Last = Option<(u64, Arc<Held>)>;
+
 impl Handler for Services {
     fn handle(&self, batch: &mut Batch<'_>) {
-        let holder = Holder::of(batch.peer());
-        // What one peer sends together is for one object mostly, which is looked for once.
-        let mut last: Option<(u64, Arc<Held>)> = None;
+        let mut last = None;
         while let Some(incoming) = batch.next() {
-            let request = Request::read(incoming.body);
-            let IncomingKind::Call(call) = incoming.kind else {
-                if let Some(Request { object: REGISTRY, method: RELEASE }) = request {
-                    last = None;
-                    self.take_back(batch, incoming.body);
-                }
-                continue;
-            };
-            let Some(request) = request else {
-                let what =
-                    format!("a request has {REQUEST_BYTES} bytes at least, and a method's number");
-                To::Batch(batch, call).refuse(&Refusal::Arguments { what });
-                continue;
-            };
-            if request.object == REGISTRY {
-                last = None;
-                self.answer_for_itself(batch, call, request, incoming.body);
-                continue;
-            }
-            let held = match &last {
-                Some((object, held)) if *object == request.object => held,
-                _ => {
-                    let references = self.inner().references.read();
-                    let found = references.find(request.object, holder).cloned();
-                    let has_unwatched = references.has_unwatched();
-                    drop(references);
-                    if has_unwatched {
-                        self.adopt(&batch.connection());
-                    }
-                    match found {
-                        Some(held) => &last.insert((request.object, held)).1,
-                        None => {
-                            To::Batch(batch, call).refuse(&Refusal::NoObject);
-                            continue;
-                        }
-                    }
-                }
-            };
-            self.serve(batch, call, request, incoming, held);
+            self.take(batch, incoming, &mut last);
         }
+    }
+}
+
+/// Services, and channels of graphs, at one endpoint.
+pub(super) struct WithGraphs {
+    pub(super) services: Services,
+    pub(super) listener: Arc<GraphListener>,
+}
+
+impl Handler for WithGraphs {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        let mut last = None;
+        while let Some(incoming) = batch.next() {
+            if let Some(incoming) = self.listener.take(batch, incoming) {
+                self.services.take(batch, incoming, &mut last);
+            }
+        }
+    }
+}
+
+impl Services {
+    /// Works off one call or message.
+    #[inline]
+    fn take(&self, batch: &mut Batch<'_>, incoming: Incoming<'_>, last: &mut Last) {
+        let request = Request::read(incoming.body);
+        let IncomingKind::Call(call) = incoming.kind else {
+            if let Some(Request { object: REGISTRY, method: RELEASE }) = request {
+                *last = None;
+                self.take_back(batch, incoming.body);
+            }
+            return;
+        };
+        let Some(request) = request else {
+            let what =
+                format!("a request has {REQUEST_BYTES} bytes at least, and a method's number");
+            return To::Batch(batch, call).refuse(&Refusal::Arguments { what });
+        };
+        if request.object == REGISTRY {
+            *last = None;
+            return self.answer_for_itself(batch, call, request, incoming.body);
+        }
+        let held = match last {
+            Some((object, held)) if *object == request.object => held,
+            _ => {
+                let holder = Holder::of(batch.peer());
+                let references = self.inner().references.read();
+                let found = references.find(request.object, holder).cloned();
+                let has_unwatched = references.has_unwatched();
+                drop(references);
+                if has_unwatched {
+                    self.adopt(&batch.connection());
+                }
+                match found {
+                    Some(held) => &mut last.insert((request.object, held)).1,
+                    None => return To::Batch(batch, call).refuse(&Refusal::NoObject),
+                }
+            }
+        };
+        self.serve(batch, call, request, incoming, held);
     }
 }
 
