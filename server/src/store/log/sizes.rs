@@ -74,13 +74,15 @@ impl Sizes {
         self.at_most(self.suits_log(footprint).max(RECORD_SHARE * len), footprint, len)
     }
 
-    /// The same, but no larger than has room for a few such records.
+    /// The same, but no larger than has room for a few such records, and at last for the record alone.
     pub(super) fn for_few_records(
         self,
         footprint: usize,
         len: usize,
     ) -> impl Iterator<Item = usize> {
-        self.at_most((FEW_RECORDS * len).next_power_of_two().max(BYTES_MIN), footprint, len)
+        let few =
+            self.at_most((FEW_RECORDS * len).next_power_of_two().max(BYTES_MIN), footprint, len);
+        few.chain(std::iter::once(Appender::block_len(len).next_multiple_of(PAGE_BYTES)))
     }
 
     /// About `wanted` bytes, then half of that and so on; or what a record of `len` bytes takes that lies alone.
