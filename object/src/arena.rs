@@ -195,7 +195,8 @@ impl Arena {
         let (place, used) = (self.cursors[cursor].place, bytes.len() as u32);
         let base: NonNull<u8> = NonNull::from(&**bytes).cast();
         let (block, len) = (Held::Shared(bytes.clone()), bytes.len());
-        // Full, so that the next page is in another block.
+        // Full, so that the next page is in another block: a small one, or what the one before has left would be lost again and again.
+        self.block_bytes = 0;
         self.blocks.push(Filling { block, base, len, used: len, pages: PAGES_MAX as u32 });
         let page = self.pages.len() as u32;
         let (room, stride) = (used, stride as u16);

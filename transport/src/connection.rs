@@ -23,6 +23,7 @@ use std::task::Poll;
 
 use crate::body::Body;
 use crate::driver;
+use crate::endpoint::Sleep;
 use crate::error::{Applied, CallError, CloseReason};
 use crate::frame::{Class, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
@@ -47,6 +48,7 @@ pub use self::sending::Sending;
 
 pub(crate) use self::body_reader::Untaken;
 pub(crate) use self::core::{Charges, Core, Unwritten};
+pub(crate) use self::ended::Endings;
 pub(crate) use self::large::write_head;
 pub(crate) use self::opening::check_head;
 
@@ -137,7 +139,8 @@ impl Connection {
         self.core.session.receive_credit.under_way_max(self.class)
     }
 
-    /// Waits until it has ended: nothing comes by it any more, and what has come has been handed to the handler.
+    /// Waits until it has ended: nothing comes by it any more. What had come has been handed to the handler, unless this side has closed it, which
+    /// may be while the handler is at work.
     pub fn ended(&self) -> Ended {
         Ended::new(&self.core)
     }
@@ -273,6 +276,11 @@ impl Connection {
     /// See [`SendError`](crate::SendError).
     pub fn send_shared<B: Body>(&self, head: B, tail: Shared) -> Sending<'_, B> {
         Sending::message(&self.core, self.class, head, Some(tail))
+    }
+
+    /// Waits until that moment, by the endpoint's clock.
+    pub fn sleep_until(&self, at: Time) -> Sleep {
+        Sleep::new(&self.core.reactor, at)
     }
 
     /// Sends what this thread has committed, now. Nothing has to be flushed to be sent some time; this is

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::{Either, select};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Endings};
 use crate::driver;
 use crate::error::{AcceptError, ConnectError, EndpointError};
 use crate::handler::Handler;
@@ -139,6 +139,7 @@ impl Endpoint {
             connections_max: config.connections_max,
             connections: AtomicUsize::new(0),
             retained_bytes: AtomicU64::new(0),
+            endings: Endings::default(),
             handler_panicked: AtomicBool::new(false),
             sim,
             reactors: OnceLock::new(),
@@ -285,7 +286,7 @@ impl Endpoint {
     /// Completes at `at`, and at the latest when an endpoint that is [shut down](Self::shutdown) has ended, or handlers have held that up
     /// for some two seconds: meanwhile nobody may look at its timers.
     pub fn sleep_until(&self, at: Time) -> Sleep {
-        Sleep { reactor: Arc::clone(&self.inner.reactors[0]), at, timer: None }
+        Sleep::new(&self.inner.reactors[0], at)
     }
 
     /// One pass over links, timers and flushes of a simulated endpoint. Returns whether anything

@@ -1,11 +1,11 @@
 //! One channel at its receiving end: what has come of which graph, what is ready, and how much more may come.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
-use weft_transport::{Connection, Incoming, Memory, Responder};
+use weft_transport::{Charge, CloseReason, Connection, Ended, Incoming, Memory, Peer, Responder};
 
 use super::error::ReceiveError;
 use super::listener::GraphLimits;
@@ -30,13 +30,17 @@ pub(super) const fn cost(len: usize) -> u64 {
 
 /// The receiving end of one channel.
 pub(super) struct Inlet {
-    pub(super) connection: Connection,
+    pub(super) peer: Peer,
+    /// Until it has ended, if nobody has accepted the channel by then: this is in what the connection's endpoint has for a handler.
+    connection: Mutex<Option<Connection>>,
+    watch: Mutex<Option<Ended>>,
     /// Those that the sender told, as they are here.
     types: Types,
+    _charge: Charge,
     limits: GraphLimits,
     memory: Memory,
     /// Shared by all channels of a peer.
-    pub(super) kept: Kept,
+    kept: Kept,
     /// Bytes that they may keep: a quarter of the window, which is granted anew a quarter at a time, so that half is always there.
     kept_max: u64,
     state: Mutex<State>,
@@ -59,6 +63,8 @@ struct State {
     /// Who waits for more, and up to where.
     asks: Option<(Responder, u64)>,
     ended: Option<ReceiveError>,
+    /// Why the connection has ended, if it has before anybody accepted the channel.
+    lost: Option<CloseReason>,
     /// Nobody receives any more.
     is_left: bool,
     waker: Option<Waker>,
@@ -79,14 +85,61 @@ struct Coming {
 impl Inlet {
     pub(super) fn new(
         connection: Connection,
-        types: Types,
+        (types, charge): (Types, Charge),
         limits: GraphLimits,
-        (memory, kept): (Memory, Kept),
+        (memory, kept): (&Memory, Kept),
     ) -> Inlet {
         let kept_max = connection.receive_window() / 4;
         let state = State { granted: limits.granted_bytes, ..State::default() };
         let state = Mutex::new(state);
-        Inlet { connection, types, limits, memory, kept, kept_max, state }
+        Inlet {
+            peer: *connection.peer(),
+            connection: Mutex::new(Some(connection)),
+            watch: Mutex::default(),
+            types,
+            _charge: charge,
+            limits,
+            memory: memory.clone(),
+            kept,
+            kept_max,
+            state,
+        }
+    }
+
+    /// Has `waker` woken when the connection ends: at once, if it has.
+    pub(super) fn watch(&self, waker: Waker) {
+        let Some(mut ended) = self.connection.lock().as_ref().map(Connection::ended) else {
+            return;
+        };
+        let polled = Pin::new(&mut ended).poll(&mut Context::from_waker(&waker));
+        if polled.is_ready() {
+            return waker.wake();
+        }
+        *self.watch.lock() = Some(ended);
+    }
+
+    /// What waits for the connection's end; nothing if it had ended before anybody accepted the channel.
+    pub(super) fn ended(&self) -> Option<Ended> {
+        self.connection.lock().as_ref().map(Connection::ended)
+    }
+
+    /// The connection has ended. Returns whether something had come whole that can still be received: not if this side has ended it.
+    pub(super) fn leave_connection(&self) -> bool {
+        let (connection, watch) = (self.connection.lock().take(), self.watch.lock().take());
+        let mut ended = connection.as_ref().map(Connection::ended);
+        let polled = ended
+            .as_mut()
+            .map(|ended| Pin::new(ended).poll(&mut Context::from_waker(Waker::noop())));
+        let is_ours =
+            matches!(polled, Some(Poll::Ready(CloseReason::Closed | CloseReason::ShutDown)));
+        let mut state = self.state.lock();
+        if let Some(Poll::Ready(reason)) = polled {
+            state.lost.get_or_insert(reason);
+        }
+        let has_any = !is_ours && !state.ready.is_empty();
+        drop(state);
+        drop((connection, watch, ended));
+        has_any
     }
 
     /// Bytes granted since the channel began.
@@ -119,7 +172,7 @@ impl Inlet {
         index: u32,
     ) -> Result<(), ReceiveError> {
         let cost = cost(incoming.body.len() - HEADER_BYTES);
-        if state.used + cost > state.granted {
+        if state.used.saturating_add(cost) > state.granted {
             return Err(ReceiveError::Protocol("more is sent than was granted"));
         }
         state.used += cost;
@@ -166,6 +219,19 @@ impl Inlet {
         responder: impl FnOnce() -> Option<Responder>,
     ) -> Option<Answer> {
         let mut state = self.state.lock();
+        let answer = self.answer_or_keep(&mut state, number, responder);
+        let waker = if state.ended.is_some() { state.waker.take() } else { None };
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        answer
+    }
+
+    fn answer_or_keep(
+        &self,
+        state: &mut State,
+        number: u64,
+        responder: impl FnOnce() -> Option<Responder>,
+    ) -> Option<Answer> {
         if let Some(failed) = state.failed() {
             return Some(failed);
         }
@@ -201,8 +267,14 @@ impl Inlet {
         if let Some(failed) = state.failed() {
             return Some(failed);
         }
-        if up_to.saturating_sub(state.received) > self.limits.together_bytes() {
-            return Some(state.breaks_rules("a graph is larger than any that is taken"));
+        // Who asks ahead asks for half of what is granted at a time; else it is for one graph, whatever of those before is still to be received.
+        let most = self.limits.cost_max().max(self.limits.granted_bytes);
+        if up_to > state.granted.saturating_add(most) {
+            let answer = state.breaks_rules("a graph is larger than any that is taken");
+            let waker = state.waker.take();
+            drop(state);
+            waker.into_iter().for_each(Waker::wake);
+            return Some(answer);
         }
         state.grant(&self.limits, up_to);
         if state.granted >= up_to {
@@ -245,7 +317,8 @@ impl Inlet {
         if let Some((graph, cost)) = state.ready.pop_front() {
             state.received += cost;
             // Graphs that were granted more than that have used it up.
-            state.granted = state.granted.max(state.received + self.limits.granted_bytes);
+            let granted = state.received.saturating_add(self.limits.granted_bytes);
+            state.granted = state.granted.max(granted);
             state.answer_asks(&self.limits);
             return Poll::Ready(Ok(graph));
         }
@@ -261,6 +334,9 @@ impl Inlet {
             }
             _ => {}
         }
+        if let Some(reason) = &state.lost {
+            return Poll::Ready(Err(ReceiveError::Disconnected(reason.clone())));
+        }
         // All is received, so that a graph that is larger than what is granted may go on.
         state.answer_asks(&self.limits);
         state.waker = Some(context.waker().clone());
@@ -272,7 +348,8 @@ impl State {
     /// Grants what is asked for, if nothing that is ready waits to be received: then it belongs to the next graph.
     fn grant(&mut self, limits: &GraphLimits, up_to: u64) {
         let is_next = self.coming.keys().all(|number| *number == self.next);
-        if is_next && self.ready.is_empty() && up_to - self.received <= limits.together_bytes() {
+        let together = limits.cost_max().saturating_add(limits.granted_bytes);
+        if is_next && self.ready.is_empty() && up_to.saturating_sub(self.received) <= together {
             self.granted = self.granted.max(up_to);
         }
     }
@@ -325,8 +402,7 @@ impl State {
 
     fn breaks_rules(&mut self, rule: &'static str) -> Answer {
         self.end(ReceiveError::Protocol(rule));
-        self.waker.take().into_iter().for_each(Waker::wake);
-        Answer::failed(Status::Refused, rule.to_owned())
+        self.failed().expect("it has just ended")
     }
 
     /// What who sends is told if nothing is taken any more.

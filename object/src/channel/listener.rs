@@ -3,22 +3,28 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Wake, Waker};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use weft_transport::{Batch, Handler, Incarnation, Incoming, IncomingKind, Memory, NodeId};
+use weft_transport::{
+    Batch, Handler, Incarnation, Incoming, IncomingKind, Memory, NodeId, Purpose,
+};
 
-use super::inlet::Inlet;
+use super::inlet::{Inlet, SEGMENT_COST};
 use super::message::{Answer, HEADER_BYTES, Header, Kind, Status};
-use super::received::Kept;
+use super::received::WeakKept;
 use super::receiver::GraphReceiver;
 use crate::assembly::Limits;
 use crate::types::Types;
 
-/// Channels that wait to be accepted at most.
+/// Channels that wait to be accepted at most, and of one life of a node.
 const WAITING_MAX: usize = 128;
+const WAITING_OF_PEER_MAX: usize = 32;
+/// Bytes of a list of types that are taken, and what each takes here, with what is made of it.
+const TOLD_MAX: usize = 64 << 10;
+const TOLD_COST: u64 = 8;
 /// Channels that one life of a node may have.
 const CHANNELS_MAX: usize = 1024;
 
@@ -32,9 +38,10 @@ pub struct GraphLimits {
 }
 
 impl GraphLimits {
-    /// Bytes that may have been granted and not received: of those that wait, and of one that is larger.
-    pub(super) fn together_bytes(&self) -> u64 {
-        self.per_graph.bytes.saturating_add(self.granted_bytes)
+    /// What one graph can cost, its segments' share included.
+    pub(super) fn cost_max(&self) -> u64 {
+        let segments = u64::from(self.per_graph.pages).saturating_add(1);
+        self.per_graph.bytes.saturating_add(segments.saturating_mul(SEGMENT_COST))
     }
 }
 
@@ -52,6 +59,8 @@ pub struct GraphListener {
     limits: GraphLimits,
     memory: Memory,
     state: Mutex<State>,
+    /// For those who tell it later.
+    itself: Weak<GraphListener>,
 }
 
 /// Which life of which node opened a channel, and its number there.
@@ -61,17 +70,22 @@ pub(super) type ChannelId = (NodeId, Incarnation, u64);
 struct State {
     channels: HashMap<ChannelId, Arc<Inlet>, RandomState>,
     waiting: VecDeque<ChannelId>,
-    waker: Option<Waker>,
+    /// What the channels of a peer hold on to of the window, for as long as anything that came by one is used.
+    kept: HashMap<(NodeId, Incarnation), WeakKept, RandomState>,
+    wakers: Vec<Waker>,
 }
 
 impl GraphListener {
     /// A listener for graphs of these types. Copies of short segments take `memory`.
     pub fn new(types: &Types, limits: GraphLimits, memory: &Memory) -> Arc<GraphListener> {
         let (types, memory) = (types.clone(), memory.clone());
-        Arc::new(GraphListener { types, limits, memory, state: Mutex::default() })
+        Arc::new_cyclic(|itself| {
+            let (state, itself) = (Mutex::default(), itself.clone());
+            GraphListener { types, limits, memory, state, itself }
+        })
     }
 
-    /// The next channel that a sender has opened.
+    /// The next channel that a sender has opened. One whose sender is gone has what it had sent whole; without any of that, it is not given.
     pub async fn accept(self: &Arc<Self>) -> GraphReceiver {
         let (id, inlet) = poll_fn(|context| {
             let mut state = self.state.lock();
@@ -80,11 +94,22 @@ impl GraphListener {
                     return Poll::Ready((id, Arc::clone(inlet)));
                 }
             }
-            state.waker = Some(context.waker().clone());
+            if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                state.wakers.push(context.waker().clone());
+            }
             Poll::Pending
         })
         .await;
         GraphReceiver::new(Arc::clone(self), id, inlet)
+    }
+
+    /// Gives up the channels that nobody has accepted, with what came by them. What they hold on to may hold on to the endpoint, and that to this.
+    pub fn close(&self) {
+        let mut state = self.state.lock();
+        let waiting = std::mem::take(&mut state.waiting);
+        let gone: Vec<_> = waiting.iter().filter_map(|id| state.channels.remove(id)).collect();
+        drop(state);
+        gone.iter().for_each(|inlet| inlet.leave());
     }
 
     /// Takes a message or call, if it is one of a sender of graphs. Gives back what is not: a call among that gets no reply here.
@@ -144,39 +169,56 @@ impl GraphListener {
     }
 
     fn open(&self, batch: &Batch<'_>, id: ChannelId, told: &[u8]) -> Answer {
+        if told.len() > TOLD_MAX {
+            let words = format!("a list of types of {} bytes, at most {TOLD_MAX}", told.len());
+            return Answer::failed(Status::TypesDiffer, words);
+        }
+        let is_of_peer = |id_: &ChannelId| (id_.0, id_.1) == (id.0, id.1);
+        let mut state = self.state.lock();
+        let count = state.channels.keys().filter(|id| is_of_peer(id)).count();
+        let waiting = state.waiting.iter().filter(|id| is_of_peer(id)).count();
+        if state.waiting.len() >= WAITING_MAX
+            || waiting >= WAITING_OF_PEER_MAX
+            || count >= CHANNELS_MAX
+            || state.channels.contains_key(&id)
+        {
+            return Answer::failed(Status::TooMany, String::new());
+        }
+        let charge = self.memory.charge(TOLD_COST * told.len() as u64, Purpose::Receive);
+        let Ok(charge) = charge else { return Answer::failed(Status::TooMany, String::new()) };
         let types = match self.types.agree(told) {
             Ok(types) => types,
             Err(differ) => return Answer::failed(Status::TypesDiffer, differ.to_string()),
         };
-        let mut state = self.state.lock();
-        let State { channels, waiting, waker } = &mut *state;
-        // Of whoever is gone before being accepted nobody has said so.
-        if waiting.len() >= WAITING_MAX {
-            waiting.retain(|id| {
-                let is_there = channels.get(id).is_some_and(|inlet| inlet.connection.is_open());
-                if !is_there {
-                    channels.remove(id);
-                }
-                is_there
-            });
-        }
-        let is_of_peer = |(node, life, _): &ChannelId| (*node, *life) == (id.0, id.1);
-        let of_peer = || channels.iter().filter(|(id, _)| is_of_peer(id));
-        if waiting.len() >= WAITING_MAX
-            || channels.contains_key(&id)
-            || of_peer().count() >= CHANNELS_MAX
-        {
-            return Answer::failed(Status::TooMany, String::new());
-        }
-        let kept = of_peer().next().map_or_else(Kept::default, |(_, inlet)| inlet.kept.clone());
-        let inlet = Inlet::new(batch.connection(), types, self.limits, (self.memory.clone(), kept));
+        state.kept.retain(|_, kept| kept.is_used());
+        let kept = state.kept.get(&(id.0, id.1)).and_then(WeakKept::upgrade).unwrap_or_default();
+        state.kept.insert((id.0, id.1), kept.downgrade());
+        let connection = batch.connection();
+        let inlet =
+            Arc::new(Inlet::new(connection, (types, charge), self.limits, (&self.memory, kept)));
         let granted = inlet.granted();
-        channels.insert(id, Arc::new(inlet));
-        waiting.push_back(id);
-        let waker = waker.take();
+        state.channels.insert(id, Arc::clone(&inlet));
+        state.waiting.push_back(id);
+        let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
+        let listener = self.itself.clone();
+        inlet.watch(Waker::from(Arc::new(Gone { listener, id })));
         Answer::done(granted)
+    }
+
+    /// The connection of a channel has ended. If nobody has accepted that, it is kept for what had come whole, unless this side has
+    /// ended the connection: who has shut down accepts nothing.
+    fn peer_gone(&self, id: ChannelId) {
+        let mut state = self.state.lock();
+        let Some(inlet) = state.channels.get(&id) else { return };
+        if inlet.leave_connection() || !state.waiting.contains(&id) {
+            return;
+        }
+        state.waiting.retain(|waiting| *waiting != id);
+        let gone = state.channels.remove(&id);
+        drop(state);
+        drop(gone);
     }
 
     /// Nobody receives from it any more.
@@ -191,6 +233,20 @@ fn later(inlet: &Inlet, number: u64, responder: weft_transport::Responder) {
     let answer = inlet.answer(number, || responder.take());
     if let (Some(answer), Some(responder)) = (answer, responder) {
         super::inlet::reply(responder, &answer);
+    }
+}
+
+/// Tells a listener that the connection of a channel has ended.
+struct Gone {
+    listener: Weak<GraphListener>,
+    id: ChannelId,
+}
+
+impl Wake for Gone {
+    fn wake(self: Arc<Self>) {
+        if let Some(listener) = self.listener.upgrade() {
+            listener.peer_gone(self.id);
+        }
     }
 }
 

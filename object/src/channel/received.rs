@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "says of what it keeps that it stays as it is")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Charge, Incoming, Memory, MemoryError, Purpose, Retained, Shared};
@@ -43,7 +43,25 @@ struct Counted {
     all: Kept,
 }
 
+/// The same for who does not hold on to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WeakKept(Weak<AtomicU64>);
+
+impl WeakKept {
+    pub(super) fn upgrade(&self) -> Option<Kept> {
+        self.0.upgrade().map(Kept)
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
 impl Kept {
+    pub(super) fn downgrade(&self) -> WeakKept {
+        WeakKept(Arc::downgrade(&self.0))
+    }
+
     /// Counts `bytes`, unless they were more than `max` with the others.
     fn count(&self, bytes: u64, max: u64) -> Option<Counted> {
         let add = |kept: u64| Some(kept + bytes).filter(|kept| *kept <= max);

@@ -19,18 +19,18 @@ pub struct GraphReceiver {
     listener: Arc<GraphListener>,
     id: ChannelId,
     inlet: Arc<Inlet>,
-    ended: Ended,
+    ended: Option<Ended>,
 }
 
 impl GraphReceiver {
     pub(super) fn new(listener: Arc<GraphListener>, id: ChannelId, inlet: Arc<Inlet>) -> Self {
-        let ended = inlet.connection.ended();
+        let ended = inlet.ended();
         Self { listener, id, inlet, ended }
     }
 
     /// Who sends.
     pub fn peer(&self) -> &Peer {
-        self.inlet.connection.peer()
+        &self.inlet.peer
     }
 
     /// The next graph, as soon as all of it has come and was checked. It is used where it was received, and keeps that memory: of
@@ -46,7 +46,8 @@ impl GraphReceiver {
             if let Poll::Ready(received) = self.inlet.poll(context) {
                 return Poll::Ready(received);
             }
-            let reason = ready!(Pin::new(&mut self.ended).poll(context));
+            let Some(ended) = &mut self.ended else { return Poll::Pending };
+            let reason = ready!(Pin::new(ended).poll(context));
             // What came before the end may have come since.
             match self.inlet.poll(context) {
                 Poll::Ready(received) => Poll::Ready(received),

@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{CallError, Connection, Memory, Purpose, Replies, Reply, Time};
+use weft_transport::{
+    Applied, CallError, Connection, Memory, Purpose, Replies, Reply, Sleep, Time,
+};
 
 use super::error::SendGraphError;
 use super::inlet;
@@ -47,6 +49,8 @@ pub struct GraphSender {
     /// A send was dropped when a part of a graph had left.
     is_interrupted: bool,
     is_closed: bool,
+    /// What the receiver has ended the channel with.
+    refused: Option<SendGraphError>,
 }
 
 impl GraphSender {
@@ -74,6 +78,7 @@ impl GraphSender {
             asked: None,
             is_interrupted: false,
             is_closed: false,
+            refused: None,
         })
     }
 
@@ -83,7 +88,7 @@ impl GraphSender {
     /// See [`SendGraphError`].
     ///
     /// # Cancel safety
-    /// If the future is dropped when a part of the graph has left, nothing more can be sent on this channel.
+    /// If the future is dropped when a part of the graph may have left, nothing more can be sent on this channel.
     pub async fn send<R>(
         &mut self,
         graph: &Frozen<R>,
@@ -187,11 +192,16 @@ impl GraphSender {
         self.is_interrupted = true;
         let header = self.header(Kind::Last, number, 0);
         let call = self.connection.call([&header[..], only.head(), only.pages()], deadline);
-        let answered = call.await;
+        let mut answered = call.await;
+        // The graph is there, and the receiver had no room for the answer.
+        while matches!(answered, Err(CallError::Unanswered)) {
+            let header = self.header(Kind::Held, number, 0);
+            answered = self.connection.call(&header, deadline).await;
+        }
         // A call that has failed may have left or not: whether its graph is there nobody knows, nor what follows which.
-        self.learn(&answered?)?;
+        let answered = answered?;
         self.is_interrupted = false;
-        Ok(())
+        self.learn(&answered)
     }
 
     async fn begin(
@@ -203,7 +213,7 @@ impl GraphSender {
         self.is_interrupted = true;
         let (last, before) = segments.split_last().expect("a graph has a segment");
         for (index, segment) in (0..).zip(before) {
-            self.send_one(number, index, segment).await?;
+            self.send_one((number, index), segment, deadline).await?;
         }
         let index = before.len() as u32;
         let replies = if last.len() <= COPIED_MAX {
@@ -211,23 +221,36 @@ impl GraphSender {
             let body = [&header[..], last.head(), last.pages()];
             self.connection.call_streamed(body, deadline).await?
         } else {
-            self.send_one(number, index, last).await?;
+            self.send_one((number, index), last, deadline).await?;
             let header = self.header(Kind::Held, number, 0);
             self.connection.call_streamed(&header, deadline).await?
         };
         self.is_interrupted = false;
-        Ok(Sent { replies, granted: Arc::clone(&self.granted), result: None })
+        let held = self.header(Kind::Held, number, 0);
+        let again = (self.connection.clone(), held, deadline);
+        Ok(Sent { replies, again, granted: Arc::clone(&self.granted), result: None })
     }
 
     async fn send_one(
         &self,
-        number: u64,
-        index: u32,
+        (number, index): (u64, u32),
         segment: &Segment,
+        deadline: Time,
     ) -> Result<(), SendGraphError> {
         let header = self.header(Kind::Segment, number, index);
         let head = [&header[..], segment.head()];
-        Ok(self.connection.send_shared(head, segment.pages().clone()).await?)
+        let mut sending = self.connection.send_shared(head, segment.pages().clone());
+        let mut late: Option<Sleep> = None;
+        poll_fn(|context| {
+            if let Poll::Ready(sent) = Pin::new(&mut sending).poll(context) {
+                return Poll::Ready(sent.map_err(SendGraphError::from));
+            }
+            let late = late.get_or_insert_with(|| self.connection.sleep_until(deadline));
+            ready!(Pin::new(late).poll(context));
+            let applied = Applied::No;
+            Poll::Ready(Err(CallError::DeadlineExceeded { applied }.into()))
+        })
+        .await
     }
 
     fn header(&self, kind: Kind, number: u64, index: u32) -> [u8; HEADER_BYTES] {
@@ -240,6 +263,9 @@ impl GraphSender {
         segments: &[Segment],
         deadline: Time,
     ) -> Result<u64, SendGraphError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
         if self.is_interrupted {
             return Err(SendGraphError::Interrupted);
         }
@@ -259,7 +285,7 @@ impl GraphSender {
             }
         }
         self.used = up_to;
-        self.ask_ahead().await?;
+        self.ask_ahead();
         let number = self.next;
         self.next += 1;
         Ok(number)
@@ -269,19 +295,21 @@ impl GraphSender {
         self.granted.load(Ordering::Relaxed)
     }
 
-    fn learn(&self, reply: &Reply) -> Result<(), SendGraphError> {
-        self.granted.fetch_max(done(reply)?, Ordering::Relaxed);
+    fn learn(&mut self, reply: &Reply) -> Result<(), SendGraphError> {
+        let granted = done(reply).inspect_err(|refused| self.refused = Some(refused.clone()))?;
+        self.granted.fetch_max(granted, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Asks for more when less than half of what is granted at a time is left, so that nobody has to wait for it.
-    async fn ask_ahead(&mut self) -> Result<(), SendGraphError> {
+    /// Asks for more when less than half of what is granted at a time is left, so that nobody has to wait for it; unless that would have to
+    /// wait itself.
+    fn ask_ahead(&mut self) {
         let up_to = self.used + self.half;
         if self.asked.is_none() && self.granted() < up_to {
             let header = self.header(Kind::More, up_to, 0);
-            self.asked = Some(self.connection.call_streamed(&header, Time::MAX).await?);
+            self.asked =
+                at_once(self.connection.call_streamed(&header, Time::MAX)).and_then(Result::ok);
         }
-        Ok(())
     }
 
     /// Looks whether that was answered.
@@ -315,8 +343,11 @@ impl Drop for GraphSender {
     fn drop(&mut self) {
         if !self.is_closed {
             let header = self.closing();
-            // Without room, the receiver learns it when the connection ends.
-            let _ = at_once(self.connection.send(&header));
+            // It says behind which graph, so that it may come before. The other window is as good as never full; if it is, the receiver learns it when
+            // the connection ends.
+            if at_once(self.connection.send(&header)).is_none() {
+                let _ = at_once(self.connection.for_replication().send(&header));
+            }
             self.connection.flush();
         }
     }
@@ -337,6 +368,8 @@ impl fmt::Debug for GraphSender {
 #[must_use = "whether the graph has arrived is known by waiting"]
 pub struct Sent {
     replies: Replies,
+    /// What asks once more, should the receiver have had no room for the answer.
+    again: (Connection, [u8; HEADER_BYTES], Time),
     granted: Arc<AtomicU64>,
     result: Option<Result<(), SendGraphError>>,
 }
@@ -350,7 +383,11 @@ impl Sent {
         if let Some(result) = self.result {
             return result;
         }
-        let reply = self.replies.next().await;
+        let mut reply = self.replies.next().await;
+        while let Some(Err(CallError::Unanswered)) = reply {
+            let (connection, held, deadline) = &self.again;
+            reply = Some(connection.call(held, *deadline).await);
+        }
         self.take(reply)
     }
 
@@ -359,6 +396,13 @@ impl Sent {
     pub fn test(&mut self) -> Option<Result<(), SendGraphError>> {
         if self.result.is_none() {
             let reply = at_once(self.replies.next())?;
+            if let Some(Err(CallError::Unanswered)) = reply {
+                let (connection, held, deadline) = &self.again;
+                if let Some(Ok(replies)) = at_once(connection.call_streamed(held, *deadline)) {
+                    self.replies = replies;
+                    return None;
+                }
+            }
             self.result = Some(self.take(reply));
         }
         self.result.clone()

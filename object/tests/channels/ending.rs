@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::task::Poll;
 
+use futures_util::future::join;
 use weft_object::channel::{GraphLimits, GraphSender, ReceiveError, SendGraphError};
 use weft_object::{Types, Wire};
 
-use crate::world::{on_every_link, types, walked};
+use crate::world::{World, fill_window, on_every_link, types, walked};
 
 #[test]
 fn all_that_was_sent_is_received_before_the_end() {
@@ -54,8 +55,10 @@ fn who_sends_is_told_that_nobody_receives() {
             world.run(async {
                 let (mut sender, receiver) = world.channel().await;
                 drop(receiver);
-                let told = sender.send(graph, world.deadline()).await.unwrap_err();
-                assert_eq!(told, SendGraphError::Closed);
+                for _ in 0..2 {
+                    let told = sender.send(graph, world.deadline()).await.unwrap_err();
+                    assert_eq!(told, SendGraphError::Closed);
+                }
             });
         }
     });
@@ -133,11 +136,78 @@ fn other_types_are_refused_by_name() {
                 assert!(words.contains(&told), "{told}: {words}");
             }
             GraphSender::open(&connection, &types(), world.deadline()).await.unwrap();
-            for _ in 0..128 {
+            for _ in 0..32 {
                 let _ = GraphSender::open(&connection, &types(), world.deadline()).await;
             }
             let refused = GraphSender::open(&connection, &types(), world.deadline()).await;
             assert_eq!(refused.unwrap_err(), SendGraphError::TooMany);
         });
+    });
+}
+
+#[test]
+fn a_sender_that_is_dropped_without_window_is_missed_all_the_same() {
+    // Where nobody reads meanwhile.
+    for seed in 0..10 {
+        let world = World::simulated(seed, GraphLimits::default());
+        world.run(async {
+            let (sender, mut receiver) = world.channel().await;
+            fill_window(&world.connect().await);
+            drop(sender);
+            assert_eq!(receiver.receive().await.unwrap_err(), ReceiveError::Closed);
+        });
+    }
+}
+
+#[test]
+fn whoever_accepts_is_woken() {
+    let world = World::simulated(1, GraphLimits::default());
+    world.run(async {
+        let accepted = join(world.listener.accept(), world.listener.accept());
+        let connection = world.connect().await;
+        let opened = async {
+            let first = GraphSender::open(&connection, &types(), world.deadline()).await.unwrap();
+            let other = GraphSender::open(&connection, &types(), world.deadline()).await.unwrap();
+            (first, other)
+        };
+        join(accepted, opened).await;
+    });
+}
+
+/// What was sent is there for whoever accepts later; of a peer that had sent nothing whole, nothing stays.
+#[test]
+fn channels_of_peers_that_are_gone_leave_what_they_had_sent() {
+    on_every_link(GraphLimits::default(), |world| {
+        let graph = world.ring(2, 2);
+        world.run(async {
+            let connection = world.connect().await;
+            for count in [0, 2, 0] {
+                let opened = GraphSender::open(&connection, &types(), world.deadline()).await;
+                let mut sender = opened.unwrap();
+                for _ in 0..count {
+                    sender.send(&graph, world.deadline()).await.unwrap();
+                }
+            }
+            connection.close();
+        });
+        world.run(async {
+            let mut received = 0;
+            while received < 2 {
+                // One that was empty may be given before its connection has ended.
+                let mut receiver = world.listener.accept().await;
+                while let Ok(graph) = receiver.receive().await {
+                    assert_eq!(walked(&graph), (2, 2));
+                    received += 1;
+                }
+            }
+        });
+        let has_any = || !format!("{:?}", world.listener).contains("channels: 0");
+        for _ in 0..1_000 {
+            if has_any() {
+                let soon = world.clock.now() + std::time::Duration::from_millis(1);
+                world.run(world.client.sleep_until(soon));
+            }
+        }
+        assert!(!has_any(), "{:?}", world.listener);
     });
 }

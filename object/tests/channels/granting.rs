@@ -1,11 +1,17 @@
 //! How much may come before anybody receives.
 
+use std::future::Future;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use futures_util::future::join;
 use weft_object::Limits;
 use weft_object::channel::{GraphLimits, ReceivedBytes, SendGraphError};
 
-use crate::world::{on_every_link, walked};
+use weft_transport::{Applied, CallError};
+
+use crate::world::{World, fill_window, on_every_link, walked};
 
 const LIMITS: GraphLimits = GraphLimits {
     per_graph: Limits { bytes: 8 << 20, records: 1 << 30, pages: 1 << 20 },
@@ -65,7 +71,7 @@ fn a_graph_that_is_larger_than_what_is_granted_comes_when_it_is_its_turn() {
             join(send, receive).await;
             let too_large = world.ring(3, 1_000_000);
             let refused = sender.send(&too_large, world.deadline()).await.unwrap_err();
-            assert!(refused.to_string().contains("larger than any"), "{refused}");
+            assert!(refused.to_string().contains("more than 8388608 bytes"), "{refused}");
         });
     });
 }
@@ -115,4 +121,64 @@ fn graphs_that_are_kept_hold_up_nobody() {
             }
         });
     });
+}
+
+/// That each is within the limits is enough, whatever is still to be received.
+#[test]
+fn large_graphs_follow_one_another() {
+    let limits = GraphLimits {
+        per_graph: Limits { bytes: 1 << 20, ..Limits::default() },
+        granted_bytes: 64 << 10,
+    };
+    on_every_link(limits, |world| {
+        let graph = world.ring(6, 25_000);
+        assert!(graph.len_bytes() > 600_000);
+        world.run(async {
+            let (mut sender, mut receiver) = world.channel().await;
+            let send = async { sender.send_all([&graph; 4], world.deadline()).await.unwrap() };
+            let receive = async {
+                for _ in 0..4 {
+                    assert_eq!(walked(&receiver.receive().await.unwrap()), (6, 25_000));
+                }
+            };
+            join(send, receive).await;
+        });
+    });
+}
+
+#[test]
+fn graphs_that_outlive_their_channels_hold_up_nobody() {
+    on_every_link(GraphLimits::default(), |world| {
+        let graph = world.ring(8, 32_000);
+        world.run(async {
+            let mut kept = Vec::new();
+            for _ in 0..8 {
+                let (mut sender, mut receiver) = world.channel().await;
+                for _ in 0..3 {
+                    sender.send(&graph, world.deadline()).await.unwrap();
+                    kept.push(receiver.receive().await.unwrap());
+                }
+            }
+            assert!(kept.iter().all(|graph| walked(graph) == (8, 32_000)));
+        });
+    });
+}
+
+/// A deadline counts for what waits for the window, too.
+#[test]
+fn a_send_ends_with_its_deadline_though_nobody_reads() {
+    let world = World::simulated(1, GraphLimits::default());
+    let graph = world.ring(10, 10_000);
+    let (mut sender, receiver) = world.run(world.channel());
+    fill_window(&world.run(world.connect()));
+    let soon = world.clock.now() + Duration::from_millis(5);
+    let mut sending = Box::pin(sender.send(&graph, soon));
+    let mut poll = || sending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    world.pass(Duration::from_millis(4));
+    assert!(poll().is_pending());
+    world.pass(Duration::from_millis(2));
+    let Poll::Ready(Err(SendGraphError::Call(error))) = poll() else { panic!("it is late") };
+    assert_eq!(error, CallError::DeadlineExceeded { applied: Applied::No });
+    drop(receiver);
 }

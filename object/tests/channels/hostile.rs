@@ -182,3 +182,31 @@ fn a_graph_of_other_bytes_is_refused_with_its_number() {
         assert!(matches!(ended, ReceiveError::Invalid { number: 3, .. }), "{ended}");
     });
 }
+
+#[test]
+fn numbers_and_lists_beyond_measure_are_answered() {
+    let world = World::simulated(5, GraphLimits::default());
+    let graph = world.ring(1, 1);
+    let good = segment(&graph);
+    world.run(async {
+        let connection = world.connect().await;
+        open(&world, &connection, 1).await;
+        let mut receiver = world.listener.accept().await;
+        call(&world, &connection, &message(LAST, (1, 0, 0), &good)).await;
+        receiver.receive().await.unwrap();
+        // Less than has been granted before.
+        assert_eq!(call(&world, &connection, &message(MORE, (1, 0, 0), &[])).await.0, 0);
+        let beyond = message(MORE, (1, u64::MAX, u32::MAX), &[]);
+        assert_eq!(call(&world, &connection, &beyond).await.0, 2);
+
+        let mut told = Vec::new();
+        for number in 0..500_u128 {
+            told.extend(number.to_le_bytes());
+            told.extend(number.to_le_bytes());
+            told.push(255);
+            told.extend([b'x'; 255]);
+        }
+        let (status, words) = call(&world, &connection, &message(OPEN, (2, 0, 0), &told)).await;
+        assert_eq!((status, words.contains("list of types")), (1, true), "{words}");
+    });
+}

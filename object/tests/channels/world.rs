@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use weft_object::channel::{GraphLimits, GraphListener, GraphReceiver, GraphSender, ReceivedBytes};
 use weft_object::{Frozen, Graph, Link, Seq, Text, Types, View, Wire};
 use weft_transport::{
@@ -91,6 +92,14 @@ impl World {
         World { kind, clock, memory, listener, server, client, address }
     }
 
+    /// Lets time pass, where it is virtual, with nobody at work but the sending side.
+    pub(crate) fn pass(&self, time: Duration) {
+        if let Kind::Sim { hand, .. } = &self.kind {
+            self.client.turn();
+            hand.advance_to(self.clock.now() + time);
+        }
+    }
+
     /// Far enough away that only a hang reaches it.
     pub(crate) fn deadline(&self) -> Time {
         self.clock.now() + Duration::from_secs(60)
@@ -162,5 +171,12 @@ pub(crate) fn walked(graph: &View<ReceivedBytes>) -> (usize, usize) {
             return (count, numbers.len());
         }
         node = next;
+    }
+}
+
+/// Sends messages that nobody wants, until the window has no room for one.
+pub(crate) fn fill_window(connection: &Connection) {
+    for len in [100_000, 1] {
+        while connection.send(&vec![0; len][..]).now_or_never().is_some() {}
     }
 }

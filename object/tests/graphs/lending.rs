@@ -103,3 +103,25 @@ fn half_an_element_is_refused() {
         graph.alloc(Column { before: 7, numbers, others: Seq::EMPTY })
     });
 }
+
+/// What is written between shared sequences lies in blocks that are not much longer.
+#[test]
+fn sharing_again_and_again_takes_little_memory() {
+    let shared = numbers(16 << 10, 0);
+    let memory = memory();
+    let own = [7_u32; 1_000];
+    let graph = Graph::build(&memory, Purpose::Send, &types(), |graph| {
+        let mut last =
+            graph.alloc(Column { before: 0, numbers: Seq::EMPTY, others: Seq::EMPTY })?;
+        for before in 0..200 {
+            let (numbers, others) = (graph.seq_shared(&shared)?, graph.seq(&own)?);
+            last = graph.alloc(Column { before, numbers, others })?;
+        }
+        Ok(last)
+    });
+    let graph = graph.unwrap();
+    let own_bytes = graph.len_bytes() - 200 * shared.len() as u64;
+    let graph_bytes = memory.account().allocated_bytes;
+    assert!(graph_bytes < 2 * own_bytes, "{graph_bytes} for {own_bytes}");
+    drop(graph);
+}

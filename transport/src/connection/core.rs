@@ -23,7 +23,6 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, Time};
 
 use super::Peer;
-use super::ended::Endings;
 
 pub(super) use self::sender::Committed;
 
@@ -46,7 +45,6 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     peer: OnceLock<Peer>,
     closed: OnceLock<CloseReason>,
-    pub(crate) endings: Endings,
     leaving: OnceLock<Box<Leave>>,
     /// A handler has panicked with something that came by it.
     forsaken: AtomicBool,
@@ -106,7 +104,6 @@ impl Core {
             clock: reactor.common.clock.clone(),
             peer: OnceLock::new(),
             closed: OnceLock::new(),
-            endings: Endings::default(),
             leaving: OnceLock::new(),
             forsaken: AtomicBool::new(false),
             refuses: AtomicBool::new(false),

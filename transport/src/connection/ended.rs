@@ -1,5 +1,6 @@
 //! Waiting for a connection's end.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use super::Core;
 use crate::error::CloseReason;
 use crate::sync::Mutex;
 
-/// Those who wait for the end of one connection.
+/// Those who wait for the end of one of an endpoint's connections. Most connections have none, and are many, so they lie here.
 #[derive(Debug, Default)]
 pub(crate) struct Endings {
     state: Mutex<State>,
@@ -17,14 +18,15 @@ pub(crate) struct Endings {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: Vec<(u64, Waker)>,
+    /// By the number of the connection.
+    waiting: HashMap<u64, Vec<(u64, Waker)>>,
     next: u64,
 }
 
 impl Endings {
-    /// The connection has ended.
-    pub(crate) fn take_waiters(&self, wakers: &mut Vec<Waker>) {
-        let waiting = std::mem::take(&mut self.state.lock().waiting);
+    /// The connection of this number has ended.
+    pub(crate) fn take_waiters(&self, connection: u64, wakers: &mut Vec<Waker>) {
+        let waiting = self.state.lock().waiting.remove(&connection).unwrap_or_default();
         wakers.extend(waiting.into_iter().map(|(_, waker)| waker));
     }
 }
@@ -48,7 +50,7 @@ impl Future for Ended {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<CloseReason> {
         let this = &mut *self;
-        let mut state = this.core.endings.state.lock();
+        let mut state = this.core.reactor.common.endings.state.lock();
         // Under the lock: who closes sets the reason first, and then takes the waiters.
         if let Some(reason) = this.core.closed() {
             return Poll::Ready(reason.clone());
@@ -57,9 +59,10 @@ impl Future for Ended {
             state.next += 1;
             state.next
         });
-        match state.waiting.iter_mut().find(|(number, _)| *number == waits) {
+        let waiting = state.waiting.entry(this.core.id).or_default();
+        match waiting.iter_mut().find(|(number, _)| *number == waits) {
             Some((_, waker)) => waker.clone_from(context.waker()),
-            None => state.waiting.push((waits, context.waker().clone())),
+            None => waiting.push((waits, context.waker().clone())),
         }
         drop(state);
         this.core.reactor.ensure_driver();
@@ -69,8 +72,12 @@ impl Future for Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        if let Some(waits) = self.waits {
-            self.core.endings.state.lock().waiting.retain(|(number, _)| *number != waits);
+        let Some(waits) = self.waits else { return };
+        let mut state = self.core.reactor.common.endings.state.lock();
+        let Some(waiting) = state.waiting.get_mut(&self.core.id) else { return };
+        waiting.retain(|(number, _)| *number != waits);
+        if waiting.is_empty() {
+            state.waiting.remove(&self.core.id);
         }
     }
 }

@@ -11,9 +11,15 @@ use crate::time::Time;
 /// Completes at a given time, or when the endpoint is shut down; see [`Endpoint::sleep_until`](super::Endpoint::sleep_until).
 #[derive(Debug)]
 pub struct Sleep {
-    pub(super) reactor: Arc<ReactorHandle>,
-    pub(super) at: Time,
-    pub(super) timer: Option<(Time, u64)>,
+    reactor: Arc<ReactorHandle>,
+    at: Time,
+    timer: Option<(Time, u64)>,
+}
+
+impl Sleep {
+    pub(crate) fn new(reactor: &Arc<ReactorHandle>, at: Time) -> Self {
+        Self { reactor: Arc::clone(reactor), at, timer: None }
+    }
 }
 
 impl Future for Sleep {

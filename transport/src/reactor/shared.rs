@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Endings};
 use crate::error::ConnectError;
 use crate::handler::Handler;
 use crate::handshake::{BODIES, Hello, LARGE, UNANSWERED, Windows};
@@ -41,6 +41,8 @@ pub(crate) struct Common {
     pub(crate) connections: AtomicUsize,
     /// What bodies keep that handlers have retained, in bytes.
     pub(crate) retained_bytes: AtomicU64,
+    /// Who waits for the end of which connection.
+    pub(crate) endings: Endings,
     /// A handler has panicked, and nobody has been told.
     pub(crate) handler_panicked: AtomicBool,
     /// Where simulated links come from; nothing for real ones.

@@ -123,7 +123,7 @@ impl Core {
         self.session.send_credit.take_waiters(&mut wakers);
         self.session.departures.take_waiters(&mut wakers);
         self.session.departures.take_writers(&mut wakers);
-        self.endings.take_waiters(&mut wakers);
+        self.reactor.common.endings.take_waiters(self.id, &mut wakers);
         wakers.into_iter().for_each(catching::wake);
         self.reactor.submit(Command::Closed(Arc::clone(self)));
     }
