@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use crate::compact::Mover;
 use crate::error::Fault;
 use crate::fingerprint::Fingerprint;
-use crate::pages::Targets;
+use crate::pages::{Bounds, Targets};
 use crate::types::Types;
 use crate::wire::Wire;
 
@@ -101,6 +101,18 @@ unsafe impl<T: Wire> Wire for Link<T> {
     #[inline]
     fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
         targets.check::<T>(word(bytes), 1)
+    }
+
+    /// Links to what was made together lead into one page, mostly: those are compared with its bounds, without a look into the table.
+    fn check_all(bytes: &[u8], targets: &Targets<'_>) -> Result<(), (usize, Fault)> {
+        let mut bounds = Bounds::NONE;
+        for (record, bytes) in bytes.as_chunks().0.iter().enumerate() {
+            let raw = u32::from_le_bytes(*bytes);
+            if !bounds.have::<T>(raw) {
+                bounds = targets.bounds::<T>(raw).map_err(|fault| (record, fault))?;
+            }
+        }
+        Ok(())
     }
 
     fn collect(types: Types) -> Types {

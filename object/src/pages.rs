@@ -79,6 +79,28 @@ impl Page {
     }
 }
 
+/// Links that lead to records of one page: so many from the first on, of which those do that lead to where a record begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    first: u32,
+    count: u32,
+}
+
+impl Bounds {
+    pub(crate) const NONE: Bounds = Bounds { first: 0, count: 0 };
+
+    /// Those of the page of a link that leads to a record of type `T`, whose records take `len` bytes.
+    fn of<T: Wire>(raw: u32, len: u32) -> Bounds {
+        let units = (len - size_of::<T>() as u32) / UNIT_BYTES as u32 + 1;
+        Bounds { first: raw >> UNIT_BITS << UNIT_BITS, count: units.min(1 << UNIT_BITS) }
+    }
+
+    #[inline]
+    pub(crate) fn have<T: Wire>(self, raw: u32) -> bool {
+        raw.wrapping_sub(self.first) < self.count && offset_of(raw).is_multiple_of(size_of::<T>())
+    }
+}
+
 /// What links may lead to: the pages of a graph, as far as they are there.
 #[derive(Debug)]
 pub struct Targets<'a> {
@@ -120,6 +142,16 @@ impl<'a> Targets<'a> {
         match self.locate::<T>(raw, len) {
             Ok(_) => Ok(()),
             Err(fault) => self.unless_awaited(fault),
+        }
+    }
+
+    /// Looks whether a record of type `T` begins where a link leads, and which other links lead to one in the same page. One that may still come is taken for
+    /// good, alone.
+    #[inline]
+    pub(crate) fn bounds<T: Wire>(&self, raw: u32) -> Result<Bounds, Fault> {
+        match self.locate::<T>(raw, 1) {
+            Ok(_) => Ok(Bounds::of::<T>(raw, self.page(raw)?.len)),
+            Err(fault) => self.unless_awaited(fault).map(|()| Bounds::NONE),
         }
     }
 
