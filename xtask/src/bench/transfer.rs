@@ -48,6 +48,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
         1e6,
     );
     pipelining(&figures);
+    lending(&figures);
     Ok(json!(reports))
 }
 
@@ -69,6 +70,10 @@ fn note(figures: &mut Figures, report: &Value) {
         }
         "throughput" => add(&format, &found["took"]["rate"]),
         "streaming" => add(&format, &found["rate"]),
+        "lending" => {
+            add("copied", &found["copied"]["p50"]);
+            add("lent", &found["lent"]["p50"]);
+        }
         _ => {
             add("as it comes", &found["as_it_comes"]);
             add("when all is there", &found["when_all_is_there"]);
@@ -139,9 +144,15 @@ fn rates(figures: &Figures, experiment: &str, title: &str, unit: f64) {
         let number = |name: &str| median(of, name).unwrap_or(f64::NAN) / unit;
         let (ours, raw) = (number("weft"), number("raw"));
         let (rkyv, bitcode) = (number("rkyv"), number("bitcode"));
+        // Streams have no raw bytes beside them.
+        let beside = |figure: f64, decimals: usize| match figure.is_nan() {
+            true => "-".to_owned(),
+            false => format!("{figure:.decimals$}"),
+        };
         println!(
-            "{link:<5}{shape:<8}{logarithm:>5}{ours:>10.1}{raw:>10.1}{rkyv:>10.1}{bitcode:>10.1}{:>9.2}{:>8.2}{:>9.2}",
-            raw / ours,
+            "{link:<5}{shape:<8}{logarithm:>5}{ours:>10.1}{:>10}{rkyv:>10.1}{bitcode:>10.1}{:>9}{:>8.2}{:>9.2}",
+            beside(raw, 1),
+            beside(raw / ours, 2),
             ours / rkyv,
             ours / bitcode,
         );
@@ -159,5 +170,18 @@ fn pipelining(figures: &Figures) {
             "{link:<5}{shape:<8}{piped:>9.0} as it comes, {late:.0} when all is there: {:.2} (at most {PIPELINED_WANTED} wanted where there is something to check)",
             piped / late
         );
+    }
+}
+
+fn lending(figures: &Figures) {
+    println!(
+        "\nfloats that lie elsewhere: microseconds to build and send a graph with so many bytes of them"
+    );
+    for ((experiment, link, _, logarithm), of) in figures {
+        let (copied, lent) = (median(of, "copied"), median(of, "lent"));
+        if let ("lending", Some(copied), Some(lent)) = (experiment.as_str(), copied, lent) {
+            let bytes = 1_u64 << logarithm;
+            println!("{link:<5}{bytes:>9} B{copied:>9.2} copied, {lent:.2} sent from there");
+        }
     }
 }

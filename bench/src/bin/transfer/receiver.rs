@@ -9,10 +9,11 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use rkyv::rancor::Error;
 use weft_object::channel::{GraphLimits, GraphListener, ReceivedBytes};
-use weft_object::{AlignedBytes, Assembly, Limits, StableBytes, View};
+use weft_object::{Assembly, Limits, View};
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{
-    Batch, Endpoint, Handler, Incoming, IncomingKind, LinkPolicy, NodeId, Responder, Retained,
+    Batch, Endpoint, Handler, Incoming, IncomingKind, LinkPolicy, Memory, NodeId, Purpose,
+    Responder, Retained, Shared,
 };
 
 use crate::heap::Model;
@@ -24,12 +25,13 @@ struct Receiving {
     listener: Arc<GraphListener>,
     last: Arc<Mutex<Option<View<ReceivedBytes>>>>,
     parts: Mutex<Parts>,
+    memory: Memory,
 }
 
 /// A segment of a graph.
 enum Part {
     Retained(Retained),
-    Copied(AlignedBytes),
+    Copied(Shared),
 }
 
 /// A quarter of what the sender uses of the window.
@@ -55,6 +57,7 @@ pub(crate) fn run(link: LinkPolicy) -> Result<()> {
         listener: Arc::clone(&listener),
         last: Arc::clone(&last),
         parts: Mutex::default(),
+        memory: config.memory.clone(),
     };
     let endpoint = Endpoint::start(config, Arc::new(receiving))?;
     println!("{}", endpoint.listen(([127, 0, 0, 1], 0).into())?);
@@ -107,7 +110,7 @@ impl Receiving {
             Verb::Part(number) => {
                 if bytes.starts_with(b"WSEG") {
                     let mut parts = self.parts.lock();
-                    parts.take(number, incoming)?;
+                    parts.take(number, incoming, &self.memory)?;
                     parts.check_if_complete();
                 }
                 Ok(None)
@@ -140,13 +143,17 @@ impl Receiving {
 
 impl Parts {
     /// As a channel keeps them, or it would not be the time of the check that is compared.
-    fn take(&mut self, number: u32, incoming: Incoming<'_>) -> Result<()> {
+    fn take(&mut self, number: u32, incoming: Incoming<'_>, memory: &Memory) -> Result<()> {
         let bytes = if incoming.body.len() > MESSAGE_MAX { 0 } else { incoming.body.len() as u64 };
         let part = if self.held_bytes + bytes <= HELD_MAX {
             self.held_bytes += bytes;
             Part::Retained(incoming.retain()?)
         } else {
-            Part::Copied(AlignedBytes::copied(&incoming.body[HEAD_BYTES..]))
+            let bytes = &incoming.body[HEAD_BYTES..];
+            let mut block = memory.allocate(bytes.len(), Purpose::Receive)?;
+            block.mark_touched(bytes.len());
+            block[..bytes.len()].copy_from_slice(bytes);
+            Part::Copied(block.freeze().narrow(0..bytes.len()))
         };
         self.parts.push((number, part));
         Ok(())
@@ -167,7 +174,7 @@ fn check(parts: &[(u32, Part)]) -> Result<f64> {
     for (_, part) in parts {
         match part {
             Part::Retained(retained) => assembly.add(&retained[HEAD_BYTES..])?,
-            Part::Copied(copy) => assembly.add(copy.bytes())?,
+            Part::Copied(copy) => assembly.add(&copy[..])?,
         };
     }
     Ok(assembly.finish().map(|_| 0.0)?)
