@@ -1,14 +1,11 @@
 //! Values that are graphs of objects, used where they were received.
 
-mod received;
-
 use std::fmt;
 use std::marker::PhantomData;
 
-use weft_object::{InvalidValue, Limits, OtherRoot, Types, View, Wire};
+use weft_object::{InvalidValue, Limits, OtherRoot, ReplyBytes, Types, View, Wire};
 use weft_protocol::Version;
 
-pub use self::received::GraphBytes;
 use crate::error::ClientError;
 use crate::object::{Lookup, Object};
 
@@ -16,7 +13,7 @@ use crate::object::{Lookup, Object};
 ///
 /// It was checked once, and is read from the buffer that it was received into, which the handle holds on to.
 pub struct GraphObject<R> {
-    view: View<GraphBytes>,
+    view: View<ReplyBytes>,
     version: Version,
     root: PhantomData<fn() -> R>,
 }
@@ -25,7 +22,7 @@ impl<R: Wire> GraphObject<R> {
     fn new(object: Object, types: &Types) -> Result<Self, GraphError> {
         let version = object.version();
         // What a value may have is bounded by what one may be.
-        let view = View::of_value(GraphBytes::new(object), types, Limits::NONE);
+        let view = View::of_value(ReplyBytes::new(object.into_reply()), types, Limits::NONE);
         let view = view.map_err(|reason| GraphError::NoGraph { version, reason })?;
         view.root::<R>().map_err(|reason| GraphError::OtherRoot { version, reason })?;
         Ok(Self { view, version, root: PhantomData })
@@ -39,7 +36,7 @@ impl<R: Wire> GraphObject<R> {
 
 impl<R> GraphObject<R> {
     /// The graph, for all that the root leads to.
-    pub fn view(&self) -> &View<GraphBytes> {
+    pub fn view(&self) -> &View<ReplyBytes> {
         &self.view
     }
 
@@ -48,9 +45,9 @@ impl<R> GraphObject<R> {
         self.version
     }
 
-    /// Whether the graph was copied out of the reply: see [`GraphBytes::is_copy`].
+    /// Whether the graph was copied out of the reply: see [`ReplyBytes::is_copy`].
     pub fn is_copy(&self) -> bool {
-        self.view.parts().any(GraphBytes::is_copy)
+        self.view.parts().any(ReplyBytes::is_copy)
     }
 }
 

@@ -45,7 +45,7 @@ pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan, B
 pub use client::{Client, HotKey, HotKeys, NodeStats, TableSummary};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
-pub use graph::{GraphBytes, GraphError, GraphLookup, GraphObject};
+pub use graph::{GraphError, GraphLookup, GraphObject};
 pub use limits::BACKOFF;
 pub use multi::{Multi, MultiOutcome};
 pub use object::{

@@ -27,6 +27,11 @@ impl Object {
         self.version
     }
 
+    /// The reply whose bytes it has.
+    pub(crate) fn into_reply(self) -> Reply {
+        self.value
+    }
+
     /// See [`Reply::has_stable_address`].
     pub(crate) fn has_stable_address(&self) -> bool {
         self.value.has_stable_address()

@@ -58,11 +58,17 @@ enum Replied {
 
 impl ReplyBytes {
     /// Those of `reply`.
-    pub(crate) fn new(reply: Reply) -> Self {
+    pub fn new(reply: Reply) -> Self {
         match reply.has_stable_address() && crate::is_aligned(&reply) {
             true => Self(Replied::Received(reply)),
             false => Self(Replied::Copied(AlignedBytes::copied(&reply))),
         }
+    }
+
+    /// Whether they were copied out of the reply, because they did not lie there as objects have to be aligned, or are so few
+    /// that they lie in the handle itself.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.0, Replied::Copied(_))
     }
 }
 

@@ -1,10 +1,11 @@
 //! One channel at its receiving end: what has come of which graph, what is ready, and how much more may come.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use futures_util::FutureExt;
+use parking_lot::{Mutex, MutexGuard};
 use weft_transport::{Charge, CloseReason, Connection, Ended, Incoming, Memory, Peer, Responder};
 
 use super::error::ReceiveError;
@@ -126,19 +127,16 @@ impl Inlet {
     /// The connection has ended. Returns whether something had come whole that can still be received: not if this side has ended it.
     pub(super) fn leave_connection(&self) -> bool {
         let (connection, watch) = (self.connection.lock().take(), self.watch.lock().take());
-        let mut ended = connection.as_ref().map(Connection::ended);
-        let polled = ended
-            .as_mut()
-            .map(|ended| Pin::new(ended).poll(&mut Context::from_waker(Waker::noop())));
-        let is_ours =
-            matches!(polled, Some(Poll::Ready(CloseReason::Closed | CloseReason::ShutDown)));
+        let reason = connection.as_ref().and_then(|connection| connection.ended().now_or_never());
+        let is_ours = matches!(reason, Some(CloseReason::Closed | CloseReason::ShutDown));
         let mut state = self.state.lock();
-        if let Some(Poll::Ready(reason)) = polled {
+        if let Some(reason) = reason {
             state.lost.get_or_insert(reason);
         }
         let has_any = !is_ours && !state.ready.is_empty();
-        drop(state);
-        drop((connection, watch, ended));
+        // Whoever has accepted it just now has nothing else to wait for.
+        tell(state);
+        drop((connection, watch));
         has_any
     }
 
@@ -157,11 +155,9 @@ impl Inlet {
             Ok(()) => state.deliver(number),
             Err(error) => state.end(error),
         }
-        let waker = (!state.ready.is_empty() || state.ended.is_some())
-            .then(|| state.waker.take())
-            .flatten();
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        if !state.ready.is_empty() || state.ended.is_some() {
+            tell(state);
+        }
     }
 
     fn take_next(
@@ -220,9 +216,9 @@ impl Inlet {
     ) -> Option<Answer> {
         let mut state = self.state.lock();
         let answer = self.answer_or_keep(&mut state, number, responder);
-        let waker = if state.ended.is_some() { state.waker.take() } else { None };
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        if state.ended.is_some() {
+            tell(state);
+        }
         answer
     }
 
@@ -271,9 +267,7 @@ impl Inlet {
         let most = self.limits.cost_max().max(self.limits.granted_bytes);
         if up_to > state.granted.saturating_add(most) {
             let answer = state.breaks_rules("a graph is larger than any that is taken");
-            let waker = state.waker.take();
-            drop(state);
-            waker.into_iter().for_each(Waker::wake);
+            tell(state);
             return Some(answer);
         }
         state.grant(&self.limits, up_to);
@@ -289,9 +283,7 @@ impl Inlet {
     pub(super) fn close(&self, number: u64, was_interrupted: bool) {
         let mut state = self.state.lock();
         state.closes_at = Some((number, was_interrupted));
-        let waker = state.waker.take();
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        tell(state);
     }
 
     /// Nobody receives any more: what is there is given up, and who waits is told.
@@ -444,9 +436,15 @@ impl Coming {
     }
 }
 
+/// Wakes who receives, with nothing locked.
+fn tell(mut state: MutexGuard<'_, State>) {
+    let waker = state.waker.take();
+    drop(state);
+    waker.into_iter().for_each(Waker::wake);
+}
+
 /// Replies now, or not at all: who has no room for a reply of some bytes is told that there is none, and asks again.
 pub(super) fn reply(responder: Responder, answer: &Answer) {
     let (head, words) = answer.encode();
-    let mut replying = pin!(responder.reply([&head[..], words]));
-    let _ = replying.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let _ = responder.reply([&head[..], words]).now_or_never();
 }

@@ -141,11 +141,8 @@ impl GraphListener {
             (Kind::Open, _) => Some(self.open(batch, id, &incoming.body[HEADER_BYTES..])),
             (_, None) => Some(Answer::failed(Status::Closed, String::new())),
             (Kind::Last, Some(inlet)) => {
-                let mut responder = None;
-                // The last of a graph is rarely there before the others, so a responder, which costs more than a reply, is rarely needed.
-                if header.index > 0 {
-                    responder = incoming.responder();
-                }
+                // A graph of one segment is there when that is; others may still be on their way, and are answered later.
+                let responder = (header.index > 0).then(|| incoming.responder()).flatten();
                 inlet.take(incoming, number, header.index);
                 match responder {
                     None => inlet.answer(number, || None),
@@ -173,10 +170,11 @@ impl GraphListener {
             let words = format!("a list of types of {} bytes, at most {TOLD_MAX}", told.len());
             return Answer::failed(Status::TypesDiffer, words);
         }
-        let is_of_peer = |id_: &ChannelId| (id_.0, id_.1) == (id.0, id.1);
+        let peer = (id.0, id.1);
+        let is_of_peer = |(node, life, _): &&ChannelId| (*node, *life) == peer;
         let mut state = self.state.lock();
-        let count = state.channels.keys().filter(|id| is_of_peer(id)).count();
-        let waiting = state.waiting.iter().filter(|id| is_of_peer(id)).count();
+        let count = state.channels.keys().filter(is_of_peer).count();
+        let waiting = state.waiting.iter().filter(is_of_peer).count();
         if state.waiting.len() >= WAITING_MAX
             || waiting >= WAITING_OF_PEER_MAX
             || count >= CHANNELS_MAX
@@ -191,8 +189,8 @@ impl GraphListener {
             Err(differ) => return Answer::failed(Status::TypesDiffer, differ.to_string()),
         };
         state.kept.retain(|_, kept| kept.is_used());
-        let kept = state.kept.get(&(id.0, id.1)).and_then(WeakKept::upgrade).unwrap_or_default();
-        state.kept.insert((id.0, id.1), kept.downgrade());
+        let kept = state.kept.get(&peer).and_then(WeakKept::upgrade).unwrap_or_default();
+        state.kept.insert(peer, kept.downgrade());
         let connection = batch.connection();
         let inlet =
             Arc::new(Inlet::new(connection, (types, charge), self.limits, (&self.memory, kept)));

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Poll, ready};
 
+use futures_util::FutureExt;
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{
     Applied, CallError, Connection, Memory, Purpose, Replies, Reply, Sleep, Time,
@@ -307,15 +308,18 @@ impl GraphSender {
         let up_to = self.used + self.half;
         if self.asked.is_none() && self.granted() < up_to {
             let header = self.header(Kind::More, up_to, 0);
-            self.asked =
-                at_once(self.connection.call_streamed(&header, Time::MAX)).and_then(Result::ok);
+            self.asked = self
+                .connection
+                .call_streamed(&header, Time::MAX)
+                .now_or_never()
+                .and_then(Result::ok);
         }
     }
 
     /// Looks whether that was answered.
     fn learn_ahead(&mut self) -> Result<(), SendGraphError> {
         let Some(asked) = &mut self.asked else { return Ok(()) };
-        let Some(answered) = at_once(asked.next()) else { return Ok(()) };
+        let Some(answered) = asked.next().now_or_never() else { return Ok(()) };
         self.asked = None;
         match answered {
             Some(Ok(reply)) => self.learn(&reply),
@@ -345,8 +349,8 @@ impl Drop for GraphSender {
             let header = self.closing();
             // It says behind which graph, so that it may come before. The other window is as good as never full; if it is, the receiver learns it when
             // the connection ends.
-            if at_once(self.connection.send(&header)).is_none() {
-                let _ = at_once(self.connection.for_replication().send(&header));
+            if self.connection.send(&header).now_or_never().is_none() {
+                let _ = self.connection.for_replication().send(&header).now_or_never();
             }
             self.connection.flush();
         }
@@ -395,10 +399,11 @@ impl Sent {
     /// [`block_on`](weft_transport::Endpoint::block_on) does, is it ever known.
     pub fn test(&mut self) -> Option<Result<(), SendGraphError>> {
         if self.result.is_none() {
-            let reply = at_once(self.replies.next())?;
+            let reply = self.replies.next().now_or_never()?;
             if let Some(Err(CallError::Unanswered)) = reply {
                 let (connection, held, deadline) = &self.again;
-                if let Some(Ok(replies)) = at_once(connection.call_streamed(held, *deadline)) {
+                if let Some(Ok(replies)) = connection.call_streamed(held, *deadline).now_or_never()
+                {
                     self.replies = replies;
                     return None;
                 }
@@ -444,12 +449,4 @@ async fn all(under_way: VecDeque<Sent>) -> Result<(), SendGraphError> {
         sent.wait().await?;
     }
     Ok(())
-}
-
-/// What comes of a future that has not to wait.
-fn at_once<F: Future>(future: F) -> Option<F::Output> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
 }

@@ -17,7 +17,6 @@ const UNSAFE_PLACES: &[&str] = &[
     "transport/src/sync/latch.rs",
     "server/src/store/prefetch.rs",
     "client/src/typed/validated.rs",
-    "client/src/graph/received.rs",
     "object/src/wire.rs",
     "object/src/bytes.rs",
     "object/src/cast.rs",
