@@ -44,7 +44,7 @@ pub(crate) fn checked<T: Wire>(bytes: &[u8], types: &Types) -> Result<T, Fault> 
     const { assert!(!T::HAS_LINKS, "what leads to other objects is a part of a graph") };
     assert_eq!(bytes.len(), size_of::<T>(), "a value has its type's bytes");
     if !T::ALWAYS_VALID {
-        T::check(bytes, &Targets::none(types))?;
+        T::check(bytes, &Targets::none(types), &mut T::Hint::default())?;
     }
     // SAFETY: there are as many bytes as a value has, which are a valid one; the read needs no alignment, and a `Wire` type is `Copy`.
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })

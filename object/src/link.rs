@@ -96,23 +96,24 @@ unsafe impl<T: Wire> Wire for Link<T> {
     const IDENTITY: Fingerprint = Fingerprint::of_name("Link", &[T::IDENTITY]);
     const FINGERPRINT: Fingerprint = Fingerprint::of_reference("link", T::IDENTITY);
     const ALWAYS_VALID: bool = false;
+    const IS_PLAIN_AT_TIMES: bool = true;
     const HAS_LINKS: bool = true;
 
-    #[inline]
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
-        targets.check::<T>(word(bytes), 1)
-    }
+    /// Links to what was made together lead into one page, mostly: they are compared with its bounds, without a look into the table.
+    type Hint = Bounds;
 
-    /// Links to what was made together lead into one page, mostly: those are compared with its bounds, without a look into the table.
-    fn check_all(bytes: &[u8], targets: &Targets<'_>) -> Result<(), (usize, Fault)> {
-        let mut bounds = Bounds::NONE;
-        for (record, bytes) in bytes.as_chunks().0.iter().enumerate() {
-            let raw = u32::from_le_bytes(*bytes);
-            if !bounds.have::<T>(raw) {
-                bounds = targets.bounds::<T>(raw).map_err(|fault| (record, fault))?;
-            }
+    #[inline]
+    fn check(bytes: &[u8], targets: &Targets<'_>, hint: &mut Bounds) -> Result<(), Fault> {
+        let raw = word(bytes);
+        if !hint.have::<T>(raw) {
+            *hint = targets.bounds::<T>(raw)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn doubts(bytes: &[u8], hint: Bounds) -> u64 {
+        u64::from(!hint.have::<T>(word(bytes)))
     }
 
     fn collect(types: Types) -> Types {
@@ -131,12 +132,19 @@ unsafe impl<T: Wire> Wire for Option<Link<T>> {
     const IDENTITY: Fingerprint = Fingerprint::of_name("Option<Link>", &[T::IDENTITY]);
     const FINGERPRINT: Fingerprint = Fingerprint::of_reference("optional link", T::IDENTITY);
     const ALWAYS_VALID: bool = false;
+    const IS_PLAIN_AT_TIMES: bool = true;
     const ZERO_IS_VALID: bool = true;
     const HAS_LINKS: bool = true;
+    type Hint = Bounds;
 
     #[inline]
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
-        if word(bytes) == 0 { Ok(()) } else { Link::<T>::check(bytes, targets) }
+    fn check(bytes: &[u8], targets: &Targets<'_>, hint: &mut Bounds) -> Result<(), Fault> {
+        if word(bytes) == 0 { Ok(()) } else { Link::<T>::check(bytes, targets, hint) }
+    }
+
+    #[inline]
+    fn doubts(bytes: &[u8], hint: Bounds) -> u64 {
+        u64::from(word(bytes) != 0) & Link::<T>::doubts(bytes, hint)
     }
 
     fn collect(types: Types) -> Types {
@@ -156,9 +164,10 @@ unsafe impl Wire for AnyLink {
     const FINGERPRINT: Fingerprint = Fingerprint::of_name("any link", &[]);
     const ALWAYS_VALID: bool = false;
     const HAS_LINKS: bool = true;
+    type Hint = ();
 
     #[inline]
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
+    fn check(bytes: &[u8], targets: &Targets<'_>, (): &mut ()) -> Result<(), Fault> {
         targets.check_any(word(bytes))
     }
 
@@ -175,10 +184,11 @@ unsafe impl Wire for Option<AnyLink> {
     const ALWAYS_VALID: bool = false;
     const ZERO_IS_VALID: bool = true;
     const HAS_LINKS: bool = true;
+    type Hint = ();
 
     #[inline]
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
-        if word(bytes) == 0 { Ok(()) } else { AnyLink::check(bytes, targets) }
+    fn check(bytes: &[u8], targets: &Targets<'_>, (): &mut ()) -> Result<(), Fault> {
+        if word(bytes) == 0 { Ok(()) } else { AnyLink::check(bytes, targets, &mut ()) }
     }
 
     fn move_links(bytes: &mut [u8], mover: &mut Mover<'_>) {

@@ -80,14 +80,14 @@ impl Page {
 }
 
 /// Links that lead to records of one page: so many from the first on, of which those do that lead to where a record begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
     first: u32,
     count: u32,
 }
 
 impl Bounds {
-    pub(crate) const NONE: Bounds = Bounds { first: 0, count: 0 };
+    const NONE: Bounds = Bounds { first: 0, count: 0 };
 
     /// Those of the page of a link that leads to a record of type `T`, whose records take `len` bytes.
     fn of<T: Wire>(raw: u32, len: u32) -> Bounds {
@@ -95,9 +95,12 @@ impl Bounds {
         Bounds { first: raw >> UNIT_BITS << UNIT_BITS, count: units.min(1 << UNIT_BITS) }
     }
 
+    /// Without a branch.
     #[inline]
     pub(crate) fn have<T: Wire>(self, raw: u32) -> bool {
-        raw.wrapping_sub(self.first) < self.count && offset_of(raw).is_multiple_of(size_of::<T>())
+        let units = const { step(size_of::<T>()) / UNIT_BYTES } as u32;
+        let unit = raw & ((1 << UNIT_BITS) - 1);
+        (raw.wrapping_sub(self.first) < self.count) & unit.is_multiple_of(units)
     }
 }
 

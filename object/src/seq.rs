@@ -96,9 +96,10 @@ unsafe impl<T: Wire> Wire for Seq<T> {
     const ALWAYS_VALID: bool = false;
     const ZERO_IS_VALID: bool = true;
     const HAS_LINKS: bool = true;
+    type Hint = ();
 
     #[inline]
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
+    fn check(bytes: &[u8], targets: &Targets<'_>, (): &mut ()) -> Result<(), Fault> {
         match words(bytes) {
             [0, 0] => Ok(()),
             [_, 0] => Err(Fault::Value),

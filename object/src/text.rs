@@ -14,6 +14,16 @@ use crate::wire::Wire;
 
 /// Bytes of a text that lie in the field itself.
 pub(crate) const INLINE_MAX: usize = 7;
+/// Which bits of a field are zero, by how many bytes of ASCII there are, but for the one that says that they are there.
+const ZERO_BITS: [u64; INLINE_MAX + 1] = {
+    let mut zero = [0xf8 << (u64::BITS - 8) | u64::MAX >> 8; INLINE_MAX + 1];
+    let mut len = 1;
+    while len <= INLINE_MAX {
+        zero[len] = zero[len - 1] & !(0x7f << (8 * (len - 1)));
+        len += 1;
+    }
+    zero
+};
 /// In the last byte of a field: the text is in the others, as many as the rest of this byte says.
 const INLINE: u8 = 0x80;
 /// A longer text has fewer bytes than this.
@@ -99,20 +109,26 @@ unsafe impl Wire for Text {
     const NAME: &'static str = "Text";
     const FINGERPRINT: Fingerprint = Fingerprint::of_plain("text", 8);
     const ALWAYS_VALID: bool = false;
+    const IS_PLAIN_AT_TIMES: bool = true;
     const HAS_LINKS: bool = true;
+    type Hint = ();
 
     #[inline]
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
-        let bytes = bytes.first_chunk::<8>().ok_or(Fault::Value)?;
+    fn check(bytes: &[u8], targets: &Targets<'_>, (): &mut ()) -> Result<(), Fault> {
+        if Self::doubts(bytes, ()) == 0 {
+            return Ok(());
+        }
+        check_other(bytes.first_chunk().ok_or(Fault::Value)?, targets)
+    }
+
+    /// Most texts are ASCII and in the field: the last byte says how many others there are, those have no high bit, and zeros follow.
+    #[inline]
+    fn doubts(bytes: &[u8], (): ()) -> u64 {
+        let Some(bytes) = bytes.first_chunk() else { return 1 };
         // One load: the compiler makes eight of parts.
         let whole = u64::from_le_bytes(*bytes);
-        let (last, text) = ((whole >> 56) as u8, whole & (u64::MAX >> 8));
-        let len = u32::from(last & !INLINE);
-        // Most texts are ASCII and in the field, which is seen without a branch for each condition.
-        let is_short = (last & INLINE != 0) & (len <= INLINE_MAX as u32);
-        let is_ascii = text & 0x0080_8080_8080_8080 == 0;
-        let ends = text.unbounded_shr(8 * len) == 0;
-        if is_short & is_ascii & ends { Ok(()) } else { check_other(bytes, targets) }
+        let len = (whole >> (u64::BITS - 8)) as usize & INLINE_MAX;
+        (whole ^ u64::from(INLINE) << (u64::BITS - 8)) & ZERO_BITS[len]
     }
 
     fn collect(types: Types) -> Types {
@@ -152,8 +168,9 @@ unsafe impl Wire for TextByte {
     const NAME: &'static str = "text";
     const FINGERPRINT: Fingerprint = Fingerprint::of_plain("text", 1);
     const ALWAYS_VALID: bool = false;
+    type Hint = ();
 
-    fn check(_: &[u8], _: &Targets<'_>) -> Result<(), Fault> {
+    fn check(_: &[u8], _: &Targets<'_>, (): &mut ()) -> Result<(), Fault> {
         // A part of a character says nothing.
         Err(Fault::Text)
     }

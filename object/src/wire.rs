@@ -8,6 +8,9 @@ use crate::fingerprint::Fingerprint;
 use crate::pages::Targets;
 use crate::types::Types;
 
+/// Values that are looked at before it is asked what was found.
+const TOGETHER: usize = 16;
+
 /// A type whose bytes in memory are its bytes on the wire. Derive it for structs and enums.
 ///
 /// A type with holes does not compile:
@@ -75,6 +78,8 @@ pub unsafe trait Wire: Copy + Send + Sync + 'static {
     const FINGERPRINT: Fingerprint;
     /// Whether any bytes are a value, wherever they are.
     const ALWAYS_VALID: bool;
+    /// Whether [`doubts`](Self::doubts) is ever zero.
+    const IS_PLAIN_AT_TIMES: bool = Self::ALWAYS_VALID;
     /// Whether zeros are a value, so that it may be in a field that stays home.
     const ZERO_IS_VALID: bool = Self::ALWAYS_VALID;
     /// Whether there are fields that stay home.
@@ -85,21 +90,33 @@ pub unsafe trait Wire: Copy + Send + Sync + 'static {
     /// `#[wire(reads = "...")]`. What does not fit is found when the bytes are checked, as ever: this only says that the meaning is the same.
     const READS: &'static [Fingerprint] = &[];
 
+    /// What is kept of the values before to check the next one: where their links led, mostly.
+    type Hint: Copy + Default;
+
     /// Looks whether `bytes`, as many as the type has, are a value, and lead where they may.
     ///
     /// # Errors
     /// The first fault.
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault>;
+    fn check(bytes: &[u8], targets: &Targets<'_>, hint: &mut Self::Hint) -> Result<(), Fault>;
 
-    /// Does so for values one behind the other.
+    /// Zero if `bytes` are a value, as far as this is seen by the hint alone, without a branch. Others have to be [checked](Self::check) to know.
+    #[inline]
+    fn doubts(bytes: &[u8], hint: Self::Hint) -> u64 {
+        let _ = (bytes, hint);
+        u64::from(!Self::ALWAYS_VALID)
+    }
+
+    /// Checks values one behind the other.
     ///
     /// # Errors
     /// The first fault and the place of the value that has it.
     fn check_all(bytes: &[u8], targets: &Targets<'_>) -> Result<(), (usize, Fault)> {
-        for (record, bytes) in bytes.chunks_exact(size_of::<Self>()).enumerate() {
-            Self::check(bytes, targets).map_err(|fault| (record, fault))?;
+        let mut hint = Self::Hint::default();
+        if Self::IS_PLAIN_AT_TIMES {
+            check_together::<Self>(bytes, targets, &mut hint)
+        } else {
+            check_each::<Self>(bytes, targets, &mut hint)
         }
-        Ok(())
     }
 
     /// Adds the types that a value may lead to.
@@ -118,6 +135,37 @@ pub unsafe trait Wire: Copy + Send + Sync + 'static {
     }
 }
 
+/// With one branch for many values if all of them are plainly valid, which is foreseen.
+fn check_together<T: Wire>(
+    bytes: &[u8],
+    targets: &Targets<'_>,
+    hint: &mut T::Hint,
+) -> Result<(), (usize, Fault)> {
+    let mut blocks = bytes.chunks_exact(TOGETHER * size_of::<T>());
+    let mut first = 0;
+    for block in blocks.by_ref() {
+        let (known, values) = (*hint, block.chunks_exact(size_of::<T>()));
+        if values.fold(0, |all, bytes| all | T::doubts(bytes, known)) != 0 {
+            let checked = check_each::<T>(block, targets, hint);
+            checked.map_err(|(record, fault)| (first + record, fault))?;
+        }
+        first += TOGETHER;
+    }
+    let checked = check_each::<T>(blocks.remainder(), targets, hint);
+    checked.map_err(|(record, fault)| (first + record, fault))
+}
+
+fn check_each<T: Wire>(
+    bytes: &[u8],
+    targets: &Targets<'_>,
+    hint: &mut T::Hint,
+) -> Result<(), (usize, Fault)> {
+    for (record, bytes) in bytes.chunks_exact(size_of::<T>()).enumerate() {
+        T::check(bytes, targets, hint).map_err(|fault| (record, fault))?;
+    }
+    Ok(())
+}
+
 macro_rules! plain {
     ($($name:ident),*) => {$(
         // SAFETY: an integer or a float: no padding, any bytes are a value, alignment at most 8.
@@ -126,9 +174,10 @@ macro_rules! plain {
             const FINGERPRINT: Fingerprint =
                 Fingerprint::of_plain(stringify!($name), size_of::<$name>());
             const ALWAYS_VALID: bool = true;
+            type Hint = ();
 
             #[inline]
-            fn check(_: &[u8], _: &Targets<'_>) -> Result<(), Fault> {
+            fn check(_: &[u8], _: &Targets<'_>, (): &mut ()) -> Result<(), Fault> {
                 Ok(())
             }
         }
@@ -142,11 +191,18 @@ unsafe impl Wire for bool {
     const NAME: &'static str = "bool";
     const FINGERPRINT: Fingerprint = Fingerprint::of_plain("bool", 1);
     const ALWAYS_VALID: bool = false;
+    const IS_PLAIN_AT_TIMES: bool = true;
     const ZERO_IS_VALID: bool = true;
+    type Hint = ();
 
     #[inline]
-    fn check(bytes: &[u8], _: &Targets<'_>) -> Result<(), Fault> {
-        if bytes[0] <= 1 { Ok(()) } else { Err(Fault::Value) }
+    fn check(bytes: &[u8], _: &Targets<'_>, (): &mut ()) -> Result<(), Fault> {
+        if Self::doubts(bytes, ()) == 0 { Ok(()) } else { Err(Fault::Value) }
+    }
+
+    #[inline]
+    fn doubts(bytes: &[u8], (): ()) -> u64 {
+        u64::from(bytes[0] & !1)
     }
 }
 
@@ -157,17 +213,28 @@ unsafe impl<T: Wire, const N: usize> Wire for [T; N] {
         Fingerprint::of_name("array", &[T::IDENTITY, Fingerprint::of_number(N as u64)]);
     const FINGERPRINT: Fingerprint = Fingerprint::of_array(T::FINGERPRINT, N);
     const ALWAYS_VALID: bool = T::ALWAYS_VALID;
+    const IS_PLAIN_AT_TIMES: bool = T::IS_PLAIN_AT_TIMES || N == 0;
     const ZERO_IS_VALID: bool = T::ZERO_IS_VALID;
     const HAS_TRANSIENT: bool = T::HAS_TRANSIENT;
     const HAS_LINKS: bool = T::HAS_LINKS;
 
+    type Hint = T::Hint;
+
     #[inline]
-    fn check(bytes: &[u8], targets: &Targets<'_>) -> Result<(), Fault> {
+    fn check(bytes: &[u8], targets: &Targets<'_>, hint: &mut T::Hint) -> Result<(), Fault> {
         // Elements of no bytes have nothing to be checked.
-        if !T::ALWAYS_VALID && size_of::<T>() > 0 {
-            T::check_all(bytes, targets).map_err(|(_, fault)| fault)?;
+        if T::ALWAYS_VALID || size_of::<T>() == 0 {
+            return Ok(());
         }
-        Ok(())
+        check_together::<T>(bytes, targets, hint).map_err(|(_, fault)| fault)
+    }
+
+    #[inline]
+    fn doubts(bytes: &[u8], hint: T::Hint) -> u64 {
+        if T::ALWAYS_VALID || size_of::<T>() == 0 {
+            return 0;
+        }
+        bytes.chunks_exact(size_of::<T>()).fold(0, |all, bytes| all | T::doubts(bytes, hint))
     }
 
     fn collect(types: Types) -> Types {

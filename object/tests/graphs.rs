@@ -16,6 +16,8 @@ mod kinds;
 mod lending;
 #[path = "graphs/segmented.rs"]
 mod segmented;
+#[path = "graphs/together.rs"]
+mod together;
 #[path = "graphs/values.rs"]
 mod values;
 

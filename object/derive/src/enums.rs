@@ -66,8 +66,15 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
             );
         });
         described.push(quote! { (#variant, #tag_of as u64, #fields_described) });
-        let (check, move_links) = (layout::checks(&fields), layout::moves(&fields));
-        cases.push(quote! { if tag == #tag_of { #check return Ok(()); } });
+        let (check, move_links) = (layout::checks(&fields, &quote!(hint)), layout::moves(&fields));
+        let hint = layout::hint(&fields);
+        cases.push(quote! {
+            if tag == #tag_of {
+                let mut hint = <#hint as ::core::default::Default>::default();
+                #check
+                return Ok(());
+            }
+        });
         moves.push(quote! { if tag == #tag_of { #move_links } });
         links.push(layout::any(&fields, &quote!(HAS_LINKS)));
         let clear = layout::clears(&fields);
@@ -95,11 +102,13 @@ pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, 
         const ALWAYS_VALID: bool = false;
         const HAS_LINKS: bool = #(#links)||*;
         const HAS_TRANSIENT: bool = #(#transient)||*;
+        type Hint = ();
 
         #[inline]
         fn check(
             bytes: &[u8],
             targets: &::weft_object::Targets<'_>,
+            (): &mut (),
         ) -> ::core::result::Result<(), ::weft_object::Fault> {
             #(#tags)*
             #(#shadows)*

@@ -72,9 +72,22 @@ pub(crate) fn sizes(fields: &[Field<'_>]) -> TokenStream {
     quote! { 0 #(#each)* }
 }
 
-/// Checks each field of `bytes`.
-pub(crate) fn checks(fields: &[Field<'_>]) -> TokenStream {
-    let each = fields.iter().map(|Field { ty, offset, is_transient, .. }| {
+/// What the fields keep of the values before: the first's, and behind it that of the others, as far as they like.
+pub(crate) fn hint(fields: &[Field<'_>]) -> TokenStream {
+    fields.iter().rev().fold(quote! { () }, |others, Field { ty, .. }| {
+        quote! { (<#ty as ::weft_object::Wire>::Hint, #others) }
+    })
+}
+
+/// That of the field at a place.
+fn hint_of(hint: &TokenStream, at: usize) -> TokenStream {
+    let others = std::iter::repeat_n(quote! { .1 }, at);
+    quote! { #hint #(#others)* .0 }
+}
+
+/// Checks each field of `bytes`, with the hint of them all.
+pub(crate) fn checks(fields: &[Field<'_>], hint: &TokenStream) -> TokenStream {
+    let each = fields.iter().enumerate().map(|(at, Field { ty, offset, is_transient, .. })| {
         if *is_transient {
             return quote! {
                 if bytes[#offset..][..::core::mem::size_of::<#ty>()].iter().any(|byte| *byte != 0) {
@@ -82,14 +95,28 @@ pub(crate) fn checks(fields: &[Field<'_>]) -> TokenStream {
                 }
             };
         }
+        let hint = hint_of(hint, at);
         quote! {
             if !<#ty as ::weft_object::Wire>::ALWAYS_VALID {
                 let field = &bytes[#offset..][..::core::mem::size_of::<#ty>()];
-                <#ty as ::weft_object::Wire>::check(field, targets)?;
+                <#ty as ::weft_object::Wire>::check(field, targets, &mut #hint)?;
             }
         }
     });
     quote! { #(#each)* }
+}
+
+/// Zero if each field of `bytes` is plainly valid: none that stays home.
+pub(crate) fn doubts(fields: &[Field<'_>]) -> TokenStream {
+    let each = fields.iter().enumerate().map(|(at, Field { ty, offset, is_transient, .. })| {
+        if *is_transient {
+            return quote! { | 1 };
+        }
+        let field = quote! { &bytes[#offset..][..::core::mem::size_of::<#ty>()] };
+        let hint = hint_of(&quote!(hint), at);
+        quote! { | <#ty as ::weft_object::Wire>::doubts(#field, #hint) }
+    });
+    quote! { 0 #(#each)* }
 }
 
 /// Zeroes what stays home of `bytes`.

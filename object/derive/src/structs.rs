@@ -33,11 +33,14 @@ pub(crate) fn body(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream
     let is_whole = fields.iter().all(|field| !field.is_transient);
     let (always_valid, zero_is_valid) =
         (layout::all(&fields, &quote!(ALWAYS_VALID)), layout::all(&fields, &quote!(ZERO_IS_VALID)));
+    let plain_at_times = layout::all(&fields, &quote!(IS_PLAIN_AT_TIMES));
     let (has_transient, asserts) =
         (layout::has_transient(&fields), layout::transient_asserts(&fields));
     let has_links = layout::any(&fields, &quote!(HAS_LINKS));
     let (checks, moves, clears) =
-        (layout::checks(&fields), layout::moves(&fields), layout::clears(&fields));
+        (layout::checks(&fields, &quote!(hint)), layout::moves(&fields), layout::clears(&fields));
+    let hint = layout::hint(&fields);
+    let doubts = layout::doubts(&fields);
     let collect = layout::collects(fields.iter().map(|field| field.ty));
     Ok(quote! {
         const FINGERPRINT: ::weft_object::Fingerprint = {
@@ -46,17 +49,25 @@ pub(crate) fn body(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream
             ::weft_object::Fingerprint::of_struct(<Self as ::weft_object::Wire>::IDENTITY, #described)
         };
         const ALWAYS_VALID: bool = #is_whole && #always_valid;
+        const IS_PLAIN_AT_TIMES: bool = #is_whole && #plain_at_times;
         const ZERO_IS_VALID: bool = #zero_is_valid;
         const HAS_TRANSIENT: bool = #has_transient;
         const HAS_LINKS: bool = #has_links;
+        type Hint = #hint;
 
         #[inline]
         fn check(
             bytes: &[u8],
             targets: &::weft_object::Targets<'_>,
+            hint: &mut Self::Hint,
         ) -> ::core::result::Result<(), ::weft_object::Fault> {
             #checks
             Ok(())
+        }
+
+        #[inline]
+        fn doubts(bytes: &[u8], hint: Self::Hint) -> u64 {
+            #doubts
         }
 
         #collect
