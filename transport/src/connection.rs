@@ -145,6 +145,18 @@ impl Connection {
         Ended::new(&self.core)
     }
 
+    /// The connection to the same life of the peer that has taken the place of this one, if this has ended as a
+    /// [`Duplicate`](CloseReason::Duplicate): two nodes that connect to each other at once keep one. Calls go on there by themselves, messages do not.
+    pub fn successor(&self) -> Option<Connection> {
+        if !matches!(self.core.ended(), Some(CloseReason::Duplicate)) {
+            return None;
+        }
+        let used = self.core.reactor.common.registry.connection(self.peer().node)?;
+        let is_it = used.peer().incarnation == self.peer().incarnation
+            && !Arc::ptr_eq(&used.core, &self.core);
+        is_it.then_some(used)
+    }
+
     /// Calls the peer's handler and waits for its one reply. Of a reply in parts, the first.
     ///
     /// Request and reply may have up to [`LARGE_MAX`](crate::limits::LARGE_MAX) bytes. One above

@@ -49,3 +49,24 @@ pub(crate) fn who_is_called_calls_back_and_is_told_of_the_end(world: &World) {
         assert!(back.call(b"too late", deadline).await.is_err());
     });
 }
+
+pub(crate) fn a_connection_that_has_made_way_has_a_successor(world: &World) {
+    let (server, other) = (world.node(1, Arc::new(Echo)), world.node(2, Arc::new(Echo)));
+    world.run(async {
+        let deadline = world.deadline();
+        let connection = other.endpoint.connect(server.address, deadline).await.unwrap();
+        assert!(connection.successor().is_none(), "it is open");
+        // That of the node with the lower number stays.
+        let second = server.endpoint.connect(other.address, deadline).await.unwrap();
+        second.call(b"there", deadline).await.unwrap();
+        assert_eq!(connection.ended().await, CloseReason::Duplicate);
+        let successor = connection.successor().unwrap();
+        assert_ne!(successor.id(), connection.id());
+        assert_eq!(successor.peer().node, server.endpoint.node());
+        assert!(successor.successor().is_none(), "it is open");
+        assert_eq!(&*successor.call(b"and back", deadline).await.unwrap(), b"and back");
+        second.close();
+        successor.ended().await;
+        assert!(connection.successor().is_none(), "there is none any more");
+    });
+}
