@@ -77,31 +77,27 @@ impl<B: StableBytes> Assembly<B> {
         }
     }
 
-    /// Checks the next segment, which may come from anywhere: its head, and its pages behind that. Returns whether it was the last.
+    /// Checks the next segments, which may come from anywhere: of each the head, and its pages behind that. Returns whether they were the last.
     ///
     /// # Errors
     /// The first thing that is wrong; nothing comes of the graph then.
     pub fn add(&mut self, bytes: B) -> Result<bool, Invalid> {
-        let first_page = self.pages.len();
-        // SAFETY: the bytes are kept as part of the graph.
-        let added = unsafe { self.check_next(bytes.bytes()) }.and_then(Taken::all);
-        self.keep(added, bytes, first_page)
+        self.add_from(bytes, 0)
     }
 
-    /// Checks all segments of a graph, which lie one behind the other in `bytes` from `start` on, and nothing behind them.
-    ///
-    /// # Errors
-    /// As for [`add`](Self::add).
+    /// The same, of those that lie in `bytes` from `start` on.
     ///
     /// # Panics
     /// There are not as many bytes.
-    pub(crate) fn add_all(&mut self, bytes: B, start: usize) -> Result<bool, Invalid> {
+    pub(crate) fn add_from(&mut self, bytes: B, start: usize) -> Result<bool, Invalid> {
         let first_page = self.pages.len();
         let mut rest = &bytes.bytes()[start..];
         let added = loop {
             // SAFETY: the bytes are kept as part of the graph.
             match unsafe { self.check_next(rest) } {
-                Ok(taken) if !taken.is_last => rest = &rest[taken.head_len + taken.used..],
+                Ok(taken) if !taken.is_last && taken.used < taken.len => {
+                    rest = &rest[taken.head_len + taken.used..];
+                }
                 taken => break taken.and_then(Taken::all),
             }
         };

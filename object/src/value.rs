@@ -71,7 +71,7 @@ impl<B: StableBytes> View<B> {
             return Err(InvalidValue::NoGraph);
         }
         let mut assembly = Assembly::new(&types.agree(told)?, limits);
-        assembly.add_all(value, start)?;
+        assembly.add_from(value, start)?;
         Ok(assembly.finish()?)
     }
 }

@@ -1,13 +1,13 @@
 //! One channel at its receiving end: what has come of which graph, what is ready, and how much more may come.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use weft_transport::{Charge, CloseReason, Connection, Ended, Incoming, Memory, Peer, Responder};
 
+use super::bond::Bond;
 use super::error::ReceiveError;
 use super::listener::GraphLimits;
 use super::message::{Answer, HEADER_BYTES, Status};
@@ -17,14 +17,14 @@ use crate::error::Invalid;
 use crate::types::Types;
 use crate::view::View;
 
-/// What a segment costs of what has been granted, beside its bytes: about what a short one takes at the receiver.
+/// What a message of segments costs of what has been granted, beside its bytes: about what a short one takes at the receiver.
 pub(super) const SEGMENT_COST: u64 = 512;
-/// How far segments of one graph may come ahead of their turn: those that are longer than a message are overtaken.
+/// How far messages of one graph may come ahead of their turn: those that are longer than a message are overtaken.
 const AHEAD_MAX: usize = 4096;
 /// Graphs that are waited for though nothing has come of them: all of their segments have been overtaken.
 const OVERTAKEN_MAX: usize = 1024;
 
-/// What a segment of so many bytes, its head included, costs of what has been granted.
+/// What a message of so many bytes of segments costs of what has been granted.
 pub(super) const fn cost(len: usize) -> u64 {
     SEGMENT_COST + len as u64
 }
@@ -32,9 +32,7 @@ pub(super) const fn cost(len: usize) -> u64 {
 /// The receiving end of one channel.
 pub(super) struct Inlet {
     pub(super) peer: Peer,
-    /// Until it has ended, if nobody has accepted the channel by then: this is in what the connection's endpoint has for a handler.
-    connection: Mutex<Option<Connection>>,
-    watch: Mutex<Option<Ended>>,
+    bond: Bond,
     /// Those that the sender told, as they are here.
     types: Types,
     _charge: Charge,
@@ -45,6 +43,17 @@ pub(super) struct Inlet {
     /// Bytes that they may keep: a quarter of the window, which is granted anew a quarter at a time, so that half is always there.
     kept_max: u64,
     state: Mutex<State>,
+}
+
+/// What is left of a channel whose connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// All: another connection has taken its place.
+    GoesOn,
+    /// Graphs that had come whole.
+    Readable,
+    /// Nothing.
+    Empty,
 }
 
 #[derive(Default)]
@@ -68,6 +77,8 @@ struct State {
     lost: Option<CloseReason>,
     /// Nobody receives any more.
     is_left: bool,
+    /// Somebody has accepted the channel.
+    is_accepted: bool,
     waker: Option<Waker>,
 }
 
@@ -95,8 +106,7 @@ impl Inlet {
         let state = Mutex::new(state);
         Inlet {
             peer: *connection.peer(),
-            connection: Mutex::new(Some(connection)),
-            watch: Mutex::default(),
+            bond: Bond::new(connection),
             types,
             _charge: charge,
             limits,
@@ -109,35 +119,27 @@ impl Inlet {
 
     /// Has `waker` woken when the connection ends: at once, if it has.
     pub(super) fn watch(&self, waker: Waker) {
-        let Some(mut ended) = self.connection.lock().as_ref().map(Connection::ended) else {
-            return;
-        };
-        let polled = Pin::new(&mut ended).poll(&mut Context::from_waker(&waker));
-        if polled.is_ready() {
-            return waker.wake();
-        }
-        *self.watch.lock() = Some(ended);
+        self.bond.watch(waker);
     }
 
-    /// What waits for the connection's end; nothing if it had ended before anybody accepted the channel.
+    /// What waits for the end of the connection, or of the one that has taken its place; nothing if there is none any more.
     pub(super) fn ended(&self) -> Option<Ended> {
-        self.connection.lock().as_ref().map(Connection::ended)
+        self.bond.ended()
     }
 
-    /// The connection has ended. Returns whether something had come whole that can still be received: not if this side has ended it.
-    pub(super) fn leave_connection(&self) -> bool {
-        let (connection, watch) = (self.connection.lock().take(), self.watch.lock().take());
-        let reason = connection.as_ref().and_then(|connection| connection.ended().now_or_never());
+    /// The connection has ended. Returns whether the channel goes on: by another connection, or because something had come whole that can still be
+    /// received. Not if this side has ended it.
+    pub(super) fn leave_connection(&self) -> Left {
+        let Some(reason) = self.bond.leave() else { return Left::GoesOn };
         let is_ours = matches!(reason, Some(CloseReason::Closed | CloseReason::ShutDown));
         let mut state = self.state.lock();
         if let Some(reason) = reason {
             state.lost.get_or_insert(reason);
         }
-        let has_any = !is_ours && !state.ready.is_empty();
+        let left = if is_ours || state.ready.is_empty() { Left::Empty } else { Left::Readable };
         // Whoever has accepted it just now has nothing else to wait for.
         tell(state);
-        drop((connection, watch));
-        has_any
+        left
     }
 
     /// Bytes granted since the channel began.
@@ -300,6 +302,13 @@ impl Inlet {
         !self.state.lock().ready.is_empty()
     }
 
+    /// Somebody is there who receives: a graph that is larger than what is granted may come.
+    pub(super) fn accept(&self) {
+        let mut state = self.state.lock();
+        state.is_accepted = true;
+        state.answer_asks(&self.limits);
+    }
+
     /// The next graph, if it is there, or why there is none.
     pub(super) fn poll(
         &self,
@@ -337,11 +346,15 @@ impl Inlet {
 }
 
 impl State {
-    /// Grants what is asked for, if nothing that is ready waits to be received: then it belongs to the next graph.
+    /// Grants what is asked for, if nothing that is ready waits to be received, by somebody who is there: then it belongs to the next graph.
     fn grant(&mut self, limits: &GraphLimits, up_to: u64) {
         let is_next = self.coming.keys().all(|number| *number == self.next);
         let together = limits.cost_max().saturating_add(limits.granted_bytes);
-        if is_next && self.ready.is_empty() && up_to.saturating_sub(self.received) <= together {
+        if self.is_accepted
+            && is_next
+            && self.ready.is_empty()
+            && up_to.saturating_sub(self.received) <= together
+        {
             self.granted = self.granted.max(up_to);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use weft_transport::{
     Batch, Handler, Incarnation, Incoming, IncomingKind, Memory, NodeId, Purpose,
 };
 
-use super::inlet::{Inlet, SEGMENT_COST};
+use super::inlet::{Inlet, Left, SEGMENT_COST};
 use super::message::{Answer, HEADER_BYTES, Header, Kind, Status};
 use super::received::WeakKept;
 use super::receiver::GraphReceiver;
@@ -33,7 +33,8 @@ const CHANNELS_MAX: usize = 1024;
 pub struct GraphLimits {
     /// Of one graph.
     pub per_graph: Limits,
-    /// Bytes of graphs that may wait to be received; 512 are counted for each segment beside its own.
+    /// Bytes of graphs that may wait to be received, on each channel; 512 are counted for each message beside its own. On one that was accepted,
+    /// a graph that is larger may come when all before it were received.
     pub granted_bytes: u64,
 }
 
@@ -72,7 +73,9 @@ struct State {
     waiting: VecDeque<ChannelId>,
     /// What the channels of a peer hold on to of the window, for as long as anything that came by one is used.
     kept: HashMap<(NodeId, Incarnation), WeakKept, RandomState>,
-    wakers: Vec<Waker>,
+    /// Who waits to accept one, by number.
+    wakers: Vec<(u64, Waker)>,
+    accepts: u64,
 }
 
 impl GraphListener {
@@ -87,19 +90,8 @@ impl GraphListener {
 
     /// The next channel that a sender has opened. One whose sender is gone has what it had sent whole; without any of that, it is not given.
     pub async fn accept(self: &Arc<Self>) -> GraphReceiver {
-        let (id, inlet) = poll_fn(|context| {
-            let mut state = self.state.lock();
-            while let Some(id) = state.waiting.pop_front() {
-                if let Some(inlet) = state.channels.get(&id) {
-                    return Poll::Ready((id, Arc::clone(inlet)));
-                }
-            }
-            if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-                state.wakers.push(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await;
+        let mut accepting = Accepting { listener: self, number: None };
+        let (id, inlet) = poll_fn(|context| accepting.poll(context)).await;
         GraphReceiver::new(Arc::clone(self), id, inlet)
     }
 
@@ -130,9 +122,14 @@ impl GraphListener {
         let IncomingKind::Call(call) = kind else {
             let Some(inlet) = self.inlet(id) else { return };
             match header.kind {
-                Kind::Segment => inlet.take(incoming, number, header.index),
-                // What was not accepted can still be.
-                Kind::Close => inlet.close(number, header.index != 0),
+                Kind::Segments => inlet.take(incoming, number, header.index),
+                // What was not accepted can still be, if there is something to receive.
+                Kind::Close => {
+                    inlet.close(number, header.index != 0);
+                    if number == 0 {
+                        self.forget_unaccepted(id);
+                    }
+                }
                 _ => {}
             }
             return;
@@ -151,7 +148,7 @@ impl GraphListener {
             }
             (Kind::Held, Some(inlet)) => inlet.answer(number, || incoming.responder()),
             (Kind::More, Some(inlet)) => inlet.ask(number, || incoming.responder()),
-            (Kind::Segment | Kind::Close, Some(_)) => {
+            (Kind::Segments | Kind::Close, Some(_)) => {
                 Some(Answer::failed(Status::Refused, "a call for a message".to_owned()))
             }
         };
@@ -199,24 +196,36 @@ impl GraphListener {
         state.waiting.push_back(id);
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
-        let listener = self.itself.clone();
-        inlet.watch(Waker::from(Arc::new(Gone { listener, id })));
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+        self.watch(id, &inlet);
         Answer::done(granted)
     }
 
     /// The connection of a channel has ended. If nobody has accepted that, it is kept for what had come whole, unless this side has
     /// ended the connection: who has shut down accepts nothing.
     fn peer_gone(&self, id: ChannelId) {
-        let mut state = self.state.lock();
-        let Some(inlet) = state.channels.get(&id) else { return };
-        if inlet.leave_connection() || !state.waiting.contains(&id) {
-            return;
+        let Some(inlet) = self.inlet(id) else { return };
+        match inlet.leave_connection() {
+            Left::GoesOn => self.watch(id, &inlet),
+            Left::Readable => {}
+            Left::Empty => self.forget_unaccepted(id),
         }
-        state.waiting.retain(|waiting| *waiting != id);
-        let gone = state.channels.remove(&id);
-        drop(state);
-        drop(gone);
+    }
+
+    /// Gives up a channel that has nothing to give, if nobody has accepted it.
+    fn forget_unaccepted(&self, id: ChannelId) {
+        let mut state = self.state.lock();
+        if state.waiting.contains(&id) {
+            state.waiting.retain(|waiting| *waiting != id);
+            let gone = state.channels.remove(&id);
+            drop(state);
+            drop(gone);
+        }
+    }
+
+    /// Has [`peer_gone`](Self::peer_gone) called when the connection ends.
+    fn watch(&self, id: ChannelId, inlet: &Inlet) {
+        inlet.watch(Waker::from(Arc::new(Gone { listener: self.itself.clone(), id })));
     }
 
     /// Nobody receives from it any more.
@@ -231,6 +240,43 @@ fn later(inlet: &Inlet, number: u64, responder: weft_transport::Responder) {
     let answer = inlet.answer(number, || responder.take());
     if let (Some(answer), Some(responder)) = (answer, responder) {
         super::inlet::reply(responder, &answer);
+    }
+}
+
+/// Waits for a channel to accept, and leaves no waker behind.
+struct Accepting<'a> {
+    listener: &'a GraphListener,
+    number: Option<u64>,
+}
+
+impl Accepting<'_> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(ChannelId, Arc<Inlet>)> {
+        let mut state = self.listener.state.lock();
+        while let Some(id) = state.waiting.pop_front() {
+            if let Some(inlet) = state.channels.get(&id) {
+                return Poll::Ready((id, Arc::clone(inlet)));
+            }
+        }
+        let number = *self.number.get_or_insert_with(|| {
+            state.accepts += 1;
+            state.accepts
+        });
+        match state.wakers.iter_mut().find(|(waiting, _)| *waiting == number) {
+            Some((_, waker)) => waker.clone_from(context.waker()),
+            None => state.wakers.push((number, context.waker().clone())),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Accepting<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut state = self.listener.state.lock();
+        let at = state.wakers.iter().position(|(waiting, _)| *waiting == number);
+        let waker = at.map(|at| state.wakers.swap_remove(at));
+        drop(state);
+        drop(waker);
     }
 }
 

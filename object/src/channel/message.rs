@@ -3,8 +3,8 @@
 //! ```text
 //!  0        4         5      6     8         16       24       28     32
 //!  +--------+---------+------+-----+---------+--------+--------+------+==============
-//!  | "WCHN" | version | kind | zero| channel | number | index  | zero | types, or a
-//!  |        |         |      |     |         |        |        |      | segment
+//!  | "WCHN" | version | kind | zero| channel | number | index  | zero | types, or
+//!  |        |         |      |     |         |        |        |      | segments
 //!  +--------+---------+------+-----+---------+--------+--------+------+==============
 //! ```
 //! A reply is a status (4 bytes), zero (4), how many bytes the channel has been granted so far (8), and words.
@@ -24,9 +24,9 @@ const VERSION: u8 = 1;
 pub(super) enum Kind {
     /// A call: a channel begins. The sender's types follow.
     Open = 1,
-    /// A message: a segment of graph `number`, its `index`th.
-    Segment = 2,
-    /// A call with the last segment of a graph: answered when all of it is there.
+    /// A message: segments of graph `number`, one behind the other, its `index`th message.
+    Segments = 2,
+    /// A call with the last segments of a graph: answered when all of it is there.
     Last = 3,
     /// A call without: the same, all segments having gone as messages.
     Held = 4,
@@ -62,7 +62,7 @@ impl Header {
         let header = body.first_chunk::<HEADER_BYTES>()?;
         let kind = match header[5] {
             1 => Kind::Open,
-            2 => Kind::Segment,
+            2 => Kind::Segments,
             3 => Kind::Last,
             4 => Kind::Held,
             5 => Kind::More,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood() {
-        for kind in [Kind::Open, Kind::Segment, Kind::Last, Kind::Held, Kind::More, Kind::Close] {
+        for kind in [Kind::Open, Kind::Segments, Kind::Last, Kind::Held, Kind::More, Kind::Close] {
             let header = Header { kind, channel: 7, number: 1 << 40, index: 3 };
             assert_eq!(Header::decode(&header.encode()), Some(header));
             for at in 0..8 {

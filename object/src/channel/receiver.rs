@@ -24,6 +24,7 @@ pub struct GraphReceiver {
 
 impl GraphReceiver {
     pub(super) fn new(listener: Arc<GraphListener>, id: ChannelId, inlet: Arc<Inlet>) -> Self {
+        inlet.accept();
         let ended = inlet.ended();
         Self { listener, id, inlet, ended }
     }
@@ -46,8 +47,15 @@ impl GraphReceiver {
             if let Poll::Ready(received) = self.inlet.poll(context) {
                 return Poll::Ready(received);
             }
-            let Some(ended) = &mut self.ended else { return Poll::Pending };
-            let reason = ready!(Pin::new(ended).poll(context));
+            let reason = loop {
+                let Some(ended) = &mut self.ended else { return Poll::Pending };
+                let reason = ready!(Pin::new(ended).poll(context));
+                match self.inlet.ended() {
+                    // Another connection has taken its place.
+                    Some(another) => self.ended = Some(another),
+                    None => break reason,
+                }
+            };
             // What came before the end may have come since.
             match self.inlet.poll(context) {
                 Poll::Ready(received) => Poll::Ready(received),

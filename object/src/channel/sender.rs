@@ -11,12 +11,14 @@ use std::task::{Poll, ready};
 use futures_util::FutureExt;
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{
-    Applied, CallError, Connection, Memory, Purpose, Replies, Reply, Sleep, Time,
+    Applied, Body, CallError, Connection, Memory, Purpose, Replies, Reply, SendError, Sending,
+    Sleep, Time,
 };
 
+use super::bundle::Bundle;
 use super::error::SendGraphError;
-use super::inlet;
-use super::message::{Answer, HEADER_BYTES, Header, Kind, Status};
+use super::message::{HEADER_BYTES, Header, Kind};
+use super::sent::{Sent, done};
 use crate::error::Full;
 use crate::frozen::Frozen;
 use crate::segment::Segment;
@@ -24,9 +26,6 @@ use crate::types::Types;
 use crate::wire::Wire;
 use crate::writer::SegmentWriter;
 
-/// The longest segment that is copied into the call which it ends a graph with. The links gather what is longer from where it lies, and
-/// then the call goes behind it, by itself.
-const COPIED_MAX: usize = 32 << 10;
 /// Sends that are under way together, of an iterator's.
 const TOGETHER: usize = 32;
 
@@ -59,28 +58,37 @@ impl GraphSender {
     ///
     /// # Errors
     /// See [`SendGraphError`]; [`TypesDiffer`](SendGraphError::TypesDiffer) names the types.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, so is the channel, should the listener have begun one.
     pub async fn open(
         connection: &Connection,
         types: &Types,
         deadline: Time,
     ) -> Result<GraphSender, SendGraphError> {
         let channel = CHANNELS.fetch_add(1, Ordering::Relaxed);
-        let header = Header { kind: Kind::Open, channel, number: 0, index: 0 }.encode();
-        let types = types.to_bytes();
-        let reply = connection.call([&header[..], &types], deadline).await?;
-        let granted = done(&reply)?;
-        Ok(GraphSender {
+        let mut sender = GraphSender {
             connection: connection.clone(),
             channel,
-            granted: Arc::new(AtomicU64::new(granted)),
+            granted: Arc::default(),
             used: 0,
-            half: granted / 2,
+            half: 0,
             next: 0,
             asked: None,
             is_interrupted: false,
             is_closed: false,
             refused: None,
-        })
+        };
+        // From here on, dropping it ends what the listener may have begun.
+        let header = sender.header(Kind::Open, 0, 0);
+        let types = types.to_bytes();
+        let reply = connection.call([&header[..], &types], deadline).await?;
+        let begun = done(&reply);
+        sender.is_closed = begun.is_err();
+        let granted = begun?;
+        sender.granted.store(granted, Ordering::Relaxed);
+        sender.half = granted / 2;
+        Ok(sender)
     }
 
     /// Sends a graph. When this returns, the receiver has all of it, and has found it in order; nobody needs to have received it.
@@ -184,15 +192,17 @@ impl GraphSender {
         segments: &[Segment],
         deadline: Time,
     ) -> Result<(), SendGraphError> {
-        // What is short goes as one call, and nothing is left of it but the answer.
-        let [only] = segments else { return self.begin(segments, deadline).await?.wait().await };
-        if only.len() > COPIED_MAX {
+        let mut bundles = Bundle::all(segments);
+        let (Some(only), None) = (bundles.next(), bundles.next()) else {
+            return self.begin(segments, deadline).await?.wait().await;
+        };
+        if only.long().is_some() {
             return self.begin(segments, deadline).await?.wait().await;
         }
+        // What is short goes as one call, and nothing is left of it but the answer.
         let number = self.reserve(segments, deadline).await?;
         self.is_interrupted = true;
-        let header = self.header(Kind::Last, number, 0);
-        let call = self.connection.call([&header[..], only.head(), only.pages()], deadline);
+        let call = self.connection.call(only.behind(self.header(Kind::Last, number, 0)), deadline);
         let mut answered = call.await;
         // The graph is there, and the receiver had no room for the answer.
         while matches!(answered, Err(CallError::Unanswered)) {
@@ -212,35 +222,56 @@ impl GraphSender {
     ) -> Result<Sent, SendGraphError> {
         let number = self.reserve(segments, deadline).await?;
         self.is_interrupted = true;
-        let (last, before) = segments.split_last().expect("a graph has a segment");
-        for (index, segment) in (0..).zip(before) {
-            self.send_one((number, index), segment, deadline).await?;
-        }
-        let index = before.len() as u32;
-        let replies = if last.len() <= COPIED_MAX {
-            let header = self.header(Kind::Last, number, index);
-            let body = [&header[..], last.head(), last.pages()];
-            self.connection.call_streamed(body, deadline).await?
-        } else {
-            self.send_one((number, index), last, deadline).await?;
-            let header = self.header(Kind::Held, number, 0);
-            self.connection.call_streamed(&header, deadline).await?
+        let mut bundles = (0..).zip(Bundle::all(segments)).peekable();
+        let replies = loop {
+            let (index, bundle) = bundles.next().expect("a graph has a segment");
+            let is_last = bundles.peek().is_none();
+            if is_last && bundle.long().is_none() {
+                let body = bundle.behind(self.header(Kind::Last, number, index));
+                break self.connection.call_streamed(body, deadline).await?;
+            }
+            self.hand_over((number, index), bundle, deadline).await?;
+            if is_last {
+                let header = self.header(Kind::Held, number, 0);
+                break self.connection.call_streamed(&header, deadline).await?;
+            }
         };
         self.is_interrupted = false;
         let held = self.header(Kind::Held, number, 0);
         let again = (self.connection.clone(), held, deadline);
-        Ok(Sent { replies, again, granted: Arc::clone(&self.granted), result: None })
+        Ok(Sent::new(replies, again, &self.granted))
     }
 
-    async fn send_one(
-        &self,
+    /// Has segments leave that are not the last, or too long for a call.
+    async fn hand_over(
+        &mut self,
         (number, index): (u64, u32),
-        segment: &Segment,
+        bundle: Bundle<'_>,
         deadline: Time,
     ) -> Result<(), SendGraphError> {
-        let header = self.header(Kind::Segment, number, index);
-        let head = [&header[..], segment.head()];
-        let mut sending = self.connection.send_shared(head, segment.pages().clone());
+        let header = self.header(Kind::Segments, number, index);
+        loop {
+            let sent = match bundle.long() {
+                Some(segment) => {
+                    let (head, pages) = ([&header[..], segment.head()], segment.pages().clone());
+                    self.leave(self.connection.send_shared(head, pages), deadline).await
+                }
+                None => self.leave(self.connection.send(bundle.behind(header)), deadline).await,
+            };
+            match sent {
+                // Nothing of it has left.
+                Err(SendGraphError::Send(SendError::Disconnected(_))) if self.follow() => {}
+                sent => return sent,
+            }
+        }
+    }
+
+    /// Waits until a message has left, unless that takes too long.
+    async fn leave<B: Body>(
+        &self,
+        mut sending: Sending<'_, B>,
+        deadline: Time,
+    ) -> Result<(), SendGraphError> {
         let mut late: Option<Sleep> = None;
         poll_fn(|context| {
             if let Poll::Ready(sent) = Pin::new(&mut sending).poll(context) {
@@ -252,6 +283,12 @@ impl GraphSender {
             Poll::Ready(Err(CallError::DeadlineExceeded { applied }.into()))
         })
         .await
+    }
+
+    /// Goes on by the connection that has taken the place of this one, if it has made way. Calls do so by themselves.
+    fn follow(&mut self) -> bool {
+        let successor = self.connection.successor();
+        successor.map(|successor| self.connection = successor).is_some()
     }
 
     fn header(&self, kind: Kind, number: u64, index: u32) -> [u8; HEADER_BYTES] {
@@ -273,7 +310,7 @@ impl GraphSender {
         debug_assert!(
             segments.iter().all(|segment| segment.head().len() + HEADER_BYTES <= MESSAGE_MAX)
         );
-        let cost: u64 = segments.iter().map(|segment| inlet::cost(segment.len())).sum();
+        let cost: u64 = Bundle::all(segments).map(Bundle::cost).sum();
         let up_to = self.used + cost;
         self.learn_ahead()?;
         while self.granted() < up_to {
@@ -335,6 +372,7 @@ impl GraphSender {
     pub async fn close(mut self) -> Result<(), SendGraphError> {
         let header = self.closing();
         self.is_closed = true;
+        self.follow();
         Ok(self.connection.send(&header).await?)
     }
 
@@ -347,6 +385,7 @@ impl Drop for GraphSender {
     fn drop(&mut self) {
         if !self.is_closed {
             let header = self.closing();
+            self.follow();
             // It says behind which graph, so that it may come before. The other window is as good as never full; if it is, the receiver learns it when
             // the connection ends.
             if self.connection.send(&header).now_or_never().is_none() {
@@ -364,72 +403,6 @@ impl fmt::Debug for GraphSender {
             .field("channel", channel)
             .field("sent", next)
             .finish_non_exhaustive()
-    }
-}
-
-/// A send that is under way. Dropping it changes nothing: the graph goes on.
-#[derive(Debug)]
-#[must_use = "whether the graph has arrived is known by waiting"]
-pub struct Sent {
-    replies: Replies,
-    /// What asks once more, should the receiver have had no room for the answer.
-    again: (Connection, [u8; HEADER_BYTES], Time),
-    granted: Arc<AtomicU64>,
-    result: Option<Result<(), SendGraphError>>,
-}
-
-impl Sent {
-    /// Waits until the receiver has all of the graph, and has found it in order.
-    ///
-    /// # Errors
-    /// See [`SendGraphError`].
-    pub async fn wait(mut self) -> Result<(), SendGraphError> {
-        if let Some(result) = self.result {
-            return result;
-        }
-        let mut reply = self.replies.next().await;
-        while let Some(Err(CallError::Unanswered)) = reply {
-            let (connection, held, deadline) = &self.again;
-            reply = Some(connection.call(held, *deadline).await);
-        }
-        self.take(reply)
-    }
-
-    /// Whether it has, or why it never will; nothing as long as that is not known. Only when a thread drives the endpoint meanwhile, as
-    /// [`block_on`](weft_transport::Endpoint::block_on) does, is it ever known.
-    pub fn test(&mut self) -> Option<Result<(), SendGraphError>> {
-        if self.result.is_none() {
-            let reply = self.replies.next().now_or_never()?;
-            if let Some(Err(CallError::Unanswered)) = reply {
-                let (connection, held, deadline) = &self.again;
-                if let Some(Ok(replies)) = connection.call_streamed(held, *deadline).now_or_never()
-                {
-                    self.replies = replies;
-                    return None;
-                }
-            }
-            self.result = Some(self.take(reply));
-        }
-        self.result.clone()
-    }
-
-    fn take(&self, reply: Option<Result<Reply, CallError>>) -> Result<(), SendGraphError> {
-        let reply = reply.ok_or(SendGraphError::NoListener)??;
-        self.granted.fetch_max(done(&reply)?, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-/// What a call that has done what it was to do says is granted.
-fn done(reply: &[u8]) -> Result<u64, SendGraphError> {
-    let Answer { status, granted, words } =
-        Answer::decode(reply).ok_or(SendGraphError::NoListener)?;
-    match status {
-        Status::Done => Ok(granted),
-        Status::TypesDiffer => Err(SendGraphError::TypesDiffer(words)),
-        Status::Refused => Err(SendGraphError::Refused(words)),
-        Status::Closed => Err(SendGraphError::Closed),
-        Status::TooMany => Err(SendGraphError::TooMany),
     }
 }
 

@@ -69,7 +69,7 @@ impl<R> fmt::Debug for GraphReply<R> {
 /// The graph of `bytes`, which something else has bounded. What is found wrong lies somewhere behind `at`.
 fn view<R: Wire, B: StableBytes>(bytes: B, types: &Types, at: usize) -> Result<View<B>, Malformed> {
     let mut assembly = Assembly::new(types, Limits::NONE);
-    assembly.add_all(bytes, 0).map_err(|invalid| Malformed::Graph { at, invalid })?;
+    assembly.add(bytes).map_err(|invalid| Malformed::Graph { at, invalid })?;
     let view = assembly.finish().map_err(|invalid| Malformed::Graph { at, invalid })?;
     match view.root::<R>() {
         Ok(_) => Ok(view),

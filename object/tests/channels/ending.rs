@@ -1,10 +1,12 @@
 //! How a channel ends.
 
 use std::future::Future;
-use std::task::Poll;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake};
 
+use futures_util::FutureExt;
 use futures_util::future::join;
-use weft_object::channel::{GraphLimits, GraphSender, ReceiveError, SendGraphError};
+use weft_object::channel::{GraphLimits, GraphListener, GraphSender, ReceiveError, SendGraphError};
 use weft_object::{Types, Wire};
 
 use crate::world::{World, fill_window, on_every_link, types, walked};
@@ -68,7 +70,8 @@ fn who_sends_is_told_that_nobody_receives() {
 #[test]
 fn a_send_that_is_given_up_in_the_middle_ends_the_channel() {
     let interrupted = std::cell::Cell::new(0);
-    on_every_link(GraphLimits::default(), |world| {
+    let limits = GraphLimits { granted_bytes: 64 << 20, ..GraphLimits::default() };
+    on_every_link(limits, |world| {
         // More than the window of the connection has room for at once.
         let (whole, given_up) = (world.ring(2, 2), world.ring(60, 30_000));
         for polls in [1, 2, 5, 10, 20, 50, 100] {
@@ -136,11 +139,19 @@ fn other_types_are_refused_by_name() {
                 assert!(words.contains(&told), "{told}: {words}");
             }
             GraphSender::open(&connection, &types(), world.deadline()).await.unwrap();
+            let mut senders = Vec::new();
             for _ in 0..32 {
-                let _ = GraphSender::open(&connection, &types(), world.deadline()).await;
+                senders.push(GraphSender::open(&connection, &types(), world.deadline()).await);
             }
+            assert!(senders.iter().all(Result::is_ok));
             let refused = GraphSender::open(&connection, &types(), world.deadline()).await;
             assert_eq!(refused.unwrap_err(), SendGraphError::TooMany);
+            // Who has sent nothing leaves nothing behind.
+            senders.clear();
+            for _ in 0..40 {
+                let sender = GraphSender::open(&connection, &types(), world.deadline()).await;
+                sender.unwrap().close().await.unwrap();
+            }
         });
     });
 }
@@ -209,5 +220,70 @@ fn channels_of_peers_that_are_gone_leave_what_they_had_sent() {
             }
         }
         assert!(!has_any(), "{:?}", world.listener);
+    });
+}
+
+/// Whoever is woken may use the listener at once.
+#[test]
+fn who_receives_is_woken_with_nothing_locked() {
+    struct Looks(Arc<GraphListener>, mpsc::Sender<String>);
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            let _ = self.1.send(format!("{:?}", self.0));
+        }
+    }
+    on_every_link(GraphLimits::default(), |world| {
+        world.run(async {
+            let connection = world.connect().await;
+            let (_sender, mut receiver) = world.channel().await;
+            let (woken, said) = mpsc::channel();
+            let waker = Arc::new(Looks(Arc::clone(&world.listener), woken)).into();
+            let mut receiving = Box::pin(receiver.receive());
+            assert!(receiving.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            connection.close();
+            let ended = receiving.await.unwrap_err();
+            assert!(matches!(ended, ReceiveError::Disconnected(_)), "{ended}");
+            assert!(said.try_iter().all(|said| said.contains("GraphListener")));
+        });
+    });
+}
+
+#[test]
+fn an_accept_that_is_given_up_leaves_no_waker() {
+    struct Nothing;
+    impl Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+    let world = World::simulated(0, GraphLimits::default());
+    let all: Vec<_> = (0..10).map(|_| Arc::new(Nothing)).collect();
+    for one in &all {
+        let waker = Arc::clone(one).into();
+        let mut accepting = Box::pin(world.listener.accept());
+        assert!(accepting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert!(all.iter().all(|one| Arc::strong_count(one) == 1));
+}
+
+/// The listener may have begun a channel when its sender stops waiting.
+#[test]
+fn an_open_that_is_given_up_leaves_no_channel() {
+    on_every_link(GraphLimits::default(), |world| {
+        world.run(async {
+            let connection = world.connect().await;
+            let types = types();
+            for _ in 0..40 {
+                let mut opening =
+                    Box::pin(GraphSender::open(&connection, &types, world.deadline()));
+                assert!((&mut opening).now_or_never().is_none());
+                drop(opening);
+                // The answer to something that was sent later: by now the listener has seen both.
+                let sender = GraphSender::open(&connection, &types, world.deadline()).await;
+                sender.unwrap().close().await.unwrap();
+            }
+            let (mut sender, mut receiver) = world.channel().await;
+            let graph = world.ring(2, 2);
+            sender.send(&graph, world.deadline()).await.unwrap();
+            assert_eq!(walked(&receiver.receive().await.unwrap()), (2, 2));
+        });
     });
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join;
 use weft_object::Limits;
-use weft_object::channel::{GraphLimits, ReceivedBytes, SendGraphError};
+use weft_object::channel::{GraphLimits, GraphSender, ReceivedBytes, SendGraphError};
 
 use weft_transport::{Applied, CallError};
 
-use crate::world::{World, fill_window, on_every_link, walked};
+use crate::world::{World, fill_window, on_every_link, types, walked};
 
 const LIMITS: GraphLimits = GraphLimits {
     per_graph: Limits { bytes: 8 << 20, records: 1 << 30, pages: 1 << 20 },
@@ -22,7 +22,9 @@ const LIMITS: GraphLimits = GraphLimits {
 fn who_sends_waits_when_nobody_receives() {
     on_every_link(LIMITS, |world| {
         let graph = world.ring(10, 100);
-        let each = graph.len_bytes() as usize + 512 * graph.segments().len();
+        // Its segments are short, so that they go together.
+        assert!(graph.segments().len() > 1);
+        let each = graph.len_bytes() as usize + 512;
         let fit = 100_000 / each;
         world.run(async {
             let (mut sender, mut receiver) = world.channel().await;
@@ -72,6 +74,38 @@ fn a_graph_that_is_larger_than_what_is_granted_comes_when_it_is_its_turn() {
             let too_large = world.ring(3, 1_000_000);
             let refused = sender.send(&too_large, world.deadline()).await.unwrap_err();
             assert!(refused.to_string().contains("more than 8388608 bytes"), "{refused}");
+        });
+    });
+}
+
+/// Not even if a peer opens as many channels as it may.
+#[test]
+fn nothing_is_granted_beyond_the_limit_before_somebody_accepts() {
+    on_every_link(LIMITS, |world| {
+        let large = world.ring(50, 20_000);
+        let before = world.server.memory().account().allocated_bytes;
+        world.run(async {
+            let mut channels = Vec::new();
+            for _ in 0..8 {
+                let open = async || {
+                    let types = types();
+                    let connection = world.connect().await;
+                    GraphSender::open(&connection, &types, world.deadline()).await.unwrap()
+                };
+                let mut sender = open().await;
+                let soon = world.clock.now() + Duration::from_millis(5);
+                let waits = sender.send(&large, soon).await.unwrap_err();
+                let late = CallError::DeadlineExceeded { applied: Applied::Maybe };
+                assert_eq!(waits, SendGraphError::Call(late));
+                channels.push(sender);
+            }
+            let granted = world.server.memory().account().allocated_bytes - before;
+            assert!(granted < large.len_bytes(), "{granted} bytes");
+            for mut sender in channels {
+                let receiver = world.listener.accept().await;
+                sender.send(&large, world.deadline()).await.unwrap();
+                assert!(receiver.is_readable());
+            }
         });
     });
 }

@@ -4,6 +4,7 @@
 
 mod arriving;
 mod ending;
+mod following;
 mod granting;
 mod hostile;
 mod world;

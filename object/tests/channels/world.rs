@@ -11,8 +11,8 @@ use futures_util::FutureExt;
 use weft_object::channel::{GraphLimits, GraphListener, GraphReceiver, GraphSender, ReceivedBytes};
 use weft_object::{Frozen, Graph, Link, Seq, Text, Types, View, Wire};
 use weft_transport::{
-    Clock, Connection, Endpoint, EndpointConfig, Handler, Incarnation, LinkPolicy, ManualClock,
-    Memory, MemoryConfig, NoHandler, NodeId, Purpose, SimConfig, SimNetwork, Time,
+    Clock, CloseReason, Connection, Endpoint, EndpointConfig, Handler, Incarnation, LinkPolicy,
+    ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, SimConfig, SimNetwork, Time,
 };
 
 /// A list that ends where it begins, with a name and numbers a node.
@@ -53,15 +53,32 @@ pub(crate) fn on_every_link(limits: GraphLimits, case: impl Fn(&World)) {
     }
 }
 
+/// The same between two nodes, each of which may connect to the other.
+pub(crate) fn between_nodes(limits: GraphLimits, case: impl Fn(&World)) {
+    case(&World::real_of(NodeId(2), LinkPolicy::Tcp, limits));
+    case(&World::real_of(NodeId(2), LinkPolicy::Shm, limits));
+    for seed in 0..10 {
+        case(&World::simulated_of(NodeId(2), seed, limits));
+    }
+}
+
 impl World {
     pub(crate) fn real(links: LinkPolicy, limits: GraphLimits) -> World {
+        World::real_of(NodeId::client(1), links, limits)
+    }
+
+    fn real_of(sender: NodeId, links: LinkPolicy, limits: GraphLimits) -> World {
         let start = |config: EndpointConfig, handler| {
             Endpoint::start(EndpointConfig { links, ..config }, handler).unwrap()
         };
-        World::with(Kind::Real, Clock::system(), limits, start)
+        World::with(Kind::Real, Clock::system(), (sender, limits), start)
     }
 
     pub(crate) fn simulated(seed: u64, limits: GraphLimits) -> World {
+        World::simulated_of(NodeId::client(1), seed, limits)
+    }
+
+    fn simulated_of(sender: NodeId, seed: u64, limits: GraphLimits) -> World {
         let (clock, hand) = Clock::manual();
         let delay = Duration::from_micros(20)..Duration::from_micros(900);
         let config = SimConfig { seed, delay, loss: 0.0, partial: 0.3 };
@@ -69,13 +86,13 @@ impl World {
         let start = |config: EndpointConfig, handler| {
             Endpoint::simulated(config, handler, &network).unwrap()
         };
-        World::with(Kind::Sim { network: network.clone(), hand }, clock, limits, start)
+        World::with(Kind::Sim { network: network.clone(), hand }, clock, (sender, limits), start)
     }
 
     fn with(
         kind: Kind,
         clock: Clock,
-        limits: GraphLimits,
+        (sender, limits): (NodeId, GraphLimits),
         start: impl Fn(EndpointConfig, Arc<dyn Handler>) -> Endpoint,
     ) -> World {
         let memory = || Memory::new(MemoryConfig { limit_bytes: 512 << 20 }).unwrap();
@@ -88,7 +105,7 @@ impl World {
         let server = start(config(NodeId(1), at_server), Arc::clone(&listener) as _);
         let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
         let memory = memory();
-        let client = start(config(NodeId::client(1), memory.clone()), Arc::new(NoHandler));
+        let client = start(config(sender, memory.clone()), Arc::new(NoHandler));
         World { kind, clock, memory, listener, server, client, address }
     }
 
@@ -107,6 +124,14 @@ impl World {
 
     pub(crate) async fn connect(&self) -> Connection {
         self.client.connect(self.address, self.deadline()).await.unwrap()
+    }
+
+    /// Has the receiving node connect to the sending one, for which the connection makes way.
+    pub(crate) async fn make_way(&self, connection: &Connection) {
+        let address = self.client.listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let second = self.server.connect(address, self.deadline()).await.unwrap();
+        assert_eq!(connection.ended().await, CloseReason::Duplicate);
+        assert!(second.is_open());
     }
 
     /// Both ends of a channel.
