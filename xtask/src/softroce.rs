@@ -22,13 +22,13 @@ pub(crate) struct Options {
 }
 
 /// The crates that have the feature.
-const CRATES: &[&str] = &["weft-transport", "weft-server", "weft-client"];
+const CRATES: &[&str] = &["weft-transport", "weft-object", "weft-server", "weft-client"];
 
 /// The programs to take along.
 const PROGRAMS: &[&str] = &["netbench", "weft-server", "kv"];
 
 /// The tests to take along.
-const TESTS: &[&str] = &["conformance", "verbs", "streams", "unchanged_programs"];
+const TESTS: &[&str] = &["conformance", "verbs", "streams", "unchanged_programs", "channels"];
 
 /// The tests inside of a library to take along, under its name: of peers that lie, which only it can make up.
 const UNIT_TESTS: (&str, &str) = ("weft-transport", "weft_transport");

@@ -14,6 +14,8 @@ use weft_transport::{
     Clock, CloseReason, Connection, Endpoint, EndpointConfig, Handler, Incarnation, LinkPolicy,
     ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, SimConfig, SimNetwork, Time,
 };
+#[cfg(feature = "verbs")]
+use weft_transport::{EndpointError, VerbsError};
 
 /// A list that ends where it begins, with a name and numbers a node.
 #[derive(Wire, Clone, Copy, Debug)]
@@ -44,29 +46,42 @@ enum Kind {
     Sim { network: SimNetwork, hand: ManualClock },
 }
 
-/// Every link that is there without a device, and some orders of things in simulated time.
+/// Every link that is there without a device, and some orders of things in simulated time; or verbs, where these were built.
 pub(crate) fn on_every_link(limits: GraphLimits, case: impl Fn(&World)) {
-    case(&World::real(LinkPolicy::Tcp, limits));
-    case(&World::real(LinkPolicy::Shm, limits));
-    for seed in 0..10 {
-        case(&World::simulated(seed, limits));
-    }
+    on_links_of(NodeId::client(1), limits, case);
 }
 
 /// The same between two nodes, each of which may connect to the other.
 pub(crate) fn between_nodes(limits: GraphLimits, case: impl Fn(&World)) {
-    case(&World::real_of(NodeId(2), LinkPolicy::Tcp, limits));
-    case(&World::real_of(NodeId(2), LinkPolicy::Shm, limits));
+    on_links_of(NodeId(2), limits, case);
+}
+
+#[cfg(not(feature = "verbs"))]
+fn on_links_of(sender: NodeId, limits: GraphLimits, case: impl Fn(&World)) {
+    case(&World::real_of(sender, LinkPolicy::Tcp, limits));
+    case(&World::real_of(sender, LinkPolicy::Shm, limits));
     for seed in 0..10 {
-        case(&World::simulated_of(NodeId(2), seed, limits));
+        case(&World::simulated_of(sender, seed, limits));
+    }
+}
+
+/// Nothing where there is no device.
+#[cfg(feature = "verbs")]
+#[expect(clippy::print_stderr, reason = "says that a test was skipped")]
+fn on_links_of(sender: NodeId, limits: GraphLimits, case: impl Fn(&World)) {
+    let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 }).unwrap();
+    let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory);
+    config.links = LinkPolicy::Verbs;
+    match Endpoint::start(config, Arc::new(NoHandler)) {
+        Ok(_) => case(&World::real_of(sender, LinkPolicy::Verbs, limits)),
+        Err(EndpointError::Verbs(missing @ VerbsError::NoDevice)) => {
+            eprintln!("skipped: {missing}");
+        }
+        Err(error) => panic!("{error:?}"),
     }
 }
 
 impl World {
-    pub(crate) fn real(links: LinkPolicy, limits: GraphLimits) -> World {
-        World::real_of(NodeId::client(1), links, limits)
-    }
-
     fn real_of(sender: NodeId, links: LinkPolicy, limits: GraphLimits) -> World {
         let start = |config: EndpointConfig, handler| {
             Endpoint::start(EndpointConfig { links, ..config }, handler).unwrap()

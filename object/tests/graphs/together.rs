@@ -73,7 +73,7 @@ fn word(bytes: &[u8]) -> u32 {
 #[test]
 fn a_faulty_value_is_named_wherever_it_stands_among_others() {
     let (segment, first) = graph();
-    assert!(received(&[segment.clone()], &types()).is_ok());
+    assert!(received(std::slice::from_ref(&segment), &types()).is_ok());
     let fields = [std::mem::offset_of!(Entry, target), std::mem::offset_of!(Entry, next)];
     let first_target = word(&segment[first + fields[0]..]);
     for record in 0..COUNT {
