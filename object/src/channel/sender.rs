@@ -316,7 +316,13 @@ impl GraphSender {
         while self.granted() < up_to {
             let header = self.header(Kind::More, up_to, 0);
             match self.connection.call(&header, deadline).await {
-                Ok(reply) => self.learn(&reply)?,
+                Ok(reply) => {
+                    self.learn(&reply)?;
+                    // A listener answers when it has granted so much: one that says so and has not would be asked again without end.
+                    if self.granted() < up_to {
+                        return Err(SendGraphError::NoListener);
+                    }
+                }
                 // The receiver had no room for the answer.
                 Err(CallError::Unanswered) => {}
                 Err(error) => return Err(error.into()),

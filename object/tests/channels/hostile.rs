@@ -1,8 +1,13 @@
 //! Peers that keep to no rules.
 
-use weft_object::channel::{GraphLimits, ReceiveError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use weft_object::channel::{GraphLimits, GraphSender, ReceiveError, SendGraphError};
 use weft_object::{Frozen, Limits};
-use weft_transport::Connection;
+use weft_transport::{Batch, Connection, EndpointConfig, Handler, IncomingKind, NodeId};
+use weft_transport::{Endpoint, Incarnation, LinkPolicy, Memory, MemoryConfig};
 
 use crate::world::{Node, World, on_every_link, types};
 
@@ -209,4 +214,40 @@ fn numbers_and_lists_beyond_measure_are_answered() {
         let (status, words) = call(&world, &connection, &message(OPEN, (2, 0, 0), &told)).await;
         assert_eq!((status, words.contains("list of types")), (1, true), "{words}");
     });
+}
+
+/// Says of everything that it is done, and grants next to nothing.
+#[derive(Default)]
+struct Grudging {
+    calls: AtomicUsize,
+}
+
+impl Handler for Grudging {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            if let IncomingKind::Call(call) = incoming.kind {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                batch.reply(call, [&[0; 8][..], &7_u64.to_le_bytes()]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_says_it_has_granted_what_it_has_not_is_asked_once() {
+    let world = World::real(LinkPolicy::Tcp, GraphLimits::default());
+    let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+    let config = EndpointConfig::new(NodeId(2), Incarnation(1), memory);
+    let grudging = Arc::new(Grudging::default());
+    let server = Endpoint::start(config, Arc::clone(&grudging) as _).unwrap();
+    let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let graph = world.ring(1, 1);
+    let deadline = world.clock.now() + Duration::from_secs(5);
+    let sent = world.run(async {
+        let connection = world.client.connect(address, deadline).await.unwrap();
+        let mut sender = GraphSender::open(&connection, &types(), deadline).await.unwrap();
+        sender.send(&graph, deadline).await
+    });
+    assert_eq!(sent, Err(SendGraphError::NoListener));
+    assert_eq!(grudging.calls.load(Ordering::Relaxed), 2, "to open, and for more");
 }
