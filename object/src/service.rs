@@ -63,13 +63,17 @@
 //! trait Library { fn watch(&self, watcher: std::sync::Arc<dyn Watcher>); }
 //! ```
 //! Nor does what is no value that can travel:
-//! ```compile_fail,E0277
+//! ```compile_fail
 //! #[weft_object::service]
 //! trait Names { fn put(&self, name: String); }
 //! ```
-//! ```compile_fail,E0277
+//! ```compile_fail
 //! #[weft_object::service]
 //! trait Sizes { fn get(&self) -> usize; }
+//! ```
+//! ```compile_fail,E0277
+//! #[weft_object::service]
+//! trait Names { fn get(&self) -> Vec<String>; }
 //! ```
 //! ```compile_fail,E0080
 //! #[weft_object::service]

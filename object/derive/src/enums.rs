@@ -8,7 +8,7 @@ use crate::{attributes, layout};
 
 /// What `Wire` has of an enum, but for its name.
 pub(crate) fn body(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream, Error> {
-    const WANTED: &str = "#[repr(u8)], or u16, u32 or u64,";
+    const WANTED: &str = "#[repr(u8)], #[repr(u16)], #[repr(u32)] or #[repr(u64)]";
     let name = &input.ident;
     if data.variants.is_empty() {
         return Err(Error::new(name.span(), "a Wire enum has at least one variant"));

@@ -1,7 +1,7 @@
 //! Fields one behind the other, of a struct or of a variant.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::quote;
 use syn::spanned::Spanned as _;
 use syn::{Error, Fields, Type};
 
@@ -59,16 +59,9 @@ pub(crate) fn all(fields: &[Field<'_>], constant: &TokenStream) -> TokenStream {
     quote! { true #(#each)* }
 }
 
-/// The sum of the fields' sizes. An error for a field that is not `Wire` is shown at the field.
+/// The sum of the fields' sizes.
 pub(crate) fn sizes(fields: &[Field<'_>]) -> TokenStream {
-    let each = fields.iter().map(|Field { ty, .. }| {
-        quote_spanned! { ty.span() => + {
-            const fn size_of_wire<T: ::weft_object::Wire>() -> usize {
-                ::core::mem::size_of::<T>()
-            }
-            size_of_wire::<#ty>()
-        } }
-    });
+    let each = fields.iter().map(|Field { ty, .. }| quote! { + ::core::mem::size_of::<#ty>() });
     quote! { 0 #(#each)* }
 }
 

@@ -116,7 +116,7 @@ impl<'g> Giving<'g> {
 
 /// How an `Arc<dyn Trait>` travels as a result, which `#[service]` puts this in the place of.
 #[derive(Debug)]
-pub struct ByReference<I: ?Sized>(PhantomData<fn(&I)>);
+pub struct ByReference<I: Interface + ?Sized>(PhantomData<fn(&I)>);
 
 impl<I: Interface + ?Sized> Returned for ByReference<I> {
     type Value = Arc<I>;

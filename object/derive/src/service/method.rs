@@ -1,10 +1,11 @@
 //! One method: what it takes and gives, and what becomes of it on either side.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned as _;
 use syn::{
-    Attribute, Error, FnArg, Ident, Pat, Receiver, ReceiverKind, ReturnType, Safety, TraitItemFn,
-    Type, Visibility, parse_quote,
+    Attribute, Error, FnArg, Ident, Lifetime, Pat, Receiver, ReceiverKind, ReturnType, Safety,
+    TraitItemFn, Type, Visibility, parse_quote,
 };
 
 use super::spelling;
@@ -73,41 +74,45 @@ impl Method {
 
     /// What it is compared by.
     pub(super) fn described(&self) -> TokenStream {
-        let Self { name, is_blocking, result, .. } = self;
+        let Self { name, is_blocking, .. } = self;
         let name = name.to_string();
-        let arguments: Vec<_> = self.markers("'static").collect();
+        let fingerprints = self.of_arguments("'static", "FINGERPRINT");
+        let have_services = self.of_arguments("'static", "HAS_SERVICES");
+        let (fingerprint, has_services) =
+            (self.of_result("FINGERPRINT"), self.of_result("HAS_SERVICES"));
         quote! {
             ::weft_object::service::Method {
                 name: #name,
                 fingerprint: ::weft_object::Fingerprint::of_method(
                     #name,
-                    &[#(<#arguments as ::weft_object::service::Argument<'static>>::FINGERPRINT),*],
-                    <#result as ::weft_object::service::Returned>::FINGERPRINT,
+                    &[#(#fingerprints),*],
+                    #fingerprint,
                 ),
                 is_blocking: #is_blocking,
-                has_services: <#result as ::weft_object::service::Returned>::HAS_SERVICES #(|| <#arguments as ::weft_object::service::Argument<'static>>::HAS_SERVICES)*,
+                has_services: #has_services #(|| #have_services)*,
             }
         }
     }
 
     /// Adds the types of its graphs to `types`.
     pub(super) fn collected(&self) -> TokenStream {
-        let (arguments, result) = (self.markers("'static"), &self.result);
+        let (arguments, result) =
+            (self.of_arguments("'static", "collect"), self.of_result("collect"));
         quote! {
-            #(let types = <#arguments as ::weft_object::service::Argument<'static>>::collect(types);)*
-            let types = <#result as ::weft_object::service::Returned>::collect(types);
+            #(let types = #arguments(types);)*
+            let types = #result(types);
         }
     }
 
     /// Hands a call of it to the implementation.
     pub(super) fn arm(&self, number: u16) -> TokenStream {
         let Self { name, result, .. } = self;
-        let arguments = self.markers("'_");
+        let take = self.of_arguments("'_", "take");
         let values: Vec<_> =
             (0..self.arguments.len()).map(|at| format_ident!("__weft_argument_{at}")).collect();
         quote! {
             #number => {
-                #(let #values = match <#arguments as ::weft_object::service::Argument<'_>>::take(&mut __weft_arguments) {
+                #(let #values = match #take(&mut __weft_arguments) {
                     Ok(value) => value,
                     Err(malformed) => return __weft_answer.malformed(malformed),
                 };)*
@@ -124,18 +129,15 @@ impl Method {
         let Self { name, result, .. } = self;
         let (docs, generics, parameters) = (self.docs(), self.generics(), self.parameters());
         let names = self.arguments.iter().map(|(name, _)| name);
-        let markers = self.markers("'weft");
+        let (pass, received) = (self.of_arguments("'weft", "pass"), self.of_result("Received"));
         quote! {
             #docs
             #visibility async fn #name #generics (
                 &self, #parameters
-            ) -> ::core::result::Result<
-                <#result as ::weft_object::service::Returned>::Received,
-                ::weft_object::service::ServiceError,
-            > {
+            ) -> ::core::result::Result<#received, ::weft_object::service::ServiceError> {
                 #[allow(unused_mut, reason = "what has no references takes nothing along")]
                 let mut __weft_passing = self.remote.passing();
-                let __weft_items = (#(<#markers as ::weft_object::service::Argument<'weft>>::pass(#names, &mut __weft_passing)?,)*);
+                let __weft_items = (#(#pass(#names, &mut __weft_passing)?,)*);
                 self.remote.call::<#result>(#number, __weft_items, __weft_passing).await
             }
         }
@@ -143,17 +145,14 @@ impl Method {
 
     /// The method of the proxy that blocks.
     pub(super) fn blocking_call(&self, visibility: &Visibility) -> TokenStream {
-        let Self { name, result, .. } = self;
+        let (name, received) = (&self.name, self.of_result("Received"));
         let (docs, generics, parameters) = (self.docs(), self.generics(), self.parameters());
         let names = self.arguments.iter().map(|(name, _)| name);
         quote! {
             #docs
             #visibility fn #name #generics (
                 &self, #parameters
-            ) -> ::core::result::Result<
-                <#result as ::weft_object::service::Returned>::Received,
-                ::weft_object::service::ServiceError,
-            > {
+            ) -> ::core::result::Result<#received, ::weft_object::service::ServiceError> {
                 self.client.remote.block_on(self.client.#name(#(#names),*))
             }
         }
@@ -178,13 +177,26 @@ impl Method {
 
     fn parameters(&self) -> TokenStream {
         let names = self.arguments.iter().map(|(name, _)| name);
-        let markers = self.markers("'weft");
-        quote! { #(#names: <#markers as ::weft_object::service::Argument<'weft>>::Given),* }
+        let given = self.of_arguments("'weft", "Given");
+        quote! { #(#names: #given),* }
     }
 
-    /// What stands for the arguments, which live as long as `lifetime`.
-    fn markers<'a>(&'a self, lifetime: &'a str) -> impl Iterator<Item = Type> + 'a {
-        self.arguments.iter().map(move |(_, ty)| spelling::argument(ty, lifetime))
+    /// What `member` is of the arguments, which live as long as `lifetime`. What is wrong with one is shown at its type.
+    fn of_arguments(&self, lifetime: &str, member: &str) -> Vec<TokenStream> {
+        let arguments = self.arguments.iter().map(|(_, ty)| {
+            let marker = spelling::argument(ty, lifetime);
+            let span = ty.span();
+            let (lifetime, member) = (Lifetime::new(lifetime, span), Ident::new(member, span));
+            quote_spanned! { span => <#marker as ::weft_object::service::Argument<#lifetime>>::#member }
+        });
+        arguments.collect()
+    }
+
+    /// The same of the result.
+    fn of_result(&self, member: &str) -> TokenStream {
+        let (result, span) = (&self.result, self.result.span());
+        let member = Ident::new(member, span);
+        quote_spanned! { span => <#result as ::weft_object::service::Returned>::#member }
     }
 }
 

@@ -35,8 +35,42 @@ pub(super) fn check_argument(ty: &Type) -> Result<(), Error> {
             if ["Arc", "Box", "Rc"].iter().any(|name| last.ident == name) {
                 return Err(Error::new_spanned(ty, BY_CLIENT));
             }
+            if last.ident == "String" {
+                return Err(Error::new_spanned(
+                    ty,
+                    "an argument is used where it was received: take &str",
+                ));
+            }
+            if last.ident == "Vec" {
+                return Err(Error::new_spanned(
+                    ty,
+                    "an argument is used where it was received: take &[T]",
+                ));
+            }
+            check_width(ty)?;
             each_argument(last).try_for_each(check_argument)
         }
+        Type::Slice(slice) => check_argument(&slice.elem),
+        Type::Array(array) => check_argument(&array.elem),
+        _ => Ok(()),
+    }
+}
+
+/// The compiler would say of these that they lack a trait, for each use that the macro makes of them.
+fn check_width(ty: &Type) -> Result<(), Error> {
+    match ty {
+        Type::Path(path) if ["usize", "isize"].iter().any(|name| path.path.is_ident(name)) => {
+            Err(Error::new_spanned(
+                ty,
+                "its width differs between machines: take and give an integer of a fixed width",
+            ))
+        }
+        Type::Path(path) => path
+            .path
+            .segments
+            .last()
+            .map_or(Ok(()), |last| each_argument(last).try_for_each(check_width)),
+        Type::Array(array) => check_width(&array.elem),
         _ => Ok(()),
     }
 }
@@ -87,7 +121,7 @@ pub(super) fn result(ty: &Type) -> Result<Type, Error> {
                 "a Result names both its types: what it is otherwise, an alias alone knows",
             ))
         }
-        _ => Ok(ty.clone()),
+        _ => check_width(ty).map(|()| ty.clone()),
     }
 }
 

@@ -75,6 +75,17 @@ fn types_that_cannot_travel_are_refused_with_what_to_take() {
         "`TraitClient` by value",
     );
     refuses(quote! { trait T { fn get(&self, to: &dyn Listener); } }, "`TraitClient` by value");
+    refuses(quote! { trait T { fn get(&self, name: String); } }, "take &str");
+    refuses(quote! { trait T { fn get(&self, names: Option<Vec<u8>>); } }, "take &[T]");
+    for width in ["key: usize", "keys: &[isize]", "keys: Option<[usize; 2]>"] {
+        refuses(format!("trait T {{ fn get(&self, {width}); }}").parse().unwrap(), "a fixed width");
+    }
+    for width in ["usize", "Vec<usize>", "Result<(), isize>", "(u8, Option<usize>)"] {
+        refuses(
+            format!("trait T {{ fn get(&self) -> {width}; }}").parse().unwrap(),
+            "a fixed width",
+        );
+    }
     refuses(quote! { trait T { fn get(&self) -> &str; } }, "outlives its call");
     refuses(quote! { trait T { fn get(&self) -> Option<&[u8]>; } }, "outlives its call");
     refuses(quote! { trait T { fn get(&self) -> dyn Listener; } }, "one type");

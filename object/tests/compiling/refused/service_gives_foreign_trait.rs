@@ -1,0 +1,8 @@
+trait Plain {}
+
+#[weft_object::service]
+trait Gives {
+    fn get(&self) -> std::sync::Arc<dyn Plain>;
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+#[weft_object::service]
+trait Names {
+    fn get(&self) -> Vec<String>;
+}
+
+fn main() {}

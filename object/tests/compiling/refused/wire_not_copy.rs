@@ -1,0 +1,7 @@
+#[derive(weft_object::Wire)]
+#[repr(C)]
+struct Count {
+    count: u64,
+}
+
+fn main() {}

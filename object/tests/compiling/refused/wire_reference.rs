@@ -1,0 +1,7 @@
+#[derive(weft_object::Wire, Clone, Copy)]
+#[repr(C)]
+struct Name {
+    text: &'static str,
+}
+
+fn main() {}

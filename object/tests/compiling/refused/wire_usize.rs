@@ -1,0 +1,7 @@
+#[derive(weft_object::Wire, Clone, Copy)]
+#[repr(C)]
+struct Count {
+    count: usize,
+}
+
+fn main() {}
