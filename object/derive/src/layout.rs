@@ -1,7 +1,7 @@
 //! Fields one behind the other, of a struct or of a variant.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Error, Fields, Type};
 
@@ -68,7 +68,9 @@ pub(crate) fn sizes(fields: &[Field<'_>]) -> TokenStream {
 /// What the fields keep of the values before: the first's, and behind it that of the others, as far as they like.
 pub(crate) fn hint(fields: &[Field<'_>]) -> TokenStream {
     fields.iter().rev().fold(quote! { () }, |others, Field { ty, .. }| {
-        quote! { (<#ty as ::weft_object::Wire>::Hint, #others) }
+        // What is wrong with a field is shown at its type.
+        let hint = quote_spanned! { ty.span() => <#ty as ::weft_object::Wire>::Hint };
+        quote! { (#hint, #others) }
     })
 }
 

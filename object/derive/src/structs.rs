@@ -59,14 +59,14 @@ pub(crate) fn body(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream
         fn check(
             bytes: &[u8],
             targets: &::weft_object::Targets<'_>,
-            hint: &mut Self::Hint,
+            hint: &mut #hint,
         ) -> ::core::result::Result<(), ::weft_object::Fault> {
             #checks
             Ok(())
         }
 
         #[inline]
-        fn doubts(bytes: &[u8], hint: Self::Hint) -> u64 {
+        fn doubts(bytes: &[u8], hint: #hint) -> u64 {
             #doubts
         }
 

@@ -235,7 +235,7 @@ impl Handler for Grudging {
 
 #[test]
 fn a_receiver_that_says_it_has_granted_what_it_has_not_is_asked_once() {
-    let world = World::real(LinkPolicy::Tcp, GraphLimits::default());
+    let world = World::real_of(NodeId::client(1), LinkPolicy::Tcp, GraphLimits::default());
     let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
     let config = EndpointConfig::new(NodeId(2), Incarnation(1), memory);
     let grudging = Arc::new(Grudging::default());

@@ -82,7 +82,7 @@ fn on_links_of(sender: NodeId, limits: GraphLimits, case: impl Fn(&World)) {
 }
 
 impl World {
-    fn real_of(sender: NodeId, links: LinkPolicy, limits: GraphLimits) -> World {
+    pub(crate) fn real_of(sender: NodeId, links: LinkPolicy, limits: GraphLimits) -> World {
         let start = |config: EndpointConfig, handler| {
             Endpoint::start(EndpointConfig { links, ..config }, handler).unwrap()
         };
