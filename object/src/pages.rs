@@ -152,8 +152,11 @@ impl<'a> Targets<'a> {
     /// good, alone.
     #[inline]
     pub(crate) fn bounds<T: Wire>(&self, raw: u32) -> Result<Bounds, Fault> {
-        match self.locate::<T>(raw, 1) {
-            Ok(_) => Ok(Bounds::of::<T>(raw, self.page(raw)?.len)),
+        match self.page_of::<T>(raw) {
+            Ok(page) => {
+                let bounds = Bounds::of::<T>(raw, page.len);
+                if bounds.have::<T>(raw) { Ok(bounds) } else { Err(self.misplaced::<T>(raw)) }
+            }
             Err(fault) => self.unless_awaited(fault).map(|()| Bounds::NONE),
         }
     }
@@ -207,12 +210,23 @@ impl<'a> Targets<'a> {
         page.ok_or(Fault::NoPage { page: number })
     }
 
+    /// The page that a link leads to, of records of type `T`.
+    #[inline]
+    fn page_of<T: Wire>(&self, raw: u32) -> Result<&'a Page, Fault> {
+        let page = self.page(raw)?;
+        let is_it = page.key == TypeId::of::<T>();
+        if is_it { Ok(page) } else { Err(Fault::OtherType { found: page.place }) }
+    }
+
+    /// What is wrong with a link into a page of its type.
+    #[cold]
+    fn misplaced<T: Wire>(&self, raw: u32) -> Fault {
+        self.locate::<T>(raw, 1).err().unwrap_or(Fault::Between)
+    }
+
     #[inline]
     fn locate<T: Wire>(&self, raw: u32, len: u32) -> Result<NonNull<T>, Fault> {
-        let page = self.page(raw)?;
-        if page.key != TypeId::of::<T>() {
-            return Err(Fault::OtherType { found: page.place });
-        }
+        let page = self.page_of::<T>(raw)?;
         let offset = offset_of(raw);
         if !offset.is_multiple_of(size_of::<T>()) {
             return Err(Fault::Between);

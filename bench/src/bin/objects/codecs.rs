@@ -16,7 +16,7 @@ pub(crate) fn bitcode(shape: Shape, count: usize, steps: &mut Steps) -> Result<b
         Shape::Points => run_bitcode::<Points>(count, steps)?,
         Shape::LinkedPoints => run_bitcode::<LinkedPoints>(count, steps)?,
         Shape::Pairs => run_bitcode::<Pairs>(count, steps)?,
-        Shape::List | Shape::Sharing => return Ok(false),
+        Shape::Scattered | Shape::List | Shape::Sharing => return Ok(false),
     }
     Ok(true)
 }
@@ -29,7 +29,7 @@ pub(crate) fn postcard(shape: Shape, count: usize, steps: &mut Steps) -> Result<
         Shape::LinkedPoints => run_postcard::<LinkedPoints>(count, steps)?,
         Shape::Pairs => run_postcard::<Pairs>(count, steps)?,
         Shape::Sharing => run_postcard::<Sharing>(count, steps)?,
-        Shape::List => return Ok(false),
+        Shape::Scattered | Shape::List => return Ok(false),
     }
     Ok(true)
 }
@@ -42,7 +42,7 @@ pub(crate) fn serde_json(shape: Shape, count: usize, steps: &mut Steps) -> Resul
         Shape::LinkedPoints => run_json::<LinkedPoints>(count, steps)?,
         Shape::Pairs => run_json::<Pairs>(count, steps)?,
         Shape::Sharing => run_json::<Sharing>(count, steps)?,
-        Shape::List => return Ok(false),
+        Shape::Scattered | Shape::List => return Ok(false),
     }
     Ok(true)
 }
@@ -51,7 +51,7 @@ pub(crate) fn serde_json(shape: Shape, count: usize, steps: &mut Steps) -> Resul
 pub(crate) fn memcpy(shape: Shape, count: usize, steps: &mut Steps) {
     let bytes = match shape {
         Shape::Floats => 4,
-        Shape::Points | Shape::LinkedPoints => 16,
+        Shape::Points | Shape::LinkedPoints | Shape::Scattered => 16,
         Shape::Pairs => 9,
         Shape::List => 8,
         Shape::Sharing => 4 + 16 / crate::shared::SHARED_BY,

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use crate::{Format, Report, Shape, chosen, name};
 
-const PIXELS: (u32, u32) = (1200, 720);
+const PIXELS: (u32, u32) = (1600, 720);
 
 const COLORS: [RGBColor; 7] = [
     RGBColor(31, 87, 166),
@@ -35,7 +35,7 @@ pub(crate) fn svg(reports: &[Report]) -> Result<String> {
 
 fn draw(reports: &[Report], root: &Area<'_>) -> Drawn {
     root.fill(&WHITE)?;
-    for (shape, field) in chosen::<Shape>(&[]).into_iter().zip(root.split_evenly((2, 3))) {
+    for (shape, field) in chosen::<Shape>(&[]).into_iter().zip(root.split_evenly((2, 4))) {
         let of_shape: Vec<&Report> =
             reports.iter().filter(|report| report.shape == name(shape)).collect();
         if !of_shape.is_empty() {

@@ -39,7 +39,7 @@ struct Args {
     svg: Option<PathBuf>,
 }
 
-/// What is sent: Naos's three types of data, and two that are graphs.
+/// What is sent: Naos's three types of data, and others that are graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Shape {
     /// A vector of f32
@@ -48,6 +48,8 @@ enum Shape {
     Points,
     /// A vector of boxes of such points
     LinkedPoints,
+    /// The same, in another order than they were made in
+    Scattered,
     /// A vector of boxes of an i32 and a text of five bytes
     Pairs,
     /// A linked list of f64

@@ -38,6 +38,9 @@ struct Node {
     point: Link<Point>,
 }
 
+/// Odd, as sizes are powers of two.
+const SCATTERED_BY: usize = 40_503;
+
 type LinkedPoints = Seq<Link<Point>>;
 type LinkedPairs = Seq<Link<Pair>>;
 type Nodes = Seq<Node>;
@@ -63,22 +66,9 @@ pub(crate) fn measure(shape: Shape, count: usize, steps: &mut Steps) -> Result<(
             |view, root| view.seq(*root).iter().map(|point| point.x + point.y).sum(),
             || shared::Points::build(count).sum(),
         ),
-        Shape::LinkedPoints => run::<LinkedPoints>(
-            steps,
-            |graph| {
-                let mut links = Vec::with_capacity(count);
-                for at in 0..count {
-                    links.push(graph.alloc(point(at))?.link());
-                }
-                let links = graph.seq(&links)?;
-                graph.alloc(links)
-            },
-            |view, root| {
-                let points = view.seq(*root).iter().map(|link| view.get(*link));
-                points.map(|point| point.x + point.y).sum()
-            },
-            || heap::LinkedPoints::build(count).sum(),
-        ),
+        Shape::LinkedPoints => linked_points(steps, count, |at| at),
+        // Every number once, and next to none beside the one before.
+        Shape::Scattered => linked_points(steps, count, |at| at * SCATTERED_BY % count),
         Shape::Pairs => run::<LinkedPairs>(
             steps,
             |graph| {
@@ -133,6 +123,26 @@ pub(crate) fn measure(shape: Shape, count: usize, steps: &mut Steps) -> Result<(
             || shared::Sharing::build(count).sum(),
         ),
     }
+}
+
+/// Points, and links to them in this order.
+fn linked_points(steps: &mut Steps, count: usize, order: impl Fn(usize) -> usize) -> Result<()> {
+    run::<LinkedPoints>(
+        steps,
+        |graph| {
+            let mut points = Vec::with_capacity(count);
+            for at in 0..count {
+                points.push(graph.alloc(point(at))?.link());
+            }
+            let links = graph.seq_from((0..count).map(|at| points[order(at)]))?;
+            graph.alloc(links)
+        },
+        |view, root| {
+            let points = view.seq(*root).iter().map(|link| view.get(*link));
+            points.map(|point| point.x + point.y).sum()
+        },
+        || heap::LinkedPoints::build(count).sum(),
+    )
 }
 
 fn point(at: usize) -> Point {

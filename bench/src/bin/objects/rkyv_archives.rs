@@ -50,7 +50,7 @@ pub(crate) fn measure(
             };
             nodes.0.iter().map(sum).sum()
         })?,
-        Shape::List => return Ok(false),
+        Shape::Scattered | Shape::List => return Ok(false),
     }
     Ok(true)
 }
