@@ -92,6 +92,12 @@ impl Connection {
         Self { core: Arc::clone(&self.core), class: Class::Replication }
     }
 
+    /// Whether this thread is so far in ending that it can neither send nor call, which panics then: for destructors, which may be those of
+    /// thread-local values. What is woken by a timer of [`sleep_until`](Self::sleep_until) runs elsewhere.
+    pub fn is_thread_ending() -> bool {
+        local::is_gone()
+    }
+
     /// Who is at the other end.
     pub fn peer(&self) -> &Peer {
         self.core.peer()

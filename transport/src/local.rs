@@ -64,6 +64,11 @@ fn with_local<R>(run: impl FnOnce(&mut Local) -> R) -> R {
     LOCAL.with(|local| run(&mut local.borrow_mut()))
 }
 
+/// Whether this thread is ending and has let go of what it keeps here.
+pub(crate) fn is_gone() -> bool {
+    LOCAL.try_with(|_| ()).is_err()
+}
+
 /// Runs `write` with this thread's lane of `core`, which is opened if there is none.
 #[inline]
 pub(crate) fn with_lane<R>(

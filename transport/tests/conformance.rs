@@ -81,6 +81,7 @@ on_every_link!(
     who_is_called_calls_back_and_is_told_of_the_end,
     a_connection_that_has_made_way_has_a_successor,
     a_call_whose_responder_is_dropped_fails_at_once,
+    a_responder_replies_with_the_batch_that_its_call_came_with,
     an_answer_to_who_is_gone_is_an_error,
     what_requests_have_taken_up_is_not_missed_by_replication,
     large_bodies_arrive_whole,

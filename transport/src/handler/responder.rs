@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use super::{Incoming, IncomingKind};
+use super::{Batch, CallId, Incoming, IncomingKind};
 use crate::body::Body;
 use crate::connection::{BodyWriter, Core, Peer, Sending, check_head};
 use crate::driver;
@@ -79,6 +79,21 @@ impl Responder {
         let sent = Sending::reply(&self.core, self.call, body, None).await;
         self.is_answered = sent.is_ok();
         sent
+    }
+
+    /// Replies with the others of the batch that the call came with, whose handler has not returned: as
+    /// [`Batch::reply`] does, which takes no memory that a lane of this thread might have none of.
+    ///
+    /// # Panics
+    /// The batch is another connection's.
+    pub fn reply_with(mut self, batch: &mut Batch<'_>, body: impl Body) {
+        assert_eq!(
+            batch.connection().id(),
+            self.core.id,
+            "a call is replied to where it came from"
+        );
+        self.is_answered = true;
+        batch.reply(CallId(self.call), body);
     }
 
     /// As [`reply`](Self::reply), with `head`, which is copied, and then `tail`, which is gathered from where it lies

@@ -154,6 +154,32 @@ pub(crate) fn a_call_whose_responder_is_dropped_fails_at_once(world: &World) {
     });
 }
 
+/// Takes a responder of each call, and replies with the batch nevertheless.
+struct ThinksAgain;
+
+impl Handler for ThinksAgain {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(mut incoming) = batch.next() {
+            if let Some(responder) = incoming.responder() {
+                responder.reply_with(batch, &[incoming.body[0] + 1]);
+            }
+        }
+    }
+}
+
+pub(crate) fn a_responder_replies_with_the_batch_that_its_call_came_with(world: &World) {
+    let server = world.node(1, Arc::new(ThinksAgain));
+    let client = world.client();
+    world.run(async {
+        let connection = client.connect(server.address, world.deadline()).await.unwrap();
+        let calls = join_all((0..3u8).map(|number| {
+            let connection = &connection;
+            async move { connection.call(&[number], world.deadline()).await.unwrap()[0] }
+        }));
+        assert_eq!(calls.await, [1, 2, 3]);
+    });
+}
+
 pub(crate) fn an_answer_to_who_is_gone_is_an_error(world: &World) {
     let kept = Arc::<Kept>::default();
     let server = world.node(1, Arc::clone(&kept) as _);
