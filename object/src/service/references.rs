@@ -1,10 +1,11 @@
 //! Which references have been given to which peers, and what they lead to.
 //!
 //! A reference is one holder's: passing an object twice makes two. So to count references is to count entries, to release one is to
-//! free its entry, and a peer that dies gives up the entries that it holds. A number that was freed is not given again for a
-//! different object, so one that comes late finds nothing.
+//! free its entry, and a peer that dies gives up the entries that it holds. A number that was freed is not given again,
+//! so one that comes late finds nothing.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use weft_transport::{Incarnation, NodeId, Peer};
@@ -33,10 +34,11 @@ pub(super) struct Held {
     pub(super) types: Types,
 }
 
-#[derive(Default)]
 struct Entry {
     /// How often its place was used.
-    generation: u32,
+    uses: u32,
+    /// The upper half of the number that it has this time.
+    tag: u32,
     /// Nothing if it is free.
     content: Option<Content>,
 }
@@ -52,22 +54,18 @@ struct Content {
 #[derive(Default)]
 struct Holding {
     places: Vec<u32>,
-    /// By which references were given. When the last has ended, so have these.
+    /// By which references were given, or that have taken the place of one of these. When the last has ended, so have the references.
     connections: Vec<u64>,
 }
 
 impl Holding {
     /// Adds a connection. Returns whether it is new.
-    fn add(&mut self, connection: u64, unwatched: &mut usize) -> bool {
-        if self.connections.contains(&connection) {
-            return false;
+    fn add(&mut self, connection: u64) -> bool {
+        let is_new = !self.connections.contains(&connection);
+        if is_new {
+            self.connections.push(connection);
         }
-        // Of a holder that is new nothing has been counted.
-        if self.connections.is_empty() && !self.places.is_empty() {
-            *unwatched -= 1;
-        }
-        self.connections.push(connection);
-        true
+        is_new
     }
 }
 
@@ -76,9 +74,28 @@ impl Holding {
 pub(super) struct References {
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// Places that have been used as often as there are numbers.
+    retired: usize,
     holders: HashMap<Holder, Holding>,
-    /// Holders none of whose connections is watched: the last has made way for one that nothing has come by yet.
-    unwatched: usize,
+    tags: Tags,
+}
+
+/// Upper halves of numbers: those of a place come in an order that is this registry's alone, so that nobody can tell which are in use.
+#[derive(Default)]
+struct Tags {
+    key: RandomState,
+}
+
+impl Tags {
+    /// A Feistel network: no two uses of a place have the same.
+    fn tag(&self, place: u32, uses: u32) -> u32 {
+        let (mut left, mut right) = ((uses >> 16) as u16, uses as u16);
+        for round in 0..4_u8 {
+            let mixed = left ^ self.key.hash_one((place, round, right)) as u16;
+            (left, right) = (right, mixed);
+        }
+        u32::from(left) << 16 | u32::from(right)
+    }
 }
 
 /// A reference that was given.
@@ -86,6 +103,14 @@ pub(super) struct Given {
     pub(super) id: u64,
     /// It is the first that was given by this connection, whose end nobody waits for yet.
     pub(super) is_first: bool,
+}
+
+/// What comes of the end of a connection.
+pub(super) enum End {
+    /// This is released.
+    Released(Vec<Arc<Held>>),
+    /// The holder is there by another connection: by the one that this has made way for, whose end nobody waits for yet if it is new.
+    GoesOn { is_new: bool },
 }
 
 impl References {
@@ -96,25 +121,26 @@ impl References {
         held: Held,
         limit: usize,
     ) -> Option<Given> {
-        let holding = self.holders.entry(holder).or_default();
-        if holding.places.len() >= limit {
+        let count = self.holders.get(&holder).map_or(0, |holding| holding.places.len());
+        if count >= limit {
             return None;
         }
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
-                let place =
-                    u32::try_from(self.entries.len()).ok().filter(|place| *place < u32::MAX)?;
-                self.entries.push(Entry::default());
+                let place = u32::try_from(self.entries.len()).ok();
+                let place = place.filter(|place| *place < u32::MAX)?;
+                self.entries.push(Entry { uses: 0, tag: self.tags.tag(place, 0), content: None });
                 place
             }
         };
-        let is_first = holding.add(connection, &mut self.unwatched);
+        let holding = self.holders.entry(holder).or_default();
+        let is_first = holding.add(connection);
         let entry = &mut self.entries[place as usize];
         let listed = holding.places.len();
         holding.places.push(place);
         entry.content = Some(Content { holder, listed, held: Arc::new(held) });
-        Some(Given { id: id(place, entry.generation), is_first })
+        Some(Given { id: id(place, entry.tag), is_first })
     }
 
     /// What a reference of `holder`'s leads to.
@@ -122,7 +148,7 @@ impl References {
     pub(super) fn find(&self, id: u64, holder: Holder) -> Option<&Arc<Held>> {
         let entry = self.entries.get(place_of(id)?)?;
         let content = entry.content.as_ref().filter(|content| content.holder == holder)?;
-        (entry.generation == (id >> 32) as u32).then_some(&content.held)
+        (entry.tag == (id >> 32) as u32).then_some(&content.held)
     }
 
     /// Has a reference of `holder`'s lead to the same object by another list of types. Returns whether there is one.
@@ -144,11 +170,6 @@ impl References {
         let content = self.take(place)?;
         let holding = self.holders.get_mut(&holder)?;
         holding.places.swap_remove(content.listed);
-        if holding.places.is_empty() && holding.connections.is_empty() {
-            self.unwatched -= 1;
-            self.holders.remove(&holder);
-            return Some(content.held);
-        }
         let moved = holding.places.get(content.listed).copied();
         if let Some(moved) = moved.and_then(|moved| self.entries[moved as usize].content.as_mut()) {
             moved.listed = content.listed;
@@ -156,58 +177,50 @@ impl References {
         Some(content.held)
     }
 
-    /// A connection of `holder`'s has ended. Returns what is released by that: all that it holds, unless it is there by another one, or is
-    /// about to be, since this one has `made_way` for that.
+    /// A connection of `holder`'s has ended, and made way for `successor` if there is one.
     pub(super) fn end(
         &mut self,
         (holder, connection): (Holder, u64),
-        made_way: bool,
-    ) -> Vec<Arc<Held>> {
-        let Some(holding) = self.holders.get_mut(&holder) else { return Vec::new() };
-        let count = holding.connections.len();
-        holding.connections.retain(|open| *open != connection);
-        if !holding.connections.is_empty() || holding.connections.len() == count {
-            return Vec::new();
-        }
-        if made_way && !holding.places.is_empty() {
-            self.unwatched += 1;
-            return Vec::new();
+        successor: Option<u64>,
+    ) -> End {
+        let Some(holding) = self.holders.get_mut(&holder) else { return End::Released(Vec::new()) };
+        let Some(at) = holding.connections.iter().position(|open| *open == connection) else {
+            return End::Released(Vec::new());
+        };
+        holding.connections.swap_remove(at);
+        let successor = successor.filter(|_| !holding.places.is_empty());
+        let is_new = successor.is_some_and(|successor| holding.add(successor));
+        if !holding.connections.is_empty() {
+            return End::GoesOn { is_new };
         }
         let places = self.holders.remove(&holder).map(|holding| holding.places);
         let places = places.unwrap_or_default().into_iter();
-        places.filter_map(|place| self.take(place as usize)).map(|content| content.held).collect()
-    }
-
-    /// Whether something is to be done with what comes by a connection that is not known.
-    #[inline]
-    pub(super) fn has_unwatched(&self) -> bool {
-        self.unwatched > 0
-    }
-
-    /// Something has come from `holder` by `connection`. Returns whether it is the one that another has made way for, whose end nobody waits for yet.
-    pub(super) fn adopt(&mut self, (holder, connection): (Holder, u64)) -> bool {
-        let holding = self.holders.get_mut(&holder);
-        let holding = holding.filter(|holding| holding.connections.is_empty());
-        holding.is_some_and(|holding| holding.add(connection, &mut self.unwatched))
+        let contents = places.filter_map(|place| self.take(place as usize));
+        End::Released(contents.map(|content| content.held).collect())
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+        self.entries.len() - self.free.len() - self.retired
     }
 
     fn take(&mut self, place: usize) -> Option<Content> {
         let entry = &mut self.entries[place];
         let content = entry.content.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
-        self.free.push(place as u32);
+        match entry.uses.checked_add(1) {
+            Some(uses) => {
+                (entry.uses, entry.tag) = (uses, self.tags.tag(place as u32, uses));
+                self.free.push(place as u32);
+            }
+            None => self.retired += 1,
+        }
         Some(content)
     }
 }
 
 /// Places are numbered from 1, since 0 is the registry.
-fn id(place: u32, generation: u32) -> u64 {
-    u64::from(generation) << 32 | u64::from(place + 1)
+fn id(place: u32, tag: u32) -> u64 {
+    u64::from(tag) << 32 | u64::from(place + 1)
 }
 
 #[inline]
@@ -262,6 +275,14 @@ mod tests {
         assert_eq!(references.len(), 1);
     }
 
+    /// How many are released by the end of a connection; nothing if the holder goes on, or whether that is by one whose end is to be waited for.
+    fn end(references: &mut References, of: (u64, u64), by: Option<u64>) -> Result<usize, bool> {
+        match references.end((holder(of.0), of.1), by) {
+            End::Released(held) => Ok(held.len()),
+            End::GoesOn { is_new } => Err(is_new),
+        }
+    }
+
     #[test]
     fn the_end_of_a_holders_last_connection_releases_all_that_it_holds() {
         let mut references = References::default();
@@ -269,32 +290,61 @@ mod tests {
             give(&mut references, 1, connection);
         }
         give(&mut references, 2, 9);
-        assert_eq!(references.end((holder(1), 7), false).len(), 0, "there is another one");
-        assert_eq!(references.end((holder(1), 7), false).len(), 0, "told twice");
-        assert_eq!(references.end((holder(1), 8), false).len(), 3);
+        assert_eq!(end(&mut references, (1, 7), None), Err(false), "there is another one");
+        assert_eq!(end(&mut references, (1, 7), None), Ok(0), "told twice");
+        assert_eq!(end(&mut references, (1, 8), None), Ok(3));
         assert_eq!(references.len(), 1);
-        assert_eq!(references.end((holder(2), 9), false).len(), 1);
+        assert_eq!(end(&mut references, (2, 9), None), Ok(1));
         assert_eq!(references.len(), 0);
     }
 
     #[test]
     fn a_connection_that_makes_way_leaves_its_references_to_the_one_that_takes_its_place() {
         let mut references = References::default();
-        give(&mut references, 1, 7);
-        assert!(!references.adopt((holder(1), 7)) && !references.has_unwatched());
-        assert_eq!(references.end((holder(1), 7), true).len(), 0);
-        assert!(references.has_unwatched());
-        assert!(!references.adopt((holder(2), 8)), "somebody else's");
-        assert!(references.adopt((holder(1), 9)), "whose end is to be waited for");
-        assert!(!references.adopt((holder(1), 9)) && !references.has_unwatched());
-        assert_eq!(references.end((holder(1), 9), false).len(), 1);
-        // Likewise if a reference is what comes first.
-        give(&mut references, 1, 10);
-        assert_eq!(references.end((holder(1), 10), true).len(), 0);
-        give(&mut references, 1, 11);
-        assert!(!references.has_unwatched());
-        assert_eq!(references.end((holder(1), 11), false).len(), 2);
+        let first = give(&mut references, 1, 7);
+        assert_eq!(
+            end(&mut references, (1, 7), Some(8)),
+            Err(true),
+            "whose end is to be waited for"
+        );
+        assert!(references.find(first, holder(1)).is_some());
+        give(&mut references, 1, 8);
+        give(&mut references, 1, 9);
+        assert_eq!(end(&mut references, (1, 8), Some(9)), Err(false), "it is waited for already");
+        assert_eq!(end(&mut references, (1, 9), None), Ok(3));
+        // Of nothing there is nothing to wait for.
+        let id = give(&mut references, 1, 10);
+        references.release(id, holder(1)).unwrap();
+        assert_eq!(end(&mut references, (1, 10), Some(11)), Ok(0));
+        assert!(references.len() == 0 && references.holders.is_empty());
+    }
+
+    #[test]
+    fn who_may_hold_nothing_is_not_kept() {
+        let mut references = References::default();
+        assert!(references.give((holder(1), 1), held(), 0).is_none());
+        assert!(references.holders.is_empty() && references.entries.is_empty());
+    }
+
+    #[test]
+    fn a_place_has_each_number_once_and_rests_after_the_last() {
+        let mut references = References::default();
+        let mut numbers = std::collections::HashSet::new();
+        for _ in 0..10_000 {
+            let id = give(&mut references, 1, 1);
+            assert!(numbers.insert(id), "{id:#x} twice");
+            references.release(id, holder(1)).unwrap();
+        }
+        assert_eq!(references.entries.len(), 1);
+        let tags = &references.tags;
+        let firsts: Vec<_> = (0..4).map(|place| tags.tag(place, 0)).collect();
+        assert!(firsts.iter().any(|tag| *tag > 10_000), "{firsts:?} can be guessed");
+        references.entries[0].uses = u32::MAX;
+        let last = give(&mut references, 1, 1);
+        references.release(last, holder(1)).unwrap();
         assert_eq!(references.len(), 0);
+        give(&mut references, 1, 1);
+        assert!(references.entries.len() == 2 && references.len() == 1);
     }
 
     #[test]
@@ -308,7 +358,7 @@ mod tests {
     fn numbers_that_were_never_given_find_nothing() {
         let mut references = References::default();
         let id = give(&mut references, 1, 1);
-        for wrong in [0, id + 1, id | 1 << 32, u64::MAX, 1 << 32] {
+        for wrong in [0, id + 1, id ^ 1 << 32, u64::MAX, 1 << 32, 1] {
             assert!(references.find(wrong, holder(1)).is_none(), "{wrong:#x}");
             assert!(references.release(wrong, holder(1)).is_none(), "{wrong:#x}");
             assert!(!references.agree(wrong, holder(1), Types::new()), "{wrong:#x}");

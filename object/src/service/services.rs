@@ -165,16 +165,6 @@ impl Services {
         Some(given.id)
     }
 
-    /// Something has come by `connection`, which may be the one that another has made way for.
-    #[cold]
-    pub(super) fn adopt(&self, connection: &Connection) {
-        let holder = Holder::of(connection.peer());
-        let is_new = self.inner.references.write().adopt((holder, connection.id()));
-        if is_new {
-            Watch::begin(&self.inner, connection);
-        }
-    }
-
     /// Takes a reference back. What it led to is to be dropped where nothing is locked.
     #[must_use]
     pub(super) fn release(&self, peer: &Peer, id: u64) -> Option<Arc<Held>> {

@@ -72,13 +72,7 @@ impl Services {
             Some((object, held)) if *object == request.object => held,
             _ => {
                 let holder = Holder::of(batch.peer());
-                let references = self.inner().references.read();
-                let found = references.find(request.object, holder).cloned();
-                let has_unwatched = references.has_unwatched();
-                drop(references);
-                if has_unwatched {
-                    self.adopt(&batch.connection());
-                }
+                let found = self.inner().references.read().find(request.object, holder).cloned();
                 match found {
                     Some(held) => &mut last.insert((request.object, held)).1,
                     None => return To::Batch(batch, call).refuse(&Refusal::NoObject),

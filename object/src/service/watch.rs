@@ -3,20 +3,19 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 use parking_lot::Mutex;
-use weft_transport::{CloseReason, Connection, Ended};
+use weft_transport::{Connection, Ended};
 
-use super::references::Holder;
+use super::references::{End, Holder};
 use super::services::Inner;
 
 /// One connection that is watched. It is its own waker: the end wakes it, and nobody else waits.
 pub(super) struct Watch {
     ended: Mutex<Option<Ended>>,
     services: Weak<Inner>,
-    holder: Holder,
-    connection: u64,
+    connection: Connection,
 }
 
 impl Watch {
@@ -25,8 +24,7 @@ impl Watch {
         let watch = Self {
             ended: Mutex::new(Some(connection.ended())),
             services: Arc::downgrade(services),
-            holder: Holder::of(connection.peer()),
-            connection: connection.id(),
+            connection: connection.clone(),
         };
         Arc::new(watch).look();
     }
@@ -36,16 +34,25 @@ impl Watch {
         let mut ended = self.ended.lock();
         let Some(waiting) = &mut *ended else { return };
         let polled = Pin::new(waiting).poll(&mut Context::from_waker(&waker));
-        let Poll::Ready(reason) = polled else { return };
+        if polled.is_pending() {
+            return;
+        }
         *ended = None;
         drop(ended);
         let Some(services) = self.services.upgrade() else { return };
-        let made_way = reason == CloseReason::Duplicate;
-        let ended = (self.holder, self.connection);
+        let holder = Holder::of(self.connection.peer());
         // Objects are dropped there, which may do anything, and whoever closes a connection may hold whatever lock.
         services.clone().workers.run(Box::new(move || {
-            let released = services.references.write().end(ended, made_way);
-            drop(released);
+            let successor = self.connection.successor();
+            let by = successor.as_ref().map(Connection::id);
+            let ended = services.references.write().end((holder, self.connection.id()), by);
+            match (ended, successor) {
+                (End::Released(held), _) => drop(held),
+                (End::GoesOn { is_new: true }, Some(successor)) => {
+                    Self::begin(&services, &successor)
+                }
+                (End::GoesOn { .. }, _) => {}
+            }
         }));
     }
 }
