@@ -107,6 +107,7 @@ mod interface;
 mod item;
 mod negotiation;
 mod passing;
+mod received;
 mod references;
 mod remote;
 mod returned;

@@ -60,7 +60,10 @@ impl<'b, 'm> Answer<'b, 'm> {
     /// That the arguments cannot be read.
     #[cold]
     pub fn malformed(self, malformed: Malformed) {
-        self.to.refuse(&Refusal::Arguments { what: malformed.to_string() });
+        self.to.refuse(&match malformed {
+            Malformed::TooManyReferences { .. } => Refusal::TooManyReferences,
+            _ => Refusal::Arguments { what: malformed.to_string() },
+        });
     }
 
     /// That there is no such method.

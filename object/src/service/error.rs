@@ -62,6 +62,12 @@ pub enum Refusal {
         /// What is wrong with them.
         what: String,
     },
+    /// Who was called has as many references of this side's as it takes of one peer.
+    #[error("the peer takes no more references of this side's: it has as many as it may")]
+    TooManyReferences,
+    /// Who was called has no memory to keep the call in until there is a thread for it.
+    #[error("the peer has no memory to keep the call in")]
+    Memory,
     /// The result cannot be sent: it is too long, or a graph that was built with other types than the interface's. The call has been applied.
     #[error("the result cannot be sent: {what}")]
     Result {
@@ -74,7 +80,11 @@ impl Refusal {
     /// Whether the call may have had its effect.
     pub fn applied(&self) -> Applied {
         match self {
-            Self::NoObject | Self::NoMethod | Self::Arguments { .. } => Applied::No,
+            Self::NoObject
+            | Self::NoMethod
+            | Self::Arguments { .. }
+            | Self::TooManyReferences
+            | Self::Memory => Applied::No,
             Self::Result { .. } => Applied::Maybe,
         }
     }
@@ -134,6 +144,14 @@ pub enum Malformed {
         at: usize,
         /// How many bytes there are.
         len: usize,
+    },
+    /// A reference is one more than this side takes of one peer.
+    #[error(
+        "the peer has passed or given {limit} references that are held here, as many as it may"
+    )]
+    TooManyReferences {
+        /// How many it may.
+        limit: usize,
     },
     /// It is not what the two sides have agreed on.
     #[error("the peer does not keep to what was agreed on: {what}")]

@@ -1,5 +1,7 @@
 //! What stands ahead of the items of a request and of a reply.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use weft_transport::Body;
 
 use super::error::Refusal;
@@ -44,12 +46,14 @@ impl Request {
 }
 
 /// A request with its items, as it is written.
-pub(super) struct Outgoing<I> {
+pub(super) struct Outgoing<'a, I> {
     pub(super) request: Request,
     pub(super) items: I,
+    /// Set when it is written: from then on it may leave.
+    pub(super) written: Option<&'a AtomicBool>,
 }
 
-impl<I: Item> Body for Outgoing<I> {
+impl<I: Item> Body for Outgoing<'_, I> {
     #[inline]
     fn len(&self) -> usize {
         self.items.end(REQUEST_BYTES)
@@ -61,6 +65,9 @@ impl<I: Item> Body for Outgoing<I> {
         out.value(self.request.object);
         out.value(u64::from(self.request.method));
         self.items.put(&mut out);
+        if let Some(written) = self.written {
+            written.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -78,10 +85,12 @@ pub(super) enum Status {
     OtherMethod,
     OtherTypes,
     TooManyReferences,
+    TooManyPassed,
+    Memory,
 }
 
 impl Status {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Done,
         Self::NoObject,
         Self::NoMethod,
@@ -93,6 +102,8 @@ impl Status {
         Self::OtherMethod,
         Self::OtherTypes,
         Self::TooManyReferences,
+        Self::TooManyPassed,
+        Self::Memory,
     ];
 
     /// The status that a reply begins with.
@@ -129,6 +140,8 @@ pub(super) fn refusal(refusal: &Refusal) -> Answered<String> {
         Refusal::NoObject => (Status::NoObject, ""),
         Refusal::NoMethod => (Status::NoMethod, ""),
         Refusal::Arguments { what } => (Status::Arguments, what.as_str()),
+        Refusal::TooManyReferences => (Status::TooManyPassed, ""),
+        Refusal::Memory => (Status::Memory, ""),
         Refusal::Result { what } => (Status::Result, what.as_str()),
     };
     let end = (0..=text.len().min(TEXT_MAX)).rev().find(|end| text.is_char_boundary(*end));
@@ -145,6 +158,8 @@ pub(super) fn read_refusal(status: Status, reply: &[u8]) -> Option<Refusal> {
         Status::NoObject => Some(Refusal::NoObject),
         Status::NoMethod => Some(Refusal::NoMethod),
         Status::Arguments => Some(Refusal::Arguments { what }),
+        Status::TooManyPassed => Some(Refusal::TooManyReferences),
+        Status::Memory => Some(Refusal::Memory),
         Status::Result => Some(Refusal::Result { what }),
         _ => None,
     }

@@ -46,7 +46,7 @@ pub(super) async fn ask(
         contract.told.as_slice(),
     );
     let request = Request { object: REGISTRY, method: IMPORT };
-    let reply = connection.call(Outgoing { request, items }, deadline).await?;
+    let reply = connection.call(Outgoing { request, items, written: None }, deadline).await?;
     match Status::read(&reply) {
         Some(Status::Done) => read(&reply, contract),
         Some(status) => Err(read_refusal(status, &reply, asked, contract)?),

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use weft_transport::Connection;
 
@@ -22,13 +23,15 @@ use super::services::Services;
 pub struct Passing<'p> {
     core: &'p Core,
     given: Vec<u64>,
+    /// The request has been written, and may leave.
+    written: AtomicBool,
 }
 
 impl<'p> Passing<'p> {
     #[inline]
     pub(super) fn new(core: &'p Core) -> Self {
         // An empty list takes no memory.
-        Self { core, given: Vec::new() }
+        Self { core, given: Vec::new(), written: AtomicBool::new(false) }
     }
 
     pub(super) fn contract(&self) -> &'static Contract {
@@ -51,6 +54,12 @@ impl<'p> Passing<'p> {
         Ok(reference)
     }
 
+    /// What is to be set when the request is written; nothing if that does not matter.
+    #[inline]
+    pub(super) fn written(&self) -> Option<&AtomicBool> {
+        (!self.given.is_empty()).then_some(&self.written)
+    }
+
     /// The peer has got nothing of it, or wants nothing of it: the references are taken back.
     pub(super) fn withdraw(&mut self) {
         for id in self.given.drain(..) {
@@ -65,11 +74,12 @@ impl<'p> Passing<'p> {
     }
 }
 
-/// Whoever gives a call up cannot tell whether the peer gets it: what it was given is the peer's, until the connection ends.
+/// Whoever gives up a call that was written cannot tell whether the peer gets it: what it was given is the peer's, until the connection ends. What was
+/// not written never is.
 impl Drop for Passing<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.given.is_empty() && !self.core.connection.is_open() {
+        if !self.given.is_empty() && !*self.written.get_mut() {
             self.withdraw();
         }
     }
@@ -182,8 +192,13 @@ impl Reference {
         let signature = Fingerprint::from_bytes(arguments.value()?);
         let what = "a reference where none is taken";
         let other_end = arguments.other_end().ok_or(Malformed::Disagreed { what })?;
+        let giver = other_end.services.received(other_end.connection, id)?;
         let contract = I::contract();
-        let agreed = (signature == contract.signature).then(|| Agreed::alike(contract));
-        Ok(Remote::new(other_end, id, contract, agreed))
+        let remote = Remote::new(other_end, id, contract, giver);
+        Ok(if signature == contract.signature {
+            remote.agreed(Agreed::alike(contract))
+        } else {
+            remote
+        })
     }
 }

@@ -199,6 +199,17 @@ impl References {
         End::Released(contents.map(|content| content.held).collect())
     }
 
+    /// Nobody holds anything any more. Returns what is released by that.
+    pub(super) fn close(&mut self) -> Vec<Arc<Held>> {
+        let mut released = Vec::new();
+        // Who waits for the ends of their connections goes on, and finds nothing.
+        for place in 0..self.entries.len() {
+            released.extend(self.take(place).map(|content| content.held));
+        }
+        self.holders.values_mut().for_each(|holding| holding.places.clear());
+        released
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.free.len() - self.retired

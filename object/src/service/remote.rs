@@ -3,9 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use weft_transport::{Applied, Connection, Reply};
@@ -13,10 +11,12 @@ use weft_transport::{Applied, Connection, Reply};
 use crate::types::Types;
 
 use super::error::{Malformed, ServiceError};
-use super::frame::{self, Outgoing, REGISTRY, RELEASE, REPLY_BYTES, Request, Status};
+use super::frame::{self, Outgoing, REPLY_BYTES, Request, Status};
+use super::import;
 use super::interface::{Contract, Interface};
-use super::item::{Item, OtherEnd, Plain, Reader};
+use super::item::{Item, OtherEnd, Reader};
 use super::passing::Passing;
+use super::received::Giver;
 use super::returned::{Replied, Returned};
 use super::services::Services;
 use super::thread;
@@ -35,6 +35,7 @@ pub struct Remote<I: ?Sized> {
 pub(super) struct Core {
     pub(super) services: Services,
     pub(super) connection: Connection,
+    giver: Arc<Giver>,
     id: u64,
     pub(super) contract: &'static Contract,
     /// Nothing of a reference that was passed by a peer with another version, until the first call.
@@ -63,21 +64,24 @@ impl Agreed {
 }
 
 impl<I: Interface + ?Sized> Remote<I> {
+    /// Of what the other side has given, which is released when this is dropped. Nothing has been agreed on yet.
     pub(super) fn new(
         OtherEnd { services, connection }: OtherEnd<'_>,
         id: u64,
         contract: &'static Contract,
-        agreed: Option<Agreed>,
+        giver: Arc<Giver>,
     ) -> Self {
-        let core = Core {
-            services: services.clone(),
-            connection: connection.clone(),
-            id,
-            contract,
-            agreed: agreed.map_or_else(OnceLock::new, OnceLock::from),
-        };
+        let (services, connection) = (services.clone(), connection.clone());
         let timeout = services.config().timeout;
+        let agreed = OnceLock::new();
+        let core = Core { services, connection, giver, id, contract, agreed };
         Self { core: Arc::new(core), timeout, interface: PhantomData }
+    }
+
+    /// The same, of which this has been agreed on.
+    pub(super) fn agreed(self, agreed: Agreed) -> Self {
+        self.core.agreed.get_or_init(|| agreed);
+        self
     }
 
     /// The same reference, by which calls have this long.
@@ -112,8 +116,8 @@ impl<I: Interface + ?Sized> Remote<I> {
     /// See [`ServiceError`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the call, which may still have its effect. A service that was passed with it stays exported to the peer until the
-    /// peer releases it, or the connection ends.
+    /// Dropping the future gives up the call, which may still have its effect if it was sent. A service that was passed with it stays exported to the
+    /// peer then until the peer releases it, or the connection ends; otherwise it is taken back.
     pub async fn call<R: Returned>(
         &self,
         method: u16,
@@ -124,16 +128,11 @@ impl<I: Interface + ?Sized> Remote<I> {
         let deadline = connection.clock().now() + self.timeout;
         let agreed = match self.core.agreed.get() {
             Some(agreed) => agreed,
-            None => match self.core.agree(deadline).await {
-                Ok(agreed) => agreed,
-                Err(error) => {
-                    passing.withdraw();
-                    return Err(error);
-                }
-            },
+            None => self.core.agree(deadline).await?,
         };
         let request = Request { object: *id, method: agreed.number(method) };
-        match connection.call(Outgoing { request, items }, deadline).await {
+        let outgoing = Outgoing { request, items, written: passing.written() };
+        match connection.call(outgoing, deadline).await {
             Ok(reply) => read::<R>(&reply, &self.core, agreed, &mut passing),
             Err(error) => {
                 match error.applied() {
@@ -184,33 +183,16 @@ impl Core {
     #[cold]
     async fn agree(&self, deadline: weft_transport::Time) -> Result<&Agreed, ServiceError> {
         let Self { connection, id, contract, .. } = self;
-        let asked = super::import::Asked::Reference(*id);
-        let imported = super::import::ask(connection, &asked, contract, deadline).await;
+        let asked = import::Asked::Reference(*id);
+        let imported = import::ask(connection, &asked, contract, deadline).await;
         let (_, agreed) = imported.map_err(|error| ServiceError::Import(Box::new(error)))?;
         Ok(self.agreed.get_or_init(|| agreed))
     }
 }
 
 impl Drop for Core {
-    /// Gives the reference back. Without window for that, a thread of the registry's own waits for some; if the connection ends meanwhile, so does
-    /// the reference.
     fn drop(&mut self) {
-        if !self.connection.is_open() {
-            return;
-        }
-        let id = self.id;
-        let release = move || {
-            let request = Request { object: REGISTRY, method: RELEASE };
-            Outgoing { request, items: Plain(id) }
-        };
-        let mut sending = self.connection.send(release());
-        let polled = Pin::new(&mut sending).poll(&mut Context::from_waker(Waker::noop()));
-        drop(sending);
-        if polled.is_pending() {
-            let connection = self.connection.clone();
-            let release = move || drop(connection.block_on(connection.send(release())));
-            self.services.run(Box::new(release));
-        }
+        self.giver.release(&self.connection, self.id);
     }
 }
 

@@ -11,11 +11,12 @@ use weft_transport::{Connection, Handler, Peer};
 use crate::channel::GraphListener;
 
 use super::client::Client;
-use super::error::ImportError;
+use super::error::{ImportError, Malformed};
 use super::exported::{Exported, Target};
 use super::import::{self, Asked};
 use super::interface::Interface;
 use super::item::OtherEnd;
+use super::received::{self, Giver, Received};
 use super::references::{Held, Holder, References};
 use super::remote::Remote;
 use super::serving::WithGraphs;
@@ -28,15 +29,24 @@ use super::workers::{Job, Workers};
 pub struct ServicesConfig {
     /// How long calls have whose proxy says nothing else: 10 s.
     pub timeout: Duration,
-    /// How many references one peer may hold, imports included: 65,536. Each takes some 100 bytes here, and whatever object it leads to.
+    /// How many references one peer may hold, imports included: 65,536. Each takes some 100 bytes here, and whatever object it leads to. A peer is one life of the node that it says it is: who says that it is
+    /// many has this limit as often, on as many connections as the endpoint has.
     pub references_max: usize,
+    /// How many references one peer may have passed or given to this side that are not released yet, imports included: 65,536. Each takes some 300
+    /// bytes here. A call that passes more is refused.
+    pub received_max: usize,
     /// How many threads there may be for methods that block: 64. Threads are begun when they are needed, and stay.
     pub threads_max: usize,
 }
 
 impl Default for ServicesConfig {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(10), references_max: 1 << 16, threads_max: 64 }
+        Self {
+            timeout: Duration::from_secs(10),
+            references_max: 1 << 16,
+            received_max: 1 << 16,
+            threads_max: 64,
+        }
     }
 }
 
@@ -53,6 +63,7 @@ pub(super) struct Inner {
     config: ServicesConfig,
     names: RwLock<HashMap<String, Arc<dyn Target>>>,
     pub(super) references: RwLock<References>,
+    received: Received,
     pub(super) workers: Workers,
 }
 
@@ -68,6 +79,7 @@ impl Services {
             config,
             names: RwLock::default(),
             references: RwLock::default(),
+            received: Received::default(),
             workers: Workers::new(config.threads_max),
         };
         Self { inner: Arc::new(inner) }
@@ -112,8 +124,8 @@ impl Services {
         let deadline = connection.clock().now() + self.inner.config.timeout;
         let (id, agreed) = import::ask(connection, &Asked::Name(name), contract, deadline).await?;
         let other_end = OtherEnd { services: self, connection };
-        let remote = Remote::new(other_end, id, contract, Some(agreed));
-        Ok(I::Client::from_remote(remote))
+        let remote = Remote::new(other_end, id, contract, self.inner.received.add(connection));
+        Ok(I::Client::from_remote(remote.agreed(agreed)))
     }
 
     /// As [`import`](Self::import), blocking this thread, which drives the connection meanwhile.
@@ -129,6 +141,16 @@ impl Services {
         name: &str,
     ) -> Result<I::Client, ImportError> {
         thread::block_on(connection, self.import::<I>(connection, name))
+    }
+
+    /// Withdraws all names and releases all references that others hold: for when the endpoint is shut down. Objects may hold proxies, which lead by their
+    /// connections to the endpoint, and from there to the registry, which holds the objects; nobody else ends such a circle. What
+    /// is exported or imported later counts as ever.
+    pub fn close(&self) {
+        let names = std::mem::take(&mut *self.inner.names.write());
+        let released = self.inner.references.write().close();
+        // Outside the locks: destructors may do anything.
+        drop((names, released));
     }
 
     /// How many references all peers together hold.
@@ -169,6 +191,19 @@ impl Services {
     #[must_use]
     pub(super) fn release(&self, peer: &Peer, id: u64) -> Option<Arc<Held>> {
         self.inner.references.write().release(id, Holder::of(peer))
+    }
+
+    /// A reference has been passed or given by `connection`. If the peer may have no more of them here, it is released at once.
+    pub(super) fn received(
+        &self,
+        connection: &Connection,
+        id: u64,
+    ) -> Result<Arc<Giver>, Malformed> {
+        let limit = self.inner.config.received_max;
+        self.inner.received.add_within(connection, limit).ok_or_else(|| {
+            received::release_now(connection, id);
+            Malformed::TooManyReferences { limit }
+        })
     }
 
     /// Has a thread of its own do `job`.

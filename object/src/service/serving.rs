@@ -11,7 +11,7 @@ use crate::types::Types;
 
 use super::answer::{Answer, To};
 use super::error::Refusal;
-use super::frame::{Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
+use super::frame::{self, Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
 use super::item::{OtherEnd, Plain, Reader};
 use super::negotiation::{Unlike, Wanted};
 use super::references::{Held, Holder};
@@ -100,9 +100,11 @@ impl Services {
         };
         let connection = method.has_services.then(|| batch.connection());
         if method.is_blocking {
-            let (responder, retained) = (incoming.responder(), incoming.retain());
-            // Without memory to keep it in, the responder tells the caller that nobody answers.
-            let (Some(responder), Ok(retained)) = (responder, retained) else { return };
+            let Some(responder) = incoming.responder() else { return };
+            let Ok(retained) = incoming.retain() else {
+                // Applied it is not then, and the caller takes back what it has passed.
+                return responder.reply_with(batch, frame::refusal(&Refusal::Memory));
+            };
             let (services, held) = (self.clone(), Arc::clone(held));
             let job = move || {
                 let (services, other_end) = (&services, connection.as_ref());

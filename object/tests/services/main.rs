@@ -6,6 +6,7 @@ mod beside;
 mod calls;
 mod hostile;
 mod references;
+mod releasing;
 mod transient;
 mod versions;
 mod world;
