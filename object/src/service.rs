@@ -114,6 +114,7 @@ mod returned;
 mod services;
 mod serving;
 mod thread;
+mod told;
 mod watch;
 mod workers;
 

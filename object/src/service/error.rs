@@ -1,6 +1,6 @@
 //! What can go wrong with a call and with an import.
 
-use weft_transport::{Applied, CallError};
+use weft_transport::{Applied, CallError, MemoryError};
 
 use crate::error::{Fault, Invalid, OtherRoot, TypesDiffer};
 use crate::fingerprint::Fingerprint;
@@ -220,9 +220,14 @@ pub enum ImportError {
     /// A type of the graphs that go either way has another layout there.
     #[error("the types of graphs differ: {0}")]
     Types(#[from] TypesDiffer),
-    /// This side holds as many references there as one may.
-    #[error("the peer gives no more references to this side: it holds as many as one may")]
+    /// This side holds as many references there as one may, or has told of as many lists of types as there may be.
+    #[error(
+        "the peer gives no more references to this side: it holds as many as one may, or there is no memory for what it tells of types"
+    )]
     TooManyReferences,
+    /// There is no memory for the exporter's list of types.
+    #[error("no memory for the exporter's list of types: {0}")]
+    Memory(#[source] MemoryError),
     /// The reply cannot be read.
     #[error("the reply cannot be read: {0}")]
     Reply(#[from] Malformed),

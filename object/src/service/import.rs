@@ -1,6 +1,6 @@
 //! Importing a service, on the side of who imports it: what is asked, and what the answer says.
 
-use weft_transport::{Connection, Reply, Time};
+use weft_transport::{Connection, Memory, Reply, Time};
 
 use crate::error::TypesDiffer;
 use crate::fingerprint::Fingerprint;
@@ -8,9 +8,10 @@ use crate::types::Types;
 
 use super::error::{ImportError, Malformed};
 use super::frame::{IMPORT, Outgoing, REGISTRY, REPLY_BYTES, Request, Status};
-use super::interface::Contract;
+use super::interface::{Contract, TYPES_TOLD_MAX};
 use super::item::{Plain, Reader};
 use super::remote::Agreed;
+use super::told::{Lists, Untold};
 
 /// What is wanted.
 pub(super) enum Asked<'a> {
@@ -20,13 +21,13 @@ pub(super) enum Asked<'a> {
     Reference(u64),
 }
 
-/// Asks the other side's registry: for a reference, and which of its numbers the methods have that are known here.
+/// Asks the other side's registry: for a reference, and which of its numbers the methods have that are known here. Returns the reply that grants it.
 pub(super) async fn ask(
     connection: &Connection,
     asked: &Asked<'_>,
     contract: &'static Contract,
     deadline: Time,
-) -> Result<(u64, Agreed), ImportError> {
+) -> Result<Reply, ImportError> {
     let (id, name) = match asked {
         Asked::Name(name) => (0, *name),
         Asked::Reference(id) => (*id, ""),
@@ -48,7 +49,7 @@ pub(super) async fn ask(
     let request = Request { object: REGISTRY, method: IMPORT };
     let reply = connection.call(Outgoing { request, items, written: None }, deadline).await?;
     match Status::read(&reply) {
-        Some(Status::Done) => read(&reply, contract),
+        Some(Status::Done) => Ok(reply),
         Some(status) => Err(read_refusal(status, &reply, asked, contract)?),
         None => Err(disagreed("a reply begins with none of the words that one may").into()),
     }
@@ -58,19 +59,35 @@ fn disagreed(what: &'static str) -> Malformed {
     Malformed::Disagreed { what }
 }
 
-fn read(reply: &Reply, contract: &'static Contract) -> Result<(u64, Agreed), ImportError> {
+/// The reference that has been granted. It is to be released, whatever else the reply says.
+pub(super) fn granted(reply: &Reply) -> Result<u64, Malformed> {
+    Reader::new(reply, REPLY_BYTES, &Types::new(), None).value()
+}
+
+/// What the sides have agreed on with that.
+pub(super) fn agreed(
+    reply: &Reply,
+    contract: &'static Contract,
+    memory: &Memory,
+) -> Result<Agreed, ImportError> {
     let none = Types::new();
     let mut items = Reader::new(reply, REPLY_BYTES, &none, None);
-    let id = items.value::<u64>()?;
+    items.value::<u64>()?;
     let numbers = items.values::<u16>()?;
-    let told = items.values::<u8>()?;
+    let told = items.slice::<u8>()?;
     items.finish()?;
     if numbers.len() != contract.description.methods.len() {
         return Err(disagreed("a number for each method").into());
     }
+    if told.len() > TYPES_TOLD_MAX {
+        return Err(disagreed("an interface's types take at most 64 KiB").into());
+    }
     let is_alike = numbers.iter().enumerate().all(|(at, number)| at == usize::from(*number));
-    let types = contract.types.agree(&told)?;
-    Ok((id, Agreed { numbers: (!is_alike).then(|| numbers.into()), types }))
+    let lists = Lists::agree(contract, told, memory, || None).map_err(|untold| match untold {
+        Untold::Types(differ) => ImportError::Types(differ),
+        Untold::Memory(error) => ImportError::Memory(error),
+    })?;
+    Ok(Agreed { numbers: (!is_alike).then(|| numbers.into()), lists })
 }
 
 /// What the other side has refused for.

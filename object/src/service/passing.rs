@@ -17,6 +17,7 @@ use super::references::Held;
 use super::remote::{Agreed, Core, Remote};
 use super::returned::{Replied, Returned};
 use super::services::Services;
+use super::told::Lists;
 
 /// What a call takes along while it is under way: the references that it gives to the peer.
 #[derive(Debug)]
@@ -173,7 +174,7 @@ impl Reference {
         object: Arc<I>,
     ) -> Option<Self> {
         let contract = I::contract();
-        let held = Held { target: Arc::new(Passed(object)), types: contract.types.clone() };
+        let held = Held { target: Arc::new(Passed(object)), lists: Lists::alike(contract) };
         let id = services.give(connection, held)?;
         Some(Self { id, signature: contract.signature })
     }

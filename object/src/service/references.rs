@@ -6,13 +6,16 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use weft_transport::{Incarnation, NodeId, Peer};
 
-use crate::types::Types;
-
 use super::exported::Target;
+use super::interface::Contract;
+use super::told::{Lists, Told};
+
+/// Lists of types other than those here that one peer may have told of at the same time, of up to 64 KiB each.
+const LISTS_MAX: usize = 64;
 
 /// Who holds references: one life of a node, by whichever connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +34,7 @@ impl Holder {
 pub(super) struct Held {
     pub(super) target: Arc<dyn Target>,
     /// As the holder lists the types of its graphs.
-    pub(super) types: Types,
+    pub(super) lists: Lists,
 }
 
 struct Entry {
@@ -56,9 +59,26 @@ struct Holding {
     places: Vec<u32>,
     /// By which references were given, or that have taken the place of one of these. When the last has ended, so have the references.
     connections: Vec<u64>,
+    /// Lists of types that it has told of, and that differ from those here. Most tell the same again and again.
+    told: Vec<Weak<Told>>,
 }
 
 impl Holding {
+    /// Whether it may tell of these lists.
+    fn may_tell(&mut self, lists: &Lists) -> bool {
+        let Some(told) = &lists.told else { return true };
+        let is_it = |other: &Weak<Told>| std::ptr::eq(other.as_ptr(), Arc::as_ptr(told));
+        if self.told.iter().any(is_it) {
+            return true;
+        }
+        self.told.retain(|other| other.strong_count() > 0);
+        let is_room = self.told.len() < LISTS_MAX;
+        if is_room {
+            self.told.push(Arc::downgrade(told));
+        }
+        is_room
+    }
+
     /// Adds a connection. Returns whether it is new.
     fn add(&mut self, connection: u64) -> bool {
         let is_new = !self.connections.contains(&connection);
@@ -114,15 +134,18 @@ pub(super) enum End {
 }
 
 impl References {
-    /// A new reference of `holder`'s, which it is given by `connection`. Nothing if it has `limit` already.
+    /// A new reference of `holder`'s, which it is given by `connection`. Nothing if it has `limit` already, or tells of too many lists of types.
     pub(super) fn give(
         &mut self,
         (holder, connection): (Holder, u64),
         held: Held,
         limit: usize,
     ) -> Option<Given> {
-        let count = self.holders.get(&holder).map_or(0, |holding| holding.places.len());
-        if count >= limit {
+        let is_full = match self.holders.get_mut(&holder) {
+            Some(holding) => holding.places.len() >= limit || !holding.may_tell(&held.lists),
+            None => limit == 0,
+        };
+        if is_full {
             return None;
         }
         let place = match self.free.pop() {
@@ -135,6 +158,8 @@ impl References {
             }
         };
         let holding = self.holders.entry(holder).or_default();
+        // Those of a holder that is new.
+        holding.may_tell(&held.lists);
         let is_first = holding.add(connection);
         let entry = &mut self.entries[place as usize];
         let listed = holding.places.len();
@@ -151,14 +176,28 @@ impl References {
         (entry.tag == (id >> 32) as u32).then_some(&content.held)
     }
 
-    /// Has a reference of `holder`'s lead to the same object by another list of types. Returns whether there is one.
-    pub(super) fn agree(&mut self, id: u64, holder: Holder, types: Types) -> bool {
+    /// What `holder` has told of already for this interface.
+    pub(super) fn told(
+        &self,
+        holder: Holder,
+        contract: &'static Contract,
+        bytes: &[u8],
+    ) -> Option<Arc<Told>> {
+        let told = self.holders.get(&holder)?.told.iter().filter_map(Weak::upgrade);
+        told.into_iter().find(|told| told.is(contract, bytes))
+    }
+
+    /// Has a reference of `holder`'s lead to the same object by other lists of types. Returns whether there is one, and it may tell of these.
+    pub(super) fn agree(&mut self, id: u64, holder: Holder, lists: Lists) -> bool {
         let Some(target) = self.find(id, holder).map(|held| Arc::clone(&held.target)) else {
             return false;
         };
+        if !self.holders.get_mut(&holder).is_some_and(|holding| holding.may_tell(&lists)) {
+            return false;
+        }
         let content = place_of(id).and_then(|place| self.entries[place].content.as_mut());
         content.is_some_and(|content| {
-            content.held = Arc::new(Held { target, types });
+            content.held = Arc::new(Held { target, lists });
             true
         })
     }
@@ -242,8 +281,9 @@ fn place_of(id: u64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Answer;
     use crate::service::item::Reader;
-    use crate::service::{Answer, Contract};
+    use crate::types::Types;
 
     struct Nothing;
 
@@ -258,7 +298,11 @@ mod tests {
     }
 
     fn held() -> Held {
-        Held { target: Arc::new(Nothing), types: Types::new() }
+        Held { target: Arc::new(Nothing), lists: lists() }
+    }
+
+    fn lists() -> Lists {
+        Lists { types: Types::new(), told: None }
     }
 
     fn holder(node: u64) -> Holder {
@@ -372,7 +416,7 @@ mod tests {
         for wrong in [0, id + 1, id ^ 1 << 32, u64::MAX, 1 << 32, 1] {
             assert!(references.find(wrong, holder(1)).is_none(), "{wrong:#x}");
             assert!(references.release(wrong, holder(1)).is_none(), "{wrong:#x}");
-            assert!(!references.agree(wrong, holder(1), Types::new()), "{wrong:#x}");
+            assert!(!references.agree(wrong, holder(1), lists()), "{wrong:#x}");
         }
     }
 }

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use weft_transport::{Applied, Connection, Reply};
 
-use crate::types::Types;
-
 use super::error::{Malformed, ServiceError};
 use super::frame::{self, Outgoing, REPLY_BYTES, Request, Status};
 use super::import;
@@ -20,6 +18,7 @@ use super::received::Giver;
 use super::returned::{Replied, Returned};
 use super::services::Services;
 use super::thread;
+use super::told::Lists;
 
 /// A reference to an object of interface `I` elsewhere: what a proxy calls by. Clones are the same reference.
 ///
@@ -48,13 +47,13 @@ pub(super) struct Agreed {
     /// The other side's numbers of the methods that are known here; nothing if they are the same.
     pub(super) numbers: Option<Box<[u16]>>,
     /// By which the other side's graphs are read.
-    pub(super) types: Types,
+    pub(super) lists: Lists,
 }
 
 impl Agreed {
     /// Between two sides with one signature.
     pub(super) fn alike(contract: &'static Contract) -> Self {
-        Self { numbers: None, types: contract.types.clone() }
+        Self { numbers: None, lists: Lists::alike(contract) }
     }
 
     #[inline]
@@ -159,7 +158,7 @@ fn read<R: Returned>(
             passing.arrived();
             let Core { services, connection, .. } = core;
             let other_end = R::HAS_SERVICES.then_some(OtherEnd { services, connection });
-            let items = Reader::new(reply, REPLY_BYTES, &agreed.types, other_end);
+            let items = Reader::new(reply, REPLY_BYTES, &agreed.lists.types, other_end);
             let mut replied = Replied::new(reply, items);
             let received = R::receive(&mut replied).map_err(ServiceError::Reply)?;
             replied.items.finish().map_err(ServiceError::Reply)?;
@@ -184,8 +183,11 @@ impl Core {
     async fn agree(&self, deadline: weft_transport::Time) -> Result<&Agreed, ServiceError> {
         let Self { connection, id, contract, .. } = self;
         let asked = import::Asked::Reference(*id);
-        let imported = import::ask(connection, &asked, contract, deadline).await;
-        let (_, agreed) = imported.map_err(|error| ServiceError::Import(Box::new(error)))?;
+        let agreed = async {
+            let reply = import::ask(connection, &asked, contract, deadline).await?;
+            import::agreed(&reply, contract, connection.memory())
+        };
+        let agreed = agreed.await.map_err(|error| ServiceError::Import(Box::new(error)))?;
         Ok(self.agreed.get_or_init(|| agreed))
     }
 }

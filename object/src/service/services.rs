@@ -29,7 +29,8 @@ use super::workers::{Job, Workers};
 pub struct ServicesConfig {
     /// How long calls have whose proxy says nothing else: 10 s.
     pub timeout: Duration,
-    /// How many references one peer may hold, imports included: 65,536. Each takes some 100 bytes here, and whatever object it leads to. A peer is one life of the node that it says it is: who says that it is
+    /// How many references one peer may hold, imports included: 65,536. Each takes some 100 bytes here, and whatever object it leads to. What the peer tells
+    /// of its types is kept beside, the same once, and counted in the endpoint's memory. A peer is one life of the node that it says it is: who says that it is
     /// many has this limit as often, on as many connections as the endpoint has.
     pub references_max: usize,
     /// How many references one peer may have passed or given to this side that are not released yet, imports included: 65,536. Each takes some 300
@@ -122,9 +123,12 @@ impl Services {
     ) -> Result<I::Client, ImportError> {
         let contract = I::contract();
         let deadline = connection.clock().now() + self.inner.config.timeout;
-        let (id, agreed) = import::ask(connection, &Asked::Name(name), contract, deadline).await?;
+        let reply = import::ask(connection, &Asked::Name(name), contract, deadline).await?;
+        let id = import::granted(&reply)?;
         let other_end = OtherEnd { services: self, connection };
+        // From here on it is released, whatever the reply says of types.
         let remote = Remote::new(other_end, id, contract, self.inner.received.add(connection));
+        let agreed = import::agreed(&reply, contract, connection.memory())?;
         Ok(I::Client::from_remote(remote.agreed(agreed)))
     }
 

@@ -12,11 +12,13 @@ use crate::types::Types;
 use super::answer::{Answer, To};
 use super::error::Refusal;
 use super::frame::{self, Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
+use super::interface::Contract;
 use super::item::{OtherEnd, Plain, Reader};
 use super::negotiation::{Unlike, Wanted};
 use super::references::{Held, Holder};
 use super::services::Services;
 use super::thread::receiving;
+use super::told::{Lists, Untold};
 
 /// What one peer sends together is for one object mostly, which is looked for once.
 type Last = Option<(u64, Arc<Held>)>;
@@ -117,12 +119,12 @@ impl Services {
         let other_end = other_end.map(|connection| OtherEnd { services: self, connection });
         let answer = Answer::new(To::Batch(batch, call), contract, other_end);
         if is_aligned(incoming.body) {
-            let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.types, other_end);
+            let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.lists.types, other_end);
             return receiving(|| held.target.dispatch(request.method, arguments, answer));
         }
         // What had to wait for room for replies has been moved to wherever there was room.
         let aligned = AlignedBytes::copied(incoming.body);
-        let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.types, other_end);
+        let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.lists.types, other_end);
         receiving(|| held.target.dispatch(request.method, arguments, answer));
     }
 
@@ -174,16 +176,36 @@ impl Services {
             let found = self.inner().references.read().find(id, holder).cloned();
             let held = found.ok_or(Refused::Plainly(Status::NoObject))?;
             let contract = held.target.contract();
-            let (numbers, types) = wanted.agree(contract).map_err(Refused::Unlike)?;
-            self.inner().references.write().agree(id, holder, types);
+            let numbers = wanted.agree(contract).map_err(Refused::Unlike)?;
+            let lists = self.lists(batch, wanted, contract)?;
+            if !self.inner().references.write().agree(id, holder, lists) {
+                return Err(Refused::Plainly(Status::TooManyReferences));
+            }
             return Ok((Plain(id), numbers, &contract.told));
         }
         let target = self.named(wanted.name).ok_or(Refused::Plainly(Status::NoName))?;
         let contract = target.contract();
-        let (numbers, types) = wanted.agree(contract).map_err(Refused::Unlike)?;
-        let id = self.give(&batch.connection(), Held { target, types });
+        let numbers = wanted.agree(contract).map_err(Refused::Unlike)?;
+        let lists = self.lists(batch, wanted, contract)?;
+        let id = self.give(&batch.connection(), Held { target, lists });
         let id = id.ok_or(Refused::Plainly(Status::TooManyReferences))?;
         Ok((Plain(id), numbers, &contract.told))
+    }
+
+    /// The types as who imports lists them.
+    fn lists(
+        &self,
+        batch: &Batch<'_>,
+        wanted: &Wanted<'_>,
+        contract: &'static Contract,
+    ) -> Result<Lists, Refused> {
+        let holder = Holder::of(batch.peer());
+        let known = || self.inner().references.read().told(holder, contract, wanted.told);
+        let memory = batch.connection().memory().clone();
+        Lists::agree(contract, wanted.told, &memory, known).map_err(|untold| match untold {
+            Untold::Types(differ) => Refused::Unlike(Unlike::Types(differ)),
+            Untold::Memory(_) => Refused::Plainly(Status::TooManyReferences),
+        })
     }
 }
 
@@ -206,7 +228,7 @@ fn serve_blocking(
 ) {
     let copy = (!is_aligned(body)).then(|| AlignedBytes::copied(body));
     let body = copy.as_ref().map_or(&**body, |copy| copy.bytes());
-    let arguments = Reader::new(body, REQUEST_BYTES, &held.types, other_end);
+    let arguments = Reader::new(body, REQUEST_BYTES, &held.lists.types, other_end);
     let answer = Answer::new(To::Responder(responder), held.target.contract(), other_end);
     held.target.dispatch(request.method, arguments, answer);
 }

@@ -5,6 +5,7 @@
 mod beside;
 mod calls;
 mod hostile;
+mod importing;
 mod references;
 mod releasing;
 mod transient;
