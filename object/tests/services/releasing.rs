@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::{Future as _, poll_fn};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::Poll;
@@ -262,47 +263,110 @@ impl Handler for Withholds {
     }
 }
 
-#[test]
-fn a_peer_that_takes_no_releases_takes_no_threads_and_passes_no_more_than_it_may() {
+/// Passes listeners to a board that drops them, and takes none of the releases.
+struct Hostile {
+    withholds: Arc<Withholds>,
+    registry: Services,
+    endpoint: Endpoint,
+    connection: Connection,
+    board: BlockingBoardClient,
+    listener: Arc<dyn Listener>,
+}
+
+impl Hostile {
+    fn new(address: SocketAddr) -> Self {
+        let withholds = Arc::<Withholds>::default();
+        let mut config = EndpointConfig::new(next_client(), Incarnation(1), memory());
+        (config.links, config.windows.request) = (LinkPolicy::Tcp, 2 << 20);
+        let endpoint = Endpoint::start(config, Arc::clone(&withholds) as _).unwrap();
+        let registry = Services::new();
+        let (connection, board) = Self::import(&endpoint, &registry, address);
+        let listener = Adds::listener(&Arc::default());
+        Self { withholds, registry, endpoint, connection, board, listener }
+    }
+
+    fn import(
+        endpoint: &Endpoint,
+        registry: &Services,
+        address: SocketAddr,
+    ) -> (Connection, BlockingBoardClient) {
+        let connection = endpoint.block_on(endpoint.connect(address, soon(endpoint))).unwrap();
+        let board = registry.import_blocking::<dyn Board>(&connection, "board").unwrap();
+        (connection, board.blocking())
+    }
+
+    fn pass_two(&self) -> Result<usize, ServiceError> {
+        let two = self.board.hear(Arc::clone(&self.listener), Arc::clone(&self.listener));
+        two.map(|two| two as usize)
+    }
+
+    /// Passes as many as the board takes. Returns how many, and why it takes no more.
+    fn pass_all(&self) -> (usize, Option<ServiceError>) {
+        let mut passed = 0;
+        while passed < 100_000 {
+            match self.pass_two() {
+                Ok(two) => passed += two,
+                Err(error) => return (passed, Some(error)),
+            }
+        }
+        (passed, None)
+    }
+}
+
+/// A server that takes few references of a peer, and has one thread.
+fn narrow_server() -> (Services, Endpoint, SocketAddr) {
     let config = ServicesConfig { received_max: 100, threads_max: 1, ..ServicesConfig::default() };
     let services = Services::with_config(config);
     let server = endpoint(NodeId(1), LinkPolicy::Tcp, &services);
     services.export::<dyn Board>("board", Arc::<Keeps>::default());
     let address = server.listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let honest_services = Services::new();
-    let client = endpoint(next_client(), LinkPolicy::Tcp, &honest_services);
-    let connection = client.block_on(client.connect(address, soon(&client))).unwrap();
-    let honest = honest_services.import_blocking::<dyn Board>(&connection, "board").unwrap();
+    (services, server, address)
+}
 
-    let withholds = Arc::<Withholds>::default();
-    let mut config = EndpointConfig::new(next_client(), Incarnation(1), memory());
-    (config.links, config.windows.request) = (LinkPolicy::Tcp, 2 << 20);
-    let other = Endpoint::start(config, Arc::clone(&withholds) as _).unwrap();
-    let connection = other.block_on(other.connect(address, soon(&other))).unwrap();
-    let registry = Services::new();
-    let hostile = registry.import_blocking::<dyn Board>(&connection, "board").unwrap().blocking();
-    let alive = Arc::default();
-    let listener = Adds::listener(&alive);
-    let mut passed = 0;
-    let refused = loop {
-        match hostile.hear(Arc::clone(&listener), Arc::clone(&listener)) {
-            Ok(count) => passed += count as usize,
-            Err(error) => break Some(error),
-        }
-        if passed > 100_000 {
-            break None;
-        }
-    };
-    assert!(honest.blocking().is_here().unwrap(), "there is a thread for it");
+#[test]
+fn a_peer_that_takes_no_releases_takes_no_threads_and_passes_no_more_than_it_may() {
+    let (_services, _server, address) = narrow_server();
+    let services = Services::new();
+    let client = endpoint(next_client(), LinkPolicy::Tcp, &services);
+    let (_, honest) = Hostile::import(&client, &services, address);
+    let hostile = Hostile::new(address);
+    let (passed, refused) = hostile.pass_all();
+    assert!(honest.is_here().unwrap(), "there is a thread for it");
     assert_eq!(refused, Some(ServiceError::Refused(Refusal::TooManyReferences)));
-    // What was refused has been taken back here, and is not released there.
-    assert_eq!(registry.references(), passed);
+    // What was refused has been taken back, and is not released there.
+    assert_eq!(hostile.registry.references(), passed);
+    let Hostile { withholds, endpoint, .. } = &hostile;
     withholds.lets_go.store(true, Ordering::SeqCst);
     drop(std::mem::take(&mut *withholds.kept.lock().unwrap()));
-    wait_until(&other, "all releases", || withholds.count.load(Ordering::SeqCst) >= passed);
-    wait_until(&other, "room for more", || {
-        hostile.hear(Arc::clone(&listener), Arc::clone(&listener)).is_ok()
-    });
+    wait_until(endpoint, "all releases", || withholds.count.load(Ordering::SeqCst) >= passed);
+    wait_until(endpoint, "room for more", || hostile.pass_two().is_ok());
+}
+
+#[test]
+fn what_waits_to_be_released_ends_with_its_connection() {
+    let (services, _server, address) = narrow_server();
+    let mut hostile = Hostile::new(address);
+    assert!(hostile.pass_all().1.is_some());
+    hostile.connection.close();
+    drop(std::mem::take(&mut *hostile.withholds.kept.lock().unwrap()));
+    wait_until(&hostile.endpoint, "the end", || services.references() == 0);
+    // The same life of the same node, of which nothing is left.
+    let Hostile { endpoint, registry, .. } = &hostile;
+    (hostile.connection, hostile.board) = Hostile::import(endpoint, registry, address);
+    for _ in 0..100 {
+        hostile.pass_two().unwrap();
+    }
+}
+
+#[test]
+fn a_release_that_finds_no_memory_is_sent_when_there_is_some() {
+    let world = World::new(LinkPolicy::Tcp);
+    let (_, client) = board(&world);
+    let taken = take_all(&world.client);
+    // A thread that has sent nothing yet has to have memory for that first.
+    std::thread::spawn(move || drop(client)).join().unwrap();
+    drop(taken);
+    wait_until(&world.client, "the release", || world.exporter.references() == 0);
 }
 
 #[test]
