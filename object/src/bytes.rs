@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use weft_transport::{Reply, Retained, Shared};
 
+/// What segments are aligned to.
+const ALIGNED_TO: usize = 8;
+
 /// Bytes that do not change while anybody holds them. Only such bytes are validated: what a peer
 /// can still write to would be checked as one thing and used as another.
 ///
@@ -53,7 +56,7 @@ pub struct ReplyBytes(Replied);
 enum Replied {
     /// Has a stable address, and is aligned.
     Received(Reply),
-    Copied(AlignedBytes),
+    Copied(Arc<AlignedBytes>),
 }
 
 impl ReplyBytes {
@@ -61,7 +64,7 @@ impl ReplyBytes {
     pub fn new(reply: Reply) -> Self {
         match reply.has_stable_address() && crate::is_aligned(&reply) {
             true => Self(Replied::Received(reply)),
-            false => Self(Replied::Copied(AlignedBytes::copied(&reply))),
+            false => Self(Replied::Copied(Arc::new(AlignedBytes::copied(&reply)))),
         }
     }
 
@@ -82,30 +85,34 @@ unsafe impl StableBytes for ReplyBytes {
     }
 }
 
-/// A copy on the heap, aligned as segments have to be: for files and tests.
-#[derive(Clone, Debug)]
+/// A copy on the heap, aligned as segments have to be: for files and tests. A clone is another copy.
+#[derive(Debug)]
 pub struct AlignedBytes {
-    words: Arc<Vec<u64>>,
-    len: usize,
+    bytes: Vec<u8>,
+    /// Where the copy begins: what is ahead makes up for where the heap has put it.
+    start: usize,
 }
 
 impl AlignedBytes {
     /// Copies `bytes`.
     pub fn copied(bytes: &[u8]) -> Self {
-        let (whole, rest) = bytes.as_chunks();
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        let last = (!rest.is_empty()).then_some(&last);
-        let mut words = Vec::with_capacity(whole.len() + 1);
-        words.extend(whole.iter().map(|word| u64::from_le_bytes(*word)));
-        words.extend(last.map(|word| u64::from_le_bytes(*word)));
-        Self { words: Arc::new(words), len: bytes.len() }
+        let mut copy: Vec<u8> = Vec::with_capacity(ALIGNED_TO - 1 + bytes.len());
+        let start = copy.as_ptr().addr().next_multiple_of(ALIGNED_TO) - copy.as_ptr().addr();
+        copy.resize(start, 0);
+        copy.extend_from_slice(bytes);
+        Self { bytes: copy, start }
     }
 }
 
-// SAFETY: on the heap, counted, never written.
+impl Clone for AlignedBytes {
+    fn clone(&self) -> Self {
+        Self::copied(self.bytes())
+    }
+}
+
+// SAFETY: on the heap, where a vector that nobody changes leaves it.
 unsafe impl StableBytes for AlignedBytes {
     fn bytes(&self) -> &[u8] {
-        &crate::cast::bytes_of(&self.words)[..self.len]
+        &self.bytes[self.start..]
     }
 }
