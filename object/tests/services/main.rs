@@ -8,6 +8,7 @@ mod hostile;
 mod importing;
 mod references;
 mod releasing;
+mod spelling;
 mod transient;
 mod versions;
 mod world;
