@@ -41,8 +41,8 @@ pub fn derive_wire(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 /// - `#[blocking]` above a method: it may block, call others and wait for them. It is handled on a thread of the registry's own, all others on the
 ///   thread that has received the call, which serves other connections, too.
 ///
-/// Refused when compiling: parameters, associated items, methods that take anything but `&self` by reference, are generic or `async`, arguments by
-/// `&mut`, results that borrow, and types that cannot travel.
+/// Refused when compiling: parameters, associated items, methods that take anything but `&self` by reference, are generic or `async`, or are there under a
+/// condition (`#[cfg]`, `where`), arguments by `&mut`, results that borrow, and types that cannot travel.
 #[proc_macro_attribute]
 pub fn service(
     options: proc_macro::TokenStream,

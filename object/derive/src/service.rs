@@ -6,7 +6,7 @@ mod spelling;
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Error, ItemTrait, TraitItem, parse_quote};
+use syn::{Error, ItemTrait, TraitItem, TypeParamBound, parse_quote};
 
 use method::Method;
 use options::Options;
@@ -24,6 +24,13 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> Result<TokenS
         return Err(Error::new_spanned(
             word,
             "nobody can keep an unsafe trait's promises for a peer",
+        ));
+    }
+    let is_sized = |bound: &&TypeParamBound| matches!(bound, TypeParamBound::Trait(of) if of.path.is_ident("Sized"));
+    if let Some(bound) = item.supertraits.iter().find(is_sized) {
+        return Err(Error::new_spanned(
+            bound,
+            "a service is called as a `dyn Trait`, which is not Sized",
         ));
     }
     let mut methods = Vec::new();
@@ -55,7 +62,7 @@ fn interface(item: &ItemTrait, options: &Options, methods: &[Method]) -> TokenSt
     let count = methods.len();
     let described = methods.iter().map(Method::described);
     let collected = methods.iter().map(Method::collected);
-    let arms = (0..).zip(methods).map(|(number, method)| method.arm(number));
+    let arms = (0..).zip(methods).map(|(number, method)| method.arm(trait_name, number));
     quote! {
         // What cannot travel is found here, not where it is called.
         const _: &::weft_object::service::Description =
@@ -87,6 +94,7 @@ fn interface(item: &ItemTrait, options: &Options, methods: &[Method]) -> TokenSt
             }
 
             #[inline]
+            #[allow(deprecated, reason = "who calls it is elsewhere")]
             fn dispatch(
                 &self,
                 __weft_number: u16,

@@ -24,7 +24,7 @@ use super::passing::Giving;
 /// | `Option<T>`, `Result<T, E>`, tuples of up to four of these | the same of what is got |
 #[diagnostic::on_unimplemented(
     message = "a method of a service cannot give `{Self}`",
-    note = "it may give (), plain values that derive Wire, String, Vec<T>, Blob, Frozen<R>, Arc<dyn Trait> of another service, and Options, Results and tuples of these"
+    note = "it may give (), plain values that derive Wire, String, Vec<T>, Blob, Frozen<R>, Arc<dyn Trait> of another service, and Options, Results and tuples of up to four of these"
 )]
 pub trait Returned: Sized {
     /// As the implementation gives it.
@@ -228,6 +228,7 @@ macro_rules! tuples {
     };
 }
 
+tuples!(A);
 tuples!(A B);
 tuples!(A B C);
 tuples!(A B C D);

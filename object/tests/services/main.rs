@@ -6,6 +6,7 @@ mod beside;
 mod calls;
 mod hostile;
 mod references;
+mod spelling;
 mod transient;
 mod versions;
 mod world;

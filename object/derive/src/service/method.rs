@@ -24,6 +24,7 @@ pub(super) struct Method {
 impl Method {
     /// Reads a method, and takes from it what is meant for the macro.
     pub(super) fn parse(function: &mut TraitItemFn) -> Result<Self, Error> {
+        refuse_conditions(&function.attrs)?;
         let before = function.attrs.len();
         function.attrs.retain(|attribute| !attribute.path().is_ident("blocking"));
         let is_blocking = function.attrs.len() < before;
@@ -44,6 +45,12 @@ impl Method {
             return Err(Error::new_spanned(
                 parameter,
                 "a service's methods have no parameters: what they take is a part of the interface's fingerprint",
+            ));
+        }
+        if let Some(clause) = &signature.generics.where_clause {
+            return Err(Error::new_spanned(
+                clause,
+                "a service's methods have no conditions: each is called on whatever implements the trait",
             ));
         }
         let mut inputs = signature.inputs.iter();
@@ -100,7 +107,7 @@ impl Method {
     }
 
     /// Hands a call of it to the implementation.
-    pub(super) fn arm(&self, number: u16) -> TokenStream {
+    pub(super) fn arm(&self, trait_name: &Ident, number: u16) -> TokenStream {
         let Self { name, result, .. } = self;
         let arguments = self.markers("'_");
         let values: Vec<_> =
@@ -114,7 +121,8 @@ impl Method {
                 if let Err(malformed) = __weft_arguments.finish() {
                     return __weft_answer.malformed(malformed);
                 }
-                __weft_answer.give::<#result>(self.#name(#(#values),*))
+                // A trait above it may have a method of the same name.
+                __weft_answer.give::<#result>(<Self as #trait_name>::#name(self, #(#values),*))
             }
         }
     }
@@ -198,6 +206,21 @@ fn argument(input: &FnArg) -> Result<(Ident, Type), Error> {
             "an argument has a name: the proxy's method takes it by that",
         ));
     };
+    refuse_conditions(&input.attrs)?;
     spelling::check_argument(&input.ty)?;
     Ok((name.ident.clone(), (*input.ty).clone()))
+}
+
+/// What the compiler has yet to decide on cannot be numbered.
+fn refuse_conditions(attributes: &[Attribute]) -> Result<(), Error> {
+    let is_condition = |attribute: &&Attribute| {
+        ["cfg", "cfg_attr"].iter().any(|name| attribute.path().is_ident(name))
+    };
+    match attributes.iter().find(is_condition) {
+        Some(attribute) => Err(Error::new_spanned(
+            attribute,
+            "an interface has the same methods in every build: put #[cfg] above the whole trait",
+        )),
+        None => Ok(()),
+    }
 }

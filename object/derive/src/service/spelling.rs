@@ -5,6 +5,9 @@ use syn::{
     Error, GenericArgument, Lifetime, PathArguments, PathSegment, Type, TypePath, parse_quote,
 };
 
+/// Elements of the longest tuple that the library gives.
+const ELEMENTS_MAX: usize = 4;
+
 /// What cannot be an argument whatever it leads to, with what to take instead.
 pub(super) fn check_argument(ty: &Type) -> Result<(), Error> {
     match ty {
@@ -68,9 +71,13 @@ pub(super) fn result(ty: &Type) -> Result<Type, Error> {
         return Ok(parse_quote!(::weft_object::service::ByReference<#inner>));
     }
     match ty {
+        Type::Tuple(tuple) if tuple.elems.len() > ELEMENTS_MAX => Err(Error::new_spanned(
+            ty,
+            "a tuple of at most 4 elements can be given: nest them, or make a struct that derives Wire of several",
+        )),
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {
             let elements = tuple.elems.iter().map(result).collect::<Result<Vec<_>, _>>()?;
-            Ok(parse_quote!((#(#elements),*)))
+            Ok(parse_quote!((#(#elements,)*)))
         }
         Type::Reference(_) => Err(Error::new_spanned(
             ty,

@@ -45,6 +45,7 @@ fn what_is_no_interface_is_refused_with_what_to_do() {
     refuses("unsafe trait Danger { fn get(&self); }".parse().unwrap(), "unsafe trait");
     refuses(quote! { trait Constant { const N: u32; } }, "methods alone");
     refuses(quote! { trait Typed { type Key; } }, "methods alone");
+    refuses(quote! { trait Known: Sized { fn get(&self); } }, "not Sized");
 }
 
 #[test]
@@ -57,8 +58,17 @@ fn methods_that_no_peer_can_call_are_refused_with_what_to_do() {
     refuses(quote! { trait T { fn get(self: Arc<Self>); } }, "take &self");
     refuses(quote! { trait T { fn get() -> u32; } }, "take &self");
     refuses(quote! { trait T { fn get(&self, (a, b): (u32, u32)); } }, "an argument has a name");
+    refuses(quote! { trait T { fn get(&self) where Self: Sized; } }, "no conditions");
     let many = quote! { trait T { fn get(&self, a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, i: u8); } };
     refuses(many, "at most 8 arguments");
+}
+
+#[test]
+fn an_interface_that_depends_on_the_build_is_refused() {
+    let words = "put #[cfg] above the whole trait";
+    refuses(quote! { trait T { #[cfg(unix)] fn get(&self); } }, words);
+    refuses(quote! { trait T { #[cfg_attr(unix, blocking)] fn get(&self); } }, words);
+    refuses(quote! { trait T { fn get(&self, #[cfg(unix)] key: u8); } }, words);
 }
 
 #[test]
@@ -80,6 +90,7 @@ fn types_that_cannot_travel_are_refused_with_what_to_take() {
     refuses(quote! { trait T { fn get(&self) -> dyn Listener; } }, "one type");
     refuses(quote! { trait T { fn get(&self) -> impl Iterator<Item = u8>; } }, "one type");
     refuses(quote! { trait T { fn get(&self) -> io::Result<u32>; } }, "names both its types");
+    refuses(quote! { trait T { fn get(&self) -> (u8, u8, u8, u8, u8); } }, "at most 4 elements");
 }
 
 #[test]
