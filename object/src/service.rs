@@ -94,6 +94,7 @@ mod answer;
 mod argument;
 mod blob;
 mod client;
+mod disposal;
 mod error;
 mod exported;
 mod frame;

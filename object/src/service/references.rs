@@ -5,6 +5,7 @@
 //! different object, so one that comes late finds nothing.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use weft_transport::{Incarnation, NodeId, Peer};
@@ -12,6 +13,7 @@ use weft_transport::{Incarnation, NodeId, Peer};
 use crate::types::Types;
 
 use super::exported::Target;
+use super::thread;
 
 /// Who holds references: one life of a node, by whichever connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +33,15 @@ pub(super) struct Held {
     pub(super) target: Arc<dyn Target>,
     /// As the holder lists the types of its graphs.
     pub(super) types: Types,
+}
+
+impl Drop for Held {
+    /// The object may be dropped with its last reference, and its destructor may wait.
+    fn drop(&mut self) {
+        if thread::is_receiving() {
+            thread::put_aside(Box::new(Arc::clone(&self.target)));
+        }
+    }
 }
 
 #[derive(Default)]
@@ -89,32 +100,36 @@ pub(super) struct Given {
 }
 
 impl References {
-    /// A new reference of `holder`'s, which it is given by `connection`. Nothing if it has `limit` already.
+    /// A new reference of `holder`'s, which it is given by `connection`. If it has `limit` already, `held` comes back: the caller drops it, who holds no
+    /// lock then.
     pub(super) fn give(
         &mut self,
         (holder, connection): (Holder, u64),
         held: Held,
         limit: usize,
-    ) -> Option<Given> {
-        let holding = self.holders.entry(holder).or_default();
-        if holding.places.len() >= limit {
-            return None;
+    ) -> Result<Given, Held> {
+        let count = self.holders.get(&holder).map_or(0, |holding| holding.places.len());
+        if count >= limit {
+            return Err(held);
         }
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
-                let place =
-                    u32::try_from(self.entries.len()).ok().filter(|place| *place < u32::MAX)?;
+                let place = u32::try_from(self.entries.len());
+                let Some(place) = place.ok().filter(|place| *place < u32::MAX) else {
+                    return Err(held);
+                };
                 self.entries.push(Entry::default());
                 place
             }
         };
+        let holding = self.holders.entry(holder).or_default();
         let is_first = holding.add(connection, &mut self.unwatched);
         let entry = &mut self.entries[place as usize];
         let listed = holding.places.len();
         holding.places.push(place);
         entry.content = Some(Content { holder, listed, held: Arc::new(held) });
-        Some(Given { id: id(place, entry.generation), is_first })
+        Ok(Given { id: id(place, entry.generation), is_first })
     }
 
     /// What a reference of `holder`'s leads to.
@@ -125,16 +140,11 @@ impl References {
         (entry.generation == (id >> 32) as u32).then_some(&content.held)
     }
 
-    /// Has a reference of `holder`'s lead to the same object by another list of types. Returns whether there is one.
-    pub(super) fn agree(&mut self, id: u64, holder: Holder, types: Types) -> bool {
-        let Some(target) = self.find(id, holder).map(|held| Arc::clone(&held.target)) else {
-            return false;
-        };
-        let content = place_of(id).and_then(|place| self.entries[place].content.as_mut());
-        content.is_some_and(|content| {
-            content.held = Arc::new(Held { target, types });
-            true
-        })
+    /// Has a reference of `holder`'s lead to the same object by another list of types. Returns what it was, if there is one, which the caller drops.
+    pub(super) fn agree(&mut self, id: u64, holder: Holder, types: Types) -> Option<Arc<Held>> {
+        let target = Arc::clone(&self.find(id, holder)?.target);
+        let content = self.entries[place_of(id)?].content.as_mut()?;
+        Some(mem::replace(&mut content.held, Arc::new(Held { target, types })))
     }
 
     /// Takes a reference of `holder`'s back. What it led to is dropped by the caller, who holds no lock then.
@@ -176,6 +186,12 @@ impl References {
         let places = self.holders.remove(&holder).map(|holding| holding.places);
         let places = places.unwrap_or_default().into_iter();
         places.filter_map(|place| self.take(place as usize)).map(|content| content.held).collect()
+    }
+
+    /// All that references lead to, when there are to be none any more.
+    pub(super) fn take_all(&mut self) -> Vec<Arc<Held>> {
+        let all = mem::take(self).entries.into_iter();
+        all.filter_map(|entry| entry.content).map(|content| content.held).collect()
     }
 
     /// Whether something is to be done with what comes by a connection that is not known.
@@ -242,7 +258,7 @@ mod tests {
     }
 
     fn give(references: &mut References, node: u64, connection: u64) -> u64 {
-        references.give((holder(node), connection), held(), 10).unwrap().id
+        references.give((holder(node), connection), held(), 10).ok().unwrap().id
     }
 
     #[test]
@@ -300,8 +316,9 @@ mod tests {
     #[test]
     fn a_peer_holds_no_more_than_it_may() {
         let mut references = References::default();
-        let mut give = || references.give((holder(1), 1), held(), 2).map(|given| given.is_first);
-        assert_eq!([give(), give(), give()], [Some(true), Some(false), None]);
+        let mut give = || references.give((holder(1), 1), held(), 2);
+        let given = [give(), give(), give()].map(|given| given.ok().map(|given| given.is_first));
+        assert_eq!(given, [Some(true), Some(false), None]);
     }
 
     #[test]
@@ -311,7 +328,7 @@ mod tests {
         for wrong in [0, id + 1, id | 1 << 32, u64::MAX, 1 << 32] {
             assert!(references.find(wrong, holder(1)).is_none(), "{wrong:#x}");
             assert!(references.release(wrong, holder(1)).is_none(), "{wrong:#x}");
-            assert!(!references.agree(wrong, holder(1), Types::new()), "{wrong:#x}");
+            assert!(references.agree(wrong, holder(1), Types::new()).is_none(), "{wrong:#x}");
         }
     }
 }

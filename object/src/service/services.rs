@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use weft_transport::{Connection, Handler, Peer};
 use crate::channel::GraphListener;
 
 use super::client::Client;
+use super::disposal::drop_each;
 use super::error::ImportError;
 use super::exported::{Exported, Target};
 use super::import::{self, Asked};
@@ -54,6 +56,15 @@ pub(super) struct Inner {
     names: RwLock<HashMap<String, Arc<dyn Target>>>,
     pub(super) references: RwLock<References>,
     pub(super) workers: Workers,
+}
+
+impl Drop for Inner {
+    /// Each object by itself, whatever the destructors of others do.
+    fn drop(&mut self) {
+        self.workers.stop();
+        drop_each(mem::take(self.names.get_mut()).into_values());
+        drop_each(self.references.get_mut().take_all());
+    }
 }
 
 impl Services {
@@ -155,9 +166,11 @@ impl Services {
 
     /// A reference for who is at the other end of `connection`. Nothing if it holds as many as it may.
     pub(super) fn give(&self, connection: &Connection, held: Held) -> Option<u64> {
-        let holder = Holder::of(connection.peer());
+        let holder = (Holder::of(connection.peer()), connection.id());
         let limit = self.inner.config.references_max;
-        let given = self.inner.references.write().give((holder, connection.id()), held, limit)?;
+        let given = self.inner.references.write().give(holder, held, limit);
+        // What is not given is dropped when nothing is locked.
+        let given = given.ok()?;
         if given.is_first {
             // Behind it: if the connection has ended, this is seen now.
             Watch::begin(&self.inner, connection);

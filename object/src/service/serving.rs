@@ -10,6 +10,7 @@ use crate::channel::GraphListener;
 use crate::types::Types;
 
 use super::answer::{Answer, To};
+use super::disposal::contained;
 use super::error::Refusal;
 use super::frame::{Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
 use super::item::{OtherEnd, Plain, Reader};
@@ -23,10 +24,12 @@ type Last = Option<(u64, Arc<Held>)>;
 
 impl Handler for Services {
     fn handle(&self, batch: &mut Batch<'_>) {
-        let mut last = None;
-        while let Some(incoming) = batch.next() {
-            self.take(batch, incoming, &mut last);
-        }
+        receiving(&self.inner().workers, || {
+            let mut last = None;
+            while let Some(incoming) = batch.next() {
+                self.take(batch, incoming, &mut last);
+            }
+        });
     }
 }
 
@@ -38,12 +41,14 @@ pub(super) struct WithGraphs {
 
 impl Handler for WithGraphs {
     fn handle(&self, batch: &mut Batch<'_>) {
-        let mut last = None;
-        while let Some(incoming) = batch.next() {
-            if let Some(incoming) = self.listener.take(batch, incoming) {
-                self.services.take(batch, incoming, &mut last);
+        receiving(&self.services.inner().workers, || {
+            let mut last = None;
+            while let Some(incoming) = batch.next() {
+                if let Some(incoming) = self.listener.take(batch, incoming) {
+                    self.services.take(batch, incoming, &mut last);
+                }
             }
-        }
+        });
     }
 }
 
@@ -113,7 +118,9 @@ impl Services {
             let job = move || {
                 let (services, other_end) = (&services, connection.as_ref());
                 let other_end = other_end.map(|connection| OtherEnd { services, connection });
-                serve_blocking(&held, request, &retained, responder, other_end);
+                contained(|| serve_blocking(&held, request, &retained, responder, other_end));
+                // Not while a panic of the method goes on: the object may panic, too.
+                contained(|| drop(held));
             };
             return self.run(Box::new(job));
         }
@@ -122,12 +129,12 @@ impl Services {
         let answer = Answer::new(To::Batch(batch, call), contract, other_end);
         if is_aligned(incoming.body) {
             let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.types, other_end);
-            return receiving(|| held.target.dispatch(request.method, arguments, answer));
+            return held.target.dispatch(request.method, arguments, answer);
         }
         // What had to wait for room for replies has been moved to wherever there was room.
         let aligned = AlignedBytes::copied(incoming.body);
         let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.types, other_end);
-        receiving(|| held.target.dispatch(request.method, arguments, answer));
+        held.target.dispatch(request.method, arguments, answer);
     }
 
     /// Whoever sends it releases a reference.
@@ -179,7 +186,8 @@ impl Services {
             let held = found.ok_or(Refused::Plainly(Status::NoObject))?;
             let contract = held.target.contract();
             let (numbers, types) = wanted.agree(contract).map_err(Refused::Unlike)?;
-            self.inner().references.write().agree(id, holder, types);
+            let before = self.inner().references.write().agree(id, holder, types);
+            drop(before);
             return Ok((Plain(id), numbers, &contract.told));
         }
         let target = self.named(wanted.name).ok_or(Refused::Plainly(Status::NoName))?;

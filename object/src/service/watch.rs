@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use parking_lot::Mutex;
 use weft_transport::{CloseReason, Connection, Ended};
 
+use super::disposal::drop_each;
 use super::references::Holder;
 use super::services::Inner;
 
@@ -45,7 +46,7 @@ impl Watch {
         // Objects are dropped there, which may do anything, and whoever closes a connection may hold whatever lock.
         services.clone().workers.run(Box::new(move || {
             let released = services.references.write().end(ended, made_way);
-            drop(released);
+            drop_each(released);
         }));
     }
 }

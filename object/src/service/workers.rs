@@ -4,16 +4,18 @@
 //! step takes a thread for as long as it waits, so a fixed few would wait for one another.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::disposal::{contained, drop_each};
+
 /// Something to be done.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads, which end when this is dropped and what was to be done is done.
+/// Threads. Clones are the same.
+#[derive(Clone)]
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads_max: usize,
@@ -57,16 +59,38 @@ impl Workers {
         drop(undone);
         self.shared.wake.notify_one();
     }
+
+    /// Has a thread drop these, each by itself.
+    pub(super) fn dispose<T: Send + 'static>(&self, objects: Vec<T>) {
+        if !objects.is_empty() {
+            self.run(Box::new(|| drop_each(objects)));
+        }
+    }
+
+    /// Threads end when what is to be done is done. Not waited for: one of them may be who says so.
+    pub(super) fn stop(&self) {
+        self.shared.state.lock().stopping = true;
+        self.shared.wake.notify_all();
+    }
 }
 
 impl Shared {
     fn work(&self) {
+        /// Also if something panics after all: what counts on this thread would wait for ever.
+        struct Counted<'a>(&'a Shared);
+
+        impl Drop for Counted<'_> {
+            fn drop(&mut self) {
+                self.0.state.lock().threads -= 1;
+            }
+        }
+
+        let _counted = Counted(self);
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // The panic has been printed; whoever waits is told by what the job drops.
-                drop(catch_unwind(AssertUnwindSafe(job)));
+                contained(job);
                 state = self.state.lock();
                 continue;
             }
@@ -77,13 +101,5 @@ impl Shared {
             self.wake.wait(&mut state);
             state.idle -= 1;
         }
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        // Not waited for: the last to hold a registry may be one of its threads.
-        self.shared.state.lock().stopping = true;
-        self.shared.wake.notify_all();
     }
 }

@@ -4,6 +4,7 @@
 
 mod beside;
 mod calls;
+mod dropping;
 mod hostile;
 mod references;
 mod spelling;
