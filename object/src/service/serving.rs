@@ -186,8 +186,9 @@ impl Services {
             let held = found.ok_or(Refused::Plainly(Status::NoObject))?;
             let contract = held.target.contract();
             let (numbers, types) = wanted.agree(contract).map_err(Refused::Unlike)?;
-            let before = self.inner().references.write().agree(id, holder, types);
-            drop(before);
+            // It may have been released meanwhile.
+            let agreed = self.inner().references.write().agree(id, holder, types);
+            agreed.ok_or(Refused::Plainly(Status::NoObject))?;
             return Ok((Plain(id), numbers, &contract.told));
         }
         let target = self.named(wanted.name).ok_or(Refused::Plainly(Status::NoName))?;
