@@ -93,6 +93,7 @@
 mod answer;
 mod argument;
 mod blob;
+mod calls;
 mod client;
 mod disposal;
 mod error;
@@ -110,6 +111,7 @@ mod returned;
 mod services;
 mod serving;
 mod thread;
+mod unsent;
 mod watch;
 mod workers;
 

@@ -23,6 +23,11 @@ pub(super) struct Holder {
 }
 
 impl Holder {
+    #[cfg(test)]
+    pub(super) fn new(node: NodeId, incarnation: Incarnation) -> Self {
+        Self { node, incarnation }
+    }
+
     pub(super) fn of(peer: &Peer) -> Self {
         Self { node: peer.node, incarnation: peer.incarnation }
     }

@@ -32,7 +32,9 @@ pub struct ServicesConfig {
     pub timeout: Duration,
     /// How many references one peer may hold, imports included: 65,536. Each takes some 100 bytes here, and whatever object it leads to.
     pub references_max: usize,
-    /// How many threads there may be for methods that block: 64. Threads are begun when they are needed, and stay.
+    /// How many threads there may be for methods that block: 64. Threads are begun when they are needed, and stay. The calls of one peer take a quarter of
+    /// them at most, or one: its other calls wait for these. A call that goes back and forth takes one at each step. Besides there are up to a quarter as
+    /// many for dropping objects, and one for replies that had to wait.
     pub threads_max: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_transport::{Batch, CallId, Handler, Incoming, IncomingKind, Responder, Retained};
+use weft_transport::{Batch, CallId, Handler, Incoming, IncomingKind, Purpose, Retained};
 
 use crate::assembly::is_aligned;
 use crate::bytes::{AlignedBytes, StableBytes as _};
@@ -10,6 +10,7 @@ use crate::channel::GraphListener;
 use crate::types::Types;
 
 use super::answer::{Answer, To};
+use super::calls::Call;
 use super::disposal::contained;
 use super::error::Refusal;
 use super::frame::{Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
@@ -18,6 +19,12 @@ use super::negotiation::{Unlike, Wanted};
 use super::references::{Held, Holder};
 use super::services::Services;
 use super::thread::receiving;
+use super::unsent::Beside;
+use super::watch::Watch;
+use super::workers::Slot;
+
+/// Heap memory that a call takes while it waits for a thread, beside its body: its part of the window says less of the shortest.
+const WAITING_BYTES: u64 = 512;
 
 /// What one peer sends together is for one object mostly, which is looked for once.
 type Last = Option<(u64, Arc<Held>)>;
@@ -102,28 +109,17 @@ impl Services {
         batch: &mut Batch<'_>,
         call: CallId,
         request: Request,
-        mut incoming: Incoming<'_>,
+        incoming: Incoming<'_>,
         held: &Arc<Held>,
     ) {
         let contract = held.target.contract();
         let Some(method) = contract.description.methods.get(usize::from(request.method)) else {
             return To::Batch(batch, call).refuse(&Refusal::NoMethod);
         };
-        let connection = method.has_services.then(|| batch.connection());
         if method.is_blocking {
-            let (responder, retained) = (incoming.responder(), incoming.retain());
-            // Without memory to keep it in, the responder tells the caller that nobody answers.
-            let (Some(responder), Ok(retained)) = (responder, retained) else { return };
-            let (services, held) = (self.clone(), Arc::clone(held));
-            let job = move || {
-                let (services, other_end) = (&services, connection.as_ref());
-                let other_end = other_end.map(|connection| OtherEnd { services, connection });
-                contained(|| serve_blocking(&held, request, &retained, responder, other_end));
-                // Not while a panic of the method goes on: the object may panic, too.
-                contained(|| drop(held));
-            };
-            return self.run(Box::new(job));
+            return self.serve_beside(batch, request, incoming, held);
         }
+        let connection = method.has_services.then(|| batch.connection());
         let other_end = connection.as_ref();
         let other_end = other_end.map(|connection| OtherEnd { services: self, connection });
         let answer = Answer::new(To::Batch(batch, call), contract, other_end);
@@ -135,6 +131,35 @@ impl Services {
         let aligned = AlignedBytes::copied(incoming.body);
         let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.types, other_end);
         held.target.dispatch(request.method, arguments, answer);
+    }
+
+    /// Leaves one call to another thread.
+    fn serve_beside(
+        &self,
+        batch: &Batch<'_>,
+        request: Request,
+        mut incoming: Incoming<'_>,
+        held: &Arc<Held>,
+    ) {
+        let connection = batch.connection();
+        let caller = (Holder::of(batch.peer()), connection.id());
+        let charge = connection.memory().charge(WAITING_BYTES, Purpose::Receive);
+        let (responder, retained) = (incoming.responder(), incoming.retain());
+        // Without memory to keep it in, the responder tells the caller that nobody answers.
+        let (Some(responder), Ok(retained), Ok(charge)) = (responder, retained, charge) else {
+            return;
+        };
+        let (services, held) = (self.clone(), Arc::clone(held));
+        let job = move |slot: &mut Option<Slot>| {
+            let beside = Beside { responder, services: &services, connection: &connection, slot };
+            contained(|| serve_blocking(&held, request, &retained, beside));
+            drop((retained, charge));
+            // Not while a panic of the method goes on: the object may panic, too.
+            contained(|| drop(held));
+        };
+        if self.inner().workers.call(Call { caller, job: Box::new(job) }) {
+            Watch::begin(self.inner(), &batch.connection());
+        }
     }
 
     /// Whoever sends it releases a reference.
@@ -210,16 +235,12 @@ enum Refused {
 }
 
 /// Handles one call on a thread that may wait.
-fn serve_blocking(
-    held: &Held,
-    request: Request,
-    body: &Retained,
-    responder: Responder,
-    other_end: Option<OtherEnd<'_>>,
-) {
+fn serve_blocking(held: &Held, request: Request, body: &Retained, beside: Beside<'_>) {
+    let Beside { services, connection, .. } = beside;
+    let other_end = Some(OtherEnd { services, connection });
     let copy = (!is_aligned(body)).then(|| AlignedBytes::copied(body));
     let body = copy.as_ref().map_or(&**body, |copy| copy.bytes());
     let arguments = Reader::new(body, REQUEST_BYTES, &held.types, other_end);
-    let answer = Answer::new(To::Responder(responder), held.target.contract(), other_end);
+    let answer = Answer::new(To::Beside(beside), held.target.contract(), other_end);
     held.target.dispatch(request.method, arguments, answer);
 }

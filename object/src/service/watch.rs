@@ -1,4 +1,4 @@
-//! Waiting for the end of a connection by which references were given: then they are released.
+//! Waiting for the end of a connection: references that were given by it are released then, and calls that have come by it and not begun never do.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -43,10 +43,13 @@ impl Watch {
         let Some(services) = self.services.upgrade() else { return };
         let made_way = reason == CloseReason::Duplicate;
         let ended = (self.holder, self.connection);
-        // Objects are dropped there, which may do anything, and whoever closes a connection may hold whatever lock.
-        services.clone().workers.run(Box::new(move || {
-            let released = services.references.write().end(ended, made_way);
+        services.workers.end(ended);
+        let released = services.references.write().end(ended, made_way);
+        // Not here: destructors may do anything, and whoever closes a connection may hold whatever lock. This may be the last to hold the registry, too.
+        let workers = services.workers.clone();
+        workers.run(Box::new(move || {
             drop_each(released);
+            drop(services);
         }));
     }
 }
