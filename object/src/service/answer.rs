@@ -85,7 +85,9 @@ impl To<'_, '_> {
     fn reply(self, body: impl Body + 'static, giving: Giving<'_>) {
         match self {
             Self::Batch(batch, call) => {
-                batch.reply(call, body);
+                if !batch.try_reply(call, body) {
+                    giving.withdraw();
+                }
             }
             Self::Beside(beside) => beside.reply(body, giving.into_given()),
         }

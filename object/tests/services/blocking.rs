@@ -306,6 +306,7 @@ fn references_in_a_result_for_which_there_is_no_memory_are_taken_back() {
     assert_eq!(bank.open_beside(10).unwrap().0.blocking().nod(), Ok(2));
     let unanswered = Some(ServiceError::Call(CallError::Unanswered));
     for _ in 0..3 {
+        assert_eq!(bank.open(64 << 20).err(), unanswered);
         assert_eq!(bank.open_beside(64 << 20).err(), unanswered);
     }
     wait_until(&client, "that all is given back", || exporter.references() == 1);
