@@ -97,7 +97,9 @@
 mod answer;
 mod argument;
 mod blob;
+mod calls;
 mod client;
+mod disposal;
 mod error;
 mod exported;
 mod frame;
@@ -115,6 +117,7 @@ mod services;
 mod serving;
 mod thread;
 mod told;
+mod unsent;
 mod watch;
 mod workers;
 

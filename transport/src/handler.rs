@@ -223,6 +223,15 @@ impl<'a> Batch<'a> {
         self.write(call, body, None, false);
     }
 
+    /// As [`reply`](Self::reply). Returns whether it was taken: if not, the call fails at its caller, or the connection ends, and nobody gets any of it.
+    ///
+    /// # Panics
+    /// See [`reply`](Self::reply).
+    #[inline]
+    pub fn try_reply(&mut self, call: CallId, body: impl Body) -> bool {
+        self.write(call, body, None, false)
+    }
+
     /// A reply to `call` after which more come.
     ///
     /// # Panics
@@ -249,7 +258,7 @@ impl<'a> Batch<'a> {
     }
 
     #[inline]
-    fn write(&mut self, call: CallId, body: impl Body, tail: Option<Shared>, more: bool) {
+    fn write(&mut self, call: CallId, body: impl Body, tail: Option<Shared>, more: bool) -> bool {
         let core = self.held.core;
         let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
         let departures = &core.session.departures;
@@ -278,18 +287,25 @@ impl<'a> Batch<'a> {
         if written.is_err() {
             self.give_up(call, frame_len(len), CloseReason::Memory);
         }
+        written.is_ok()
     }
 
     /// Leaves a reply that is too long for one frame, or follows such a part of the same reply, to be
     /// sent in its turn.
     #[cold]
-    fn write_large(&mut self, call: CallId, body: impl Body, tail: Option<Shared>, more: bool) {
+    fn write_large(
+        &mut self,
+        call: CallId,
+        body: impl Body,
+        tail: Option<Shared>,
+        more: bool,
+    ) -> bool {
         let core = self.held.core;
         let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
         let is_too_long = len > LARGE_MAX;
         if !is_too_long && len > self.reply_max() {
             self.failed = Some(CloseReason::Violation("no large messages, though a reply is one"));
-            return;
+            return false;
         }
         let cost = if len > MESSAGE_MAX { ANNOUNCEMENT_COST } else { frame_len(len) };
         let reserved = core.session.send_credit.try_reserve(Class::Reply, cost);
@@ -302,7 +318,8 @@ impl<'a> Batch<'a> {
                 "a reply is longer than any may be, so its call fails: Batch::reply_body has no limit"
             );
             let reason = CloseReason::Violation("a reply is longer than any may be");
-            return self.give_up(call, cost, reason);
+            self.give_up(call, cost, reason);
+            return false;
         }
         match write_head(&core.memory, body) {
             Ok(head) => {
@@ -310,8 +327,12 @@ impl<'a> Batch<'a> {
                 let departure = Departure::new(header, head, tail).behind(self.mark());
                 core.session.departures.reserve(Class::Reply, departure.queued_bytes());
                 core.session.departures.push(departure);
+                true
             }
-            Err(_) => self.give_up(call, cost, CloseReason::Memory),
+            Err(_) => {
+                self.give_up(call, cost, CloseReason::Memory);
+                false
+            }
         }
     }
 

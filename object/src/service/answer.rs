@@ -1,7 +1,7 @@
 //! Giving the result of a call, in the handler or beyond it.
 
 use weft_transport::limits::LARGE_MAX;
-use weft_transport::{Batch, Body, CallId, Responder};
+use weft_transport::{Batch, Body, CallId};
 
 use super::error::{Malformed, Refusal};
 use super::frame::{self, Answered, Status};
@@ -9,6 +9,7 @@ use super::interface::Contract;
 use super::item::{Item as _, OtherEnd};
 use super::passing::Giving;
 use super::returned::Returned;
+use super::unsent::Beside;
 
 /// Answers one call. What `#[service]` writes of a trait uses it.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(super) enum To<'b, 'm> {
     /// With the others of its batch.
     Batch(&'b mut Batch<'m>, CallId),
     /// From a thread of the registry's own.
-    Responder(Responder),
+    Beside(Beside<'b>),
 }
 
 impl<'b, 'm> Answer<'b, 'm> {
@@ -54,7 +55,7 @@ impl<'b, 'm> Answer<'b, 'm> {
             let what = format!("it has {len} bytes, where at most {limit} can be sent");
             return self.to.refuse(&Refusal::Result { what });
         }
-        self.to.reply(Answered { status: Status::Done, items });
+        self.to.reply(Answered { status: Status::Done, items }, giving);
     }
 
     /// That the arguments cannot be read.
@@ -78,21 +79,29 @@ impl To<'_, '_> {
     fn limit(&self) -> usize {
         match self {
             Self::Batch(batch, _) => batch.reply_max(),
-            Self::Responder(_) => LARGE_MAX,
+            Self::Beside(_) => LARGE_MAX,
         }
     }
 
+    /// Gives the result. If it cannot be sent, the references in it are taken back.
     #[inline]
-    fn reply(self, body: impl Body) {
+    fn reply(self, body: impl Body + 'static, giving: Giving<'_>) {
         match self {
-            Self::Batch(batch, call) => batch.reply(call, body),
-            // When the connection has ended, nobody waits for it.
-            Self::Responder(responder) => drop(responder.reply_blocking(body)),
+            Self::Batch(batch, call) => {
+                if !batch.try_reply(call, body) {
+                    giving.withdraw();
+                }
+            }
+            Self::Beside(beside) => beside.reply(body, giving.into_given()),
         }
     }
 
     #[cold]
     pub(super) fn refuse(self, refusal: &Refusal) {
-        self.reply(frame::refusal(refusal));
+        let refusal = frame::refusal(refusal);
+        match self {
+            Self::Batch(batch, call) => batch.reply(call, refusal),
+            Self::Beside(beside) => beside.reply(refusal, Vec::new()),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What references lead to.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -9,6 +10,7 @@ use super::answer::Answer;
 use super::interface::{Contract, Interface};
 use super::item::Reader;
 use super::services::Services;
+use super::thread;
 
 /// An object that handles calls, whatever its interface.
 pub(super) trait Target: Send + Sync {
@@ -33,8 +35,20 @@ impl<I: Interface + ?Sized> Target for Passed<I> {
 }
 
 /// An object whose implementation can be exchanged.
-pub(super) struct Exchangeable<I: ?Sized> {
-    current: RwLock<Arc<I>>,
+pub(super) struct Exchangeable<I: Interface + ?Sized> {
+    current: RwLock<Arc<Implementation<I>>>,
+}
+
+/// One implementation. Whoever handles a call by it may be the last to have it.
+struct Implementation<I: Interface + ?Sized>(Arc<I>);
+
+impl<I: Interface + ?Sized> Drop for Implementation<I> {
+    /// The destructor may wait.
+    fn drop(&mut self) {
+        if thread::is_receiving() {
+            thread::put_aside(Box::new(Arc::clone(&self.0)));
+        }
+    }
 }
 
 impl<I: Interface + ?Sized> Target for Exchangeable<I> {
@@ -45,12 +59,12 @@ impl<I: Interface + ?Sized> Target for Exchangeable<I> {
     fn dispatch(&self, number: u16, arguments: Reader<'_>, answer: Answer<'_, '_>) {
         // Not under the lock: the implementation may be what exchanges it.
         let current = Arc::clone(&self.current.read());
-        current.dispatch(number, arguments, answer);
+        current.0.dispatch(number, arguments, answer);
     }
 }
 
 /// A service that is exported under a name, for who exports it. Dropping this withdraws nothing.
-pub struct Exported<I: ?Sized> {
+pub struct Exported<I: Interface + ?Sized> {
     object: Arc<Exchangeable<I>>,
     name: String,
     services: Services,
@@ -58,7 +72,8 @@ pub struct Exported<I: ?Sized> {
 
 impl<I: Interface + ?Sized> Exported<I> {
     pub(super) fn new(services: &Services, name: &str, implementation: Arc<I>) -> Self {
-        let object = Arc::new(Exchangeable { current: RwLock::new(implementation) });
+        let current = RwLock::new(Arc::new(Implementation(implementation)));
+        let object = Arc::new(Exchangeable { current });
         Self { object, name: name.to_owned(), services: services.clone() }
     }
 
@@ -69,7 +84,9 @@ impl<I: Interface + ?Sized> Exported<I> {
     /// Exchanges the implementation and returns the one before. Who has imported the service goes on with the new one, and notices nothing: calls
     /// that are being handled end where they have begun.
     pub fn replace(&self, implementation: Arc<I>) -> Arc<I> {
-        std::mem::replace(&mut *self.object.current.write(), implementation)
+        let new = Arc::new(Implementation(implementation));
+        let before = mem::replace(&mut *self.object.current.write(), new);
+        Arc::clone(&before.0)
     }
 
     /// Nobody can import it under its name any more. Who has imported it goes on.
@@ -78,7 +95,7 @@ impl<I: Interface + ?Sized> Exported<I> {
     }
 }
 
-impl<I: ?Sized> fmt::Debug for Exported<I> {
+impl<I: Interface + ?Sized> fmt::Debug for Exported<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exported").field("name", &self.name).finish_non_exhaustive()
     }

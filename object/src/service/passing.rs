@@ -115,6 +115,11 @@ impl<'g> Giving<'g> {
         Ok(reference)
     }
 
+    /// The references, for who sends the result.
+    pub(super) fn into_given(self) -> Vec<u64> {
+        self.given
+    }
+
     /// The result is not sent: the references are taken back.
     #[cold]
     pub(super) fn withdraw(self) {

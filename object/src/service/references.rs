@@ -6,12 +6,15 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::mem;
 use std::sync::{Arc, Weak};
 
 use weft_transport::{Incarnation, NodeId, Peer};
 
 use super::exported::Target;
+use super::frame::Status;
 use super::interface::Contract;
+use super::thread;
 use super::told::{Lists, Told};
 
 /// Lists of types other than those here that one peer may have told of at the same time, of up to 64 KiB each.
@@ -25,6 +28,11 @@ pub(super) struct Holder {
 }
 
 impl Holder {
+    #[cfg(test)]
+    pub(super) fn new(node: NodeId, incarnation: Incarnation) -> Self {
+        Self { node, incarnation }
+    }
+
     pub(super) fn of(peer: &Peer) -> Self {
         Self { node: peer.node, incarnation: peer.incarnation }
     }
@@ -35,6 +43,15 @@ pub(super) struct Held {
     pub(super) target: Arc<dyn Target>,
     /// As the holder lists the types of its graphs.
     pub(super) lists: Lists,
+}
+
+impl Drop for Held {
+    /// The object may be dropped with its last reference, and its destructor may wait.
+    fn drop(&mut self) {
+        if thread::is_receiving() {
+            thread::put_aside(Box::new(Arc::clone(&self.target)));
+        }
+    }
 }
 
 struct Entry {
@@ -134,25 +151,28 @@ pub(super) enum End {
 }
 
 impl References {
-    /// A new reference of `holder`'s, which it is given by `connection`. Nothing if it has `limit` already, or tells of too many lists of types.
+    /// A new reference of `holder`'s, which it is given by `connection`. If it has `limit` already, or tells of too many lists of types, `held` comes
+    /// back: the caller drops it, who holds no lock then.
     pub(super) fn give(
         &mut self,
         (holder, connection): (Holder, u64),
         held: Held,
         limit: usize,
-    ) -> Option<Given> {
+    ) -> Result<Given, Held> {
         let is_full = match self.holders.get_mut(&holder) {
             Some(holding) => holding.places.len() >= limit || !holding.may_tell(&held.lists),
             None => limit == 0,
         };
         if is_full {
-            return None;
+            return Err(held);
         }
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
-                let place = u32::try_from(self.entries.len()).ok();
-                let place = place.filter(|place| *place < u32::MAX)?;
+                let place = u32::try_from(self.entries.len());
+                let Some(place) = place.ok().filter(|place| *place < u32::MAX) else {
+                    return Err(held);
+                };
                 self.entries.push(Entry { uses: 0, tag: self.tags.tag(place, 0), content: None });
                 place
             }
@@ -165,7 +185,7 @@ impl References {
         let listed = holding.places.len();
         holding.places.push(place);
         entry.content = Some(Content { holder, listed, held: Arc::new(held) });
-        Some(Given { id: id(place, entry.tag), is_first })
+        Ok(Given { id: id(place, entry.tag), is_first })
     }
 
     /// What a reference of `holder`'s leads to.
@@ -187,19 +207,24 @@ impl References {
         told.into_iter().find(|told| told.is(contract, bytes))
     }
 
-    /// Has a reference of `holder`'s lead to the same object by other lists of types. Returns whether there is one, and it may tell of these.
-    pub(super) fn agree(&mut self, id: u64, holder: Holder, lists: Lists) -> bool {
-        let Some(target) = self.find(id, holder).map(|held| Arc::clone(&held.target)) else {
-            return false;
-        };
+    /// Has a reference of `holder`'s lead to the same object by other lists of types. Returns what it was, which the caller drops.
+    ///
+    /// # Errors
+    /// There is no such reference, or its holder may not tell of these lists.
+    pub(super) fn agree(
+        &mut self,
+        id: u64,
+        holder: Holder,
+        lists: Lists,
+    ) -> Result<Arc<Held>, Status> {
+        let found = self.find(id, holder).ok_or(Status::NoObject)?;
+        let target = Arc::clone(&found.target);
         if !self.holders.get_mut(&holder).is_some_and(|holding| holding.may_tell(&lists)) {
-            return false;
+            return Err(Status::TooManyReferences);
         }
         let content = place_of(id).and_then(|place| self.entries[place].content.as_mut());
-        content.is_some_and(|content| {
-            content.held = Arc::new(Held { target, lists });
-            true
-        })
+        let content = content.ok_or(Status::NoObject)?;
+        Ok(mem::replace(&mut content.held, Arc::new(Held { target, lists })))
     }
 
     /// Takes a reference of `holder`'s back. What it led to is dropped by the caller, who holds no lock then.
@@ -310,7 +335,7 @@ mod tests {
     }
 
     fn give(references: &mut References, node: u64, connection: u64) -> u64 {
-        references.give((holder(node), connection), held(), 10).unwrap().id
+        references.give((holder(node), connection), held(), 10).ok().unwrap().id
     }
 
     #[test]
@@ -377,7 +402,7 @@ mod tests {
     #[test]
     fn who_may_hold_nothing_is_not_kept() {
         let mut references = References::default();
-        assert!(references.give((holder(1), 1), held(), 0).is_none());
+        assert!(references.give((holder(1), 1), held(), 0).is_err());
         assert!(references.holders.is_empty() && references.entries.is_empty());
     }
 
@@ -405,8 +430,9 @@ mod tests {
     #[test]
     fn a_peer_holds_no_more_than_it_may() {
         let mut references = References::default();
-        let mut give = || references.give((holder(1), 1), held(), 2).map(|given| given.is_first);
-        assert_eq!([give(), give(), give()], [Some(true), Some(false), None]);
+        let mut give = || references.give((holder(1), 1), held(), 2);
+        let given = [give(), give(), give()].map(|given| given.ok().map(|given| given.is_first));
+        assert_eq!(given, [Some(true), Some(false), None]);
     }
 
     #[test]
@@ -416,7 +442,7 @@ mod tests {
         for wrong in [0, id + 1, id ^ 1 << 32, u64::MAX, 1 << 32, 1] {
             assert!(references.find(wrong, holder(1)).is_none(), "{wrong:#x}");
             assert!(references.release(wrong, holder(1)).is_none(), "{wrong:#x}");
-            assert!(!references.agree(wrong, holder(1), lists()), "{wrong:#x}");
+            assert!(references.agree(wrong, holder(1), lists()).is_err(), "{wrong:#x}");
         }
     }
 }

@@ -31,8 +31,8 @@ pub trait Returned: Sized {
     type Value;
     /// As the proxy gets it.
     type Received;
-    /// As it travels.
-    type Item: Item;
+    /// As it travels. It may have to wait for room.
+    type Item: Item + 'static;
 
     /// Its part of the method's fingerprint.
     const FINGERPRINT: Fingerprint;

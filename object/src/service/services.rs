@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use weft_transport::{Connection, Handler, Peer};
 use crate::channel::GraphListener;
 
 use super::client::Client;
+use super::disposal::drop_each;
 use super::error::{ImportError, Malformed};
 use super::exported::{Exported, Target};
 use super::import::{self, Asked};
@@ -22,7 +24,7 @@ use super::remote::Remote;
 use super::serving::WithGraphs;
 use super::thread;
 use super::watch::Watch;
-use super::workers::{Job, Workers};
+use super::workers::Workers;
 
 /// How a registry behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,9 @@ pub struct ServicesConfig {
     /// How many references one peer may have passed or given to this side that are not released yet, imports included: 65,536. Each takes some 300
     /// bytes here. A call that passes more is refused.
     pub received_max: usize,
-    /// How many threads there may be for methods that block: 64. Threads are begun when they are needed, and stay.
+    /// How many threads there may be for methods that block: 64. Threads are begun when they are needed, and stay. The calls of one peer take a quarter of
+    /// them at most, or one: its other calls wait for these. A call that goes back and forth takes one at each step. Besides there are up to a quarter as
+    /// many for dropping objects, and one for replies that had to wait.
     pub threads_max: usize,
 }
 
@@ -66,6 +70,15 @@ pub(super) struct Inner {
     pub(super) references: RwLock<References>,
     received: Received,
     pub(super) workers: Workers,
+}
+
+impl Drop for Inner {
+    /// Each object by itself, whatever the destructors of others do.
+    fn drop(&mut self) {
+        self.workers.stop();
+        drop_each(mem::take(self.names.get_mut()).into_values());
+        drop_each(self.references.get_mut().close());
+    }
 }
 
 impl Services {
@@ -154,7 +167,8 @@ impl Services {
         let names = std::mem::take(&mut *self.inner.names.write());
         let released = self.inner.references.write().close();
         // Outside the locks: destructors may do anything.
-        drop((names, released));
+        drop_each(names.into_values());
+        drop_each(released);
     }
 
     /// How many references all peers together hold.
@@ -181,9 +195,11 @@ impl Services {
 
     /// A reference for who is at the other end of `connection`. Nothing if it holds as many as it may.
     pub(super) fn give(&self, connection: &Connection, held: Held) -> Option<u64> {
-        let holder = Holder::of(connection.peer());
+        let holder = (Holder::of(connection.peer()), connection.id());
         let limit = self.inner.config.references_max;
-        let given = self.inner.references.write().give((holder, connection.id()), held, limit)?;
+        let given = self.inner.references.write().give(holder, held, limit);
+        // What is not given is dropped when nothing is locked.
+        let given = given.ok()?;
         if given.is_first {
             // Behind it: if the connection has ended, this is seen now.
             Watch::begin(&self.inner, connection);
@@ -208,11 +224,6 @@ impl Services {
             received::release_now(connection, id);
             Malformed::TooManyReferences { limit }
         })
-    }
-
-    /// Has a thread of its own do `job`.
-    pub(super) fn run(&self, job: Job) {
-        self.inner.workers.run(job);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_transport::{Batch, CallId, Handler, Incoming, IncomingKind, Responder, Retained};
+use weft_transport::{Batch, CallId, Handler, Incoming, IncomingKind, Purpose, Retained};
 
 use crate::assembly::is_aligned;
 use crate::bytes::{AlignedBytes, StableBytes as _};
@@ -10,6 +10,8 @@ use crate::channel::GraphListener;
 use crate::types::Types;
 
 use super::answer::{Answer, To};
+use super::calls::Call;
+use super::disposal::contained;
 use super::error::Refusal;
 use super::frame::{self, Answered, IMPORT, REGISTRY, RELEASE, REQUEST_BYTES, Request, Status};
 use super::interface::Contract;
@@ -19,16 +21,24 @@ use super::references::{Held, Holder};
 use super::services::Services;
 use super::thread::receiving;
 use super::told::{Lists, Untold};
+use super::unsent::Beside;
+use super::watch::Watch;
+use super::workers::Slot;
+
+/// Heap memory that a call takes while it waits for a thread, beside its body: its part of the window says less of the shortest.
+const WAITING_BYTES: u64 = 512;
 
 /// What one peer sends together is for one object mostly, which is looked for once.
 type Last = Option<(u64, Arc<Held>)>;
 
 impl Handler for Services {
     fn handle(&self, batch: &mut Batch<'_>) {
-        let mut last = None;
-        while let Some(incoming) = batch.next() {
-            self.take(batch, incoming, &mut last);
-        }
+        receiving(&self.inner().workers, || {
+            let mut last = None;
+            while let Some(incoming) = batch.next() {
+                self.take(batch, incoming, &mut last);
+            }
+        });
     }
 }
 
@@ -40,12 +50,14 @@ pub(super) struct WithGraphs {
 
 impl Handler for WithGraphs {
     fn handle(&self, batch: &mut Batch<'_>) {
-        let mut last = None;
-        while let Some(incoming) = batch.next() {
-            if let Some(incoming) = self.listener.take(batch, incoming) {
-                self.services.take(batch, incoming, &mut last);
+        receiving(&self.services.inner().workers, || {
+            let mut last = None;
+            while let Some(incoming) = batch.next() {
+                if let Some(incoming) = self.listener.take(batch, incoming) {
+                    self.services.take(batch, incoming, &mut last);
+                }
             }
-        }
+        });
     }
 }
 
@@ -93,39 +105,58 @@ impl Services {
         batch: &mut Batch<'_>,
         call: CallId,
         request: Request,
-        mut incoming: Incoming<'_>,
+        incoming: Incoming<'_>,
         held: &Arc<Held>,
     ) {
         let contract = held.target.contract();
         let Some(method) = contract.description.methods.get(usize::from(request.method)) else {
             return To::Batch(batch, call).refuse(&Refusal::NoMethod);
         };
-        let connection = method.has_services.then(|| batch.connection());
         if method.is_blocking {
-            let Some(responder) = incoming.responder() else { return };
-            let Ok(retained) = incoming.retain() else {
-                // Applied it is not then, and the caller takes back what it has passed.
-                return responder.reply_with(batch, frame::refusal(&Refusal::Memory));
-            };
-            let (services, held) = (self.clone(), Arc::clone(held));
-            let job = move || {
-                let (services, other_end) = (&services, connection.as_ref());
-                let other_end = other_end.map(|connection| OtherEnd { services, connection });
-                serve_blocking(&held, request, &retained, responder, other_end);
-            };
-            return self.run(Box::new(job));
+            return self.serve_beside(batch, request, incoming, held);
         }
+        let connection = method.has_services.then(|| batch.connection());
         let other_end = connection.as_ref();
         let other_end = other_end.map(|connection| OtherEnd { services: self, connection });
         let answer = Answer::new(To::Batch(batch, call), contract, other_end);
         if is_aligned(incoming.body) {
             let arguments = Reader::new(incoming.body, REQUEST_BYTES, &held.lists.types, other_end);
-            return receiving(|| held.target.dispatch(request.method, arguments, answer));
+            return held.target.dispatch(request.method, arguments, answer);
         }
         // What had to wait for room for replies has been moved to wherever there was room.
         let aligned = AlignedBytes::copied(incoming.body);
         let arguments = Reader::new(aligned.bytes(), REQUEST_BYTES, &held.lists.types, other_end);
-        receiving(|| held.target.dispatch(request.method, arguments, answer));
+        held.target.dispatch(request.method, arguments, answer);
+    }
+
+    /// Leaves one call to another thread.
+    fn serve_beside(
+        &self,
+        batch: &mut Batch<'_>,
+        request: Request,
+        mut incoming: Incoming<'_>,
+        held: &Arc<Held>,
+    ) {
+        let connection = batch.connection();
+        let caller = (Holder::of(batch.peer()), connection.id());
+        let charge = connection.memory().charge(WAITING_BYTES, Purpose::Receive);
+        let (responder, retained) = (incoming.responder(), incoming.retain());
+        let Some(responder) = responder else { return };
+        let (Ok(retained), Ok(charge)) = (retained, charge) else {
+            // Applied it is not then, and the caller takes back what it has passed.
+            return responder.reply_with(batch, frame::refusal(&Refusal::Memory));
+        };
+        let (services, held) = (self.clone(), Arc::clone(held));
+        let job = move |slot: &mut Option<Slot>| {
+            let beside = Beside { responder, services: &services, connection: &connection, slot };
+            contained(|| serve_blocking(&held, request, &retained, beside));
+            drop((retained, charge));
+            // Not while a panic of the method goes on: the object may panic, too.
+            contained(|| drop(held));
+        };
+        if self.inner().workers.call(Call { caller, job: Box::new(job) }) {
+            Watch::begin(self.inner(), &batch.connection());
+        }
     }
 
     /// Whoever sends it releases a reference.
@@ -178,9 +209,9 @@ impl Services {
             let contract = held.target.contract();
             let numbers = wanted.agree(contract).map_err(Refused::Unlike)?;
             let lists = self.lists(batch, wanted, contract)?;
-            if !self.inner().references.write().agree(id, holder, lists) {
-                return Err(Refused::Plainly(Status::TooManyReferences));
-            }
+            // It may have been released meanwhile.
+            let agreed = self.inner().references.write().agree(id, holder, lists);
+            drop(agreed.map_err(Refused::Plainly)?);
             return Ok((Plain(id), numbers, &contract.told));
         }
         let target = self.named(wanted.name).ok_or(Refused::Plainly(Status::NoName))?;
@@ -219,16 +250,12 @@ enum Refused {
 }
 
 /// Handles one call on a thread that may wait.
-fn serve_blocking(
-    held: &Held,
-    request: Request,
-    body: &Retained,
-    responder: Responder,
-    other_end: Option<OtherEnd<'_>>,
-) {
+fn serve_blocking(held: &Held, request: Request, body: &Retained, beside: Beside<'_>) {
+    let Beside { services, connection, .. } = beside;
+    let other_end = Some(OtherEnd { services, connection });
     let copy = (!is_aligned(body)).then(|| AlignedBytes::copied(body));
     let body = copy.as_ref().map_or(&**body, |copy| copy.bytes());
     let arguments = Reader::new(body, REQUEST_BYTES, &held.lists.types, other_end);
-    let answer = Answer::new(To::Responder(responder), held.target.contract(), other_end);
+    let answer = Answer::new(To::Beside(beside), held.target.contract(), other_end);
     held.target.dispatch(request.method, arguments, answer);
 }

@@ -1,4 +1,4 @@
-//! Waiting for the end of a connection by which references were given: then they are released.
+//! Waiting for the end of a connection: references that were given by it are released then, and calls that have come by it and not begun never do.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,6 +8,7 @@ use std::task::{Context, Wake, Waker};
 use parking_lot::Mutex;
 use weft_transport::{Connection, Ended};
 
+use super::disposal::drop_each;
 use super::references::{End, Holder};
 use super::services::Inner;
 
@@ -40,19 +41,22 @@ impl Watch {
         *ended = None;
         drop(ended);
         let Some(services) = self.services.upgrade() else { return };
-        let holder = Holder::of(self.connection.peer());
-        // Objects are dropped there, which may do anything, and whoever closes a connection may hold whatever lock.
-        services.clone().workers.run(Box::new(move || {
-            let successor = self.connection.successor();
-            let by = successor.as_ref().map(Connection::id);
-            let ended = services.references.write().end((holder, self.connection.id()), by);
-            match (ended, successor) {
-                (End::Released(held), _) => drop(held),
+        let ended = (Holder::of(self.connection.peer()), self.connection.id());
+        services.workers.end(ended);
+        let successor = self.connection.successor();
+        let by = successor.as_ref().map(Connection::id);
+        let end = services.references.write().end(ended, by);
+        // Not here: destructors may do anything, and whoever closes a connection may hold whatever lock. This may be the last to hold the registry, too.
+        let workers = services.workers.clone();
+        workers.run(Box::new(move || {
+            match (end, successor) {
+                (End::Released(held), _) => drop_each(held),
                 (End::GoesOn { is_new: true }, Some(successor)) => {
-                    Self::begin(&services, &successor)
+                    Self::begin(&services, &successor);
                 }
                 (End::GoesOn { .. }, _) => {}
             }
+            drop(services);
         }));
     }
 }

@@ -1,89 +1,360 @@
-//! Threads for what may block: methods that call others, and ends of connections, at which objects are dropped.
+//! Threads for what may block: methods that call others, and destructors of objects.
 //!
-//! There are as many as are busy at the same time, up to a limit. A method that calls back to who called it may be called by that in turn, and so on; each such
-//! step takes a thread for as long as it waits, so a fixed few would wait for one another.
+//! There are as many as are busy at the same time, up to limits. A method that calls back to who called it may be called by that in turn, and so on; each such
+//! step takes a thread for as long as it waits, so a fixed few would wait for one another. What one peer's calls can take of them is limited as well, and
+//! what is no call has threads that calls do not take: an object is dropped though all methods wait.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::calls::{Call, Calls};
+use super::disposal::{contained, drop_each};
+use super::references::Holder;
+use super::thread::receiving;
+
+/// Of the threads for calls, one peer's take this part at most: what it does not let end, it keeps from itself alone.
+const SHARE: usize = 4;
 
 /// Something to be done.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads, which end when this is dropped and what was to be done is done.
+/// Threads. Clones are the same.
+#[derive(Clone)]
 pub(super) struct Workers {
     shared: Arc<Shared>,
-    threads_max: usize,
 }
 
-#[derive(Default)]
+/// How a thread is begun, the so-many-th, that does this.
+type Begin = fn(usize, Job) -> io::Result<()>;
+
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    begin: Begin,
 }
 
-#[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    /// Polls of replies that wait for window. They never wait themselves.
+    replies: Lane,
+    /// What drops objects.
+    drops: Lane,
+    calls: Calls,
+    calls_busy: usize,
+    calls_max: usize,
     threads: usize,
-    idle: usize,
-    stopping: bool,
+    is_stopping: bool,
+}
+
+/// Jobs of one kind, in order.
+struct Lane {
+    jobs: VecDeque<Job>,
+    busy: usize,
+    busy_max: usize,
+}
+
+/// What a thread does next.
+enum Work {
+    Reply(Job),
+    Drop(Job),
+    Call(Call),
+}
+
+/// What a thread has done.
+enum Done {
+    Reply,
+    Drop,
+    /// With the slot, unless a reply that waits has it.
+    Call(Option<Slot>),
 }
 
 impl Workers {
-    /// None yet.
+    /// None yet. There may be `threads_max` for calls.
     pub(super) fn new(threads_max: usize) -> Self {
-        Self { shared: Arc::default(), threads_max: threads_max.max(1) }
+        Self::begun_by(threads_max, |number, job| {
+            thread::Builder::new().name(format!("service-{number}")).spawn(job).map(drop)
+        })
     }
 
-    /// Has a thread do `job`. What waits for one is bounded by who leaves it: by the windows of connections.
+    fn begun_by(threads_max: usize, begin: Begin) -> Self {
+        let calls_max = threads_max.max(1);
+        let share = (calls_max / SHARE).max(1);
+        let state = State {
+            replies: Lane::new(1),
+            drops: Lane::new(share),
+            calls: Calls::new(share),
+            calls_busy: 0,
+            calls_max,
+            threads: 0,
+            is_stopping: false,
+        };
+        let shared = Shared { state: Mutex::new(state), wake: Condvar::new(), begin };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Has a thread handle a call, when it is its peer's turn. Returns whether it is the first that has come by its connection: somebody has to tell of
+    /// the [end](Self::end) of that.
+    pub(super) fn call(&self, call: Call) -> bool {
+        self.add(|state| state.calls.add(call))
+    }
+
+    /// A connection has ended: what has come by it and has not begun never does.
+    pub(super) fn end(&self, connection: (Holder, u64)) {
+        let ended = self.add(|state| state.calls.end(connection));
+        self.dispose(ended);
+    }
+
+    /// Has a thread drop these, each by itself.
+    pub(super) fn dispose<T: Send + 'static>(&self, objects: Vec<T>) {
+        if !objects.is_empty() {
+            self.run(Box::new(|| drop_each(objects)));
+        }
+    }
+
+    /// Has a thread do `job`, which may take long and is no call.
     pub(super) fn run(&self, job: Job) {
+        self.add(|state| state.drops.jobs.push_back(job));
+    }
+
+    /// Has a thread do `job`, which never waits.
+    pub(super) fn reply(&self, job: Job) {
+        self.add(|state| state.replies.jobs.push_back(job));
+    }
+
+    /// Threads end when what is to be done is done. Not waited for: one of them may be who says so.
+    pub(super) fn stop(&self) {
+        self.shared.state.lock().is_stopping = true;
+        self.shared.wake.notify_all();
+    }
+
+    /// Adds something to be done, and sees to it that somebody does it.
+    fn add<T>(&self, add: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.state.lock();
-        state.jobs.push_back(job);
-        let is_short = state.jobs.len() > state.idle && state.threads < self.threads_max;
-        if is_short {
-            let shared = Arc::clone(&self.shared);
-            let name = format!("service-{}", state.threads);
-            let begun = thread::Builder::new().name(name).spawn(move || shared.work());
+        let added = add(&mut state);
+        let count = state.runnable();
+        if count > state.threads.saturating_sub(state.busy()) {
+            let workers = self.clone();
+            let begun = (self.shared.begin)(state.threads, Box::new(move || workers.work()));
             state.threads += usize::from(begun.is_ok());
         }
-        // Without any thread nobody would ever do it: who waits for it is told by what it drops.
-        let undone =
-            if state.threads == 0 { std::mem::take(&mut state.jobs) } else { VecDeque::new() };
-        drop(state);
-        drop(undone);
-        self.shared.wake.notify_one();
+        if state.threads == 0 && count > 0 {
+            self.do_here(state);
+        } else {
+            drop(state);
+            self.shared.wake.notify_one();
+        }
+        added
     }
-}
 
-impl Shared {
+    /// There is no thread, and none can be begun. Objects are dropped here, and who waits for a call is told by what is dropped with that.
+    #[cold]
+    fn do_here(&self, mut state: MutexGuard<'_, State>) {
+        let State { replies, drops, calls, .. } = &mut *state;
+        let jobs: Vec<_> = replies.jobs.drain(..).chain(drops.jobs.drain(..)).collect();
+        let calls = calls.take_all();
+        drop(state);
+        receiving(self, || {
+            jobs.into_iter().for_each(contained);
+            drop_each(calls);
+        });
+    }
+
     fn work(&self) {
-        let mut state = self.state.lock();
+        /// Also if something panics after all: what counts on this thread would wait for ever.
+        struct Counted<'a>(&'a Shared);
+
+        impl Drop for Counted<'_> {
+            fn drop(&mut self) {
+                self.0.state.lock().threads -= 1;
+            }
+        }
+
+        let _counted = Counted(&self.shared);
+        let mut state = self.shared.state.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(work) = state.next() {
                 drop(state);
-                // The panic has been printed; whoever waits is told by what the job drops.
-                drop(catch_unwind(AssertUnwindSafe(job)));
-                state = self.state.lock();
-                continue;
-            }
-            if state.stopping {
+                let done = self.work_off(work);
+                state = self.shared.state.lock();
+                state.done(done);
+            } else if state.is_stopping {
                 return;
+            } else {
+                self.shared.wake.wait(&mut state);
             }
-            state.idle += 1;
-            self.wake.wait(&mut state);
-            state.idle -= 1;
+        }
+    }
+
+    fn work_off(&self, work: Work) -> Done {
+        match work {
+            Work::Reply(job) => {
+                contained(job);
+                Done::Reply
+            }
+            Work::Drop(job) => {
+                contained(job);
+                Done::Drop
+            }
+            Work::Call(Call { caller: (holder, _), job }) => {
+                let mut slot = Some(Slot { workers: self.clone(), holder: Some(holder) });
+                contained(|| job(&mut slot));
+                Done::Call(slot)
+            }
         }
     }
 }
 
-impl Drop for Workers {
+impl State {
+    fn next(&mut self) -> Option<Work> {
+        if let Some(job) = self.replies.next() {
+            return Some(Work::Reply(job));
+        }
+        if let Some(job) = self.drops.next() {
+            return Some(Work::Drop(job));
+        }
+        let call = if self.calls_busy < self.calls_max { self.calls.next() } else { None }?;
+        self.calls_busy += 1;
+        Some(Work::Call(call))
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Reply => self.replies.busy -= 1,
+            Done::Drop => self.drops.busy -= 1,
+            Done::Call(slot) => {
+                self.calls_busy -= 1;
+                if let Some(holder) = slot.and_then(|mut slot| slot.holder.take()) {
+                    self.calls.give_back(holder);
+                }
+            }
+        }
+    }
+
+    fn busy(&self) -> usize {
+        self.replies.busy + self.drops.busy + self.calls_busy
+    }
+
+    /// What threads could begin with now, as many as they like.
+    fn runnable(&self) -> usize {
+        let calls = self.calls.ready().min(self.calls_max - self.calls_busy);
+        self.replies.runnable() + self.drops.runnable() + calls
+    }
+}
+
+impl Lane {
+    fn new(busy_max: usize) -> Self {
+        Self { jobs: VecDeque::new(), busy: 0, busy_max }
+    }
+
+    fn next(&mut self) -> Option<Job> {
+        let job = if self.busy < self.busy_max { self.jobs.pop_front() } else { None }?;
+        self.busy += 1;
+        Some(job)
+    }
+
+    fn runnable(&self) -> usize {
+        self.jobs.len().min(self.busy_max - self.busy)
+    }
+}
+
+/// One of its peer's slots, for as long as a call takes and its reply is not taken.
+pub(super) struct Slot {
+    workers: Workers,
+    /// Nothing once it has been given back.
+    holder: Option<Holder>,
+}
+
+impl Drop for Slot {
     fn drop(&mut self) {
-        // Not waited for: the last to hold a registry may be one of its threads.
-        self.shared.state.lock().stopping = true;
-        self.shared.wake.notify_all();
+        if let Some(holder) = self.holder.take() {
+            self.workers.add(|state| state.calls.give_back(holder));
+        }
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("holder", &self.holder).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use weft_transport::{Incarnation, NodeId};
+
+    use super::*;
+    use crate::service::thread::is_receiving;
+
+    fn holder(node: u64) -> Holder {
+        Holder::new(NodeId(node), Incarnation(1))
+    }
+
+    fn none_begun(_: usize, _: Job) -> io::Result<()> {
+        Err(io::Error::other("no thread can be begun"))
+    }
+
+    #[test]
+    fn without_a_thread_objects_are_dropped_by_who_lets_go_of_them_and_calls_are_not_kept() {
+        struct Counts(Arc<AtomicUsize>);
+
+        impl Drop for Counts {
+            fn drop(&mut self) {
+                assert!(is_receiving(), "it may not wait here");
+                self.0.fetch_add(1, Ordering::SeqCst);
+                panic!("a destructor");
+            }
+        }
+
+        let workers = Workers::begun_by(1, none_begun);
+        let count = Arc::default();
+        workers.dispose(vec![Counts(Arc::clone(&count)), Counts(Arc::clone(&count))]);
+        assert_eq!(count.load(Ordering::SeqCst), 2);
+        let kept = Counts(Arc::clone(&count));
+        let job = Box::new(move |_: &mut Option<Slot>| drop(kept));
+        workers.call(Call { caller: (holder(1), 1), job });
+        assert_eq!(count.load(Ordering::SeqCst), 3);
+    }
+
+    #[test]
+    fn objects_are_dropped_though_all_threads_for_calls_are_busy() {
+        let workers = Workers::new(1);
+        let (open, opened) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let job = Box::new(move |_: &mut Option<Slot>| assert!(opened.recv().is_err()));
+        workers.call(Call { caller: (holder(1), 1), job });
+        workers.run(Box::new(move || tell.send(7).unwrap()));
+        assert_eq!(told.recv(), Ok(7));
+        drop(open);
+    }
+
+    #[test]
+    fn a_slot_that_is_taken_along_lets_the_next_call_begin_when_it_is_dropped() {
+        let workers = Workers::new(1);
+        let (tell, told) = mpsc::channel();
+        for number in 0..3 {
+            let tell = tell.clone();
+            let job = Box::new(move |slot: &mut Option<Slot>| {
+                tell.send((number, slot.take())).unwrap();
+            });
+            workers.call(Call { caller: (holder(1), 1), job });
+        }
+        // Another peer's is not held up, and is the next to begin.
+        let other = tell.clone();
+        let job = Box::new(move |_: &mut Option<Slot>| other.send((9, None)).unwrap());
+        workers.call(Call { caller: (holder(2), 2), job });
+        let (first, slot) = told.recv().unwrap();
+        assert_eq!([first, told.recv().unwrap().0], [0, 9]);
+        drop(slot);
+        let (second, slot) = told.recv().unwrap();
+        drop(slot);
+        assert_eq!([second, told.recv().unwrap().0], [1, 2]);
+        workers.stop();
     }
 }

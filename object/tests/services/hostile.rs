@@ -335,3 +335,30 @@ fn damaged_replies_are_refused_or_harmless() {
     TestRunner::new(cases()).run(&damages, run).unwrap();
     assert!(connection.is_open());
 }
+
+#[test]
+fn damaged_releases_take_nothing_from_anybody_else() {
+    let recorded = Recorded::new();
+    let services = Services::new();
+    let hostile = endpoint(next_client(), LinkPolicy::Auto, &services);
+    let address = recorded.connection.peer().address;
+    let connection = hostile.block_on(hostile.connect(address, soon(&hostile))).unwrap();
+    let _own = services.import_blocking::<dyn Target>(&connection, "target").unwrap();
+    let run = |(object, damages): (u64, Vec<Damage>)| {
+        // The registry's method 1. The lowest numbers are in use: its own, and the other client's.
+        let mut release = [0, 1, object].map(u64::to_le_bytes).concat();
+        for damage in &damages {
+            inflict(&mut release, damage);
+            connection.block_on(connection.send(release.as_slice())).unwrap();
+            let reply = connection.call(release.as_slice(), soon(&hostile));
+            let reply = connection.block_on(reply).unwrap();
+            let word = u64::from_le_bytes(*reply.first_chunk().unwrap());
+            prop_assert!(word < 11, "{word}");
+        }
+        Ok(())
+    };
+    let releases = (1..4_u64, proptest::collection::vec(damage(), 1..6));
+    TestRunner::new(cases()).run(&releases, run).unwrap();
+    assert!(connection.is_open());
+    call_all(&recorded.client.blocking());
+}

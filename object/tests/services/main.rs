@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
 mod beside;
+mod blocking;
 mod calls;
+mod dropping;
 mod hostile;
 mod importing;
 mod references;

@@ -175,7 +175,8 @@ fn what_is_passed_to_nobody_is_not_kept() {
     world.connection.close();
     let error = client.blocking().join(Adder::new(1, &alive)).unwrap_err();
     assert!(matches!(error, ServiceError::Call(_)), "{error}");
-    assert_eq!((alive.load(Ordering::SeqCst), world.importer.references()), (0, 0));
+    assert_eq!(world.importer.references(), 0);
+    wait_until(&world.client, "the end of the object", || alive.load(Ordering::SeqCst) == 0);
 }
 
 #[test]
@@ -329,7 +330,9 @@ fn a_service_is_not_given_to_who_holds_as_many_as_it_may() {
     let one = bank.open(1).unwrap();
     let error = bank.open(2).unwrap_err();
     assert!(matches!(error, ServiceError::Refused(Refusal::Result { .. })), "{error}");
-    assert_eq!(alive.load(Ordering::SeqCst), 2, "the bank, and the account that is held");
+    // The bank, and the account that is held.
+    let is_dropped = || alive.load(Ordering::SeqCst) == 2;
+    wait_until(&world.client, "the end of the account that is refused", is_dropped);
     drop(one);
     wait_until(&world.client, "a release", || world.exporter.references() == 1);
     assert_eq!(bank.open(2).unwrap().blocking().add(1).unwrap(), 3);
