@@ -28,7 +28,8 @@ const CRATES: &[&str] = &["weft-transport", "weft-object", "weft-server", "weft-
 const PROGRAMS: &[&str] = &["netbench", "weft-server", "kv"];
 
 /// The tests to take along.
-const TESTS: &[&str] = &["conformance", "verbs", "streams", "unchanged_programs", "channels"];
+const TESTS: &[&str] =
+    &["conformance", "verbs", "streams", "unchanged_programs", "channels", "services"];
 
 /// The tests inside of a library to take along, under its name: of peers that lie, which only it can make up.
 const UNIT_TESTS: (&str, &str) = ("weft-transport", "weft_transport");

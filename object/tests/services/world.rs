@@ -10,8 +10,11 @@ use weft_transport::{
     NodeId, Time,
 };
 
-/// The links that tests run over.
+/// The links that tests run over: without a device, or where verbs were built with one.
+#[cfg(not(feature = "verbs"))]
 pub(crate) const LINKS: [LinkPolicy; 2] = [LinkPolicy::Tcp, LinkPolicy::Auto];
+#[cfg(feature = "verbs")]
+pub(crate) const LINKS: [LinkPolicy; 1] = [LinkPolicy::Verbs];
 
 /// Who exports, who imports, and how the one is connected to the other.
 pub(crate) struct World {
