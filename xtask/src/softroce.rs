@@ -79,12 +79,14 @@ fn try_out(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.release {
         build.arg("--release");
     }
-    let mut programs = executables(&mut build, &[PROGRAMS, TESTS].concat())?;
+    let bins = PROGRAMS.iter().map(|name| (*name, "bin"));
+    let tests = TESTS.iter().map(|name| (*name, "test"));
+    let mut programs = executables(&mut build, bins.chain(tests))?;
     let (package, name) = UNIT_TESTS;
     let mut build = Command::new("cargo");
     build.args(["test", "--no-run", "--lib", "--package", package, "--features", "verbs"]);
     build.arg("--message-format=json-render-diagnostics");
-    programs.append(&mut executables(&mut build, &[name])?);
+    programs.append(&mut executables(&mut build, [(name, "lib")])?);
 
     // In a folder of their own, by names without the numbers that cargo adds to tests.
     let taken = workspace.target().join("xtask").join("softroce");
@@ -112,21 +114,27 @@ fn cargo(verb: &str) -> Command {
     cargo
 }
 
-/// Builds, and returns where cargo says that it has put the programs of these names.
-fn executables(build: &mut Command, names: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+/// Builds, and returns where cargo says that it has put the programs of these names and kinds.
+fn executables<'a>(
+    build: &mut Command,
+    wanted: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Vec<(String, PathBuf)>> {
     println!("$ {}", command::line(build));
     let messages = command::output(build)?;
-    let found = |name: &&str| {
-        let path = messages.lines().find_map(|line| executable(line, name));
-        Ok(((*name).to_owned(), path.with_context(|| format!("cargo has built no `{name}`"))?))
+    let found = |(name, kind): (&str, &str)| {
+        let path = messages.lines().find_map(|line| executable(line, name, kind));
+        Ok((name.to_owned(), path.with_context(|| format!("cargo has built no `{name}`"))?))
     };
-    names.iter().map(found).collect()
+    wanted.into_iter().map(found).collect()
 }
 
-/// The file of the program `name`, if that is what this message of cargo's is about.
-fn executable(message: &str, name: &str) -> Option<PathBuf> {
+/// The file of the program `name` of this kind, if that is what this message of cargo's is about. A test may be called as a program of another crate.
+fn executable(message: &str, name: &str, kind: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
-    let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
+    let target = &message["target"];
+    let is_it = message["reason"] == "compiler-artifact"
+        && target["name"] == name
+        && target["kind"][0] == kind;
     is_it.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
 }
 
@@ -138,12 +146,12 @@ mod tests {
 
     #[test]
     fn a_program_is_known_by_its_name_in_cargo_s_messages() {
-        let message = r#"{"reason": "compiler-artifact", "target": {"name": "kv"}, "executable": "/target/kv"}"#;
-        assert_eq!(executable(message, "kv").as_deref(), Some(Path::new("/target/kv")));
-        assert_eq!(executable(message, "netbench"), None);
-        let library =
-            r#"{"reason": "compiler-artifact", "target": {"name": "kv"}, "executable": null}"#;
-        assert_eq!(executable(library, "kv"), None);
-        assert_eq!(executable("no message", "kv"), None);
+        let message = r#"{"reason": "compiler-artifact", "target": {"name": "kv", "kind": ["bin"]}, "executable": "/target/kv"}"#;
+        assert_eq!(executable(message, "kv", "bin").as_deref(), Some(Path::new("/target/kv")));
+        assert_eq!(executable(message, "kv", "test"), None);
+        assert_eq!(executable(message, "netbench", "bin"), None);
+        let library = message.replace(r#""/target/kv""#, "null");
+        assert_eq!(executable(&library, "kv", "bin"), None);
+        assert_eq!(executable("no message", "kv", "bin"), None);
     }
 }
