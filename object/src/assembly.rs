@@ -16,7 +16,7 @@ pub struct Limits {
     pub bytes: u64,
     /// Records of all types; each byte of a text is one.
     pub records: u64,
-    /// Pages. Each takes 32 bytes of the receiver's beside those that were received, and each segment as much.
+    /// Pages. Each takes 32 bytes of the receiver's beside those that were received, which no [`Memory`](weft_transport::Memory) counts.
     pub pages: u32,
 }
 
@@ -136,9 +136,10 @@ impl<B: StableBytes> Assembly<B> {
         bytes: B,
         first_page: usize,
     ) -> Result<bool, Invalid> {
-        match added {
-            Ok(_) => self.parts.push(Part { bytes, first_page }),
-            Err(invalid) => self.state = State::Failed(invalid),
+        // What is wrong is kept, too: whoever has the assembly decides when it is let go of.
+        self.parts.push(Part { bytes, first_page });
+        if let Err(invalid) = added {
+            self.state = State::Failed(invalid);
         }
         added
     }

@@ -85,7 +85,7 @@ unsafe impl StableBytes for ReplyBytes {
     }
 }
 
-/// A copy on the heap, aligned as segments have to be: for files and tests. A clone is another copy.
+/// A copy on the heap, aligned as segments have to be: of few bytes, and of such as lie anywhere. A clone is another copy.
 #[derive(Debug)]
 pub struct AlignedBytes {
     bytes: Vec<u8>,

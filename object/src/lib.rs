@@ -1,8 +1,8 @@
 //! Typed objects and graphs of them, born in wire format in registered memory.
 //!
 //! A [`Graph`] is built in blocks of [`weft_transport::Memory`], in the layout in which it is sent and used; an [`Assembly`] checks
-//! its segments as they come, and a [`View`] then lends the objects where they lie. Sending is handing over blocks: no traversal, no copy, no
-//! encoding, which is the idea of Naos (Taranov et al., ATC '21) carried to memory that is registered from the start. That
+//! its segments as they come, and a [`View`] then lends the objects where they lie. Sending is handing over blocks: no traversal, no encoding,
+//! and no copy of what is long, which is the idea of Naos (Taranov et al., ATC '21) carried to memory that is registered from the start. That
 //! a page holds one type, so that the check is one linear pass, is the design of typed pages drawn
 //! in `docs/object-graphs.md`. A [`SegmentWriter`] does the same for records without links, which the shuffle exchanges.
 //!

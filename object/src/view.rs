@@ -131,7 +131,7 @@ impl<B> View<B> {
 }
 
 impl<B: StableBytes> View<B> {
-    /// Checks the one segment of a graph, or of records, which may come from anywhere, against the types agreed on.
+    /// Checks the segments of a graph, or of records, one behind the other, which may come from anywhere, against the types agreed on.
     ///
     /// # Errors
     /// The first thing that is wrong.

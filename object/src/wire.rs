@@ -59,7 +59,8 @@ const TOGETHER: usize = 16;
 /// # Safety
 /// - Every byte of a value is initialized: no padding, no pointers.
 /// - Any bytes for which [`check`](Self::check) finds no fault are a valid value; if
-///   [`ALWAYS_VALID`](Self::ALWAYS_VALID), any bytes at all are.
+///   [`ALWAYS_VALID`](Self::ALWAYS_VALID), any bytes at all are. So are those for which [`doubts`](Self::doubts) is zero, with the hint that the default
+///   is or that `check` has left behind values of the type, with the same targets; and [`check_all`](Self::check_all) finds what `check` of each would.
 /// - If [`ZERO_IS_VALID`](Self::ZERO_IS_VALID), zeros are a valid value.
 /// - What [`clear_transient`](Self::clear_transient) makes of a valid value is one.
 /// - The alignment is at most 8.

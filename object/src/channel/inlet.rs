@@ -80,6 +80,9 @@ struct State {
     /// Somebody has accepted the channel.
     is_accepted: bool,
     waker: Option<Waker>,
+    /// What is to be sent, and to be let go of, when nothing is locked: either may find that the connection has ended, and tell this inlet at once.
+    answers: Vec<(Responder, Answer)>,
+    gone: Vec<Box<dyn Send>>,
 }
 
 /// A graph of which something has come.
@@ -138,7 +141,7 @@ impl Inlet {
         }
         let left = if is_ours || state.ready.is_empty() { Left::Empty } else { Left::Readable };
         // Whoever has accepted it just now has nothing else to wait for.
-        tell(state);
+        settle(state, true);
         left
     }
 
@@ -147,67 +150,74 @@ impl Inlet {
         self.state.lock().granted
     }
 
-    /// Takes a segment: checks it, if it is its turn, and those that have waited for it.
+    /// Takes segments: checks them, if it is their turn, and those that have waited for them.
     pub(super) fn take(&self, incoming: Incoming<'_>, number: u64, index: u32) {
+        let cost = cost(incoming.body.len() - HEADER_BYTES);
+        let bytes = ReceivedBytes::of(incoming, (&self.kept, self.kept_max), &self.memory);
+        let bytes = bytes.map_err(|reason| ReceiveError::Memory { number, reason });
         let mut state = self.state.lock();
         if state.ended.is_some() || state.is_left {
-            return;
+            drop(state);
+            return drop(bytes);
         }
-        match self.take_next(&mut state, incoming, number, index) {
+        match self.take_next(&mut state, (bytes, cost), number, index) {
             Ok(()) => state.deliver(number),
             Err(error) => state.end(error),
         }
-        if !state.ready.is_empty() || state.ended.is_some() {
-            tell(state);
-        }
+        let is_news = !state.ready.is_empty() || state.ended.is_some();
+        settle(state, is_news);
     }
 
     fn take_next(
         &self,
         state: &mut State,
-        incoming: Incoming<'_>,
+        (bytes, cost): (Result<ReceivedBytes, ReceiveError>, u64),
         number: u64,
         index: u32,
     ) -> Result<(), ReceiveError> {
-        let cost = cost(incoming.body.len() - HEADER_BYTES);
+        let bytes = bytes?;
         if state.used.saturating_add(cost) > state.granted {
+            state.gone.push(Box::new(bytes));
             return Err(ReceiveError::Protocol("more is sent than was granted"));
         }
         state.used += cost;
         if number < state.next {
+            state.gone.push(Box::new(bytes));
             return Err(ReceiveError::Protocol("a segment of a graph that was complete"));
         }
-        let bytes = || {
-            ReceivedBytes::of(incoming, (&self.kept, self.kept_max), &self.memory)
-                .map_err(|reason| ReceiveError::Memory { number, reason })
-        };
         let refused = |reason| ReceiveError::Invalid { number, reason };
-        // Most graphs have one segment, and come in their order.
+        // Most graphs come in one message, and in their order.
         if number == state.next && index == 0 && state.coming.is_empty() {
             let mut coming = Coming::new(&self.types, &self.limits);
             coming.cost = cost;
-            coming.check(bytes()?).map_err(refused)?;
-            if coming.is_complete {
+            let checked = coming.check(bytes);
+            if coming.is_complete && checked.is_ok() {
                 state.make_ready(coming);
             } else {
                 state.coming.insert(number, coming);
             }
-            return Ok(());
+            return checked.map_err(refused);
         }
         let coming = state.coming.entry(number);
         let coming = coming.or_insert_with(|| Coming::new(&self.types, &self.limits));
-        if coming.is_complete || index < coming.next || coming.ahead.contains_key(&index) {
-            return Err(ReceiveError::Protocol("a segment comes twice"));
-        }
-        if coming.ahead.len() >= AHEAD_MAX {
-            return Err(ReceiveError::Protocol("too many segments come before their turn"));
+        let broken =
+            if coming.is_complete || index < coming.next || coming.ahead.contains_key(&index) {
+                Some("a segment comes twice")
+            } else if coming.ahead.len() >= AHEAD_MAX {
+                Some("too many segments come before their turn")
+            } else {
+                None
+            };
+        if let Some(rule) = broken {
+            state.gone.push(Box::new(bytes));
+            return Err(ReceiveError::Protocol(rule));
         }
         coming.cost += cost;
         if index > coming.next {
-            coming.ahead.insert(index, bytes()?);
+            coming.ahead.insert(index, bytes);
             return Ok(());
         }
-        coming.check(bytes()?).map_err(refused)
+        coming.check(bytes).map_err(refused)
     }
 
     /// Answers who has sent a graph, once all of it is there: now, with what this returns, or later by `responder`.
@@ -218,9 +228,8 @@ impl Inlet {
     ) -> Option<Answer> {
         let mut state = self.state.lock();
         let answer = self.answer_or_keep(&mut state, number, responder);
-        if state.ended.is_some() {
-            tell(state);
-        }
+        let is_news = state.ended.is_some();
+        settle(state, is_news);
         answer
     }
 
@@ -269,7 +278,7 @@ impl Inlet {
         let most = self.limits.cost_max().max(self.limits.granted_bytes);
         if up_to > state.granted.saturating_add(most) {
             let answer = state.breaks_rules("a graph is larger than any that is taken");
-            tell(state);
+            settle(state, true);
             return Some(answer);
         }
         state.grant(&self.limits, up_to);
@@ -277,7 +286,9 @@ impl Inlet {
             return Some(Answer::done(state.granted));
         }
         // In place of what was asked before: who asks again has forgotten that.
-        state.asks = responder().map(|responder| (responder, up_to));
+        let forgotten = std::mem::replace(&mut state.asks, responder().map(|one| (one, up_to)));
+        settle(state, false);
+        drop(forgotten);
         None
     }
 
@@ -285,17 +296,19 @@ impl Inlet {
     pub(super) fn close(&self, number: u64, was_interrupted: bool) {
         let mut state = self.state.lock();
         state.closes_at = Some((number, was_interrupted));
-        tell(state);
+        settle(state, true);
     }
 
     /// Nobody receives any more: what is there is given up, and who waits is told.
     pub(super) fn leave(&self) {
         let mut state = self.state.lock();
         state.is_left = true;
-        state.ready.clear();
+        let ready = std::mem::take(&mut state.ready);
         let answer = Answer::failed(Status::Closed, String::new());
         state.answer_all(&answer);
-        state.coming.clear();
+        state.give_up_coming();
+        settle(state, false);
+        drop(ready);
     }
 
     pub(super) fn is_readable(&self) -> bool {
@@ -307,6 +320,7 @@ impl Inlet {
         let mut state = self.state.lock();
         state.is_accepted = true;
         state.answer_asks(&self.limits);
+        settle(state, false);
     }
 
     /// The next graph, if it is there, or why there is none.
@@ -321,6 +335,7 @@ impl Inlet {
             let granted = state.received.saturating_add(self.limits.granted_bytes);
             state.granted = state.granted.max(granted);
             state.answer_asks(&self.limits);
+            settle(state, false);
             return Poll::Ready(Ok(graph));
         }
         if let Some(error) = &state.ended {
@@ -340,7 +355,9 @@ impl Inlet {
         }
         // All is received, so that a graph that is larger than what is granted may go on.
         state.answer_asks(&self.limits);
-        state.waker = Some(context.waker().clone());
+        let before = state.waker.replace(context.waker().clone());
+        settle(state, false);
+        drop(before);
         Poll::Pending
     }
 }
@@ -365,7 +382,7 @@ impl State {
         if self.granted >= up_to
             && let Some((responder, _)) = self.asks.take()
         {
-            reply(responder, &Answer::done(self.granted));
+            self.answers.push((responder, Answer::done(self.granted)));
         }
     }
 
@@ -375,7 +392,7 @@ impl State {
             && coming.is_complete
             && let Some(sender) = coming.sender.take()
         {
-            reply(sender, &Answer::done(self.granted));
+            self.answers.push((sender, Answer::done(self.granted)));
         }
         while let Some(coming) = self.coming.first_entry()
             && *coming.key() == self.next
@@ -402,7 +419,14 @@ impl State {
         if let Some(answer) = self.failed() {
             self.answer_all(&answer);
         }
-        self.coming.clear();
+        self.give_up_coming();
+    }
+
+    fn give_up_coming(&mut self) {
+        let coming = std::mem::take(&mut self.coming);
+        if !coming.is_empty() {
+            self.gone.push(Box::new(coming));
+        }
     }
 
     fn breaks_rules(&mut self, rule: &'static str) -> Answer {
@@ -421,7 +445,8 @@ impl State {
     fn answer_all(&mut self, answer: &Answer) {
         let senders = self.coming.values_mut().filter_map(|coming| coming.sender.take());
         let asks = self.asks.take().map(|(responder, _)| responder);
-        senders.chain(asks).for_each(|responder| reply(responder, answer));
+        let answers = senders.chain(asks).map(|responder| (responder, answer.clone()));
+        self.answers.extend(answers);
     }
 }
 
@@ -449,10 +474,15 @@ impl Coming {
     }
 }
 
-/// Wakes who receives, with nothing locked.
-fn tell(mut state: MutexGuard<'_, State>) {
-    let waker = state.waker.take();
+/// Unlocks, and then answers, lets go and wakes who receives, if there is news for it.
+fn settle(mut state: MutexGuard<'_, State>, is_news: bool) {
+    let (answers, gone) = (std::mem::take(&mut state.answers), std::mem::take(&mut state.gone));
+    let waker = if is_news { state.waker.take() } else { None };
     drop(state);
+    for (responder, answer) in answers {
+        reply(responder, &answer);
+    }
+    drop(gone);
     waker.into_iter().for_each(Waker::wake);
 }
 

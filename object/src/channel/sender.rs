@@ -18,7 +18,7 @@ use weft_transport::{
 use super::bundle::Bundle;
 use super::error::SendGraphError;
 use super::message::{HEADER_BYTES, Header, Kind};
-use super::sent::{Sent, done};
+use super::sent::{Sent, done, pause};
 use crate::error::Full;
 use crate::frozen::Frozen;
 use crate::segment::Segment;
@@ -206,6 +206,7 @@ impl GraphSender {
         let mut answered = call.await;
         // The graph is there, and the receiver had no room for the answer.
         while matches!(answered, Err(CallError::Unanswered)) {
+            pause(&self.connection).await;
             let header = self.header(Kind::Held, number, 0);
             answered = self.connection.call(&header, deadline).await;
         }
@@ -324,7 +325,7 @@ impl GraphSender {
                     }
                 }
                 // The receiver had no room for the answer.
-                Err(CallError::Unanswered) => {}
+                Err(CallError::Unanswered) => pause(&self.connection).await,
                 Err(error) => return Err(error.into()),
             }
         }

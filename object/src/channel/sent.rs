@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use weft_transport::{CallError, Connection, Replies, Reply, Time};
 
 use super::error::SendGraphError;
 use super::message::{Answer, HEADER_BYTES, Status};
+
+/// How long after an answer for which there was no room it is asked for again.
+const AGAIN_AFTER: Duration = Duration::from_millis(1);
 
 /// A send that is under way. Dropping it changes nothing: the graph goes on.
 #[derive(Debug)]
@@ -41,6 +45,7 @@ impl Sent {
         }
         loop {
             if self.is_unanswered {
+                pause(&self.again.0).await;
                 self.ask_again().await?;
             }
             match self.replies.next().await {
@@ -87,6 +92,11 @@ impl Sent {
         self.granted.fetch_max(done(&reply)?, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Waits before asking again who had no room for an answer.
+pub(super) async fn pause(connection: &Connection) {
+    connection.sleep_until(connection.clock().now() + AGAIN_AFTER).await;
 }
 
 /// What a call that has done what it was to do says is granted.

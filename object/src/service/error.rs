@@ -220,7 +220,8 @@ pub enum ImportError {
     /// A type of the graphs that go either way has another layout there.
     #[error("the types of graphs differ: {0}")]
     Types(#[from] TypesDiffer),
-    /// This side holds as many references there as one may, or has told of as many lists of types as there may be.
+    /// This side holds as many references there as one may, or has told of as many lists of types as there may be, or the exporter has no memory for
+    /// the list.
     #[error(
         "the peer gives no more references to this side: it holds as many as one may, or there is no memory for what it tells of types"
     )]

@@ -35,8 +35,8 @@ pub struct ServicesConfig {
     /// of its types is kept beside, the same once, and counted in the endpoint's memory. A peer is one life of the node that it says it is: who says that it is
     /// many has this limit as often, on as many connections as the endpoint has.
     pub references_max: usize,
-    /// How many references one peer may have passed or given to this side that are not released yet, imports included: 65,536. Each takes some 300
-    /// bytes here. A call that passes more is refused.
+    /// How many references one peer may have passed or given to this side that are not released yet: 65,536. Each takes some 300 bytes here. A call
+    /// that passes more is refused. What this side has imported counts among them, and is not refused.
     pub received_max: usize,
     /// How many threads there may be for methods that block: 64. Threads are begun when they are needed, and stay. The calls of one peer take a quarter of
     /// them at most, or one: its other calls wait for these. A call that goes back and forth takes one at each step. Besides there are up to a quarter as

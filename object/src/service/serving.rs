@@ -197,7 +197,12 @@ impl Services {
                 return batch.reply(call, Answered { status: unlike.status(), items: unlike });
             }
         };
-        batch.reply(call, Answered { status: Status::Done, items });
+        let Plain(id) = items.0;
+        let is_taken = batch.try_reply(call, Answered { status: Status::Done, items });
+        // Nobody learns of it then.
+        if !is_taken && wanted.reference == REGISTRY {
+            drop(self.release(batch.peer(), id));
+        }
     }
 
     /// The reference that is wanted, if what it leads to serves who wants it.

@@ -46,16 +46,18 @@ impl Watch {
         let successor = self.connection.successor();
         let by = successor.as_ref().map(Connection::id);
         let end = services.references.write().end(ended, by);
+        let released = match (end, successor) {
+            (End::Released(held), _) => held,
+            (End::GoesOn { is_new: true }, Some(successor)) => {
+                Self::begin(&services, &successor);
+                Vec::new()
+            }
+            (End::GoesOn { .. }, _) => Vec::new(),
+        };
         // Not here: destructors may do anything, and whoever closes a connection may hold whatever lock. This may be the last to hold the registry, too.
         let workers = services.workers.clone();
         workers.run(Box::new(move || {
-            match (end, successor) {
-                (End::Released(held), _) => drop_each(held),
-                (End::GoesOn { is_new: true }, Some(successor)) => {
-                    Self::begin(&services, &successor);
-                }
-                (End::GoesOn { .. }, _) => {}
-            }
+            drop_each(released);
             drop(services);
         }));
     }

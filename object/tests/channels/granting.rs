@@ -5,9 +5,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::join;
+use futures_util::future::{Either, join, select};
 use weft_object::Limits;
-use weft_object::channel::{GraphLimits, GraphSender, ReceivedBytes, SendGraphError};
+use weft_object::channel::{GraphLimits, GraphSender, ReceiveError, ReceivedBytes, SendGraphError};
 
 use weft_transport::{Applied, CallError};
 
@@ -215,4 +215,38 @@ fn a_send_ends_with_its_deadline_though_nobody_reads() {
     let Poll::Ready(Err(SendGraphError::Call(error))) = poll() else { panic!("it is late") };
     assert_eq!(error, CallError::DeadlineExceeded { applied: Applied::No });
     drop(receiver);
+}
+
+/// Whoever receives grants more to who waits for it, and is told by that very answer that the connection is gone.
+#[test]
+fn a_grant_that_finds_the_connection_gone_holds_up_nobody() {
+    for (seed, is_accepted) in (0..10).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let world = World::simulated(seed, LIMITS);
+        let (small, large) = (world.ring(1, 10), world.ring(50, 20_000));
+        world.run(async {
+            let connection = world.connect().await;
+            let types = types();
+            let open = GraphSender::open(&connection, &types, world.deadline());
+            let mut sender = open.await.unwrap();
+            let mut receiver = None;
+            if is_accepted {
+                receiver = Some(world.listener.accept().await);
+                sender.send(&small, world.deadline()).await.unwrap();
+            }
+            let soon = world.client.sleep_until(world.clock.now() + Duration::from_millis(50));
+            let mut sending = Box::pin(sender.send(&large, world.deadline()));
+            let first = select(&mut sending, soon).await;
+            assert!(matches!(first, Either::Right(_)), "it waits for more");
+            world.lose_link();
+            let mut receiver = match receiver {
+                Some(receiver) => receiver,
+                None => world.listener.accept().await,
+            };
+            if is_accepted {
+                assert_eq!(walked(&receiver.receive().await.unwrap()), (1, 10));
+            }
+            let ended = receiver.receive().await.unwrap_err();
+            assert!(matches!(ended, ReceiveError::Disconnected(_)), "{ended}");
+        });
+    }
 }

@@ -132,6 +132,13 @@ impl World {
         }
     }
 
+    /// Has the link fail, of which nobody hears before somebody sends something.
+    pub(crate) fn lose_link(&self) {
+        let Kind::Sim { network, hand } = &self.kind else { panic!("a link that is simulated") };
+        assert!(network.lose_one());
+        hand.advance_to(self.clock.now() + Duration::from_millis(10));
+    }
+
     /// Far enough away that only a hang reaches it.
     pub(crate) fn deadline(&self) -> Time {
         self.clock.now() + Duration::from_secs(60)

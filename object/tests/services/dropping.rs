@@ -1,14 +1,14 @@
 //! Objects of the program are dropped where their destructors may do anything: call others, use the registry, panic.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use weft_object::service;
 use weft_object::service::{Client as _, Exported, ServiceError, Services, ServicesConfig};
-use weft_transport::LinkPolicy;
+use weft_transport::{LinkPolicy, NodeId};
 
-use crate::world::{LINKS, World, wait_until};
+use crate::world::{LINKS, World, endpoint, soon, wait_until};
 
 #[service]
 trait Listener {
@@ -153,4 +153,39 @@ fn destructors_that_panic_when_a_holder_dies_are_nobody_elses() {
     world.server.shutdown();
     wait_until(&world.client, "the end of all", || count.load(Ordering::SeqCst) == 3);
     assert_eq!(world.importer.references(), 0);
+}
+
+#[test]
+fn the_end_of_a_holder_is_seen_though_destructors_wait_and_its_connection_has_made_way() {
+    let few = Services::with_config(ServicesConfig { threads_max: 1, ..ServicesConfig::default() });
+    let (other, third) = (Services::new(), Services::new());
+    let ends = [(1, &few), (2, &other), (3, &third)]
+        .map(|(node, services)| endpoint(NodeId(node), LinkPolicy::Tcp, services));
+    let addresses = ends.each_ref().map(|end| end.listen(([127, 0, 0, 1], 0).into()).unwrap());
+    let connect = |from: usize, to: usize| {
+        ends[from].block_on(ends[from].connect(addresses[to], soon(&ends[from]))).unwrap()
+    };
+    let exported = [&few, &third]
+        .map(|services| services.export::<dyn Board>("board", Arc::new(Keeps::default())));
+    // The one thread that drops objects waits in a destructor.
+    let away = few.import_blocking::<dyn Board>(&connect(0, 2), "board").unwrap().blocking();
+    let (waits, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
+    let (begins, opens) = (Arc::clone(&waits), Arc::clone(&gate));
+    let object = OnDrop::new(move || {
+        begins.fetch_add(1, Ordering::SeqCst);
+        opens.wait();
+    });
+    away.join(object).unwrap();
+    away.forget().unwrap();
+    wait_until(&ends[0], "the destructor", || waits.load(Ordering::SeqCst) == 1);
+    let connection = connect(1, 0);
+    let client = other.import_blocking::<dyn Board>(&connection, "board").unwrap();
+    assert_eq!(few.references(), 1);
+    let used = connect(0, 1);
+    wait_until(&ends[1], "the end of the first", || !connection.is_open());
+    assert!(used.is_open());
+    ends[1].shutdown();
+    wait_until(&ends[0], "the end of the holder", || few.references() == 0);
+    gate.wait();
+    drop((client, exported));
 }
