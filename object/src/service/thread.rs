@@ -28,7 +28,7 @@ pub(super) fn receiving<T>(workers: &Workers, handle: impl FnOnce() -> T) -> T {
             RECEIVES.set(self.1);
             let aside = ASIDE.take();
             if !aside.is_empty() {
-                self.0.dispose(aside);
+                self.0.dispose_soon(aside);
             }
         }
     }

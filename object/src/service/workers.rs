@@ -7,8 +7,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -19,6 +21,11 @@ use super::thread::receiving;
 
 /// Of the threads for calls, one peer's take this part at most: what it does not let end, it keeps from itself alone.
 const SHARE: usize = 4;
+
+/// After dropping something, a thread looks so often, and each time so much later, whether there is more: whoever puts objects aside has to wake nobody
+/// meanwhile, which would take longer than most calls.
+const LOOKS: u32 = 32;
+const LOOK_AFTER: Duration = Duration::from_millis(1);
 
 /// Something to be done.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
@@ -47,6 +54,10 @@ struct State {
     calls_busy: usize,
     calls_max: usize,
     threads: usize,
+    /// Threads that look by themselves whether there is something to be done.
+    looking: usize,
+    /// Something was added that nobody was woken for.
+    is_unannounced: bool,
     is_stopping: bool,
 }
 
@@ -90,6 +101,8 @@ impl Workers {
             calls_busy: 0,
             calls_max,
             threads: 0,
+            looking: 0,
+            is_unannounced: false,
             is_stopping: false,
         };
         let shared = Shared { state: Mutex::new(state), wake: Condvar::new(), begin };
@@ -115,6 +128,17 @@ impl Workers {
         }
     }
 
+    /// The same, within a millisecond if a thread looks for such anyway.
+    pub(super) fn dispose_soon<T: Send + 'static>(&self, objects: Vec<T>) {
+        let mut state = self.shared.state.lock();
+        if state.looking == 0 {
+            drop(state);
+            return self.dispose(objects);
+        }
+        state.drops.jobs.push_back(Box::new(|| drop_each(objects)));
+        state.is_unannounced = true;
+    }
+
     /// Has a thread do `job`, which may take long and is no call.
     pub(super) fn run(&self, job: Job) {
         self.add(|state| state.drops.jobs.push_back(job));
@@ -135,19 +159,32 @@ impl Workers {
     fn add<T>(&self, add: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.state.lock();
         let added = add(&mut state);
-        let count = state.runnable();
-        if count > state.threads.saturating_sub(state.busy()) {
+        self.provide(&mut state);
+        if state.threads == 0 && state.runnable() > 0 {
+            self.do_here(state);
+        } else {
+            let is_all = mem::take(&mut state.is_unannounced);
+            drop(state);
+            self.wake(is_all);
+        }
+        added
+    }
+
+    /// Begins a thread, if there are not enough for what could be done now.
+    fn provide(&self, state: &mut State) {
+        if state.runnable() > state.threads.saturating_sub(state.busy()) {
             let workers = self.clone();
             let begun = (self.shared.begin)(state.threads, Box::new(move || workers.work()));
             state.threads += usize::from(begun.is_ok());
         }
-        if state.threads == 0 && count > 0 {
-            self.do_here(state);
+    }
+
+    fn wake(&self, is_all: bool) {
+        if is_all {
+            self.shared.wake.notify_all();
         } else {
-            drop(state);
             self.shared.wake.notify_one();
         }
-        added
     }
 
     /// There is no thread, and none can be begun. Objects are dropped here, and who waits for a call is told by what is dropped with that.
@@ -175,14 +212,31 @@ impl Workers {
 
         let _counted = Counted(&self.shared);
         let mut state = self.shared.state.lock();
+        let mut looks = 0;
         loop {
             if let Some(work) = state.next() {
+                // This may take long, and others know nothing of what else was added.
+                let is_all = mem::take(&mut state.is_unannounced);
+                if is_all {
+                    self.provide(&mut state);
+                }
                 drop(state);
+                if is_all {
+                    self.wake(true);
+                }
                 let done = self.work_off(work);
+                if matches!(done, Done::Drop) {
+                    looks = LOOKS;
+                }
                 state = self.shared.state.lock();
                 state.done(done);
             } else if state.is_stopping {
                 return;
+            } else if looks > 0 {
+                looks -= 1;
+                state.looking += 1;
+                self.shared.wake.wait_for(&mut state, LOOK_AFTER);
+                state.looking -= 1;
             } else {
                 self.shared.wake.wait(&mut state);
             }

@@ -73,3 +73,39 @@ fn a_slot_that_is_taken_along_lets_the_next_call_begin_when_it_is_dropped() {
     assert_eq!([second, told.recv().unwrap().0], [1, 2]);
     workers.stop();
 }
+
+/// Whether anybody was woken for them or not.
+#[test]
+fn what_is_dropped_soon_waits_for_no_other_and_lets_calls_begin() {
+    struct Does(Option<Box<dyn FnOnce() + Send>>);
+
+    impl Drop for Does {
+        fn drop(&mut self) {
+            (self.0.take().unwrap())();
+        }
+    }
+
+    let does = |then: Box<dyn FnOnce() + Send>| vec![Does(Some(then))];
+    let workers = Workers::new(8);
+    let (tell, told) = mpsc::channel();
+    for round in 0..50 {
+        let (open, opened) = mpsc::channel::<()>();
+        workers.dispose_soon(does(Box::new(move || assert!(opened.recv().is_err()))));
+        for number in [1, 2] {
+            let tell = tell.clone();
+            let then = move || tell.send((round, number)).unwrap();
+            if number == 1 {
+                workers.dispose_soon(does(Box::new(then)));
+            } else {
+                let job = Box::new(move |_: &mut Option<Slot>| then());
+                workers.call(Call { caller: (holder(1), 1), job });
+            }
+        }
+        // Both come though the first destructor waits.
+        let mut both = [told.recv().unwrap(), told.recv().unwrap()];
+        both.sort_unstable();
+        assert_eq!(both, [(round, 1), (round, 2)]);
+        drop(open);
+    }
+    workers.stop();
+}
