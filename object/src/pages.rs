@@ -87,8 +87,6 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    const NONE: Bounds = Bounds { first: 0, count: 0 };
-
     /// Those of the page of a link that leads to a record of type `T`, whose records take `len` bytes.
     fn of<T: Wire>(raw: u32, len: u32) -> Bounds {
         let units = (len - size_of::<T>() as u32) / UNIT_BYTES as u32 + 1;
@@ -157,7 +155,7 @@ impl<'a> Targets<'a> {
                 let bounds = Bounds::of::<T>(raw, page.len);
                 if bounds.have::<T>(raw) { Ok(bounds) } else { Err(self.misplaced::<T>(raw)) }
             }
-            Err(fault) => self.unless_awaited(fault).map(|()| Bounds::NONE),
+            Err(fault) => self.unless_awaited(fault).map(|()| Bounds::default()),
         }
     }
 

@@ -10,6 +10,10 @@ use crate::pages::Targets;
 use crate::segment::PAGE_BYTES;
 use crate::wire::Wire;
 
+/// Bytes of a list of types that are taken of a peer, and what each takes here, with what is made of it.
+pub(crate) const TOLD_MAX: usize = 64 << 10;
+pub(crate) const TOLD_COST: u64 = 8;
+
 /// Types that a list may have.
 const TYPES_MAX: usize = u16::MAX as usize;
 

@@ -157,10 +157,7 @@ impl Connection {
         if !matches!(self.core.ended(), Some(CloseReason::Duplicate)) {
             return None;
         }
-        let used = self.core.reactor.common.registry.connection(self.peer().node)?;
-        let is_it = used.peer().incarnation == self.peer().incarnation
-            && !Arc::ptr_eq(&used.core, &self.core);
-        is_it.then_some(used)
+        used_now(&self.core).filter(|used| used.peer().incarnation == self.peer().incarnation)
     }
 
     /// Calls the peer's handler and waits for its one reply. Of a reply in parts, the first.
@@ -344,12 +341,16 @@ async fn open_call(
 fn successor(core: &Arc<Core>, failed: WaitFailed) -> Result<Arc<Core>, CallError> {
     match failed {
         WaitFailed::Closed(CloseReason::Duplicate) => {
-            let used = core.reactor.common.registry.connection(core.peer().node);
-            let used = used.filter(|used| !Arc::ptr_eq(&used.core, core));
-            used.map(|used| used.core).ok_or_else(|| failed.into())
+            used_now(core).map(|used| used.core).ok_or_else(|| failed.into())
         }
         _ => Err(failed.into()),
     }
+}
+
+/// Another connection to the same node, if there is one.
+fn used_now(core: &Arc<Core>) -> Option<Connection> {
+    let used = core.reactor.common.registry.connection(core.peer().node);
+    used.filter(|used| !Arc::ptr_eq(&used.core, core))
 }
 
 /// The replies of one call, in order. Dropping it gives up the call.

@@ -17,14 +17,11 @@ use super::message::{Answer, HEADER_BYTES, Header, Kind, Status};
 use super::received::WeakKept;
 use super::receiver::GraphReceiver;
 use crate::assembly::Limits;
-use crate::types::Types;
+use crate::types::{TOLD_COST, TOLD_MAX, Types};
 
 /// Channels that wait to be accepted at most, and of one life of a node.
 const WAITING_MAX: usize = 128;
 const WAITING_OF_PEER_MAX: usize = 32;
-/// Bytes of a list of types that are taken, and what each takes here, with what is made of it.
-const TOLD_MAX: usize = 64 << 10;
-const TOLD_COST: u64 = 8;
 /// Channels that one life of a node may have.
 const CHANNELS_MAX: usize = 1024;
 

@@ -193,12 +193,10 @@ impl GraphSender {
         deadline: Time,
     ) -> Result<(), SendGraphError> {
         let mut bundles = Bundle::all(segments);
-        let (Some(only), None) = (bundles.next(), bundles.next()) else {
-            return self.begin(segments, deadline).await?.wait().await;
+        let only = match (bundles.next(), bundles.next()) {
+            (Some(only), None) if only.long().is_none() => only,
+            _ => return self.begin(segments, deadline).await?.wait().await,
         };
-        if only.long().is_some() {
-            return self.begin(segments, deadline).await?.wait().await;
-        }
         // What is short goes as one call, and nothing is left of it but the answer.
         let number = self.reserve(segments, deadline).await?;
         self.is_interrupted = true;

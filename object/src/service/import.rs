@@ -4,11 +4,11 @@ use weft_transport::{Connection, Memory, Reply, Time};
 
 use crate::error::TypesDiffer;
 use crate::fingerprint::Fingerprint;
-use crate::types::Types;
+use crate::types::{TOLD_MAX, Types};
 
 use super::error::{ImportError, Malformed};
 use super::frame::{IMPORT, Outgoing, REGISTRY, REPLY_BYTES, Request, Status};
-use super::interface::{Contract, TYPES_TOLD_MAX};
+use super::interface::Contract;
 use super::item::{Plain, Reader};
 use super::remote::Agreed;
 use super::told::{Lists, Untold};
@@ -79,7 +79,7 @@ pub(super) fn agreed(
     if numbers.len() != contract.description.methods.len() {
         return Err(disagreed("a number for each method").into());
     }
-    if told.len() > TYPES_TOLD_MAX {
+    if told.len() > TOLD_MAX {
         return Err(disagreed("an interface's types take at most 64 KiB").into());
     }
     let is_alike = numbers.iter().enumerate().all(|(at, number)| at == usize::from(*number));

@@ -1,7 +1,7 @@
 //! What `#[service]` writes down of a trait.
 
 use crate::fingerprint::Fingerprint;
-use crate::types::Types;
+use crate::types::{TOLD_MAX, Types};
 
 use super::answer::Answer;
 use super::client::Client;
@@ -9,9 +9,6 @@ use super::item::Reader;
 
 /// Methods that an interface may have: who imports one names each, and each is looked for among as many.
 pub(super) const METHODS_MAX: usize = 256;
-
-/// Bytes that the list of an interface's types may take when it is told: some 1,500 types.
-pub(super) const TYPES_TOLD_MAX: usize = 64 << 10;
 
 /// A method, as two sides compare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +71,7 @@ impl Contract {
     /// The list takes more than 64 KiB.
     pub fn new(description: &'static Description, types: Types) -> Self {
         let told = types.to_bytes();
-        assert!(told.len() <= TYPES_TOLD_MAX, "an interface has at most some 1,500 types");
+        assert!(told.len() <= TOLD_MAX, "an interface has at most some 1,500 types");
         let signature = description.fingerprint.with_types(&told);
         Self { description, types, told, signature }
     }

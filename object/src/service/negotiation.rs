@@ -6,11 +6,11 @@
 
 use crate::error::TypesDiffer;
 use crate::fingerprint::Fingerprint;
-use crate::types::Types;
+use crate::types::{TOLD_MAX, Types};
 
 use super::error::Malformed;
 use super::frame::{REQUEST_BYTES, Status};
-use super::interface::{Contract, METHODS_MAX, TYPES_TOLD_MAX};
+use super::interface::{Contract, METHODS_MAX};
 use super::item::{Item, Plain, Reader, Writer};
 
 /// What an importer asks for.
@@ -38,7 +38,7 @@ impl<'a> Wanted<'a> {
         if fingerprints.len() > METHODS_MAX {
             return Err(Malformed::Disagreed { what: "an interface has at most 256 methods" });
         }
-        if told.len() > TYPES_TOLD_MAX {
+        if told.len() > TOLD_MAX {
             return Err(Malformed::Disagreed { what: "an interface's types take at most 64 KiB" });
         }
         // No more are looked for than there are fingerprints, whatever the text has.

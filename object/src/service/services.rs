@@ -164,7 +164,7 @@ impl Services {
     /// connections to the endpoint, and from there to the registry, which holds the objects; nobody else ends such a circle. What
     /// is exported or imported later counts as ever.
     pub fn close(&self) {
-        let names = std::mem::take(&mut *self.inner.names.write());
+        let names = mem::take(&mut *self.inner.names.write());
         let released = self.inner.references.write().close();
         // Outside the locks: destructors may do anything.
         drop_each(names.into_values());

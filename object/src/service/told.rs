@@ -5,12 +5,9 @@ use std::sync::Arc;
 use weft_transport::{Charge, Memory, MemoryError, Purpose};
 
 use crate::error::TypesDiffer;
-use crate::types::Types;
+use crate::types::{TOLD_COST, Types};
 
 use super::interface::Contract;
-
-/// What each byte of a list takes here, with what is made of it.
-const TOLD_COST: u64 = 8;
 
 /// The types of graphs for one interface, as the other side lists them.
 #[derive(Clone, Debug)]
