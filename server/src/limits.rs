@@ -109,6 +109,19 @@ pub const HTTP_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the HTTP port waits when the system cannot give it a connection.
 pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The most outcomes that a partition remembers of one client: four of the largest multi-requests, in each partition. A client that is
+/// told of more has to wait for answers.
+pub const OUTCOMES_PER_CLIENT_MAX: usize = 4 * MULTI_KEYS_MAX;
+
+/// The most outcomes that a partition remembers of all clients, a hundred megabytes of them, and the most clients. They count against the
+/// memory limit, which may be reached before.
+pub const OUTCOMES_MAX: usize = 1 << 20;
+
+/// For how long what has expired is kept by who does not lead a partition: by how much clocks of nodes may differ. The primary may still
+/// find it, and send what it made of it.
+pub const EXPIRED_KEPT_MS: u64 = 60_000;
+
+const _: () = assert!(OUTCOMES_PER_CLIENT_MAX < OUTCOMES_MAX);
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
 const _: () =

@@ -185,7 +185,7 @@ impl Partition {
         let found = self.index.find(tag, |found| found == address);
         let (slot, _) = found.expect("the index leads to every live record");
         let record = self.log.record(address);
-        if self.is_gone(&record, now_ms) {
+        if self.is_removable(&record, now_ms) {
             self.remove_gone(slot, address);
             return Ok(false);
         }

@@ -44,7 +44,8 @@ impl Partition {
     /// about `buckets_max` buckets of the index, so that nothing may have been met though there is something.
     pub fn evict(&mut self, of: Option<TableId>, buckets_max: usize, now_ms: u64) -> Evicted {
         let mut evicted = Evicted::default();
-        if self.tables.evictable(of) == 0 {
+        // On a replica that is for its primary to say.
+        if self.tables.evictable(of) == 0 || self.follows || self.is_learning() {
             evicted.is_exhausted = true;
             return evicted;
         }
@@ -77,10 +78,15 @@ impl Partition {
         sample.sort_unstable_by_key(|(worth, _)| *worth);
         sample.truncate(sample.len().div_ceil(SAMPLE_SHARE));
         for (_, address) in sample {
-            evicted.objects += 1;
             let record = self.log.record(address);
-            evicted.bytes += record.len() as u64;
-            let version = record.version();
+            let (len, mut version) = (record.len() as u64, record.version());
+            if self.is_recording() {
+                // Replicas have to be told, and each entry has a version of its own.
+                let Ok(next) = self.next_version() else { break };
+                (version, self.version) = (next, next);
+            }
+            evicted.objects += 1;
+            evicted.bytes += len;
             self.remove(self.slot_at(address), address, KeyChange::Evicted, version);
         }
         evicted

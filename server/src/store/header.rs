@@ -64,12 +64,13 @@ impl LastUse {
 pub(super) enum Kind {
     /// A key has this value.
     Object = 1,
-    /// A key has no value as of this version. Reserved for replicas, backups and disk: in memory a
+    /// A key has no value as of this version. Made for replicas, backups and disk: in memory a
     /// removed key is simply not in the index.
     Tombstone = 2,
-    /// A client's request had this outcome. Reserved for exactly-once effect: the record travels
-    /// with the mutation that it tells of.
+    /// A client's request had this outcome. The record travels with the mutation that it tells of.
     Completion = 3,
+    /// A table was created, altered, dropped or emptied.
+    Tables = 4,
 }
 
 impl Kind {
@@ -78,6 +79,7 @@ impl Kind {
             1 => Some(Kind::Object),
             2 => Some(Kind::Tombstone),
             3 => Some(Kind::Completion),
+            4 => Some(Kind::Tables),
             _ => None,
         }
     }
@@ -102,7 +104,7 @@ impl Head {
         last_use: LastUse,
     ) -> Head {
         let value_len = value[0].len() + value[1].len();
-        Head::new(version, table, key, value_len, expiry_ms, last_use, |checksum| {
+        Head::elsewhere(version, table, key, value_len, expiry_ms, last_use, |checksum| {
             let checksum = crc32c::crc32c_append(checksum, value[0]);
             // Most values are of one piece.
             if value[1].is_empty() { checksum } else { crc32c::crc32c_append(checksum, value[1]) }
@@ -111,7 +113,7 @@ impl Head {
 
     /// The same for a value that is elsewhere: `add_value` makes the checksum of all that is before it that of the whole.
     #[inline]
-    pub(super) fn new(
+    pub(super) fn elsewhere(
         version: Version,
         table: TableId,
         key: &[u8],
@@ -120,8 +122,36 @@ impl Head {
         last_use: LastUse,
         add_value: impl FnOnce(u32) -> u32,
     ) -> Head {
+        let value = (value_len, Kind::Object);
+        Head::new(version, table, key, value, expiry_ms, last_use, add_value)
+    }
+
+    /// The head of a record that is no object and lies in no log.
+    pub(super) fn beside(
+        kind: Kind,
+        version: Version,
+        table: TableId,
+        key: &[u8],
+        value: [&[u8]; 2],
+    ) -> Head {
+        let (len, unused) = (value[0].len() + value[1].len(), LastUse(0));
+        Head::new(version, table, key, (len, kind), None, unused, |checksum| {
+            crc32c::crc32c_append(crc32c::crc32c_append(checksum, value[0]), value[1])
+        })
+    }
+
+    #[inline]
+    fn new(
+        version: Version,
+        table: TableId,
+        key: &[u8],
+        (value_len, kind): (usize, Kind),
+        expiry_ms: Option<u64>,
+        last_use: LastUse,
+        add_value: impl FnOnce(u32) -> u32,
+    ) -> Head {
         debug_assert!(value_len < VALUE_LEN_END && key.len() <= KEY_MAX);
-        let mut length_and_kind = value_len as u32 | (Kind::Object as u32) << VALUE_LEN_BITS;
+        let mut length_and_kind = value_len as u32 | (kind as u32) << VALUE_LEN_BITS;
         let mut bytes = [0; HEADER_BYTES + EXPIRY_BYTES];
         let mut len = HEADER_BYTES;
         if let Some(expiry_ms) = expiry_ms {
@@ -186,6 +216,13 @@ impl<'a> Record<'a> {
             length_and_kind: last as u32,
             identity: (last >> 32) as u32,
         })
+    }
+
+    /// The record that `bytes` begin with, which anybody may have sent, and what is behind it; `None` if they do not hold all of it.
+    pub(super) fn split(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
+        let record = Record::parse(bytes)?;
+        let rest = bytes.get(record.len()..)?;
+        Some((record, rest))
     }
 
     /// All of it, with the padding.
@@ -262,6 +299,11 @@ impl<'a> Record<'a> {
     #[inline]
     pub(super) fn len(&self) -> usize {
         (self.value_start() + self.value_len()).next_multiple_of(8)
+    }
+
+    /// All but the liveness word and the padding, in the bytes that its checksum is of and the checksum before them.
+    pub(super) fn lasting_bytes(&self) -> &'a [u8] {
+        &self.bytes[CHECKSUM_AT..self.value_start() + self.value_len()]
     }
 
     /// Whether all of it is there and its bytes are those that were written. The liveness word is

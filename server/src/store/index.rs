@@ -153,6 +153,11 @@ impl Index {
         self.tags.of(table, key)
     }
 
+    /// What keys are hashed with.
+    pub(super) fn seed(&self) -> u64 {
+        self.tags.seed
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries
     }

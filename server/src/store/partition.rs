@@ -7,17 +7,20 @@
 use std::ops::{Bound, Range};
 
 use weft_protocol::limits::{KEY_MAX, VALUE_MAX};
-use weft_protocol::{KeyChange, TableId, TableRemoval, TableUse, Version};
+use weft_protocol::{KeyChange, TableId, TableUse, Version};
 use weft_transport::{Memory, Shared};
 
 use super::address::Address;
+use super::completions::Completions;
 use super::error::{Corruption, StoreError};
 use super::header::{self, Head, Kind, LastUse, Record};
 use super::index::{Index, Slot, Tag};
+use super::learning::Learning;
 use super::log::Log;
 use super::ordered::Ordered;
+use super::recording::Recording;
 use super::segment::Segment;
-use super::tables::{TableConfig, Tables};
+use super::tables::{Room, Tables};
 use super::uploading::Uploads;
 use super::watching::Watchers;
 
@@ -50,6 +53,10 @@ pub struct Partition {
     pub(super) tables: Tables,
     pub(super) uploads: Uploads,
     pub(super) version: Version,
+    /// The last entry before the epoch began.
+    pub(super) before_epoch: Version,
+    /// The version of the last change that removed objects.
+    pub(super) last_removal: Version,
     pub(super) expired_removed: u64,
     /// Where the index is swept next.
     pub(super) sweep_at: u32,
@@ -57,6 +64,14 @@ pub struct Partition {
     pub(super) evict_at: u32,
     /// Who is told what happens, if anybody is.
     pub(super) watchers: Option<Box<Watchers>>,
+    /// The entries of changes, if they are wanted.
+    pub(super) recording: Option<Box<Recording>>,
+    /// What is remembered of clients' requests.
+    pub(super) completions: Completions,
+    /// Whether changes come from a primary.
+    pub(super) follows: bool,
+    /// What is to be known until a snapshot has come whole.
+    pub(super) learning: Option<Box<Learning>>,
 }
 
 /// An object, where it lies.
@@ -127,51 +142,24 @@ impl Partition {
             log: Log::new(config.memory.clone()),
             tables: Tables::new(config.memory.clone()),
             uploads: Uploads::default(),
+            completions: Completions::new(&config.memory),
             memory: config.memory,
             version: Version::new(config.epoch, 0),
+            before_epoch: Version::NONE,
+            last_removal: Version::NONE,
             expired_removed: 0,
             sweep_at: 0,
             evict_at: 0,
             watchers: None,
+            recording: None,
+            follows: false,
+            learning: None,
         })
     }
 
     /// Its number in the cluster's map.
     pub fn id(&self) -> u16 {
         self.id
-    }
-
-    /// Heap memory that a partition takes for `count` tables besides [`TableId::DEFAULT`], whatever is in them. Who creates them
-    /// charges for it.
-    pub const fn table_bytes(count: usize) -> u64 {
-        Tables::bytes_of(count)
-    }
-
-    /// Adds a table, unless there is one of this number already. [`TableId::DEFAULT`] is always there.
-    pub fn create_table(&mut self, config: TableConfig) {
-        self.tables.create(config);
-    }
-
-    /// Gives a table, which may be [`TableId::DEFAULT`], the quota and the eviction of `config`. Whether it is ordered stays.
-    pub fn alter_table(&mut self, config: TableConfig) {
-        self.tables.alter(config);
-    }
-
-    /// Removes a table with all its objects, at once; their memory comes back as they are [swept](Self::sweep). Returns how
-    /// many objects there were, or nothing if there is no such table.
-    pub fn drop_table(&mut self, table: TableId) -> Option<u64> {
-        let removed = self.tables.drop(table, self.version)?;
-        self.tell_of_table(table, TableRemoval::Dropped);
-        Some(removed)
-    }
-
-    /// Removes all objects of a table in the same way; the table stays.
-    pub fn truncate(&mut self, table: TableId) -> Option<u64> {
-        let removed = self.tables.truncate(table, self.version)?;
-        if removed > 0 {
-            self.tell_of_table(table, TableRemoval::Truncated);
-        }
-        Some(removed)
     }
 
     /// Whether there is a table of this number.
@@ -193,6 +181,11 @@ impl Partition {
     /// is no object: as of it, the key is absent.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// The version of the last change that removed objects before they expired: who finds nothing has seen what it did, at most.
+    pub fn last_removal(&self) -> Version {
+        self.last_removal
     }
 
     /// The object of a key.
@@ -362,7 +355,7 @@ impl Partition {
     }
 
     /// Dead in the log before it is gone from the index, in the order of an overwrite. Who watches is told `change` as of `version`, unless
-    /// the object went with its table before.
+    /// the object went with its table before. What does not go by itself is an entry, if there are entries.
     pub(super) fn remove(
         &mut self,
         slot: Slot,
@@ -385,6 +378,13 @@ impl Partition {
             }
             if let Some(watchers) = &self.watchers {
                 watchers.tell(record.table(), record.key(), change, version);
+            }
+        }
+        if change != KeyChange::Expired {
+            // Evicted with none who follows, it goes by the version that it had.
+            self.last_removal = self.last_removal.max(version);
+            if let Some(recording) = &mut self.recording {
+                recording.change(Kind::Tombstone, version, record.table(), record.key(), &[]);
             }
         }
         self.log.kill(address);
@@ -414,13 +414,25 @@ impl Partition {
         let head = Head::object(version, table, key, value, expiry_ms, last_use);
         let len = header::record_bytes(&head, key, value);
         let parts = [head.bytes(), key, value[0], value[1]];
-        self.place(tag, found, (table, key), (len, version, expiry_ms.is_some()), |log| {
+        let new = (len, version, expiry_ms.is_some());
+        let address = self.place(tag, found, (table, key), new, Room::Quota, |log| {
             log.append(&parts, len, version)
         })?;
+        self.written(address, version);
         Ok(version)
     }
 
-    /// Enters a record of `len` bytes, which `append` adds to the log, in the place of what was `found` for its key, and counts it.
+    /// Notes that an object was written here, at `address`.
+    #[inline]
+    pub(super) fn written(&mut self, address: Address, version: Version) {
+        self.version = version;
+        if self.recording.is_some() {
+            self.record_object(address);
+        }
+    }
+
+    /// Enters a record of `len` bytes, which `append` adds to the log, in the place of what was `found` for its key, and counts it. Returns
+    /// where it is.
     ///
     /// # Errors
     /// Any [`StoreError`]. Nothing has changed then; only if `append` was refused it was called.
@@ -431,27 +443,30 @@ impl Partition {
         found: Option<(Slot, Address)>,
         (table, key): (TableId, &[u8]),
         (len, version, is_expiring): (usize, Version, bool),
+        room: Room,
         append: impl FnOnce(&mut Log) -> Result<Address, StoreError>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Address, StoreError> {
         let state = self.tables.get_mut(table).ok_or(StoreError::TableUnknown { table })?;
         let old = found.map(|(_, address)| self.log.record(address));
         let (old_len, had_expiry) = match &old {
             Some(old) => (Some(old.len()), old.expiry_ms().is_some()),
             None => (None, false),
         };
-        state.reserve(old_len, len)?;
-        if let Err(error) = self.put_record(tag, found, table, key, append) {
-            self.tables.get(table).expect("it was there").unreserve(old_len, len);
-            return Err(error);
-        }
+        state.reserve(old_len, len, room)?;
+        let address = match self.put_record(tag, found, table, key, append) {
+            Ok(address) => address,
+            Err(error) => {
+                self.tables.get(table).expect("it was there").unreserve(old_len, len);
+                return Err(error);
+            }
+        };
         self.tables.get_mut(table).expect("it was there").written(old_len, len);
         self.tables.expiring -= u64::from(had_expiry);
         self.tables.expiring += u64::from(is_expiring);
-        self.version = version;
         if let Some(watchers) = &self.watchers {
             watchers.tell(table, key, KeyChange::Written, version);
         }
-        Ok(())
+        Ok(address)
     }
 
     /// Enters a record in log, index and order.
@@ -463,7 +478,7 @@ impl Partition {
         table: TableId,
         key: &[u8],
         append: impl FnOnce(&mut Log) -> Result<Address, StoreError>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Address, StoreError> {
         let ordered = self.tables.get_mut(table).and_then(|table| table.ordered.as_mut());
         match found {
             Some((slot, old)) => {
@@ -478,6 +493,7 @@ impl Partition {
                 // been told of, the new one.
                 self.log.kill(old);
                 self.index.replace(slot, new);
+                Ok(new)
             }
             None => {
                 // The slot first: of the two, only the append could not be undone.
@@ -485,7 +501,7 @@ impl Partition {
                 let Some(ordered) = ordered else {
                     let new = append(&mut self.log)?;
                     self.index.fill(slot, tag, new);
-                    return Ok(());
+                    return Ok(new);
                 };
                 let key_of = |address| self.log.record(address).key();
                 let place = ordered.find(key, key_of).expect_err("the index has all keys");
@@ -494,9 +510,9 @@ impl Partition {
                 let key_of = |address| self.log.record(address).key();
                 ordered.insert(place, key, new, key_of);
                 self.index.fill(slot, tag, new);
+                Ok(new)
             }
         }
-        Ok(())
     }
 
     fn ordered_bytes(&self) -> usize {

@@ -48,6 +48,15 @@ pub struct Appended {
     pub value_len: usize,
 }
 
+/// What a change of an expiry did, as its reply says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The version that the object has now; if there is none, the newest that was given out.
+    pub version: Version,
+    /// Whether there is an object.
+    pub exists: bool,
+}
+
 /// What came of a mutation, and the object that was there before it.
 #[derive(Clone, Debug)]
 pub struct Replaced {

@@ -157,7 +157,7 @@ impl Partition {
             let next = self.collect(Some(self.sweep_at), &mut entries);
             for &(_, address) in &entries {
                 let record = self.log.record(address);
-                if self.is_gone(&record, now_ms) {
+                if self.is_removable(&record, now_ms) {
                     self.remove_gone(self.slot_at(address), address);
                     removed += 1;
                 }

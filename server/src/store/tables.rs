@@ -3,6 +3,7 @@
 //! Truncating and dropping a table walk nothing: what was written up to then is absent from one moment to the next, since its version
 //! is not above the table's [`Grave`]. The objects go when they are met, or when the partition is swept.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,6 +37,15 @@ pub struct TableConfig {
     pub eviction: Eviction,
 }
 
+/// How much room there is in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// What its quota says.
+    Quota,
+    /// As much as is needed: whoever leads the partition has looked at the quota.
+    Any,
+}
+
 /// What a partition holds of a table.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -57,6 +67,8 @@ pub(super) struct Tables {
     default: Table,
     /// The others, by number.
     others: Vec<Table>,
+    /// Of tables that are not there, for when they are created by a primary.
+    pub(super) quotas: BTreeMap<TableId, Arc<Quota>>,
     /// Of tables that were truncated or dropped, as long as some of their objects are in the index.
     graves: Vec<Grave>,
     /// How many tables evict.
@@ -96,12 +108,12 @@ impl Quota {
     }
 
     /// Takes `new` bytes for `old` ones. Who takes no more is never refused.
-    fn exchange(&self, old: u64, new: u64) -> Result<(), StoreError> {
+    fn exchange(&self, old: u64, new: u64, room: Room) -> Result<(), StoreError> {
         let limit = self.limit_bytes();
         let exchanged = |used: u64| used - old + new;
         let taken = |used| {
             let used = exchanged(used);
-            (new <= old || used <= limit).then_some(used)
+            (new <= old || used <= limit || room == Room::Any).then_some(used)
         };
         let ordering = Ordering::Relaxed;
         match self.used_bytes.fetch_update(ordering, ordering, taken) {
@@ -122,12 +134,22 @@ impl Table {
         self.id
     }
 
+    /// Whether its keys are kept in order.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.ordered.is_some()
+    }
+
     /// Takes room for a record of `new` bytes in the place of one of `old` bytes, or of none.
     #[inline]
-    pub(super) fn reserve(&self, old: Option<usize>, new: usize) -> Result<(), StoreError> {
+    pub(super) fn reserve(
+        &self,
+        old: Option<usize>,
+        new: usize,
+        room: Room,
+    ) -> Result<(), StoreError> {
         match &self.quota {
             None => Ok(()),
-            Some(quota) => quota.exchange(old.unwrap_or(0) as u64, new as u64),
+            Some(quota) => quota.exchange(old.unwrap_or(0) as u64, new as u64, room),
         }
     }
 
@@ -159,7 +181,7 @@ impl Table {
     }
 
     /// Counts what it holds against another quota, or none.
-    fn take_quota(&mut self, quota: Option<Arc<Quota>>) {
+    pub(super) fn take_quota(&mut self, quota: Option<Arc<Quota>>) {
         let of_table = |quota: &Option<Arc<Quota>>| quota.as_ref().map(Arc::as_ptr);
         if of_table(&self.quota) == of_table(&quota) {
             return;
@@ -205,6 +227,7 @@ impl Tables {
             default: Table::new(default, &memory),
             memory,
             others: Vec::new(),
+            quotas: BTreeMap::new(),
             graves: Vec::new(),
             evicting: 0,
             buried: 0,
@@ -265,14 +288,29 @@ impl Tables {
         }
     }
 
-    /// Gives a table the quota and the eviction of `config`.
-    pub(super) fn alter(&mut self, config: TableConfig) {
-        let Some(table) = self.get_mut(config.id) else { return };
+    /// Lets something else make room in a table.
+    pub(super) fn set_eviction(&mut self, id: TableId, eviction: Eviction) {
+        let Some(table) = self.get_mut(id) else { return };
         let was = usize::from(table.eviction != Eviction::None);
-        table.eviction = config.eviction;
+        table.eviction = eviction;
         let is = usize::from(table.eviction != Eviction::None);
-        table.take_quota(config.quota);
         self.evicting = self.evicting - was + is;
+    }
+
+    /// How many there are beside the one that is always there.
+    pub(super) fn others(&self) -> usize {
+        self.others.len()
+    }
+
+    /// Counts nothing against the quotas any more, and returns them, for a partition that begins anew.
+    pub(super) fn take_quotas(&mut self) -> BTreeMap<TableId, Arc<Quota>> {
+        let tables = std::iter::once(&mut self.default).chain(&mut self.others);
+        let taken = tables.filter_map(|table| {
+            let quota = table.quota.clone();
+            table.take_quota(None);
+            Some((table.id, quota?))
+        });
+        taken.collect()
     }
 
     /// Removes a table with the objects that it has up to version `last`. Returns how many these are.

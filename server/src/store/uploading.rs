@@ -14,6 +14,7 @@ use super::error::StoreError;
 use super::header::{Head, LastUse, head_bytes};
 use super::partition::{Partition, VALUE_BYTES_MAX};
 use super::revising::{Compared, Replaced};
+use super::tables::Room;
 
 /// For how long an upload of which nothing comes is kept, in milliseconds.
 const KEPT_MS: u64 = 30_000;
@@ -146,13 +147,17 @@ impl Partition {
         let mut upload = self.uploads.remove(number);
         let is_expiring = upload.as_ref().is_some_and(|upload| upload.expiry_ms.is_some());
         let len = upload.as_mut().map_or(0, |upload| upload.finish(version, LastUse::at(now_ms)));
-        let placed = self.place(tag, found, (table, key), (len, version, is_expiring), |log| {
+        let new = (len, version, is_expiring);
+        let placed = self.place(tag, found, (table, key), new, Room::Quota, |log| {
             let Upload { block, .. } = upload.take().expect("it was looked up");
             log.adopt(block, len, version)
         });
-        if let Err(error) = placed {
-            self.uploads.put_back(number, upload);
-            return Err(error);
+        match placed {
+            Ok(address) => self.written(address, version),
+            Err(error) => {
+                self.uploads.put_back(number, upload);
+                return Err(error);
+            }
         }
         Ok(match effect {
             UploadEffect::Put => Completed::Put(version),
@@ -278,9 +283,10 @@ impl Upload {
         let Upload { table, value_len, expiry_ms, checksum, .. } = *self;
         let (key_at, value_at) = (self.key_at(), self.value_at());
         let key = &self.block[key_at..value_at];
-        let head = Head::new(version, table, key, value_len, expiry_ms, last_use, |of_rest| {
-            crc32c::crc32c_combine(of_rest, checksum, value_len)
-        });
+        let head =
+            Head::elsewhere(version, table, key, value_len, expiry_ms, last_use, |of_rest| {
+                crc32c::crc32c_combine(of_rest, checksum, value_len)
+            });
         self.block[..key_at].copy_from_slice(head.bytes());
         let end = value_at + value_len;
         let len = end.next_multiple_of(8);

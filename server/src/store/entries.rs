@@ -1,0 +1,229 @@
+//! Entries as they arrive from another node or from a disk: taken apart and checked, before anything is done with them.
+//!
+//! An entry is one change, `object | tombstone | tables`, and the completion of the request that asked for it, or one of the two. It begins
+//! where the version changes. That it is whole is the frame's affair: entries are never split between messages, nor
+//! between frames of a file.
+
+use weft_protocol::{TableId, Version};
+
+use super::altering::TableChange;
+use super::completion_record::{self as completion, Told};
+use super::error::StoreError;
+use super::header::{Kind, Record};
+use super::partition::VALUE_BYTES_MAX;
+
+/// Why entries were not applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// What is at this offset is no record, or none that may be here. Nothing was applied.
+    #[error("read entries: there is no record at byte {offset}, or none that may be there")]
+    Malformed {
+        /// Where among the bytes.
+        offset: usize,
+    },
+    /// A record's checksum is wrong. Nothing was applied.
+    #[error("read entries: the record at byte {offset} has a wrong checksum")]
+    Checksum {
+        /// Where among the bytes.
+        offset: usize,
+    },
+    /// The entry is not the one behind the one before it. Of those that came together, nothing was applied, or all before it.
+    #[error("apply entry {found}: the last one is {last}")]
+    OutOfSequence {
+        /// The entry that it should be behind.
+        last: Version,
+        /// The entry.
+        found: Version,
+    },
+    /// The entry cannot have been made by a partition that was like this one. Those before it were applied.
+    #[error("apply entry {version}: it does not fit what is there; the replica has to begin anew")]
+    Contradiction {
+        /// The entry.
+        version: Version,
+    },
+    /// There is no room for the entry. Those before it were applied.
+    #[error("apply entry {version}: {error}")]
+    Refused {
+        /// The entry.
+        version: Version,
+        /// What is missing.
+        error: StoreError,
+    },
+    /// A part of a snapshot is of a later time than what was applied: it has to wait for the entries up to then.
+    #[error("apply a part of a snapshot as of {needed}: the last entry is {last}")]
+    TooEarly {
+        /// The last entry.
+        last: Version,
+        /// The entry to wait for.
+        needed: Version,
+    },
+    /// No snapshot is being taken in.
+    #[error("apply a part of a snapshot: none was begun")]
+    NoSnapshot,
+    /// The epoch is lower than that of what is there.
+    #[error("begin epoch {epoch}: the last version is {last}")]
+    EpochFell {
+        /// The last version.
+        last: Version,
+        /// The epoch.
+        epoch: u32,
+    },
+}
+
+/// Entries that are well-formed and follow one another.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedEntries<'a> {
+    bytes: &'a [u8],
+}
+
+/// A change, as an entry says it.
+#[derive(Clone, Copy)]
+pub(super) enum Change<'a> {
+    Object(Record<'a>),
+    Tombstone(Record<'a>),
+    Tables(TableId, TableChange),
+}
+
+/// What one record says.
+pub(super) enum Said<'a> {
+    Change(Change<'a>),
+    /// Something of a client.
+    Client(u64, Told<'a>),
+}
+
+/// An entry that was checked.
+pub(super) struct EntryParts<'a> {
+    pub(super) version: Version,
+    pub(super) change: Option<Change<'a>>,
+    pub(super) completion: Option<(u64, Told<'a>)>,
+}
+
+impl<'a> CheckedEntries<'a> {
+    /// Checks all that can be checked without a partition: each record's place, kind, lengths and checksum, and that versions grow by one and
+    /// epochs do not fall. Reads every byte.
+    ///
+    /// # Errors
+    /// [`ApplyError::Malformed`], [`ApplyError::Checksum`] or [`ApplyError::OutOfSequence`], whichever comes first.
+    pub fn new(bytes: &'a [u8]) -> Result<CheckedEntries<'a>, ApplyError> {
+        let (mut rest, mut last) = (bytes, None::<(Version, bool)>);
+        while !rest.is_empty() {
+            let offset = bytes.len() - rest.len();
+            let (record, behind) = checked_record(rest, offset)?;
+            let (version, malformed) = (record.version(), ApplyError::Malformed { offset });
+            let said = said(record).ok_or(malformed)?;
+            // What a client waits for, and previous values, are told in snapshots only.
+            if let Said::Client(_, Told::Waits(_) | Told::Done { previous: Some(_), .. }) = said {
+                return Err(malformed);
+            }
+            let is_completed = match (said, last) {
+                // A completion ends its entry, and a second change is none of it.
+                (Said::Client(..), Some((last, false))) if last == version => true,
+                (_, Some((last, _))) if last == version => return Err(malformed),
+                (said, last) => {
+                    if let Some((last, _)) = last
+                        && !follows(last, version)
+                    {
+                        return Err(ApplyError::OutOfSequence { last, found: version });
+                    }
+                    matches!(said, Said::Client(..))
+                }
+            };
+            last = Some((version, is_completed));
+            rest = behind;
+        }
+        Ok(CheckedEntries { bytes })
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Each entry's version and bytes, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (Version, &'a [u8])> + use<'a> {
+        self.parts().map(|(parts, bytes)| (parts.version, bytes))
+    }
+
+    /// Those that are behind this sequence: an entry that comes twice is dropped.
+    #[must_use]
+    pub fn after(&self, sequence: u64) -> CheckedEntries<'a> {
+        let known = self.iter().take_while(|(version, _)| version.sequence() <= sequence);
+        let known: usize = known.map(|(_, bytes)| bytes.len()).sum();
+        CheckedEntries { bytes: &self.bytes[known..] }
+    }
+
+    /// The first entry's version.
+    pub fn first(&self) -> Option<Version> {
+        Some(Record::parse(self.bytes)?.version())
+    }
+
+    /// The last entry's version.
+    pub fn last(&self) -> Option<Version> {
+        self.iter().last().map(|(version, _)| version)
+    }
+
+    pub(super) fn parts(&self) -> impl Iterator<Item = (EntryParts<'a>, &'a [u8])> + use<'a> {
+        let mut rest = self.bytes;
+        std::iter::from_fn(move || {
+            let start = rest;
+            let (record, behind) = Record::split(rest)?;
+            let version = record.version();
+            let mut entry = EntryParts { version, change: None, completion: None };
+            entry.add(record);
+            rest = behind;
+            if let Some((record, behind)) = Record::split(rest)
+                && record.version() == version
+            {
+                entry.add(record);
+                rest = behind;
+            }
+            Some((entry, &start[..start.len() - rest.len()]))
+        })
+    }
+}
+
+impl<'a> EntryParts<'a> {
+    fn add(&mut self, record: Record<'a>) {
+        match said(record).expect("entries were checked") {
+            Said::Change(change) => self.change = Some(change),
+            Said::Client(client, told) => self.completion = Some((client, told)),
+        }
+    }
+}
+
+/// Whether an entry of version `next` can come behind one of version `last`.
+pub(super) fn follows(last: Version, next: Version) -> bool {
+    next.epoch() >= last.epoch() && last.sequence() + 1 == next.sequence()
+}
+
+/// The record that `bytes` begin with, at `offset` of all that has come, and what is behind it.
+pub(super) fn checked_record(
+    bytes: &[u8],
+    offset: usize,
+) -> Result<(Record<'_>, &[u8]), ApplyError> {
+    let (record, rest) = Record::split(bytes).ok_or(ApplyError::Malformed { offset })?;
+    if !record.is_intact() {
+        return Err(ApplyError::Checksum { offset });
+    }
+    Ok((record, rest))
+}
+
+/// What a record that is all there says, or nothing if it says nothing that this release knows.
+pub(super) fn said(record: Record<'_>) -> Option<Said<'_>> {
+    let (table, key, value) = (record.table(), record.key(), record.value());
+    let is_plain = record.expiry_ms().is_none();
+    Some(match record.kind()? {
+        Kind::Object if value.len() <= VALUE_BYTES_MAX => Said::Change(Change::Object(record)),
+        Kind::Tombstone if is_plain && value.is_empty() => Said::Change(Change::Tombstone(record)),
+        Kind::Tables if is_plain && key.is_empty() => {
+            Said::Change(Change::Tables(table, TableChange::decode(value)?))
+        }
+        Kind::Completion if is_plain && table == TableId::DEFAULT => {
+            let client: [u8; completion::CLIENT_BYTES] = key.try_into().ok()?;
+            let client = u64::from_le_bytes(client);
+            Said::Client(client, completion::decode(client, record.version(), value)?)
+        }
+        Kind::Object | Kind::Tombstone | Kind::Tables | Kind::Completion => return None,
+    })
+}
