@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use rustix::time::{ClockId, clock_gettime};
-use weft_protocol::{Key, Slot, TableId, Watched};
-use weft_server::store::{Feed, Partition, PartitionConfig, Tags};
+use weft_protocol::{CompletionId, Key, Slot, TableId, Watched};
+use weft_server::store::{Attempt, Feed, Gather, Partition, PartitionConfig, Tags};
 use weft_transport::{Memory, MemoryConfig};
 
 const TABLE: TableId = TableId::DEFAULT;
@@ -99,6 +99,50 @@ fn measure(keys: u64) {
         }
     });
     partition.unwatch(&feed);
+    // As a primary's batch does it: the entries of 32 puts are taken together, and copied to where they are sent from.
+    let mut snapshot = partition.snapshot();
+    let config = PartitionConfig { id: 0, epoch: 1, seed: seed + 1, memory: memory.clone() };
+    let mut follower = Partition::new(config).expect("1 is an epoch");
+    follower.begin_snapshot(snapshot.start(), snapshot.head()).expect("it is well-formed");
+    report("snapshot", keys, || {
+        let mut part = Gather::default();
+        while !snapshot.is_done() {
+            part.clear();
+            let as_of = partition.snapshot_part(&mut snapshot, 64 << 10, &mut part);
+            let part = part.all().to_vec();
+            follower.apply_snapshot(as_of, &part, 0).expect("1 GiB suffices");
+        }
+    });
+    follower.end_snapshot();
+    partition.set_recording(true);
+    let mut batches = Vec::new();
+    report("put, recorded", OPERATIONS, || {
+        for keys in all.chunks(BATCH as usize) {
+            for key in keys {
+                partition.put(TABLE, key, &value, None, 0).expect("1 GiB suffices");
+            }
+            let mut batch = Vec::with_capacity(BATCH as usize * 80);
+            while let Some(entry) = partition.take_entry() {
+                entry.bytes.pieces().for_each(|piece| batch.extend_from_slice(piece.bytes()));
+            }
+            batches.push(batch);
+        }
+    });
+    report("apply", OPERATIONS, || {
+        for batch in &batches {
+            follower.apply_entries(batch, 0).expect("1 GiB suffices");
+        }
+    });
+    partition.set_recording(false);
+    report("put, once", OPERATIONS, || {
+        for (sequence, key) in (1..).zip(&all) {
+            let id = CompletionId { client: 1, sequence };
+            let attempt = Attempt { id, first_incomplete: sequence.saturating_sub(BATCH) };
+            let put = partition.once(Some(attempt), |p| p.put(TABLE, key, &value, None, 0));
+            put.expect("1 GiB suffices");
+        }
+    });
+    assert_eq!(follower.stats().objects, keys);
     report("delete", keys, || {
         for i in 0..keys {
             partition.delete(TABLE, &key(i), 0).expect("an epoch has versions enough");
