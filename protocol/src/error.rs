@@ -188,6 +188,24 @@ pub enum DecodeError {
         /// The status that the reply states.
         status: u16,
     },
+    /// A message between nodes that this version does not know.
+    #[error("message {kind} is unknown")]
+    UnknownMessage {
+        /// The number that the message states.
+        kind: u8,
+    },
+    /// An epoch that versions have no room for.
+    #[error("epoch {epoch} is above {}", crate::Version::EPOCH_MAX)]
+    EpochRange {
+        /// The epoch.
+        epoch: u32,
+    },
+    /// An entry that does not follow the one before it, or is of a later epoch than the message that carries it.
+    #[error("entry {version} is out of order")]
+    EntryOutOfOrder {
+        /// The entry's version.
+        version: crate::Version,
+    },
     /// A cluster map that contradicts itself.
     #[error(transparent)]
     Map(#[from] MapError),
@@ -216,6 +234,9 @@ impl DecodeError {
             | Self::UnexpectedStatus { .. }
             | Self::UnknownChange { .. }
             | Self::ContradictoryTables { .. }
+            | Self::UnknownMessage { .. }
+            | Self::EpochRange { .. }
+            | Self::EntryOutOfOrder { .. }
             | Self::Map(_) => ErrorCode::MalformedRequest,
         }
     }

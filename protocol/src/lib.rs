@@ -35,6 +35,7 @@ mod part;
 pub mod prefix;
 mod previous;
 mod record;
+pub mod replication;
 mod reply;
 mod request;
 #[cfg(test)]

@@ -75,6 +75,23 @@ pub const COUNTERS_MAX: usize = 4_096;
 /// The longest name of a counter, in bytes.
 pub const COUNTER_NAME_MAX: usize = 128;
 
+/// The longest entry of a partition, in bytes: what one message carries. It has room for an object of the largest value and a key
+/// of 63 KiB, the completion of the request that made it, and their headers.
+pub const ENTRY_MAX: usize = LARGE_MAX - 64;
+
+/// The most entries of one message between nodes.
+pub const ENTRIES_MAX: usize = 16_384;
+
+/// Entries that are sent in one message, in bytes, but for one that is longer: enough that its head costs nothing, and little enough
+/// that what is behind it does not wait long.
+pub const APPEND_BYTES: usize = 256 << 10;
+
+/// The most acknowledgements of one message between nodes.
+pub const ACKNOWLEDGEMENTS_MAX: usize = 4_096;
+
+/// The most bytes of records in one piece of a snapshot.
+pub const SNAPSHOT_PIECE_MAX: usize = ENTRY_MAX;
+
 /// Bytes of a completion id.
 pub(crate) const COMPLETION_LEN: usize = 16;
 
@@ -110,6 +127,12 @@ const _: () = assert!(SCAN_PAGE_BYTES <= MESSAGE_MAX && SCAN_OBJECTS_MAX <= u16:
 const _: () = assert!(WatchEvent::HEAD_LEN + KEY_MAX <= WATCH_PAGE_BYTES);
 const _: () = assert!(HEAD_LEN + WATCH_PAGE_BYTES <= MESSAGE_MAX);
 const _: () = assert!(WATCH_EVENTS_MAX <= u16::MAX as usize);
+
+// The longest entry fits a message between nodes, and so do all acknowledgements.
+const _: () = assert!(32 + 16 + ENTRY_MAX.next_multiple_of(8) <= LARGE_MAX);
+const _: () = assert!(VALUE_MAX + (63 << 10) + 512 <= ENTRY_MAX);
+const _: () = assert!(8 + ACKNOWLEDGEMENTS_MAX * 16 <= MESSAGE_MAX);
+const _: () = assert!(ACKNOWLEDGEMENTS_MAX <= u16::MAX as usize);
 
 // An item's index is 16 bits wide.
 const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);

@@ -9,6 +9,7 @@
 //!   `operation` that does it.
 //! - `watches`: who is told what happens; `watch_thread`: what answers those who wait for it.
 //! - [`store`]: the partitions' objects, index and log.
+//! - [`replication`]: how the members of a partition come to hold the same, as state machines that know neither store nor network.
 
 #![deny(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod memory;
 pub mod monitor;
 pub mod node;
 pub mod process;
+pub mod replication;
 pub mod report;
 pub mod store;
 

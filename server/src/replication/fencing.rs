@@ -1,0 +1,76 @@
+//! A member is told that there is a new primary: nothing of an earlier epoch counts any more, and the new one learns how far it has
+//! come.
+
+use weft_protocol::Member;
+use weft_protocol::replication::{Fence, Fenced, Tail, TailEntries};
+use weft_transport::Time;
+
+use super::planted::PlantedBug;
+use super::replica::Replica;
+use super::roles::Role;
+use super::sending::Answer;
+
+impl Replica {
+    pub(super) fn handle_fence(&mut self, from: Member, fence: &Fence, now: Time) {
+        if fence.epoch < self.epoch {
+            return self.answer_stale(from);
+        }
+        if fence.epoch == self.epoch && self.primary.is_some_and(|primary| primary != from) {
+            return;
+        }
+        match &self.role {
+            Role::None => return,
+            // Of a configuration that has it as a member, or it would not be asked; that one has not come yet.
+            Role::Learner(learning) if learning.is_complete(self.applied) => {
+                self.role = Role::Member;
+            }
+            Role::Learner(_) => return,
+            Role::Member => {}
+            Role::Primary(_) => self.demote(),
+        }
+        if !self.settings.has(PlantedBug::FenceKeepsMapVersion) {
+            self.leases.heard_of(fence.map_version);
+        }
+        self.enter_epoch(fence.epoch, Some(from));
+        let rest = self.lease_until.since(now);
+        let fenced = Fenced {
+            partition: self.partition,
+            epoch: self.epoch,
+            last: self.tail.last(),
+            // Rounded up, so that the lease has ended when the time is over.
+            lease_ms: u32::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX),
+        };
+        self.answer(from, Answer::Fenced(fenced));
+    }
+
+    /// A new primary lacks entries that this member has. All that it can lack is in the tail: what is committed it has.
+    pub(super) fn handle_tail(&mut self, from: Member, tail: &Tail) {
+        if tail.epoch < self.epoch {
+            return self.answer_stale(from);
+        }
+        let is_primary = tail.epoch == self.epoch && self.primary == Some(from);
+        if !is_primary || !matches!(self.role, Role::Member) {
+            return;
+        }
+        if self.tail.version_at(tail.after.sequence()) == Some(tail.after) {
+            self.answer(from, Answer::TailEntries { after: tail.after });
+        } else {
+            self.contradict("a new primary lacks entries that were committed");
+        }
+    }
+
+    /// The entries that this replica, the new primary, has asked for.
+    pub(super) fn handle_tail_entries(&mut self, entries: &TailEntries<'_>, now: Time) {
+        let Role::Primary(tenure) = &self.role else { return };
+        let is_of_tenure = entries.epoch >= tenure.since_epoch && entries.epoch <= self.epoch;
+        if !tenure.is_adopting() || !is_of_tenure {
+            return;
+        }
+        if entries.previous.sequence() > self.tail.last().sequence() {
+            return;
+        }
+        if self.extend(entries.previous, entries.entries) {
+            self.promote(now);
+        }
+    }
+}

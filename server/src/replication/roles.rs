@@ -1,0 +1,36 @@
+//! What a replica is at the moment.
+
+use super::tenure::Tenure;
+
+/// The role of a replica, with what belongs to that role only.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// Holds nothing: it was never given the partition, or was removed, or the partition is lost.
+    None,
+    /// In sync, and follows the primary.
+    Member,
+    /// Is being given what there is.
+    Learner(Learning),
+    /// Orders writes, or is about to.
+    Primary(Box<Tenure>),
+}
+
+/// How far a learner has come.
+#[derive(Debug, Default)]
+pub(super) struct Learning {
+    /// The session that it takes things of; 0 before the first began.
+    pub(super) session: u32,
+    /// Pieces of the snapshot taken.
+    pub(super) pieces: u32,
+    /// Whether a piece was handed out to be taken, and nobody said yet that it was.
+    pub(super) is_taking: bool,
+    /// How many pieces there are, and up to where entries are needed, once that was said.
+    pub(super) end: Option<(u32, u64)>,
+}
+
+impl Learning {
+    /// Whether it has everything that it needs to be a member, having applied entries up to `applied`.
+    pub(super) fn is_complete(&self, applied: u64) -> bool {
+        self.end.is_some_and(|(pieces, through)| self.pieces == pieces && applied >= through)
+    }
+}

@@ -1,0 +1,109 @@
+//! Time passes: what was lost is sent again, and who does not answer is reported.
+
+use weft_transport::Time;
+
+use super::effect::Effect;
+use super::replica::Replica;
+use super::roles::Role;
+use super::settings::Settings;
+use super::tenure::{Follower, Phase};
+
+impl Replica {
+    /// Time has come to `now`. To be called at every heartbeat, or at least a few times within
+    /// [`resend_after`](Settings::resend_after), and at [`next_deadline`](Self::next_deadline).
+    pub fn tick(&mut self, now: Time) {
+        let slept = now.since(self.last_tick) > self.settings.unreachable_after / 2;
+        self.last_tick = now;
+        if self.is_failed {
+            return;
+        }
+        self.tell_gap(now);
+        self.promote(now);
+        let (last, committed, epoch) = (self.tail.last().sequence(), self.committed, self.epoch);
+        let base = self.tail.base().sequence();
+        let is_tail_full = self.tail.bytes() > self.settings.tail_bytes_max / 2;
+        let (settings, effects) = (&self.settings, &mut self.effects);
+        let Role::Primary(tenure) = &mut self.role else { return };
+        let (phase, is_settled) = (tenure.phase, tenure.is_settled());
+        let mut is_given_up = false;
+        for follower in &mut tenure.followers {
+            if slept {
+                // This node did not run, so that nobody answered says nothing.
+                follower.trouble_since = None;
+                follower.progress_at = now;
+            }
+            if is_settled {
+                send_again(follower, base, settings, now);
+                if follower.told < committed && follower.sent == last {
+                    follower.must_tell = true;
+                }
+            }
+            if is_tail_full
+                && follower.acked < committed
+                && let Some(feeding) = follower.feeding_mut()
+                && feeding.has_begun()
+            {
+                // It cannot keep up, and what it lacks cannot be kept for ever. It may begin anew in another epoch.
+                feeding.is_given_up = true;
+                is_given_up = true;
+            }
+            if !is_troubled(follower, phase, last, now) {
+                (follower.trouble_since, follower.reported_at) = (None, None);
+                continue;
+            }
+            let since = *follower.trouble_since.get_or_insert(now);
+            let is_reported = follower
+                .reported_at
+                .is_some_and(|at| now.since(at) < settings.unreachable_after / 2);
+            if now.since(since) >= settings.unreachable_after && !is_reported {
+                follower.reported_at = Some(now);
+                effects.push_back(Effect::Unreachable { member: follower.member, epoch });
+            }
+        }
+        if is_given_up {
+            self.trim();
+        }
+        self.consider_learners(now);
+        self.commit();
+    }
+}
+
+/// What was sent long ago and not answered is sent again, a message at a time.
+fn send_again(follower: &mut Follower, base: u64, settings: &Settings, now: Time) {
+    if now.since(follower.progress_at) < settings.resend_after {
+        return;
+    }
+    if follower.acked < follower.sent {
+        follower.sent = follower.acked.max(base);
+        follower.is_probed = true;
+        follower.must_tell = true;
+        follower.progress_at = now;
+    }
+    if let Some(feeding) = follower.feeding_mut()
+        && feeding.has_begun()
+        && feeding.waits()
+    {
+        feeding.send_again();
+        follower.progress_at = now;
+    }
+}
+
+/// Whether something does not go on because of `follower`.
+fn is_troubled(follower: &Follower, phase: Phase, last: u64, now: Time) -> bool {
+    match phase {
+        Phase::Fencing => follower.is_member() && follower.fenced.is_none(),
+        Phase::Adopting { from, .. } => from == follower.member,
+        Phase::Waiting | Phase::Serving => {
+            let has_no_lease = phase == Phase::Serving && follower.lease.until() <= now;
+            match follower.feeding() {
+                None => follower.acked < last || has_no_lease,
+                Some(feeding) => {
+                    feeding.is_given_up
+                        || feeding.waits()
+                        || follower.acked < last
+                        || (feeding.is_counted && has_no_lease)
+                }
+            }
+        }
+    }
+}
