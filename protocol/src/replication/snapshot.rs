@@ -19,7 +19,8 @@ pub struct SnapshotBegin {
     pub partition: PartitionId,
     /// The primary's epoch.
     pub epoch: u32,
-    /// The last entry that the primary had when it began.
+    /// The last entry that was committed when the session began. What comes behind it has to come as entries, since another member may
+    /// have to ask the learner for them one day.
     pub base: Version,
     /// The epoch in which the session began: a learner takes nothing of another session.
     pub session: u32,

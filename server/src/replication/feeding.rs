@@ -25,7 +25,7 @@ const BEHIND_MAX: u64 = 4096;
 pub(super) struct Feeding {
     /// The epoch in which it began.
     pub(super) session: u32,
-    /// The last entry that the primary had then, once it was said.
+    /// The last entry that was committed then, once it was said.
     pub(super) base: Option<Version>,
     pub(super) begin_sent_at: Option<Time>,
     has_begun: bool,
@@ -42,6 +42,8 @@ pub(super) struct Feeding {
     pub(super) is_counted: bool,
     /// When the coordinator was asked to make it a member.
     pub(super) asked_at: Option<Time>,
+    /// When the learner last took a piece, or was sent one while it had taken all. Entries say nothing about pieces.
+    pub(super) progress_at: Time,
     /// It is too far behind, and is sent nothing any more.
     pub(super) is_given_up: bool,
 }
@@ -61,6 +63,7 @@ impl Feeding {
             is_complete: false,
             is_counted: false,
             asked_at: None,
+            progress_at: Time::ZERO,
             is_given_up: false,
         }
     }
@@ -157,6 +160,7 @@ impl Replica {
             is_progress = true;
         }
         if is_progress {
+            feeding.progress_at = now;
             follower.made_progress(now);
             self.consider_learners(now);
         }

@@ -85,7 +85,7 @@ impl Replica {
     /// Builds a message, and notes that it was sent.
     fn message(&mut self, index: usize, next: Next, now: Time) -> (Member, PeerMessage<'_>) {
         let (partition, epoch, committed) = (self.partition, self.epoch, self.committed);
-        let (tail, applied) = (&self.tail, self.applied);
+        let tail = &self.tail;
         let Role::Primary(tenure) = &mut self.role else {
             unreachable!("only primaries have followers")
         };
@@ -130,7 +130,7 @@ impl Replica {
                 match next {
                     Next::Piece(piece) => {
                         if !feeding.waits() {
-                            follower.progress_at = now;
+                            feeding.progress_at = now;
                         }
                         feeding.next = piece + 1;
                         let records = feeding.piece(piece).unwrap_or_default();
@@ -144,14 +144,17 @@ impl Replica {
                     }
                     Next::End(pieces, through) => {
                         feeding.is_end_sent = true;
+                        feeding.progress_at = now;
                         let end = SnapshotEnd { partition, epoch, session, pieces, through };
                         PeerMessage::SnapshotEnd(end)
                     }
                     _ => {
                         feeding.begin_sent_at = Some(now);
-                        // Whatever was applied is in the store, where the walk finds it.
-                        let applied = tail.version_at(applied).unwrap_or(tail.base());
-                        let base = *feeding.base.get_or_insert(applied);
+                        // Whatever is committed is in the store, where the walk finds it. What is not may be lacked by another
+                        // member, who could have to ask the learner for it once that is a member too: so the learner gets
+                        // that as entries.
+                        let all_have = tail.version_at(committed).unwrap_or(tail.base());
+                        let base = *feeding.base.get_or_insert(all_have);
                         // What comes behind it is kept from now on.
                         follower.acked = base.sequence();
                         let begin = SnapshotBegin { partition, epoch, base, session };

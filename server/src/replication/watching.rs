@@ -70,10 +70,8 @@ impl Replica {
 
 /// What was sent long ago and not answered is sent again, a message at a time.
 fn send_again(follower: &mut Follower, base: u64, settings: &Settings, now: Time) {
-    if now.since(follower.progress_at) < settings.resend_after {
-        return;
-    }
-    if follower.acked < follower.sent {
+    let is_late = |progress_at| now.since(progress_at) >= settings.resend_after;
+    if is_late(follower.progress_at) && follower.acked < follower.sent {
         follower.sent = follower.acked.max(base);
         follower.is_probed = true;
         follower.must_tell = true;
@@ -82,9 +80,10 @@ fn send_again(follower: &mut Follower, base: u64, settings: &Settings, now: Time
     if let Some(feeding) = follower.feeding_mut()
         && feeding.has_begun()
         && feeding.waits()
+        && is_late(feeding.progress_at)
     {
         feeding.send_again();
-        follower.progress_at = now;
+        feeding.progress_at = now;
     }
 }
 
