@@ -9,6 +9,7 @@ use super::planted::PlantedBug;
 use super::replica::Replica;
 use super::roles::Role;
 use super::sending::Answer;
+use super::tenure::Phase;
 
 impl Replica {
     pub(super) fn handle_fence(&mut self, from: Member, fence: &Fence, now: Time) {
@@ -52,22 +53,37 @@ impl Replica {
         if !is_primary || !matches!(self.role, Role::Member) {
             return;
         }
-        if self.tail.version_at(tail.after.sequence()) == Some(tail.after) {
-            self.answer(from, Answer::TailEntries { after: tail.after });
-        } else {
-            self.contradict("a new primary lacks entries that were committed");
+        match self.tail.version_at(tail.after.sequence()) {
+            Some(here) if here == tail.after => {
+                self.answer(from, Answer::TailEntries { after: tail.after });
+            }
+            Some(_) => self.contradict("a new primary has an entry of another version"),
+            // It has come late, and what is asked for was committed in the meantime.
+            None => {}
         }
     }
 
     /// The entries that this replica, the new primary, has asked for.
-    pub(super) fn handle_tail_entries(&mut self, entries: &TailEntries<'_>, now: Time) {
-        let Role::Primary(tenure) = &self.role else { return };
+    pub(super) fn handle_tail_entries(
+        &mut self,
+        from: Member,
+        entries: &TailEntries<'_>,
+        now: Time,
+    ) {
+        let Role::Primary(tenure) = &mut self.role else { return };
         let is_of_tenure = entries.epoch >= tenure.since_epoch && entries.epoch <= self.epoch;
         if !tenure.is_adopting() || !is_of_tenure {
             return;
         }
         if entries.previous.sequence() > self.tail.last().sequence() {
             return;
+        }
+        if let Phase::Adopting { asked_at, .. } = &mut tenure.phase {
+            // The next are asked for at once.
+            *asked_at = None;
+        }
+        if let Some(follower) = tenure.follower(from) {
+            follower.made_progress(now);
         }
         if self.extend(entries.previous, entries.entries) {
             self.promote(now);

@@ -166,7 +166,7 @@ impl Replica {
             PeerMessage::Fence(fence) => self.handle_fence(from, fence, now),
             PeerMessage::Fenced(fenced) => self.handle_fenced(from, fenced, now),
             PeerMessage::Tail(tail) => self.handle_tail(from, tail),
-            PeerMessage::TailEntries(entries) => self.handle_tail_entries(entries, now),
+            PeerMessage::TailEntries(entries) => self.handle_tail_entries(from, entries, now),
             PeerMessage::SnapshotBegin(begin) => self.handle_begin(from, begin, now),
             PeerMessage::SnapshotRecords(records) => return self.handle_records(from, records),
             PeerMessage::SnapshotEnd(end) => self.handle_end(from, end),

@@ -77,8 +77,9 @@ impl Checker {
                 version
             }
             (Action::Read, Outcome::Found(version, value)) => {
-                if version < floor && value.is_none() && self.is_removal(partition, floor) {
-                    // A node that got a snapshot does not know when a key was removed.
+                if version < floor && value.is_none() && self.may_be_absent(partition, key, floor) {
+                    // A node that got a snapshot does not know when a key was removed, and whoever asked for that need not have
+                    // been told.
                     return Ok(());
                 }
                 if version < floor {
@@ -100,11 +101,7 @@ impl Checker {
         self.is_only(partition, version)
     }
 
-    fn is_removal(&self, partition: u16, version: Version) -> bool {
-        self.made.get(&(partition, version)).is_some_and(|(_, value)| value.is_none())
-    }
-
-    /// Whether `key` may be absent at the end although `floor` was seen: some removal is newer.
+    /// Whether `key` may be absent although `floor` was seen: a removal was made that is as new.
     pub(super) fn may_be_absent(&self, partition: u16, key: u8, floor: Version) -> bool {
         self.made.iter().any(|((of, version), (other, value))| {
             (*of, *other) == (partition, key) && *version >= floor && value.is_none()
