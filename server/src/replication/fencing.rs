@@ -5,7 +5,6 @@ use weft_protocol::Member;
 use weft_protocol::replication::{Fence, Fenced, Tail, TailEntries};
 use weft_transport::Time;
 
-use super::planted::PlantedBug;
 use super::replica::Replica;
 use super::roles::Role;
 use super::sending::Answer;
@@ -29,9 +28,7 @@ impl Replica {
             Role::Member => {}
             Role::Primary(_) => self.demote(),
         }
-        if !self.settings.has(PlantedBug::FenceKeepsMapVersion) {
-            self.leases.heard_of(fence.map_version);
-        }
+        self.leases.heard_of(fence.map_version);
         self.enter_epoch(fence.epoch, Some(from));
         let rest = self.lease_until.since(now);
         let fenced = Fenced {

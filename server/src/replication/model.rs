@@ -99,7 +99,6 @@ const PLANTED: &[(Bug, u64)] = &[
     (Bug::Planted(PlantedBug::ReadAfterLease), 200),
     (Bug::Planted(PlantedBug::LeaseFromReceipt), 5000),
     (Bug::Planted(PlantedBug::UseNewerGrant), 2000),
-    (Bug::Planted(PlantedBug::FenceKeepsMapVersion), 5000),
     (Bug::Planted(PlantedBug::TruncateByCommit), 200),
     (Bug::Planted(PlantedBug::ShrinkWithoutCommit), 200),
     (Bug::Planted(PlantedBug::CaughtUpTooEarly), 200),

@@ -18,8 +18,6 @@ pub enum PlantedBug {
     LeaseFromReceipt,
     /// A grant counts for its holder although it is of a newer map than its own.
     UseNewerGrant,
-    /// A fence does not raise the version of the map that later grants carry.
-    FenceKeepsMapVersion,
     /// A replica cuts off what is above the commit mark that it heard of when the primary changes.
     TruncateByCommit,
     /// A primary stops waiting for a member that does not answer.

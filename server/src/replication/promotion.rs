@@ -99,6 +99,10 @@ impl Replica {
                     continue;
                 }
                 Phase::Waiting => {
+                    // What was adopted is read from the store.
+                    if self.applied < here.sequence() {
+                        return;
+                    }
                     if now < tenure.leases_until
                         && !self.settings.has(PlantedBug::PromoteWithoutWaiting)
                     {

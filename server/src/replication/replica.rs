@@ -56,6 +56,7 @@ pub struct Replica {
     pub(super) acknowledge_due: bool,
     /// Nothing can be applied or synced any more, or something contradicts what is here: it takes no part.
     pub(super) is_failed: bool,
+    pub(super) failure_told_at: Time,
     pub(super) answers: VecDeque<(Member, Answer)>,
     pub(super) effects: VecDeque<Effect>,
     pub(super) last_tick: Time,
@@ -120,6 +121,7 @@ impl Replica {
             lease_until,
             acknowledge_due: false,
             is_failed: false,
+            failure_told_at: Time::ZERO,
             answers: VecDeque::new(),
             effects: VecDeque::new(),
             last_tick: Time::ZERO,

@@ -15,7 +15,7 @@ impl Replica {
         let slept = now.since(self.last_tick) > self.settings.unreachable_after / 2;
         self.last_tick = now;
         if self.is_failed {
-            return;
+            return self.tell_failure(now);
         }
         self.tell_gap(now);
         self.promote(now);
@@ -65,6 +65,18 @@ impl Replica {
         }
         self.consider_learners(now);
         self.commit();
+    }
+}
+
+impl Replica {
+    /// The coordinator may not have heard that this replica takes no part any more.
+    fn tell_failure(&mut self, now: Time) {
+        let is_due = now.since(self.failure_told_at) >= self.settings.unreachable_after;
+        if is_due && !matches!(self.role, Role::None) {
+            self.failure_told_at = now;
+            let (member, epoch) = (self.me, self.epoch);
+            self.effects.push_back(Effect::Unreachable { member, epoch });
+        }
     }
 }
 

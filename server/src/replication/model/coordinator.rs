@@ -160,10 +160,14 @@ impl Coordinator {
         gone: Member,
     ) -> Option<Configuration> {
         let mut next = self.configurations[partition].clone();
-        if next.epoch != epoch || next.primary == Some(gone) {
+        if next.epoch != epoch || next.is_lost || next.members == [gone] {
             return None;
         }
         next.members.retain(|member| *member != gone);
+        if next.primary == Some(gone) {
+            // It says so of itself.
+            next.primary = next.members.first().copied();
+        }
         next.learners.retain(|learner| *learner != gone);
         Some(next)
     }

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use weft_protocol::replication::{Acknowledgement, Acknowledgements, Entry, PeerMessage};
 use weft_protocol::{Member, Version};
 
-use super::super::{Effect, Handled, RecordError};
+use super::super::roles::Role;
+use super::super::{Effect, Handled, RecordError, Replica};
 use super::Bug;
 use super::checker::{Action, Outcome};
 use super::network::{Event, MS};
@@ -356,7 +357,7 @@ impl World {
             }
             Effect::StopFeeding { learner } => host.walks.retain(|walk| walk.learner != learner),
             Effect::Unreachable { member, epoch } => {
-                if host.replica.is_serving() && self.settings.tail_bytes_max < 1000 {
+                if is_given_up(&host.replica, member) {
                     self.situations.note(Situation::LearnerGivenUp);
                 }
                 if is_heard {
@@ -418,4 +419,11 @@ impl World {
     pub(super) fn last_of(&self, node: usize, partition: usize) -> Version {
         self.nodes[node].hosts[partition].replica.last()
     }
+}
+
+/// Whether a learner is so far behind that it is not fed any more.
+fn is_given_up(replica: &Replica, learner: Member) -> bool {
+    let Role::Primary(tenure) = &replica.role else { return false };
+    let mut followers = tenure.followers.iter().filter(|follower| follower.member == learner);
+    followers.any(|follower| follower.feeding().is_some_and(|feeding| feeding.is_given_up))
 }

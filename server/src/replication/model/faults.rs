@@ -22,8 +22,12 @@ impl World {
         let node = primary.filter(|_| self.random.one_in(2)).unwrap_or(node);
         let other = (node + self.random.range(1, count as u64 - 1) as usize) % count;
         let lease = self.lease.duration.as_nanos() as u64;
-        let length = self.random.range(lease / 4, lease * 4);
-        match self.random.range(0, 15) {
+        let length = if self.random.one_in(3) {
+            self.random.range(MS, lease / 4)
+        } else {
+            self.random.range(lease / 4, lease * 4)
+        };
+        match self.random.range(0, 16) {
             0..=2 => self.crash(node, length),
             3 => {
                 let all = self.random.one_in(2);
@@ -50,6 +54,7 @@ impl World {
                 self.situations.note(Situation::CoordinatorUnreachable);
                 self.cut(node, count, true, length);
             }
+            13 => self.fail(node, partition),
             _ => self.reset(node, other),
         }
     }
@@ -73,6 +78,15 @@ impl World {
             self.agenda.after(MS, Event::Disconnected { node: peer, life, peer: node });
         }
         self.agenda.after(down_for, Event::Restart { node });
+    }
+
+    /// A replica's store or disk fails: it is of no use until it is given everything anew.
+    fn fail(&mut self, node: usize, partition: usize) {
+        let me = &mut self.nodes[node];
+        if me.is_up && !me.is_paused && me.hosts[partition].replica.is_in_sync() {
+            self.situations.note(Situation::ReplicaFailed);
+            me.hosts[partition].replica.fail();
+        }
     }
 
     pub(super) fn restart(&mut self, node: usize) {
@@ -173,7 +187,7 @@ impl World {
     }
 
     fn reset(&mut self, first: usize, second: usize) {
-        self.situations.note(Situation::ResentAfterReconnect);
+        self.situations.note(Situation::ConnectionReset);
         self.network.reconnect(first, second);
         self.tell_connection(first, second, true);
     }
@@ -207,6 +221,11 @@ impl World {
         for node in 0..self.nodes.len() {
             self.resume(node)?;
             self.restart(node);
+            let is_failed = self.nodes[node].hosts.iter().any(|host| host.replica.is_failed);
+            if is_failed {
+                // Somebody sees to it, or the only member would stay as it is.
+                self.crash(node, 10 * MS);
+            }
         }
         self.agenda.after(100 * MS, Event::Converged);
         Ok(())
