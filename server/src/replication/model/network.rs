@@ -86,6 +86,9 @@ pub(super) enum Event {
         learner: Member,
     },
     Fault,
+    Crash {
+        node: usize,
+    },
     Restart {
         node: usize,
     },

@@ -253,6 +253,12 @@ impl World {
                 }
             }
             Event::Fault => self.fault(),
+            Event::Crash { node } => {
+                if !self.is_healed {
+                    let down_for = self.random.range(MS, 30 * MS);
+                    self.crash(node, down_for);
+                }
+            }
             Event::Restart { node } => self.restart(node),
             Event::Resume { node } => return self.resume(node),
             Event::Heal { first, second } => self.heal(first, second),
@@ -279,6 +285,14 @@ impl World {
             self.situations.note(Situation::PartitionLost);
         } else if next.primary != before.primary {
             self.situations.note(Situation::PrimaryChanged);
+            if let Some(primary) = next.primary
+                && !self.is_healed
+                && self.random.one_in(4)
+            {
+                // One failure follows another, before all is over that the first brought about.
+                let (delay, node) = (self.random.range(20, 250) * MS, index(primary));
+                self.agenda.after(delay, Event::Crash { node });
+            }
         } else {
             self.situations.note(Situation::EpochChangedWithSamePrimary);
         }
