@@ -147,3 +147,12 @@ fn how_often_planted_bugs_are_noticed() {
         println!("{noticed:>6} of {seeds} seeds: {bug:?}");
     }
 }
+
+/// One world with a bug, told as it goes: `WEFT_MODEL_BUG`, its place in the list, and `WEFT_MODEL_FIRST`, with `--ignored`.
+#[test]
+#[ignore = "shows what a bug does in one seed"]
+fn a_planted_bug_at_work() {
+    let (bug, _) = PLANTED[number("WEFT_MODEL_BUG", 0) as usize];
+    let (_, events, outcome) = run(number("WEFT_MODEL_FIRST", 0), bug, true);
+    println!("{bug:?}, {events} events: {outcome:?}");
+}

@@ -15,6 +15,8 @@ pub(super) struct Tenure {
     pub(super) since_epoch: u32,
     /// A version of the map that has this primary.
     pub(super) map_version: u64,
+    /// The epoch of the configuration that it goes by.
+    followed_epoch: u32,
     pub(super) phase: Phase,
     pub(super) followers: Vec<Follower>,
     /// Nothing is served before: until then a former primary may read.
@@ -151,6 +153,7 @@ impl Tenure {
         Self {
             since_epoch,
             map_version,
+            followed_epoch: 0,
             phase: Phase::Fencing,
             followers: Vec::new(),
             leases_until,
@@ -158,7 +161,7 @@ impl Tenure {
         }
     }
 
-    /// Goes by `configuration`; returns the learners that are none any more. `base` is where a member begins that was not known before: whatever
+    /// Goes by `configuration`; returns the learners that are none any more, or begin anew. `base` is where a member begins that was not known before: whatever
     /// it has, it has everything up to there.
     pub(super) fn follow(
         &mut self,
@@ -168,6 +171,10 @@ impl Tenure {
         leases: &Leases,
         now: Time,
     ) -> Vec<Member> {
+        // A learner may have been removed, and have dropped everything, in a configuration that was skipped.
+        let is_next = configuration.epoch == self.followed_epoch + 1;
+        self.followed_epoch = configuration.epoch;
+        let mut begins_anew = Vec::new();
         let mut former: Vec<_> = std::mem::take(&mut self.followers);
         let members = configuration.members.iter().map(|member| (*member, true));
         let learners = configuration.learners.iter().map(|member| (*member, false));
@@ -188,12 +195,18 @@ impl Tenure {
                 follower.sent = base;
                 follower
             });
+            let is_new = follower.since_epoch == configuration.epoch;
             if is_member {
                 follower.standing = Standing::Member;
-            } else if let Some(feeding) = follower.feeding_mut() {
+            } else if let Some(feeding) = follower.feeding_mut()
+                && (is_next || is_new)
+            {
                 feeding.asked_at = None;
             } else {
-                // It was a member, and is to begin anew.
+                // It was a member, or may have been nothing, in between.
+                if !follower.is_member() {
+                    begins_anew.push(member);
+                }
                 let feeding = Feeding::new(configuration.epoch);
                 let standing = Standing::Learner(Box::new(feeding));
                 follower = Follower::new(member, standing, configuration.epoch, leases, now);
@@ -203,7 +216,9 @@ impl Tenure {
             follower.reported_at = None;
             self.followers.push(follower);
         }
-        former.iter().filter(|follower| !follower.is_member()).map(|other| other.member).collect()
+        let gone = former.iter().filter(|follower| !follower.is_member());
+        begins_anew.extend(gone.map(|follower| follower.member));
+        begins_anew
     }
 
     pub(super) fn follower(&mut self, member: Member) -> Option<&mut Follower> {
