@@ -253,11 +253,9 @@ impl World {
                 }
             }
             Event::Fault => self.fault(),
-            Event::Crash { node } => {
-                if !self.is_healed {
-                    let down_for = self.random.range(MS, 30 * MS);
-                    self.crash(node, down_for);
-                }
+            Event::Crash { node } if !self.is_healed => {
+                let down_for = self.random.range(MS, 30 * MS);
+                self.crash(node, down_for);
             }
             Event::Restart { node } => self.restart(node),
             Event::Resume { node } => return self.resume(node),
