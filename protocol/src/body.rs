@@ -21,10 +21,12 @@ use crate::operation::map::{Map, MapReply};
 use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
+use crate::operation::open_client::{OpenClient, OpenClientReply};
 use crate::operation::put::{Put, PutReply};
 use crate::operation::put_fields::PutFields;
 use crate::operation::put_tables::{PutTables, PutTablesReply};
 use crate::operation::range::Range;
+use crate::operation::renew_client::RenewClient;
 use crate::operation::scan::Scan;
 use crate::operation::stats::{Stats, StatsReply};
 use crate::operation::table_stats::{TableStats, TableStatsReply};
@@ -99,6 +101,8 @@ bodies!(
     Watch<'_>,
     WatchNext,
     WatchEnd,
+    OpenClient,
+    RenewClient,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -124,5 +128,6 @@ bodies!(
     WatchReply,
     WatchNextReply<'_>,
     WatchEndReply,
+    OpenClientReply,
     ErrorReply<'_>,
 );

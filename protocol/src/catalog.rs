@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::codec::{Reader, Writer};
 use crate::error::DecodeError;
 use crate::limits::{TABLE_NAME_MAX, TABLES_MAX};
-use crate::table::{Eviction, TableAlteration, TableId, TableOptions};
+use crate::table::{Durability, Eviction, TableAlteration, TableClass, TableId, TableOptions};
 
 /// Bytes of a catalog without tables.
 const HEAD_LEN: usize = 8 + 2 + 2;
@@ -16,6 +16,12 @@ const ORDERED: u16 = 1 << 0;
 /// Where in the flags the number of its eviction is, of two bits.
 const EVICTION_SHIFT: u32 = 1;
 const EVICTION_MASK: u16 = 0b11 << EVICTION_SHIFT;
+/// The same for its durability.
+const DURABILITY_SHIFT: u32 = 3;
+const DURABILITY_MASK: u16 = 0b11 << DURABILITY_SHIFT;
+/// The same for its replicas, of which 0 are three: so a table that is as any has no flags.
+const REPLICAS_SHIFT: u32 = 5;
+const REPLICAS_MASK: u16 = 0b11 << REPLICAS_SHIFT;
 
 /// The tables of a cluster, but for the one that is always there, as of a version.
 ///
@@ -69,6 +75,12 @@ pub enum CatalogError {
     /// The table is always there.
     #[error("table {} is always there", TableId::DEFAULT_NAME)]
     Default,
+    /// A table cannot have so many replicas.
+    #[error("a table has 1 to {} replicas, not {replicas}", TableOptions::REPLICAS_MAX)]
+    Replicas {
+        /// How many were asked for.
+        replicas: u8,
+    },
     /// There are as many tables as a cluster may have.
     #[error("a cluster has at most {TABLES_MAX} tables")]
     Full,
@@ -101,6 +113,14 @@ impl Catalog {
         Some(&self.tables[position])
     }
 
+    /// Which tables the table of this number shares partitions with.
+    pub fn class_of(&self, id: TableId) -> Option<TableClass> {
+        if id == TableId::DEFAULT {
+            return Some(TableClass::DEFAULT);
+        }
+        self.table(id).map(|table| table.options.class())
+    }
+
     /// The number of the table of this name.
     ///
     /// # Errors
@@ -118,10 +138,13 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// [`CatalogError::MalformedName`], [`CatalogError::Exists`] and [`CatalogError::Full`].
+    /// [`CatalogError::MalformedName`], [`CatalogError::Replicas`], [`CatalogError::Exists`] and [`CatalogError::Full`].
     pub fn with(&self, name: &str, options: TableOptions) -> Result<Self, CatalogError> {
         if !is_name(name) {
             return Err(CatalogError::MalformedName { name: name.to_owned() });
+        }
+        if !options.class().is_supported() {
+            return Err(CatalogError::Replicas { replicas: options.replicas });
         }
         if self.id_of(name).is_ok() {
             return Err(CatalogError::Exists { name: name.to_owned() });
@@ -230,7 +253,9 @@ impl Catalog {
         for position in 0..count {
             let table = decode_table(&mut reader)?;
             if position == 0 && table.id == TableId::DEFAULT {
-                let is_it = table.name == TableId::DEFAULT_NAME && !table.options.ordered;
+                let is_it = table.name == TableId::DEFAULT_NAME
+                    && !table.options.ordered
+                    && table.options.class() == TableClass::DEFAULT;
                 if !is_it || table.options == default {
                     return Err(DecodeError::ContradictoryTables { id: table.id });
                 }
@@ -257,7 +282,14 @@ fn flags(options: &TableOptions) -> u16 {
         Eviction::LeastRecentlyUsed => 1,
         Eviction::SoonestExpiry => 2,
     };
-    (if options.ordered { ORDERED } else { 0 }) | eviction << EVICTION_SHIFT
+    let replicas = match options.replicas {
+        replicas @ 1..3 => u16::from(replicas),
+        _ => 0,
+    };
+    (if options.ordered { ORDERED } else { 0 })
+        | eviction << EVICTION_SHIFT
+        | u16::from(options.durability.number()) << DURABILITY_SHIFT
+        | replicas << REPLICAS_SHIFT
 }
 
 fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
@@ -272,15 +304,23 @@ fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
         2 => Eviction::SoonestExpiry,
         _ => return Err(DecodeError::UnsupportedTableFlags { flags }),
     };
-    if flags & !(ORDERED | EVICTION_MASK) != 0 {
+    let durability = ((flags & DURABILITY_MASK) >> DURABILITY_SHIFT) as u8;
+    let replicas = match (flags & REPLICAS_MASK) >> REPLICAS_SHIFT {
+        0 => 3,
+        replicas @ 1..3 => replicas as u8,
+        _ => return Err(DecodeError::UnsupportedTableFlags { flags }),
+    };
+    let known = ORDERED | EVICTION_MASK | DURABILITY_MASK | REPLICAS_MASK;
+    let (Some(durability), 0) = (Durability::from_number(durability), flags & !known) else {
         return Err(DecodeError::UnsupportedTableFlags { flags });
-    }
+    };
     let quota_bytes = Some(reader.u64()?).filter(|quota| *quota != 0);
     let name = reader.text(name_len, "table name")?;
     if !is_name(name) {
         return Err(DecodeError::InvalidText { field: "table name" });
     }
-    let options = TableOptions { ordered: flags & ORDERED != 0, quota_bytes, eviction };
+    let ordered = flags & ORDERED != 0;
+    let options = TableOptions { ordered, quota_bytes, eviction, replicas, durability };
     Ok(TableEntry { id, name: name.to_owned(), options })
 }
 
@@ -290,7 +330,10 @@ mod tests {
 
     fn catalog() -> Catalog {
         let eviction = Eviction::LeastRecentlyUsed;
-        let ordered = TableOptions { ordered: true, quota_bytes: Some(1 << 20), eviction };
+        let durability = Durability::Fsync;
+        let quota_bytes = Some(1 << 20);
+        let ordered =
+            TableOptions { ordered: true, quota_bytes, eviction, replicas: 2, durability };
         let one = Catalog::default().with("people", TableOptions::default()).unwrap();
         one.with("times", ordered).unwrap()
     }
@@ -319,6 +362,10 @@ mod tests {
         assert_eq!(with("default"), CatalogError::Exists { name: name("default") });
         for wrong in ["", "a b", "ä", "a/b", "\n", &"x".repeat(TABLE_NAME_MAX + 1)] {
             assert_eq!(with(wrong), CatalogError::MalformedName { name: name(wrong) });
+        }
+        for replicas in [0, 4, u8::MAX] {
+            let options = TableOptions { replicas, ..TableOptions::default() };
+            assert_eq!(catalog.with("more", options), Err(CatalogError::Replicas { replicas }));
         }
         assert_eq!(catalog.without("no"), Err(CatalogError::Unknown { name: name("no") }));
         assert_eq!(catalog.without("default"), Err(CatalogError::Default));
@@ -377,7 +424,10 @@ mod tests {
         // The number of the first table, its flags, what is reserved, its name; the number of the second.
         assert_eq!(with(12, 0), DecodeError::ContradictoryTables { id: TableId(0) });
         assert_eq!(with(14, 6), DecodeError::UnsupportedTableFlags { flags: 6 });
-        assert_eq!(with(14, 8), DecodeError::UnsupportedTableFlags { flags: 8 });
+        for flags in [0b11 << 3, 0b11 << 5, 1 << 7] {
+            let error = DecodeError::UnsupportedTableFlags { flags: u16::from(flags) };
+            assert_eq!(with(14, flags), error);
+        }
         assert_eq!(with(18, 1), DecodeError::ReservedField { field: "table reserved" });
         assert_eq!(with(28, b' '), DecodeError::InvalidText { field: "table name" });
         assert_eq!(with(34, 1), DecodeError::ContradictoryTables { id: TableId(1) });

@@ -1,25 +1,46 @@
-//! Who owns which slots: the one thing a client has to know before it can ask for a key.
+//! Who serves which slots: the one thing a client has to know before it can ask for a key.
+
+mod difference;
+mod encoding;
 
 use thiserror::Error;
 use weft_transport::{Incarnation, NodeId};
 
-use crate::codec::{Reader, Writer};
-use crate::error::DecodeError;
-use crate::limits::{ADDRESS_MAX, NODES_MAX};
-use crate::slot::Slot;
+pub use self::difference::MapDifference;
 
-/// The nodes of a cluster and the partition of the slots among them, as of an epoch.
+use crate::configuration::{Configuration, PartitionId};
+use crate::limits::{ADDRESS_MAX, MEMBERS_MAX, NODES_MAX, PARTITIONS_MAX};
+use crate::slot::Slot;
+use crate::table::TableClass;
+
+/// The nodes of a cluster and, for each class of tables, the partition of the slots among them, as of an epoch.
 ///
-/// A map is consistent by construction: partitions are in order, do not overlap, and belong to nodes
-/// of the map. Slots may be left out; they have no owner. A map with a higher epoch replaces one
+/// A map is consistent by construction: partitions of a class do not overlap, no two of all have one number, and their members are nodes
+/// of the map. Slots may be left out; nobody serves them. A map with a higher epoch replaces one
 /// with a lower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterMap {
     epoch: u64,
     nodes: Vec<NodeEntry>,
+    /// By class, and by slot within one.
     partitions: Vec<PartitionEntry>,
-    /// Where in `nodes` the owner of each partition is.
-    owners: Vec<u16>,
+    /// Where in `nodes` the primary of each partition is, or [`NOBODY`].
+    primaries: Vec<u16>,
+    /// Which of the partitions are of which class.
+    classes: Vec<ClassRun>,
+}
+
+/// In the place of the primary of a partition that has none.
+const NOBODY: u16 = u16::MAX;
+
+const _: () = assert!(NODES_MAX < NOBODY as usize);
+
+/// The partitions of a class, from `first` up to `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ClassRun {
+    class: TableClass,
+    first: usize,
+    end: usize,
 }
 
 /// A node of the cluster.
@@ -33,19 +54,31 @@ pub struct NodeEntry {
     pub address: String,
 }
 
-/// A run of slots that move and fail together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A run of slots, of one class of tables, that move and fail together.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionEntry {
+    /// Its number, which no other partition of any class has.
+    pub id: PartitionId,
+    /// Whose slots they are.
+    pub class: TableClass,
     /// The first slot.
     pub first_slot: Slot,
     /// The last slot, which belongs to it too.
     pub last_slot: Slot,
-    /// The node that serves it.
-    pub owner: NodeId,
+    /// As of which of its own epochs this is so; see [`Configuration::epoch`].
+    pub epoch: u32,
+    /// The member that serves it. Nobody while none can.
+    pub primary: Option<NodeId>,
+    /// Who has all of it, the primary included: at most [`MEMBERS_MAX`].
+    pub members: Vec<NodeId>,
+    /// Whether all that it held is gone; see [`Configuration::is_lost`].
+    pub is_lost: bool,
 }
 
 impl PartitionEntry {
-    fn contains(&self, slot: Slot) -> bool {
+    /// Whether `slot` is one of its own.
+    #[inline]
+    pub fn contains(&self, slot: Slot) -> bool {
         self.first_slot <= slot && slot <= self.last_slot
     }
 }
@@ -74,8 +107,8 @@ pub enum MapError {
         /// The node.
         id: NodeId,
     },
-    /// A map cannot be split into this many partitions.
-    #[error("{count} partitions are not 1 to 16384")]
+    /// A map cannot have so many partitions, or be split into so many.
+    #[error("{count} partitions are not 1 to {PARTITIONS_MAX}")]
     PartitionCount {
         /// How many were asked for.
         count: usize,
@@ -86,24 +119,62 @@ pub enum MapError {
         /// The number.
         number: u16,
     },
-    /// A partition ends before it begins, or begins before its predecessor ends.
-    #[error("partition at slot {first_slot} is out of order or overlaps another")]
-    PartitionOrder {
+    /// A partition ends before it begins, or has a slot of another one of its class.
+    #[error("{id} at slot {first_slot} has no slots, or some of another partition")]
+    PartitionOverlap {
+        /// Its number.
+        id: PartitionId,
         /// Its first slot.
         first_slot: Slot,
     },
-    /// A partition belongs to a node that is not in the map.
-    #[error("partition at slot {first_slot} belongs to {owner}, which is not in the cluster map")]
-    UnknownOwner {
-        /// Its first slot.
-        first_slot: Slot,
+    /// Two partitions have one number.
+    #[error("{id} is in the cluster map twice")]
+    DuplicatePartition {
+        /// The number.
+        id: PartitionId,
+    },
+    /// A partition's epoch is 0 or above [`Configuration::EPOCH_MAX`].
+    #[error("{id} has epoch {epoch}, not 1 to {}", Configuration::EPOCH_MAX)]
+    PartitionEpoch {
+        /// Its number.
+        id: PartitionId,
+        /// The epoch.
+        epoch: u32,
+    },
+    /// A partition is of a class that no table is of.
+    #[error("{id} is of a class with {replicas} replicas")]
+    PartitionClass {
+        /// Its number.
+        id: PartitionId,
+        /// What the class is to have.
+        replicas: u8,
+    },
+    /// A partition has too many members, one of them twice, or a primary that is none of them.
+    #[error("{id} has more than {MEMBERS_MAX} members, one twice, or another primary")]
+    Members {
+        /// Its number.
+        id: PartitionId,
+    },
+    /// A member of a partition is not in the map.
+    #[error("a member of {id} is {node}, which is not in the cluster map")]
+    UnknownMember {
+        /// The partition's number.
+        id: PartitionId,
         /// The unknown node.
-        owner: NodeId,
+        node: NodeId,
+    },
+    /// A difference is one to another map.
+    #[error("the difference is to a cluster map of epoch {base}, not {epoch}")]
+    OtherBase {
+        /// The epoch of the map that it is to.
+        base: u64,
+        /// The epoch of the map that it was to be applied to.
+        epoch: u64,
     },
 }
 
 impl ClusterMap {
-    /// A map of `nodes` in any order and `partitions` in the order of their slots.
+    /// A map of `nodes` and `partitions`, both in any order.
     ///
     /// # Errors
     ///
@@ -111,33 +182,47 @@ impl ClusterMap {
     pub fn new(
         epoch: u64,
         mut nodes: Vec<NodeEntry>,
-        partitions: Vec<PartitionEntry>,
+        mut partitions: Vec<PartitionEntry>,
     ) -> Result<Self, MapError> {
         if epoch == 0 {
             return Err(MapError::NoEpoch);
         }
         check_nodes(&mut nodes)?;
-        if partitions.len() > usize::from(Slot::COUNT) {
+        if partitions.len() > PARTITIONS_MAX {
             return Err(MapError::PartitionCount { count: partitions.len() });
         }
-        let mut owners = Vec::with_capacity(partitions.len());
+        partitions.sort_unstable_by_key(|partition| (partition.class, partition.first_slot));
+        check_numbers(&partitions)?;
+        let mut primaries = Vec::with_capacity(partitions.len());
+        let mut classes = Vec::<ClassRun>::new();
         let mut next_slot = 0;
-        for &PartitionEntry { first_slot, last_slot, owner } in &partitions {
+        for (index, partition) in partitions.iter().enumerate() {
+            let &PartitionEntry { id, class, first_slot, last_slot, epoch, .. } = partition;
+            if !class.is_supported() {
+                return Err(MapError::PartitionClass { id, replicas: class.replicas });
+            }
+            match classes.last_mut() {
+                Some(run) if run.class == class => run.end = index + 1,
+                _ => {
+                    classes.push(ClassRun { class, first: index, end: index + 1 });
+                    next_slot = 0;
+                }
+            }
             if first_slot.number() < next_slot || last_slot < first_slot {
-                return Err(MapError::PartitionOrder { first_slot });
+                return Err(MapError::PartitionOverlap { id, first_slot });
             }
             next_slot = last_slot.number() + 1;
-            match nodes.binary_search_by_key(&owner, |node| node.id) {
-                Ok(index) => owners.push(index as u16),
-                Err(_) => return Err(MapError::UnknownOwner { first_slot, owner }),
+            if !(1..=Configuration::EPOCH_MAX).contains(&epoch) {
+                return Err(MapError::PartitionEpoch { id, epoch });
             }
+            primaries.push(primary_among(partition, &nodes)?);
         }
-        Ok(Self { epoch, nodes, partitions, owners })
+        Ok(Self { epoch, nodes, partitions, primaries, classes })
     }
 
-    /// A map in which `nodes` share `partitions` evenly, each owning a run of them in the order of
+    /// A map in which `nodes` share `partitions` of the [usual class](TableClass::DEFAULT) evenly, each alone serving a run of them in the order of
     /// ids: sizes differ by one partition, and partitions by one slot. With more nodes than
-    /// partitions some nodes own none.
+    /// partitions some nodes serve none.
     ///
     /// # Errors
     ///
@@ -152,10 +237,18 @@ impl ClusterMap {
         let begin =
             |index: u16| (u32::from(index) * u32::from(Slot::COUNT) / u32::from(partitions)) as u16;
         let slot = |number| Slot::from_number(number).expect("partitions end at the last slot");
-        let entries = (0..partitions).map(|index| PartitionEntry {
-            first_slot: slot(begin(index)),
-            last_slot: slot(begin(index + 1) - 1),
-            owner: nodes[usize::from(index) * nodes.len() / usize::from(partitions)].id,
+        let entries = (0..partitions).map(|index| {
+            let node = nodes[usize::from(index) * nodes.len() / usize::from(partitions)].id;
+            PartitionEntry {
+                id: PartitionId(index),
+                class: TableClass::DEFAULT,
+                first_slot: slot(begin(index)),
+                last_slot: slot(begin(index + 1) - 1),
+                epoch: 1,
+                primary: Some(node),
+                members: vec![node],
+                is_lost: false,
+            }
         });
         let entries = entries.collect();
         Self::new(epoch, nodes, entries)
@@ -179,10 +272,18 @@ impl ClusterMap {
         &self.nodes
     }
 
-    /// The partitions, by slot.
+    /// The partitions, by class, and by slot within one.
     #[inline]
     pub fn partitions(&self) -> &[PartitionEntry] {
         &self.partitions
+    }
+
+    /// The partitions of `class`, by slot.
+    pub fn partitions_of(&self, class: TableClass) -> &[PartitionEntry] {
+        match self.run(class) {
+            Some(run) => &self.partitions[run.first..run.end],
+            None => &[],
+        }
     }
 
     /// The node with this id.
@@ -191,105 +292,81 @@ impl ClusterMap {
         Some(&self.nodes[index])
     }
 
-    /// The node that serves `slot`.
+    /// The node that serves `slot` of the tables of `class`.
     #[inline]
+    pub fn primary_of(&self, class: TableClass, slot: Slot) -> Option<&NodeEntry> {
+        Some(&self.nodes[self.primary_index(class, slot)?])
+    }
+
+    /// Where in [`nodes`](Self::nodes) the node that serves `slot` of the tables of `class` is.
+    #[inline]
+    pub fn primary_index(&self, class: TableClass, slot: Slot) -> Option<usize> {
+        let primary = self.primaries[self.partition_of(class, slot)?];
+        (primary != NOBODY).then_some(usize::from(primary))
+    }
+
+    /// The node that serves `slot` of the tables of the [usual class](TableClass::DEFAULT).
     pub fn owner_of(&self, slot: Slot) -> Option<&NodeEntry> {
-        Some(&self.nodes[self.owner_index(slot)?])
+        self.primary_of(TableClass::DEFAULT, slot)
     }
 
-    /// Where in [`nodes`](Self::nodes) the node that serves `slot` is.
-    #[inline]
+    /// Where in [`nodes`](Self::nodes) that node is.
     pub fn owner_index(&self, slot: Slot) -> Option<usize> {
-        Some(usize::from(self.owners[self.partition_of(slot)?]))
+        self.primary_index(TableClass::DEFAULT, slot)
     }
 
-    /// Where in [`partitions`](Self::partitions) the partition of `slot` is. The partition is
+    /// Where in [`partitions`](Self::partitions) the partition of `slot` is, for tables of `class`. The partition is
     /// guessed, as if all were of one size, and searched for only if the guess is wrong.
     #[inline]
-    pub fn partition_of(&self, slot: Slot) -> Option<usize> {
-        let guess = usize::from(slot.number()) * self.partitions.len() / usize::from(Slot::COUNT);
+    pub fn partition_of(&self, class: TableClass, slot: Slot) -> Option<usize> {
+        let ClassRun { first, end, .. } = self.run(class)?;
+        let guess = first + usize::from(slot.number()) * (end - first) / usize::from(Slot::COUNT);
         match self.partitions.get(guess) {
             Some(partition) if partition.contains(slot) => Some(guess),
-            _ => self.search(slot),
+            _ => self.search(first, end, slot),
         }
     }
 
-    fn search(&self, slot: Slot) -> Option<usize> {
-        let index = self.partitions.partition_point(|partition| partition.last_slot < slot);
-        self.partitions.get(index)?.contains(slot).then_some(index)
-    }
-}
-
-/// `node count u32 | partition count u32 | nodes | partitions`, of which a node is
-/// `id u64 | incarnation u64 | address length u16 | address` and a partition
-/// `first slot u16 | last slot u16 | owner u64`. The epoch is in the reply's head.
-impl ClusterMap {
-    pub(crate) fn encoded_len(&self) -> usize {
-        let addresses: usize = self.nodes.iter().map(|node| node.address.len()).sum();
-        let nodes = self.nodes.len() * NODE_LEN_MIN + addresses;
-        COUNTS_LEN + nodes + self.partitions.len() * PARTITION_LEN
+    /// There are few classes, and most tables are of the first one that is looked at.
+    #[inline]
+    fn run(&self, class: TableClass) -> Option<ClassRun> {
+        self.classes.iter().find(|run| run.class == class).copied()
     }
 
-    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
-        writer.u32(self.nodes.len() as u32);
-        writer.u32(self.partitions.len() as u32);
-        for node in &self.nodes {
-            writer.u64(node.id.0);
-            writer.u64(node.incarnation.0);
-            writer.u16(node.address.len() as u16);
-            writer.bytes(node.address.as_bytes());
-        }
-        for partition in &self.partitions {
-            writer.u16(partition.first_slot.number());
-            writer.u16(partition.last_slot.number());
-            writer.u64(partition.owner.0);
-        }
-    }
-
-    pub(crate) fn decode(epoch: u64, mut reader: Reader<'_>) -> Result<Self, DecodeError> {
-        let node_count = reader.u32()? as usize;
-        let partition_count = reader.u32()? as usize;
-        if node_count > NODES_MAX {
-            return Err(MapError::NodeCount { count: node_count }.into());
-        }
-        if partition_count > usize::from(Slot::COUNT) {
-            return Err(MapError::PartitionCount { count: partition_count }.into());
-        }
-        let mut nodes = Vec::with_capacity(node_count.min(reader.rest().len() / NODE_LEN_MIN));
-        for _ in 0..node_count {
-            nodes.push(decode_node(&mut reader)?);
-        }
-        let left = reader.rest().len() / PARTITION_LEN;
-        let mut partitions = Vec::with_capacity(partition_count.min(left));
-        for _ in 0..partition_count {
-            partitions.push(decode_partition(&mut reader)?);
-        }
-        reader.finish()?;
-        Ok(Self::new(epoch, nodes, partitions)?)
+    fn search(&self, first: usize, end: usize, slot: Slot) -> Option<usize> {
+        let of_class = &self.partitions[first..end];
+        let index = of_class.partition_point(|partition| partition.last_slot < slot);
+        of_class.get(index)?.contains(slot).then_some(first + index)
     }
 }
 
-/// Bytes of the two counts.
-const COUNTS_LEN: usize = 4 + 4;
-
-/// Bytes of a node without an address.
-const NODE_LEN_MIN: usize = 8 + 8 + 2;
-
-/// Bytes of a partition.
-const PARTITION_LEN: usize = 2 + 2 + 8;
-
-fn decode_node(reader: &mut Reader<'_>) -> Result<NodeEntry, DecodeError> {
-    let id = NodeId(reader.u64()?);
-    let incarnation = Incarnation(reader.u64()?);
-    let address_len = reader.u16()?;
-    let address = reader.text(address_len, "address")?.to_owned();
-    Ok(NodeEntry { id, incarnation, address })
+/// Where among `nodes` the primary of `partition` is, whose members are checked.
+fn primary_among(partition: &PartitionEntry, nodes: &[NodeEntry]) -> Result<u16, MapError> {
+    let PartitionEntry { id, primary, members, .. } = partition;
+    let is_twice = |place: usize| members[..place].contains(&members[place]);
+    let is_member = primary.is_none_or(|primary| members.contains(&primary));
+    if members.len() > MEMBERS_MAX || !is_member || (0..members.len()).any(is_twice) {
+        return Err(MapError::Members { id: *id });
+    }
+    let mut found = NOBODY;
+    for member in members {
+        let Ok(index) = nodes.binary_search_by_key(member, |node| node.id) else {
+            return Err(MapError::UnknownMember { id: *id, node: *member });
+        };
+        if Some(*member) == *primary {
+            found = index as u16;
+        }
+    }
+    Ok(found)
 }
 
-fn decode_partition(reader: &mut Reader<'_>) -> Result<PartitionEntry, DecodeError> {
-    let first_slot = reader.slot()?;
-    let last_slot = reader.slot()?;
-    Ok(PartitionEntry { first_slot, last_slot, owner: NodeId(reader.u64()?) })
+fn check_numbers(partitions: &[PartitionEntry]) -> Result<(), MapError> {
+    let mut numbers: Vec<_> = partitions.iter().map(|partition| partition.id).collect();
+    numbers.sort_unstable();
+    match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(MapError::DuplicatePartition { id: pair[0] }),
+        None => Ok(()),
+    }
 }
 
 /// Brings `nodes` into the order of their ids.

@@ -145,6 +145,16 @@ pub enum DecodeError {
         /// Bytes of the whole value.
         value_len: u32,
     },
+    /// A completion id without a client, or whose sequences are none.
+    #[error("client {client} has no request {sequence}, {span} behind its first incomplete one")]
+    CompletionOutOfRange {
+        /// The client.
+        client: u64,
+        /// The first sequence of the request.
+        sequence: u64,
+        /// How far the first incomplete one is said to be behind it.
+        span: u32,
+    },
     /// An effect of an upload that this version does not know.
     #[error("an upload has no effect {effect}")]
     UnsupportedEffect {
@@ -229,6 +239,7 @@ impl DecodeError {
             | Self::Truncated { .. }
             | Self::TrailingBytes { .. }
             | Self::ReservedField { .. }
+            | Self::CompletionOutOfRange { .. }
             | Self::ListTooLong { .. }
             | Self::InvalidText { .. }
             | Self::UnexpectedStatus { .. }

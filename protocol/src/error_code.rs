@@ -91,6 +91,9 @@ error_codes! {
     TooManyTables = 1011, "too many tables",
         "The cluster has 1024 tables, as many as it may have.",
         "Drop one, or keep several kinds of objects in one table, told apart by a prefix of their keys.";
+    UnsupportedReplicas = 1012, "unsupported replicas",
+        "A table cannot have so many replicas, or so few.",
+        "Ask for 1 to 3.";
 
     WrongOwner = 1101, "wrong owner",
         "The node that was asked does not own the key's slot. The error carries the epoch of the node's map.",
@@ -137,6 +140,24 @@ error_codes! {
     OnlyByUpload = 1115, "only by upload",
         "The object's new value would be longer than one request carries, so that it is written by an upload.",
         "Use a client that uploads such values. The client library does so by itself.";
+    TooFewReplicas = 1116, "too few replicas",
+        "Fewer replicas of the key's partition are in sync than its writes need. Nothing was written.",
+        "The client library asks again until the deadline. If the error persists, `kv cluster status` shows which nodes are missing: start them, or add others.";
+    NotServing = 1117, "not serving",
+        "The node has the key's partition, but does not serve it now: it has just become its primary and waits for the one before it, or has lost touch with the others. Nothing was done.",
+        "The client library looks for a newer map and asks again until the deadline. If the error persists, check that most of the nodes are up and reach one another.";
+    PartitionLost = 1118, "partition lost",
+        "All nodes that had the key's partition have lost it. Nothing was done, and nothing is before an operator has accepted the loss.",
+        "If one of the nodes still has its data, start it. Otherwise `kv cluster accept-loss` makes the partition anew, empty.";
+    RequestForgotten = 1119, "request forgotten",
+        "The node remembers no requests of this client that are as old, or none of it at all since its lease has run out, so it did not execute this one. When it was asked before, it may have been applied.",
+        "Read the key to see what is there before you repeat a mutation that does not bear repeating. If it happens often, the client is stopped for longer than its lease, or cut off from the cluster.";
+    CompletionsFull = 1120, "too many requests remembered",
+        "The node remembers as many mutations for clients that still wait for others as it has room for. Nothing was done.",
+        "The client library asks again until the deadline. If the error persists, have fewer clients, or fewer mutations under way in each.";
+    ClientUnknown = 1121, "client unknown",
+        "The client has no lease: it has run out, or is of another cluster. What was asked was not done.",
+        "The client library opens another one by itself.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";
@@ -211,7 +232,8 @@ impl ErrorCode {
     pub const fn may_have_been_applied(self) -> bool {
         matches!(
             self,
-            Self::Internal
+            Self::RequestForgotten
+                | Self::Internal
                 | Self::DeadlineMaybeApplied
                 | Self::DisconnectedMaybeApplied
                 | Self::MalformedReply

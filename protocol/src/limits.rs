@@ -66,6 +66,12 @@ pub const ERROR_DETAIL_MAX: usize = 512;
 /// The most nodes of a cluster map.
 pub const NODES_MAX: usize = 2_048;
 
+/// The most partitions of a cluster map, of all classes together.
+pub const PARTITIONS_MAX: usize = 16_384;
+
+/// The most members of a partition: one that is to go stays until those that take its place are in sync.
+pub const MEMBERS_MAX: usize = 5;
+
 /// The longest address of a node, in bytes: a DNS name is at most 253, and the port follows.
 pub const ADDRESS_MAX: usize = 260;
 
@@ -93,7 +99,7 @@ pub const ACKNOWLEDGEMENTS_MAX: usize = 4_096;
 pub const SNAPSHOT_PIECE_MAX: usize = ENTRY_MAX;
 
 /// Bytes of a completion id.
-pub(crate) const COMPLETION_LEN: usize = 16;
+pub(crate) const COMPLETION_LEN: usize = 20;
 
 /// Bytes of an expiry.
 pub(crate) const EXPIRY_LEN: usize = 8;
@@ -139,7 +145,10 @@ const _: () = assert!(MULTI_KEYS_MAX <= 1 << 16);
 
 // The largest catalog, map and the longest stats and lists of hot keys fit a message.
 const _: () = assert!(PREFIX_LEN + 20 + (TABLES_MAX + 1) * (16 + TABLE_NAME_MAX) <= MESSAGE_MAX);
-const _: () = assert!(HEAD_LEN + 16 + NODES_MAX * (18 + ADDRESS_MAX) + 16_384 * 12 <= MESSAGE_MAX);
+const _: () = {
+    let (node, partition) = (18 + ADDRESS_MAX, 16 + 2 * MEMBERS_MAX);
+    assert!(HEAD_LEN + 16 + NODES_MAX * node + PARTITIONS_MAX * partition <= MESSAGE_MAX);
+};
 const _: () = assert!(HEAD_LEN + 24 + HOT_KEYS_MAX * (40 + HOT_KEY_BYTES_MAX) <= MESSAGE_MAX);
 const _: () = assert!(HEAD_LEN + 28 + COUNTERS_MAX * (10 + COUNTER_NAME_MAX) <= MESSAGE_MAX);
 
@@ -171,6 +180,8 @@ mod tests {
             WATCH_WAIT_MAX_MS as usize,
             ERROR_DETAIL_MAX,
             NODES_MAX,
+            PARTITIONS_MAX,
+            MEMBERS_MAX,
             ADDRESS_MAX,
             COUNTERS_MAX,
             COUNTER_NAME_MAX,

@@ -18,10 +18,12 @@ pub mod map;
 pub mod multi_delete;
 pub mod multi_get;
 pub mod multi_put;
+pub mod open_client;
 pub mod put;
 pub mod put_fields;
 pub mod put_tables;
 pub mod range;
+pub mod renew_client;
 pub mod scan;
 pub mod stats;
 pub mod table_stats;
@@ -100,13 +102,17 @@ pub enum Operation {
     WatchNext = 30,
     /// Have a node forget a watch.
     WatchEnd = 31,
+    /// Ask to be a client that is remembered.
+    OpenClient = 32,
+    /// Ask to be remembered for longer.
+    RenewClient = 33,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 31] = [
+    const ALL: [Self; 33] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -138,6 +144,8 @@ impl Operation {
         Self::Watch,
         Self::WatchNext,
         Self::WatchEnd,
+        Self::OpenClient,
+        Self::RenewClient,
     ];
 
     /// All operations, by number.
@@ -180,6 +188,8 @@ impl Operation {
             29 => Self::Watch,
             30 => Self::WatchNext,
             31 => Self::WatchEnd,
+            32 => Self::OpenClient,
+            33 => Self::RenewClient,
             _ => return None,
         })
     }
@@ -224,6 +234,8 @@ impl Operation {
             Self::Watch => "watch",
             Self::WatchNext => "watch_next",
             Self::WatchEnd => "watch_end",
+            Self::OpenClient => "open_client",
+            Self::RenewClient => "renew_client",
         }
     }
 
@@ -261,7 +273,9 @@ impl Operation {
             | Self::AbortUpload
             | Self::Watch
             | Self::WatchNext
-            | Self::WatchEnd => false,
+            | Self::WatchEnd
+            | Self::OpenClient
+            | Self::RenewClient => false,
         }
     }
 }

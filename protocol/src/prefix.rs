@@ -1,7 +1,7 @@
 //! The 16 bytes that every request starts with.
 
 use crate::codec::{Reader, Writer, word_bytes, words};
-use crate::completion::CompletionId;
+use crate::completion::Completion;
 use crate::error::DecodeError;
 use crate::limits::COMPLETION_LEN;
 use crate::operation::Operation;
@@ -114,30 +114,32 @@ impl Prefix {
         }
     }
 
-    /// Reads the completion id that the flags announce.
+    /// Reads the completion id that the flags announce, of a request with `count` items.
     #[inline]
     pub(crate) fn completion(
         &self,
+        count: u32,
         reader: &mut Reader<'_>,
-    ) -> Result<Option<CompletionId>, DecodeError> {
+    ) -> Result<Option<Completion>, DecodeError> {
         if self.flags & FLAG_COMPLETION == 0 {
             return Ok(None);
         }
-        let (client, sequence) = (reader.u64()?, reader.u64()?);
-        Ok(Some(CompletionId { client, sequence }))
+        let (client, sequence, span) = (reader.u64()?, reader.u64()?, reader.u32()?);
+        Completion::checked(client, sequence, span, count).map(Some)
     }
 }
 
-impl CompletionId {
+impl Completion {
     /// The flag and the bytes that an optional id adds to a request.
     #[inline]
-    pub(crate) const fn flag_and_len(id: Option<Self>) -> (u8, usize) {
-        if id.is_some() { (FLAG_COMPLETION, COMPLETION_LEN) } else { (0, 0) }
+    pub(crate) const fn flag_and_len(completion: Option<Self>) -> (u8, usize) {
+        if completion.is_some() { (FLAG_COMPLETION, COMPLETION_LEN) } else { (0, 0) }
     }
 
     #[inline]
     pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
-        writer.u64(self.client);
-        writer.u64(self.sequence);
+        writer.u64(self.id.client);
+        writer.u64(self.id.sequence);
+        writer.u32(self.span());
     }
 }

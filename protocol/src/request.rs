@@ -1,5 +1,6 @@
 //! What a client may ask: the one enum that every request decodes to.
 
+use crate::completion::Completion;
 use crate::error::DecodeError;
 use crate::key::Key;
 use crate::operation::Operation;
@@ -21,10 +22,12 @@ use crate::operation::map::Map;
 use crate::operation::multi_delete::MultiDelete;
 use crate::operation::multi_get::MultiGet;
 use crate::operation::multi_put::MultiPut;
+use crate::operation::open_client::OpenClient;
 use crate::operation::put::Put;
 use crate::operation::put_fields::PutFields;
 use crate::operation::put_tables::PutTables;
 use crate::operation::range::Range;
+use crate::operation::renew_client::RenewClient;
 use crate::operation::scan::Scan;
 use crate::operation::stats::Stats;
 use crate::operation::table_stats::TableStats;
@@ -102,6 +105,10 @@ pub enum Request<'a> {
     WatchNext(WatchNext),
     /// Have a node forget a watch.
     WatchEnd(WatchEnd),
+    /// Ask to be a client that is remembered.
+    OpenClient(OpenClient),
+    /// Ask to be remembered for longer.
+    RenewClient(RenewClient),
 }
 
 impl<'a> Request<'a> {
@@ -147,6 +154,8 @@ impl<'a> Request<'a> {
             Operation::Watch => Self::Watch(Watch::decode(prefix, reader)?),
             Operation::WatchNext => Self::WatchNext(WatchNext::decode(prefix, reader)?),
             Operation::WatchEnd => Self::WatchEnd(WatchEnd::decode(prefix, reader)?),
+            Operation::OpenClient => Self::OpenClient(OpenClient::decode(prefix, reader)?),
+            Operation::RenewClient => Self::RenewClient(RenewClient::decode(prefix, reader)?),
         })
     }
 
@@ -185,6 +194,8 @@ impl<'a> Request<'a> {
             Self::Watch(_) => Operation::Watch,
             Self::WatchNext(_) => Operation::WatchNext,
             Self::WatchEnd(_) => Operation::WatchEnd,
+            Self::OpenClient(_) => Operation::OpenClient,
+            Self::RenewClient(_) => Operation::RenewClient,
         }
     }
 
@@ -225,9 +236,52 @@ impl<'a> Request<'a> {
             | Self::Range(_)
             | Self::HotKeys(_)
             | Self::WatchNext(_)
-            | Self::WatchEnd(_) => return None,
+            | Self::WatchEnd(_)
+            | Self::OpenClient(_)
+            | Self::RenewClient(_) => return None,
         };
         Some((target.table, target.key))
+    }
+
+    /// Which mutation it is, for exactly-once effect; of a multi-request, which one item 0 is.
+    #[inline]
+    pub const fn completion(&self) -> Option<Completion> {
+        match self {
+            Self::Put(put) => put.target.completion,
+            Self::PutFields(put) => put.target.completion,
+            Self::Delete(delete) => delete.target.completion,
+            Self::CompareAndSet(compare_and_set) => compare_and_set.target.completion,
+            Self::Increment(increment) => increment.target.completion,
+            Self::Append(append) => append.target.completion,
+            Self::GetAndPut(put) => put.target.completion,
+            Self::GetAndDelete(delete) => delete.target.completion,
+            Self::Expire(expire) => expire.target.completion,
+            Self::CompleteUpload(complete) => complete.target.completion,
+            Self::MultiPut(multi_put) => multi_put.completion,
+            Self::MultiDelete(multi_delete) => multi_delete.completion,
+            // Nothing but memory is taken and given back by the one and the other, so that nothing is to be remembered of them.
+            Self::UploadPiece(_)
+            | Self::AbortUpload(_)
+            | Self::Get(_)
+            | Self::Exists(_)
+            | Self::MultiGet(_)
+            | Self::Stats(_)
+            | Self::Map(_)
+            | Self::GetRange(_)
+            | Self::Scan(_)
+            | Self::GetFields(_)
+            | Self::Tables(_)
+            | Self::PutTables(_)
+            | Self::Truncate(_)
+            | Self::TableStats(_)
+            | Self::Range(_)
+            | Self::HotKeys(_)
+            | Self::Watch(_)
+            | Self::WatchNext(_)
+            | Self::WatchEnd(_)
+            | Self::OpenClient(_)
+            | Self::RenewClient(_) => None,
+        }
     }
 
     /// Bytes of the request's message.
@@ -265,6 +319,8 @@ impl<'a> Request<'a> {
             Self::Watch(request) => request.encoded_len(),
             Self::WatchNext(request) => request.encoded_len(),
             Self::WatchEnd(request) => request.encoded_len(),
+            Self::OpenClient(request) => request.encoded_len(),
+            Self::RenewClient(request) => request.encoded_len(),
         }
     }
 
@@ -304,6 +360,8 @@ impl<'a> Request<'a> {
             Self::Watch(request) => request.encode(buffer),
             Self::WatchNext(request) => request.encode(buffer),
             Self::WatchEnd(request) => request.encode(buffer),
+            Self::OpenClient(request) => request.encode(buffer),
+            Self::RenewClient(request) => request.encode(buffer),
         }
     }
 }
@@ -377,7 +435,9 @@ mod tests {
             | Request::CompleteUpload(_)
             | Request::AbortUpload(_)
             | Request::WatchNext(_)
-            | Request::WatchEnd(_) => 0,
+            | Request::WatchEnd(_)
+            | Request::OpenClient(_)
+            | Request::RenewClient(_) => 0,
         };
         value_len + request.key().map_or(0, |(_, key)| key.len())
     }

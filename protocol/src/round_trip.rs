@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 
 use crate::catalog::Catalog;
-use crate::completion::CompletionId;
+use crate::completion::{Completion, CompletionId};
 use crate::error::{DecodeError, ReplyError};
 use crate::key::Key;
 use crate::list::Pair;
@@ -71,7 +71,9 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::TableStats
         | Operation::HotKeys
         | Operation::WatchNext
-        | Operation::WatchEnd => 0,
+        | Operation::WatchEnd
+        | Operation::OpenClient
+        | Operation::RenewClient => 0,
     };
     for bit in 0..8 {
         let flags = 1 << bit;
@@ -122,7 +124,9 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::PutTables
         | Operation::Truncate
         | Operation::TableStats
-        | Operation::WatchEnd => {
+        | Operation::WatchEnd
+        | Operation::OpenClient
+        | Operation::RenewClient => {
             reserved(10, "key length");
             reserved(12, "argument");
         }
@@ -243,7 +247,7 @@ pub(crate) fn documented_target() -> Target<'static> {
 #[derive(Debug, Clone)]
 pub(crate) struct OwnedTarget {
     numbers: (TableId, u32),
-    completion: Option<CompletionId>,
+    completion: Option<Completion>,
     key: Vec<u8>,
 }
 
@@ -266,8 +270,16 @@ pub(crate) fn bytes(len_max: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..=len_max)
 }
 
-pub(crate) fn completions() -> impl Strategy<Value = Option<CompletionId>> {
-    let ids = any::<(u64, u64)>().prop_map(|(client, sequence)| CompletionId { client, sequence });
+/// A completion that the protocol carries, with room above its sequence for the items of any request.
+pub(crate) fn completion(client: u64, sequence: u64, first_incomplete: u64) -> Completion {
+    Completion { id: CompletionId { client, sequence }, first_incomplete }
+}
+
+pub(crate) fn completions() -> impl Strategy<Value = Option<Completion>> {
+    let sequences = 1..=u64::MAX - u64::from(u32::MAX);
+    let ids = (1..=u64::MAX, sequences, any::<u32>()).prop_map(|(client, sequence, span)| {
+        completion(client, sequence, sequence.saturating_sub(u64::from(span)).max(1))
+    });
     prop::option::of(ids)
 }
 

@@ -19,8 +19,8 @@ impl fmt::Display for TableId {
     }
 }
 
-/// What a table is like. Whether it is ordered never changes, the rest [may be](TableAlteration).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+/// What a table is like. Quota and eviction [may be changed](TableAlteration), the rest never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableOptions {
     /// Whether it keeps its keys in order, so that ranges of them can be read.
     pub ordered: bool,
@@ -29,6 +29,98 @@ pub struct TableOptions {
     pub quota_bytes: Option<u64>,
     /// What makes room in it when it has as much, or when a node has no memory left.
     pub eviction: Eviction,
+    /// How many nodes have each of its objects, from 1 to [`REPLICAS_MAX`](Self::REPLICAS_MAX): 3, as far as there are so many nodes.
+    pub replicas: u8,
+    /// What of it survives that nodes are started anew.
+    pub durability: Durability,
+}
+
+/// A table that is not ordered, with 3 replicas in memory, and no quota.
+impl Default for TableOptions {
+    fn default() -> Self {
+        let TableClass { replicas, durability } = TableClass::DEFAULT;
+        let eviction = Eviction::None;
+        Self { ordered: false, quota_bytes: None, eviction, replicas, durability }
+    }
+}
+
+/// How safe the objects of a table are. Tables of one class share partitions: an object of one lies where one of the same key of
+/// another does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableClass {
+    /// How many nodes have each object.
+    pub replicas: u8,
+    /// What survives that nodes are started anew.
+    pub durability: Durability,
+}
+
+impl TableClass {
+    /// The class of the table that is always there.
+    pub const DEFAULT: Self = Self { replicas: 3, durability: Durability::Memory };
+
+    /// Whether tables may be of this class.
+    pub const fn is_supported(self) -> bool {
+        self.replicas >= 1 && self.replicas <= TableOptions::REPLICAS_MAX
+    }
+}
+
+/// `3 replicas, memory`
+impl fmt::Display for TableClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.replicas == 1 { "" } else { "s" };
+        write!(f, "{} replica{plural}, {}", self.replicas, self.durability)
+    }
+}
+
+/// What of a table is on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Durability {
+    /// Nothing: what all replicas lose at once is gone.
+    #[default]
+    Memory,
+    /// What was written some moments ago: each replica writes behind.
+    Disk,
+    /// All that was acknowledged: each replica writes and syncs before that.
+    Fsync,
+}
+
+impl Durability {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Fsync];
+
+    /// What the command line and configuration call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Fsync => "fsync",
+        }
+    }
+
+    /// What it is on the wire.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Memory => 0,
+            Self::Disk => 1,
+            Self::Fsync => 2,
+        }
+    }
+
+    /// The one that is this number on the wire.
+    pub(crate) const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Memory),
+            1 => Some(Self::Disk),
+            2 => Some(Self::Fsync),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// What of a table's options is to be other than it was; nothing, by default.
@@ -42,13 +134,21 @@ pub struct TableAlteration {
 }
 
 impl TableOptions {
+    /// The most replicas of a table.
+    pub const REPLICAS_MAX: u8 = 3;
+
+    /// Which tables it shares partitions with.
+    pub const fn class(&self) -> TableClass {
+        TableClass { replicas: self.replicas, durability: self.durability }
+    }
+
     /// The options with `change` made to them.
     #[must_use]
     pub fn changed(self, change: TableAlteration) -> Self {
         Self {
-            ordered: self.ordered,
             quota_bytes: change.quota_bytes.unwrap_or(self.quota_bytes),
             eviction: change.eviction.unwrap_or(self.eviction),
+            ..self
         }
     }
 }

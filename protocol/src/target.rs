@@ -5,7 +5,7 @@
 //! ```
 
 use crate::codec::{Reader, Writer};
-use crate::completion::CompletionId;
+use crate::completion::Completion;
 use crate::error::DecodeError;
 use crate::key::Key;
 use crate::limits::EXPIRY_LEN;
@@ -21,7 +21,7 @@ pub struct Target<'a> {
     /// The low 32 bits of the epoch of the client's map.
     pub map_epoch: u32,
     /// Which mutation this is, for exactly-once effect.
-    pub completion: Option<CompletionId>,
+    pub completion: Option<Completion>,
     /// The key.
     pub key: Key<'a>,
 }
@@ -31,7 +31,7 @@ impl<'a> Target<'a> {
     #[inline]
     pub(crate) fn decode(prefix: &Prefix, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION)?;
-        let completion = prefix.completion(reader)?;
+        let completion = prefix.completion(1, reader)?;
         Self::with_key(prefix, completion, reader)
     }
 
@@ -42,7 +42,7 @@ impl<'a> Target<'a> {
         reader: &mut Reader<'a>,
     ) -> Result<(Self, Option<u64>), DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION | FLAG_EXPIRY)?;
-        let completion = prefix.completion(reader)?;
+        let completion = prefix.completion(1, reader)?;
         let expires_at_ms =
             if prefix.flags & FLAG_EXPIRY != 0 { Some(reader.u64()?) } else { None };
         Ok((Self::with_key(prefix, completion, reader)?, expires_at_ms))
@@ -51,7 +51,7 @@ impl<'a> Target<'a> {
     #[inline]
     fn with_key(
         prefix: &Prefix,
-        completion: Option<CompletionId>,
+        completion: Option<Completion>,
         reader: &mut Reader<'a>,
     ) -> Result<Self, DecodeError> {
         let key = reader.key(prefix.key_len)?;
@@ -61,7 +61,7 @@ impl<'a> Target<'a> {
     /// Bytes of all that comes up to the end of the key.
     #[inline]
     pub(crate) fn encoded_len(&self, expires_at_ms: Option<u64>) -> usize {
-        let (_, completion) = CompletionId::flag_and_len(self.completion);
+        let (_, completion) = Completion::flag_and_len(self.completion);
         let expiry = if expires_at_ms.is_some() { EXPIRY_LEN } else { 0 };
         PREFIX_LEN + completion + expiry + self.key.len()
     }
@@ -75,7 +75,7 @@ impl<'a> Target<'a> {
         expires_at_ms: Option<u64>,
         writer: &mut Writer<'_>,
     ) {
-        let (completion, _) = CompletionId::flag_and_len(self.completion);
+        let (completion, _) = Completion::flag_and_len(self.completion);
         let expiry = if expires_at_ms.is_some() { FLAG_EXPIRY } else { 0 };
         let prefix = Prefix {
             operation,

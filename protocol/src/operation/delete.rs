@@ -105,14 +105,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::completion::CompletionId;
     use crate::request::Request;
     use crate::round_trip::*;
     use crate::table::TableId;
 
     #[test]
     fn the_bytes_are_those_of_the_docs() {
-        let completion = Some(CompletionId { client: 3, sequence: 4 });
+        let completion = Some(completion(3, 4, 2));
         let target = Target { table: TableId(2), map_epoch: 7, completion, key: key(b"loom") };
         let delete = Delete { target };
         let request = encode(delete.encoded_len(), |buffer| delete.encode(buffer));

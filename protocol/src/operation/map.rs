@@ -1,11 +1,12 @@
-//! Map: ask who owns which slots.
+//! Map: ask who serves which slots.
 //!
 //! ```text
 //! request  prefix | known epoch u64
-//! reply    head: ok, length, the map's epoch | the map, or nothing if its epoch is the known one
+//! reply    head: ok, 0, length, the map's epoch | the map, or nothing if its epoch is the known one
+//!          head: ok, 1, length, the map's epoch | what makes it of the known one
 //! ```
 
-use crate::cluster_map::ClusterMap;
+use crate::cluster_map::{ClusterMap, MapDifference};
 use crate::codec::{Reader, Writer};
 use crate::error::{DecodeError, ReplyError};
 use crate::operation::Operation;
@@ -44,11 +45,16 @@ impl Map {
     }
 }
 
+/// The index of a reply that has the difference to the known map.
+const DIFFERENCE: u16 = 1;
+
 /// The answer to [`Map`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MapReply {
     /// The server's map.
     Map(ClusterMap),
+    /// What makes the server's map of the one that the client knows.
+    Difference(MapDifference),
     /// The server's map is the one that the client knows.
     Unchanged {
         /// The map's epoch.
@@ -66,6 +72,19 @@ impl MapReply {
         }
     }
 
+    /// The same of a server that still has the map that the client knows, if that is `known`: what has changed, unless the whole is shorter.
+    pub fn since(known: &ClusterMap, map: &ClusterMap, request: Map) -> Self {
+        if known.epoch() != request.known_epoch || map.epoch() <= known.epoch() {
+            return Self::new(map, request);
+        }
+        let difference = MapDifference::between(known, map);
+        if difference.encoded_len() < map.encoded_len() {
+            Self::Difference(difference)
+        } else {
+            Self::Map(map.clone())
+        }
+    }
+
     /// Reads a reply.
     ///
     /// # Errors
@@ -75,6 +94,10 @@ impl MapReply {
         let (head, body) = ReplyHead::decode(message)?;
         match head.status {
             Status::Ok if body.is_empty() => Ok(Self::Unchanged { epoch: head.version }),
+            Status::Ok if head.index == DIFFERENCE => {
+                let difference = MapDifference::decode(head.version, Reader::new(body))?;
+                Ok(Self::Difference(difference))
+            }
             Status::Ok => Ok(Self::Map(ClusterMap::decode(head.version, Reader::new(body))?)),
             _ => Err(head.unexpected().into()),
         }
@@ -91,13 +114,15 @@ impl MapReply {
         let mut writer = Writer::new(buffer);
         let head = ReplyHead {
             status: Status::Ok,
-            index: 0,
+            index: if let Self::Difference(_) = self { DIFFERENCE } else { 0 },
             length: self.body_len() as u32,
             version: self.epoch(),
         };
         writer.bytes(&head.to_bytes());
-        if let Self::Map(map) = self {
-            map.encode(&mut writer);
+        match self {
+            Self::Map(map) => map.encode(&mut writer),
+            Self::Difference(difference) => difference.encode(&mut writer),
+            Self::Unchanged { .. } => {}
         }
         writer.finish();
     }
@@ -106,6 +131,7 @@ impl MapReply {
     pub const fn epoch(&self) -> u64 {
         match self {
             Self::Map(map) => map.epoch(),
+            Self::Difference(difference) => difference.epoch(),
             Self::Unchanged { epoch } => *epoch,
         }
     }
@@ -113,6 +139,7 @@ impl MapReply {
     fn body_len(&self) -> usize {
         match self {
             Self::Map(map) => map.encoded_len(),
+            Self::Difference(difference) => difference.encoded_len(),
             Self::Unchanged { .. } => 0,
         }
     }
@@ -163,8 +190,36 @@ mod tests {
     }
 
     #[test]
+    fn of_a_known_map_only_what_has_changed_is_sent() {
+        let known = ClusterMap::even(map(9).nodes().to_vec(), 2, 8).unwrap();
+        let mut partitions = known.partitions().to_vec();
+        partitions[1].epoch += 1;
+        partitions[1].primary = None;
+        let newer = ClusterMap::new(9, known.nodes().to_vec(), partitions).unwrap();
+        let reply = MapReply::since(&known, &newer, Map { known_epoch: 8 });
+        let message = encode(reply.encoded_len(), |buffer| reply.encode(buffer));
+        assert_eq!(message, documented("map difference"));
+        let Ok(MapReply::Difference(difference)) = MapReply::decode(&message) else {
+            panic!("it is a difference");
+        };
+        assert_eq!(difference.apply(&known), Ok(newer.clone()));
+        let error = MapError::OtherBase { base: 8, epoch: 9 };
+        assert_eq!(difference.apply(&newer), Err(error));
+        check_cut(&message, MapReply::decode);
+
+        // Another map than the server has kept, a newer one, or one that has nothing in common with its own.
+        for (known, epoch) in [(&known, 7), (&newer, 9), (&newer, 10)] {
+            let whole = MapReply::since(known, &newer, Map { known_epoch: epoch });
+            assert_eq!(whole, MapReply::new(&newer, Map { known_epoch: epoch }));
+        }
+        let other = ClusterMap::new(8, vec![map(9).nodes()[0].clone()], vec![]).unwrap();
+        let reply = MapReply::since(&other, &newer, Map { known_epoch: 8 });
+        assert_eq!(reply, MapReply::Map(newer));
+    }
+
+    #[test]
     fn a_map_is_never_absent() {
-        for name in ["map reply", "map unchanged"] {
+        for name in ["map reply", "map difference", "map unchanged"] {
             let mut message = documented(name);
             message[0] = 1;
             let error = DecodeError::UnexpectedStatus { status: 1 };
@@ -192,6 +247,15 @@ mod tests {
         #[test]
         fn hostile_replies_are_survived(message in hostile(documented("map reply"))) {
             if let Ok(MapReply::Map(map)) = MapReply::decode(&message) {
+                let _ = map.owner_of(crate::slot::Slot::of(&message));
+            }
+        }
+
+        #[test]
+        fn hostile_differences_are_survived(message in hostile(documented("map difference"))) {
+            if let Ok(MapReply::Difference(difference)) = MapReply::decode(&message)
+                && let Ok(map) = difference.apply(&map(8))
+            {
                 let _ = map.owner_of(crate::slot::Slot::of(&message));
             }
         }

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::codec::{Reader, Writer};
-use crate::completion::CompletionId;
+use crate::completion::Completion;
 use crate::error::DecodeError;
 use crate::list::{Keys, List};
 use crate::operation::Operation;
@@ -24,7 +24,7 @@ pub struct MultiDelete<'a> {
     /// The low 32 bits of the epoch of the client's map.
     pub map_epoch: u32,
     /// Which mutation item 0 is; item `i` is `sequence + i`.
-    pub completion: Option<CompletionId>,
+    pub completion: Option<Completion>,
     /// The keys, in any slots that the node owns.
     pub keys: Keys<'a>,
 }
@@ -33,21 +33,21 @@ impl<'a> MultiDelete<'a> {
     pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION)?;
         prefix.takes_no_key()?;
-        let completion = prefix.completion(&mut reader)?;
+        let completion = prefix.completion(prefix.argument, &mut reader)?;
         let keys = List::decode(prefix.argument, reader)?;
         Ok(Self { table: prefix.table, map_epoch: prefix.map_epoch, completion, keys })
     }
 
     /// Bytes of the request's message.
     pub const fn encoded_len(&self) -> usize {
-        let (_, completion) = CompletionId::flag_and_len(self.completion);
+        let (_, completion) = Completion::flag_and_len(self.completion);
         PREFIX_LEN + completion + self.keys.encoded_len()
     }
 
     /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
     /// bytes long.
     pub fn encode(&self, buffer: &mut [u8]) {
-        let (flags, _) = CompletionId::flag_and_len(self.completion);
+        let (flags, _) = Completion::flag_and_len(self.completion);
         let prefix = Prefix {
             flags,
             table: self.table,
@@ -80,7 +80,7 @@ mod tests {
     fn the_bytes_are_those_of_the_docs() {
         let keys = [key(b"warp"), key(b"weft")];
         let (keys, _) = Keys::fitting(&keys);
-        let completion = Some(CompletionId { client: 3, sequence: 4 });
+        let completion = Some(completion(3, 4, 2));
         let multi_delete = MultiDelete { table: TableId(2), map_epoch: 7, completion, keys };
         let request = encode(multi_delete.encoded_len(), |buffer| multi_delete.encode(buffer));
         assert_eq!(request, documented("multi-delete request"));

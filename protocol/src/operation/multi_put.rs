@@ -7,7 +7,7 @@
 //! ```
 
 use crate::codec::{Reader, Writer};
-use crate::completion::CompletionId;
+use crate::completion::Completion;
 use crate::error::DecodeError;
 use crate::list::{List, Pairs};
 use crate::operation::Operation;
@@ -26,7 +26,7 @@ pub struct MultiPut<'a> {
     /// The low 32 bits of the epoch of the client's map.
     pub map_epoch: u32,
     /// Which mutation item 0 is; item `i` is `sequence + i`.
-    pub completion: Option<CompletionId>,
+    pub completion: Option<Completion>,
     /// What to write, in any slots that the node owns.
     pub pairs: Pairs<'a>,
 }
@@ -35,21 +35,21 @@ impl<'a> MultiPut<'a> {
     pub(crate) fn decode(prefix: Prefix, mut reader: Reader<'a>) -> Result<Self, DecodeError> {
         prefix.takes_flags(FLAG_COMPLETION)?;
         prefix.takes_no_key()?;
-        let completion = prefix.completion(&mut reader)?;
+        let completion = prefix.completion(prefix.argument, &mut reader)?;
         let pairs = List::decode(prefix.argument, reader)?;
         Ok(Self { table: prefix.table, map_epoch: prefix.map_epoch, completion, pairs })
     }
 
     /// Bytes of the request's message.
     pub const fn encoded_len(&self) -> usize {
-        let (_, completion) = CompletionId::flag_and_len(self.completion);
+        let (_, completion) = Completion::flag_and_len(self.completion);
         PREFIX_LEN + completion + self.pairs.encoded_len()
     }
 
     /// Writes the request's message into `buffer`, which is [`encoded_len`](Self::encoded_len)
     /// bytes long.
     pub fn encode(&self, buffer: &mut [u8]) {
-        let (flags, _) = CompletionId::flag_and_len(self.completion);
+        let (flags, _) = Completion::flag_and_len(self.completion);
         let prefix = Prefix {
             flags,
             table: self.table,
@@ -87,7 +87,7 @@ mod tests {
         ];
         let (pairs, rest) = Pairs::fitting(&pairs);
         assert!(rest.is_empty());
-        let completion = Some(CompletionId { client: 3, sequence: 4 });
+        let completion = Some(completion(3, 4, 2));
         let multi_put = MultiPut { table: TableId(2), map_epoch: 7, completion, pairs };
         let request = encode(multi_put.encoded_len(), |buffer| multi_put.encode(buffer));
         assert_eq!(request, documented("multi-put request"));

@@ -114,7 +114,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::completion::CompletionId;
     use crate::error::LimitError;
     use crate::limits::REQUEST_VALUE_MAX;
     use crate::request::Request;
@@ -129,7 +128,7 @@ mod tests {
         let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
         assert_eq!(request, documented("put request"));
 
-        put.target.completion = Some(CompletionId { client: 3, sequence: 4 });
+        put.target.completion = Some(completion(3, 4, 2));
         put.expires_at_ms = Some(5);
         let request = encode(put.encoded_len(), |buffer| put.encode(buffer));
         assert_eq!(request, documented("put request with everything"));
@@ -154,7 +153,7 @@ mod tests {
         let target = Target {
             table: TableId::DEFAULT,
             map_epoch: 0,
-            completion: Some(CompletionId { client: 1, sequence: 1 }),
+            completion: Some(completion(1, 1, 1)),
             key: key(&bytes[..crate::limits::KEY_MAX]),
         };
         let put = Put { target, expires_at_ms: Some(1), value: value(&bytes[..REQUEST_VALUE_MAX]) };
