@@ -64,10 +64,18 @@ impl Event {
 }
 
 /// Counts of operations and events.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     operations: [u64; Operation::COUNT],
     events: [u64; Event::ALL.len()],
+}
+
+/// Nothing. Written out, since arrays are `Default` up to 32 elements only.
+impl Default for Tally {
+    #[inline]
+    fn default() -> Tally {
+        Tally { operations: [0; Operation::COUNT], events: [0; Event::ALL.len()] }
+    }
 }
 
 impl Tally {
@@ -106,10 +114,17 @@ pub struct Counters {
     shards: Box<[CachePadded<Shard>]>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shard {
     operations: [AtomicU64; Operation::COUNT],
     events: [AtomicU64; Event::ALL.len()],
+}
+
+impl Default for Shard {
+    fn default() -> Shard {
+        let (operations, events) = (array::from_fn(|_| 0.into()), array::from_fn(|_| 0.into()));
+        Shard { operations, events }
+    }
 }
 
 /// More shards than threads that serve on most hosts; with more threads some share one.

@@ -7,8 +7,8 @@ use crate::counters::Event;
 use crate::operation::{
     abort_upload, append, compare_and_set, complete_upload, delete, exists, expire, get,
     get_and_delete, get_and_put, get_fields, get_range, hot_keys, increment, map, multi_delete,
-    multi_get, multi_put, put, put_fields, put_tables, range, scan, stats, table_stats, tables,
-    truncate, upload_piece, watch, watch_end, watch_next,
+    multi_get, multi_put, open_client, put, put_fields, put_tables, range, renew_client, scan,
+    stats, table_stats, tables, truncate, upload_piece, watch, watch_end, watch_next,
 };
 use crate::work::Work;
 
@@ -90,5 +90,7 @@ fn execute(
             watch_next::execute(work, call, next, incoming)
         }
         Request::WatchEnd(end) => watch_end::execute(work, call, *end),
+        Request::OpenClient(_) => open_client::execute(work, call),
+        Request::RenewClient(renew) => renew_client::execute(work, call, *renew),
     }
 }

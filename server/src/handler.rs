@@ -10,6 +10,7 @@
 //! partition.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
@@ -19,9 +20,11 @@ use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, Time};
 
 use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
+use crate::clients::Clients;
 use crate::counters::Counters;
 use crate::evictor::Evictor;
 use crate::hot_keys::HotKeys;
+use crate::maps::Maps;
 use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
 use crate::pins::Pins;
@@ -66,7 +69,8 @@ pub struct NodeHandler {
     pub(crate) hot_keys: HotKeys,
     pub(crate) watches: Watches,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
-    map: RwLock<ClusterMap>,
+    pub(crate) maps: Maps,
+    pub(crate) clients: Clients,
     clock: Clock,
     started_at: Time,
     stopping: AtomicBool,
@@ -97,7 +101,8 @@ impl NodeHandler {
             memory,
             counters: Counters::new(),
             surroundings: RwLock::new(None),
-            map: RwLock::new(map),
+            maps: Maps::new(map),
+            clients: Clients::new(seed, incarnation),
             started_at,
             clock,
             stopping: AtomicBool::new(false),
@@ -110,13 +115,18 @@ impl NodeHandler {
     /// # Errors
     /// [`MapError::AddressLength`].
     pub fn announce(&self, address: &str) -> Result<(), MapError> {
-        let mut map = self.map.write();
+        let map = self.maps.current();
         let mut nodes = map.nodes().to_vec();
         for entry in nodes.iter_mut().filter(|entry| entry.id == self.node) {
             entry.address = address.to_owned();
         }
-        *map = ClusterMap::new(map.epoch(), nodes, map.partitions().to_vec())?;
+        self.maps.replace(ClusterMap::new(map.epoch(), nodes, map.partitions().to_vec())?);
         Ok(())
+    }
+
+    /// Tells clients of `map` from now on, unless that is older than the one at hand. What this node serves stays as it is.
+    pub fn replace_map(&self, map: ClusterMap) {
+        self.maps.replace(map);
     }
 
     /// Says whom to ask for what only a shell knows. Without that, it is missing from the stats.
@@ -169,8 +179,8 @@ impl NodeHandler {
     }
 
     /// Who owns what, as this node knows it.
-    pub fn map(&self) -> ClusterMap {
-        self.map.read().clone()
+    pub fn map(&self) -> Arc<ClusterMap> {
+        self.maps.current()
     }
 
     /// What the clock says.

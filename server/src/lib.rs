@@ -7,6 +7,7 @@
 //! - [`handler`]: the node without sockets and threads, which the simulator runs too. A batch of
 //!   requests goes through `work` (decode, prefetch, execute) and `dispatch` (the one match) to the
 //!   `operation` that does it.
+//! - `maps`: who serves what, as clients are told; `clients`: whose mutations are remembered.
 //! - `watches`: who is told what happens; `watch_thread`: what answers those who wait for it.
 //! - [`store`]: the partitions' objects, index and log.
 //! - [`replication`]: how the members of a partition come to hold the same, as state machines that know neither store nor network.
@@ -29,10 +30,12 @@ pub mod store;
 
 mod catalog;
 mod cleaner;
+mod clients;
 mod dispatch;
 mod evictor;
 mod hot_keys;
 mod lookahead;
+mod maps;
 mod operation;
 mod partitions;
 mod pins;

@@ -55,6 +55,16 @@ pub const HOT_KEYS_SAMPLED_ONE_IN: u32 = 64;
 /// seldom enough that a thousand requests a second are something to count.
 pub const HOT_KEYS_HALVED_EVERY: Duration = Duration::from_secs(10);
 
+/// For how long a client is remembered that does not ask for more: long enough that renewing costs nothing, and that a client outlives a
+/// change of coordinator; what it leaves behind is kept for as long.
+pub const CLIENT_LEASE: Duration = Duration::from_secs(60);
+
+/// The most clients that have leases, of a megabyte or two.
+pub const CLIENTS_MAX: usize = 1 << 16;
+
+/// Maps that a node keeps to tell a client what has changed since it had one of them: a failover takes a few.
+pub const MAPS_KEPT: usize = 32;
+
 /// The most watches that a node has open.
 pub const WATCHES_MAX: usize = 1024;
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
-use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Key, Slot, TableId, TableUse};
+use weft_protocol::{
+    ClusterMap, ErrorCode, ErrorReply, Key, PartitionEntry, Slot, TableClass, TableId, TableUse,
+};
 use weft_transport::{Charge, Memory, NodeId, Purpose};
 
 use crate::limits::BATCH_MAX;
@@ -42,22 +44,22 @@ impl Partitions {
         memory: &Memory,
         seed: u64,
     ) -> Result<Partitions, StoreError> {
-        let count = map.partitions().iter().filter(|entry| entry.owner == node).count();
+        // Those of other classes have no place in `by_slot` yet.
+        let is_own = |entry: &&PartitionEntry| entry.primary == Some(node);
+        let entries = map.partitions_of(TableClass::DEFAULT).iter().filter(is_own);
+        let count = entries.clone().count();
         let bytes = count * size_of::<CachePadded<Mutex<Partition>>>();
         let charge = memory.charge(bytes as u64, Purpose::Partition)?;
         let (mut owned, mut slot_ranges) = (Vec::new(), Vec::new());
         let mut by_slot = vec![ELSEWHERE; usize::from(Slot::COUNT)].into_boxed_slice();
-        for (id, entry) in map.partitions().iter().enumerate() {
-            if entry.owner != node {
-                continue;
-            }
+        for entry in entries {
             let slots =
                 usize::from(entry.first_slot.number())..=usize::from(entry.last_slot.number());
             by_slot[slots].fill(owned.len() as u16);
             slot_ranges.push((entry.first_slot, entry.last_slot));
             owned.push(CachePadded::new(Mutex::new(Partition::new(PartitionConfig {
-                id: id as u16,
-                epoch: map.epoch_low(),
+                id: entry.id.0,
+                epoch: entry.epoch,
                 seed,
                 memory: memory.clone(),
             })?)));

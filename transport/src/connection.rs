@@ -220,7 +220,7 @@ impl Connection {
         let (mut core, mut body) = (Some(core), Some(body));
         poll_fn(|context| {
             let core = core.take().expect("it is polled once");
-            let call = (key, class, deadline);
+            let call = (key, class, deadline.into());
             Poll::Ready(Outstanding::send(core, call, &mut body, len, context.waker()))
         })
         .await

@@ -1,6 +1,6 @@
-//! Map: tell a client who owns which slots.
+//! Map: tell a client who serves which slots.
 
-use weft_protocol::{ErrorReply, Map, MapReply};
+use weft_protocol::{ErrorReply, Map};
 use weft_transport::CallId;
 
 use crate::work::Work;
@@ -10,7 +10,6 @@ pub(crate) fn execute(
     call: CallId,
     request: Map,
 ) -> Result<(), ErrorReply<'static>> {
-    let reply = MapReply::new(&work.node.map(), request);
-    work.batch.reply(call, reply);
+    work.batch.reply(call, work.node.maps.answer(request));
     Ok(())
 }

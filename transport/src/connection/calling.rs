@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use crate::body::Body;
@@ -12,7 +12,7 @@ use crate::frame::frame_len;
 use crate::limits::MESSAGE_MAX;
 use crate::local;
 use crate::reply::Reply;
-use crate::session::call::Refused;
+use crate::session::call::{Refused, Wait};
 use crate::time::Time;
 
 use super::Connection;
@@ -24,7 +24,7 @@ use super::outstanding::Outstanding;
 #[must_use = "futures do nothing unless polled"]
 pub struct Calling<'a, B> {
     connection: &'a Connection,
-    deadline: Time,
+    wait: Wait,
     state: State<'a, B>,
 }
 
@@ -44,18 +44,27 @@ impl<B> Unpin for Calling<'_, B> {}
 impl<'a, B: Body + 'a> Calling<'a, B> {
     #[inline]
     pub(super) fn new(connection: &'a Connection, body: B, deadline: Time) -> Self {
-        Self { connection, deadline, state: State::Unsent(Some(body)) }
+        Self { connection, wait: deadline.into(), state: State::Unsent(Some(body)) }
+    }
+
+    /// The same call, which is polled once more at that time, or soon after, if there is no reply by then. Whoever polls it can see then to what
+    /// may be the matter, and goes on waiting.
+    #[must_use = "futures do nothing unless polled"]
+    #[inline]
+    pub fn woken_at(mut self, at: Time) -> Self {
+        self.wait.wake_at = at.min(self.wait.deadline);
+        self
     }
 
     /// Sends the request, unless something has to be waited for. Returns the state that comes next.
     #[inline]
     fn send(&mut self, waker: &Waker) -> Result<Option<State<'a, B>>, CallError> {
         let State::Unsent(body) = &mut self.state else { return Ok(None) };
-        let (connection, deadline) = (self.connection, self.deadline);
+        let (connection, wait) = (self.connection, self.wait);
         let (core, class) = (&connection.core, connection.class);
         let len = body.as_ref().map_or(0, Body::len);
         if len > MESSAGE_MAX || !local::try_reserve(core, class, frame_len(len)) {
-            return Ok(Some(Self::slow(connection, body.take(), deadline)));
+            return Ok(Some(Self::slow(connection, body.take(), wait)));
         }
         let key = match core.session.calls.begin(class, None) {
             Ok(key) => key,
@@ -64,20 +73,34 @@ impl<'a, B: Body + 'a> Calling<'a, B> {
             }
             Err(Refused::Full) => {
                 core.give_back(class, len);
-                return Ok(Some(Self::slow(connection, body.take(), deadline)));
+                return Ok(Some(Self::slow(connection, body.take(), wait)));
             }
         };
-        let call = (key, class, deadline);
+        let call = (key, class, wait);
         let sent = Outstanding::send(Cow::Borrowed(core), call, body, len, waker)?;
         Ok(Some(State::Sent(sent)))
     }
 
     #[cold]
-    fn slow(connection: &'a Connection, body: Option<B>, deadline: Time) -> State<'a, B> {
+    fn slow(connection: &'a Connection, body: Option<B>, wait: Wait) -> State<'a, B> {
         let body = body.expect("a request that is not sent is there");
-        State::Slow(Box::pin(async move {
-            let mut call = connection.begin(body, deadline).await?;
+        let call = async move {
+            let mut call = connection.begin(body, wait.deadline).await?;
             poll_fn(|context| call.poll_reply(context.waker())).await
+        };
+        if wait.wake_at >= wait.deadline {
+            return State::Slow(Box::pin(call));
+        }
+        let mut timer = Some(connection.sleep_until(wait.wake_at));
+        State::Slow(Box::pin(async move {
+            let mut call = pin!(call);
+            poll_fn(|context| {
+                if timer.as_mut().is_some_and(|timer| Pin::new(timer).poll(context).is_ready()) {
+                    timer = None;
+                }
+                call.as_mut().poll(context)
+            })
+            .await
         }))
     }
 }
@@ -112,7 +135,7 @@ impl<B> fmt::Debug for Calling<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Calling")
             .field("connection", &self.connection)
-            .field("deadline", &self.deadline)
+            .field("wait", &self.wait)
             .finish_non_exhaustive()
     }
 }

@@ -10,8 +10,7 @@ use crate::error::{Applied, CallError};
 use crate::frame::Class;
 use crate::local;
 use crate::reply::Reply;
-use crate::session::call::{CallKey, Sent};
-use crate::time::Time;
+use crate::session::call::{CallKey, Sent, Wait};
 
 use super::{Core, Replies};
 
@@ -37,7 +36,7 @@ impl<'a> Outstanding<'a> {
     #[inline]
     pub(super) fn send<B: Body>(
         core: Cow<'a, Arc<Core>>,
-        (key, class, deadline): (CallKey, Class, Time),
+        (key, class, wait): (CallKey, Class, Wait),
         body: &mut Option<B>,
         len: usize,
         waker: &Waker,
@@ -45,9 +44,9 @@ impl<'a> Outstanding<'a> {
         let call = Self::new(core, key);
         let core = &*call.core;
         let (sent, committed) = core
-            .request((key, class, deadline), body, len, waker)
+            .request((key, class, wait), body, len, waker)
             .map_err(|_| CallError::Memory(local::take_refusal(core)))?;
-        core.reactor.note_deadline(deadline);
+        core.reactor.note_deadline(wait.wake_at);
         core.committed(committed);
         call.unless_closed(sent)
     }

@@ -51,6 +51,22 @@ impl CallKey {
     }
 }
 
+/// For how long a call waits for its reply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wait {
+    /// When it is polled once more though there is no reply.
+    pub(crate) wake_at: Time,
+    /// When it fails.
+    pub(crate) deadline: Time,
+}
+
+impl From<Time> for Wait {
+    #[inline]
+    fn from(deadline: Time) -> Self {
+        Self { wake_at: deadline, deadline }
+    }
+}
+
 /// All calls of a connection.
 #[derive(Debug)]
 pub(crate) struct CallTable {
@@ -131,14 +147,21 @@ impl CallTable {
         Some(CallKey::new(index, 0))
     }
 
-    /// Has `key` wait for replies until `deadline`, and `waker` woken by the first. Its request is
+    /// Has `key` wait for replies for as long as `wait` says, and `waker` woken by the first. Its request is
     /// written while the slot is held, by [`Opened::written`].
     #[inline]
-    pub(crate) fn open(&self, key: CallKey, deadline: Time, waker: &Waker) -> Opened<'_> {
+    pub(crate) fn open(
+        &self,
+        key: CallKey,
+        wait: impl Into<Wait>,
+        waker: &Waker,
+    ) -> Opened<'_> {
+        let Wait { wake_at, deadline } = wait.into();
         let mut slot = self.slot(key.index()).expect("the slot was made").lock();
         debug_assert!(!slot.used && slot.generation == key.generation());
         slot.used = true;
         slot.complete = false;
+        slot.wake_at = wake_at;
         slot.deadline = deadline;
         slot.waker = Some(waker.clone());
         Opened(slot)
@@ -239,7 +262,7 @@ impl CallTable {
         }
     }
 
-    /// Ends every call whose deadline has come. Returns the earliest deadline that is left.
+    /// Ends every call whose deadline has come, and wakes those that wanted to be before. Returns when the next is due.
     ///
     /// Even a request of which nothing has left may have its effect: the connection lives, and what
     /// is committed goes out as soon as the link takes it.
@@ -247,7 +270,11 @@ impl CallTable {
         let mut earliest: Option<Time> = None;
         self.for_each_waiting(|slot| {
             if slot.deadline > now {
-                earliest = Some(earliest.map_or(slot.deadline, |time| time.min(slot.deadline)));
+                if slot.wake_at <= now {
+                    slot.wake_at = slot.deadline;
+                    wakers.extend(slot.waker.take());
+                }
+                earliest = Some(earliest.map_or(slot.wake_at, |time| time.min(slot.wake_at)));
                 return;
             }
             slot.fail(CallError::DeadlineExceeded { applied: Applied::Maybe }, wakers);

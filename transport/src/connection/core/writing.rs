@@ -10,10 +10,9 @@ use crate::frame::{Class, Kind, frame_len};
 use crate::limits::BATCH_BYTES;
 use crate::local::{self, OwnLane};
 use crate::memory::Shared;
-use crate::session::call::{CallKey, Sent};
+use crate::session::call::{CallKey, Sent, Wait};
 use crate::session::outbound::Unannounced;
 use crate::session::record::write_record;
-use crate::time::Time;
 
 /// Why a frame was not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,14 +72,14 @@ impl Core {
     #[inline]
     pub(in crate::connection) fn request<B: Body>(
         self: &Arc<Self>,
-        (key, class, deadline): (CallKey, Class, Time),
+        (key, class, wait): (CallKey, Class, Wait),
         body: &mut Option<B>,
         len: usize,
         waker: &Waker,
     ) -> Result<(Sent, Committed), Unwritten> {
         let reserved = Reserved::new(self, class, len);
         let written = local::with_lane(self, |lane| {
-            let call = self.session.calls.open(key, deadline, waker);
+            let call = self.session.calls.open(key, wait, waker);
             let written = self.write_to(lane, (Kind::Request, class, key.0), body, &mut None)?;
             call.written(written.0);
             Ok(written)

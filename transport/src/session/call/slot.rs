@@ -15,6 +15,8 @@ pub(super) struct Slot {
     pub(super) used: bool,
     /// Where the request begins, and in which lane: tells whether it has left.
     pub(super) sent: Sent,
+    /// When whoever waits is woken without a reply: at the deadline, or once before.
+    pub(super) wake_at: Time,
     pub(super) deadline: Time,
     pub(super) waker: Option<Waker>,
     pub(super) reply: Option<Result<Reply, CallError>>,

@@ -28,6 +28,25 @@ fn a_late_reply_finds_nobody() {
 }
 
 #[test]
+fn who_wants_to_look_in_between_is_woken_once_and_waits_on() {
+    let table = CallTable::new();
+    let key = table.begin(Class::Request, None).unwrap();
+    let [early, late] = [10, 30].map(Time::from_nanos);
+    drop(table.open(key, Wait { wake_at: early, deadline: late }, Waker::noop()));
+    let expire = |at| {
+        let mut wakers = Vec::new();
+        let next = table.expire(Time::from_nanos(at), &mut wakers);
+        (next, wakers.len())
+    };
+    assert_eq!(expire(9), (Some(early), 0));
+    assert_eq!(expire(10), (Some(late), 1));
+    assert_eq!(poll(&table, key), Poll::Pending);
+    assert_eq!(expire(29), (Some(late), 0), "once");
+    table.deliver(key, Reply::copied(b"late"), false);
+    assert_eq!(poll(&table, key), Poll::Ready((Ok(b"late".to_vec()), true)));
+}
+
+#[test]
 fn parts_come_in_order_and_end() {
     let table = CallTable::new();
     let key = begin(&table, Time::MAX);

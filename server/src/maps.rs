@@ -1,0 +1,104 @@
+//! The map, and those before it, so that a client that has one of these is told no more than what has changed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use weft_protocol::{ClusterMap, Map, MapReply};
+
+use crate::limits::MAPS_KEPT;
+
+/// The maps that a node has had, the current one last.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    kept: RwLock<VecDeque<Arc<ClusterMap>>>,
+}
+
+impl Maps {
+    pub(crate) fn new(map: ClusterMap) -> Maps {
+        Maps { kept: RwLock::new(VecDeque::from([Arc::new(map)])) }
+    }
+
+    /// The map to go by.
+    pub(crate) fn current(&self) -> Arc<ClusterMap> {
+        Arc::clone(self.kept.read().back().expect("there always is one"))
+    }
+
+    /// Goes by `map` from now on, unless that is older than the one at hand. One of the same epoch takes its place.
+    pub(crate) fn replace(&self, map: ClusterMap) {
+        let mut kept = self.kept.write();
+        let newest = kept.back().expect("there always is one").epoch();
+        if map.epoch() < newest {
+            return;
+        }
+        if map.epoch() == newest || kept.len() >= MAPS_KEPT {
+            let gone = if map.epoch() == newest { kept.pop_back() } else { kept.pop_front() };
+            drop(gone);
+        }
+        kept.push_back(Arc::new(map));
+    }
+
+    /// What a client is told.
+    pub(crate) fn answer(&self, request: Map) -> MapReply {
+        let (known, current) = {
+            let kept = self.kept.read();
+            let known = kept.binary_search_by_key(&request.known_epoch, |map| map.epoch());
+            let known = known.ok().map(|index| Arc::clone(&kept[index]));
+            (known, Arc::clone(kept.back().expect("there always is one")))
+        };
+        match known {
+            Some(known) => MapReply::since(&known, &current, request),
+            None => MapReply::new(&current, request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_protocol::NodeEntry;
+    use weft_transport::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn map(epoch: u64) -> ClusterMap {
+        let node = |id| NodeEntry {
+            id: NodeId(id),
+            incarnation: Incarnation(epoch),
+            address: format!("node{id}:7400"),
+        };
+        ClusterMap::even((1..=9).map(node).collect(), 64, epoch).unwrap()
+    }
+
+    #[test]
+    fn a_client_is_told_what_has_changed_since_a_map_that_is_kept() {
+        let maps = Maps::new(map(1));
+        let epochs = 2..=MAPS_KEPT as u64 + 5;
+        epochs.clone().for_each(|epoch| maps.replace(map(epoch)));
+        let newest = *epochs.end();
+        for known_epoch in 0..=newest + 1 {
+            let known = map(known_epoch.max(1));
+            match maps.answer(Map { known_epoch }) {
+                MapReply::Unchanged { epoch } => assert_eq!((epoch, known_epoch), (newest, newest)),
+                MapReply::Difference(difference) => {
+                    assert!((6..newest).contains(&known_epoch));
+                    assert_eq!(difference.apply(&known).unwrap(), map(newest));
+                }
+                MapReply::Map(whole) => {
+                    assert!(known_epoch < 6 || known_epoch > newest, "{known_epoch}");
+                    assert_eq!(whole, map(newest));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_older_map_takes_no_newer_ones_place() {
+        let maps = Maps::new(map(7));
+        maps.replace(map(6));
+        assert_eq!(maps.current().epoch(), 7);
+        let same = ClusterMap::even(map(1).nodes().to_vec(), 64, 7).unwrap();
+        maps.replace(same.clone());
+        assert_eq!(*maps.current(), same);
+        assert_eq!(maps.answer(Map { known_epoch: 7 }), MapReply::Unchanged { epoch: 7 });
+    }
+}
