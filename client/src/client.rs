@@ -19,7 +19,7 @@ use futures_util::lock::Mutex;
 use futures_util::stream::FuturesOrdered;
 use rand::random;
 use weft_protocol::{
-    ClusterMap, Key, Map, MapReply, Stats, StatsReply, TableId, UploadEffect, Value, Version,
+    ClusterMap, Key, Map, MapReply, Stats, StatsReply, UploadEffect, Value, Version,
 };
 use weft_transport::{
     Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, MemoryError, NoHandler, NodeId,
@@ -44,6 +44,8 @@ use crate::operation::put::AskPut;
 use crate::remote::Remote;
 use crate::retry::Effect;
 use crate::scan::{Scan, ScanOptions};
+use crate::session::Session;
+use crate::table::Table;
 use crate::upload::{Start, Upload, Uploading};
 
 /// A client of one cluster and one of its [tables](Self::table). Clones are the same client: they share its connections, its map
@@ -54,9 +56,9 @@ use crate::upload::{Start, Upload, Uploading};
 /// [`blocking`](Self::blocking): then it drives the connections itself while it waits, which saves
 /// waking it.
 ///
-/// Every operation ends within [`ClientConfig::timeout`]. What certainly had no effect, and every
-/// read, is tried again within this time; a mutation that may have been applied is not, and its
-/// error says so ([`ClientError::applied`]).
+/// Every operation ends within [`ClientConfig::timeout`], and is tried again within this time for as long as that can help. A mutation has its effect
+/// once, however often it is tried: nodes remember what they have done for a client, for as long as that has a lease, which it keeps by itself. Where they do
+/// not, or the time is over, the error of a mutation that may have been applied says so ([`ClientError::applied`]).
 ///
 /// ```
 /// # use weft_server::{config::{Config, Host, HttpAddress, Settings}, node::Node};
@@ -84,7 +86,7 @@ use crate::upload::{Start, Upload, Uploading};
 #[derive(Debug, Clone)]
 pub struct Client {
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
 }
 
 /// What a node says of itself, or why it says nothing.
@@ -129,9 +131,16 @@ impl Client {
         let deadline = endpoint.clock().now() + config.timeout;
         let keeper = MapKeeper::start(&endpoint, &config.bootstrap, deadline).await?;
         let random = AtomicU64::new(endpoint.node().0);
-        let tables_settled = Mutex::default();
-        let core = Arc::new(Core { endpoint, config, keeper, tables_settled, random });
-        Ok(Self { core, table: TableId::DEFAULT })
+        let core = Arc::new(Core {
+            endpoint,
+            config,
+            keeper,
+            session: Arc::new(Session::new()),
+            lease_kept: Mutex::default(),
+            tables_settled: Mutex::default(),
+            random,
+        });
+        Ok(Self { core, table: Table::DEFAULT })
     }
 
     /// The same client for callers that block.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_protocol::{ClusterMap, Slot};
+use weft_protocol::{ClusterMap, Member, Slot, TableClass};
 use weft_transport::{Connection, NodeId};
 
 use crate::error::{ClientError, NodeName};
@@ -54,31 +54,57 @@ impl Cluster {
         &self.remotes
     }
 
-    /// The node that owns `slot`.
+    /// The node that serves `slot` of the tables of `class`.
     #[inline]
-    pub(crate) fn owner(&self, slot: Slot) -> Option<&Arc<Remote>> {
-        self.map.owner_index(slot).map(|index| &self.remotes[index])
+    pub(crate) fn primary(&self, class: TableClass, slot: Slot) -> Option<&Arc<Remote>> {
+        self.map.primary_index(class, slot).map(|index| &self.remotes[index])
     }
 
-    /// A slot of each node that owns some.
+    /// Why no node serves `slot` of the tables of `class`.
+    pub(crate) fn unserved(&self, class: TableClass, slot: Slot) -> ClientError {
+        let epoch = self.epoch();
+        let partition = self.map.partition_of(class, slot);
+        match partition.map(|partition| &self.map.partitions()[partition]) {
+            Some(partition) if partition.is_lost => {
+                ClientError::PartitionLost { partition: partition.id, epoch }
+            }
+            _ => ClientError::SlotUnowned { slot, epoch },
+        }
+    }
+
+    /// Which node serves `slot` of the tables of `class`, in which life.
+    pub(crate) fn member(&self, class: TableClass, slot: Slot) -> Option<Member> {
+        let primary = self.map.primary_of(class, slot)?;
+        Some(Member { node: primary.id, incarnation: primary.incarnation })
+    }
+
+    /// Whether `member` is not who serves `slot` any more: another node does, a later life of it, or nobody.
+    pub(crate) fn has_deposed(&self, member: Member, class: TableClass, slot: Slot) -> bool {
+        self.member(class, slot).is_none_or(|primary| {
+            primary.node != member.node || primary.incarnation > member.incarnation
+        })
+    }
+
+    /// A slot of each node that serves some of the tables of `class`.
     ///
     /// # Errors
-    /// [`ClientError::SlotUnowned`] if there is a slot that no node owns.
-    pub(crate) fn slots_of_nodes(&self) -> Result<Vec<Slot>, ClientError> {
+    /// [`ClientError::SlotUnowned`] if there is a slot that no node serves.
+    pub(crate) fn slots_of_nodes(&self, class: TableClass) -> Result<Vec<Slot>, ClientError> {
         let (mut owners, mut slots) = (Vec::new(), Vec::new());
         let mut next = 0;
-        for partition in self.map.partitions() {
+        for partition in self.map.partitions_of(class) {
+            let Some(primary) = partition.primary else { break };
             if partition.first_slot.number() != next {
                 break;
             }
             next = partition.last_slot.number() + 1;
-            if !owners.contains(&partition.owner) {
-                owners.push(partition.owner);
+            if !owners.contains(&primary) {
+                owners.push(primary);
                 slots.push(partition.first_slot);
             }
         }
         match Slot::from_number(next) {
-            Some(slot) => Err(ClientError::SlotUnowned { slot, epoch: self.epoch() }),
+            Some(slot) => Err(self.unserved(class, slot)),
             None => Ok(slots),
         }
     }
@@ -110,7 +136,7 @@ mod tests {
     fn every_slot_leads_to_the_node_that_the_map_names() {
         let cluster = Cluster::new(map(1, &[(7, "c:1"), (1, "a:1"), (3, "b:1")]), None);
         for slot in (0..Slot::COUNT).map(|number| Slot::from_number(number).unwrap()) {
-            let owner = cluster.owner(slot).unwrap().name().id;
+            let owner = cluster.primary(TableClass::DEFAULT, slot).unwrap().name().id;
             assert_eq!(owner, cluster.map().owner_of(slot).unwrap().id);
         }
     }

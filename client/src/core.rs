@@ -1,22 +1,34 @@
-//! The one path of an operation: find the owner, call it, and see what became of it.
+//! The one path of an operation: find who serves the key, call it, and see what became of it.
 //!
 //! The first attempt is all that a healthy cluster needs, and all that is compiled into the caller's
-//! future: it looks up the owner in the map at hand, takes the open connection, and calls. It
+//! future: it looks up the node in the map at hand, takes the open connection, and calls. It
 //! allocates nothing, takes no lock, and borrows key and value until they are written into outgoing
 //! memory. Everything that goes wrong continues in a boxed future of its own.
 
+mod lease;
+mod patience;
+mod persist;
+
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::lock::Mutex;
-use weft_protocol::{ErrorCode, Slot, TableId};
+use weft_protocol::{Completion, ErrorCode, Slot, TableId};
 use weft_transport::{Body, CallError, Connection, Endpoint, Reply, Time};
+
+pub(crate) use self::patience::member_of;
 
 use crate::config::ClientConfig;
 use crate::error::ClientError;
+use crate::limits::ATTEMPT_PATIENCE;
 use crate::map_keeper::MapKeeper;
 use crate::retry::{Effect, MapNeed, Next, Retry};
+use crate::session::{self, Session, Ticket};
+use crate::table::Table;
 
 /// A request for one key: what an operation's file says about it.
 pub(crate) trait Ask: Send + Sync {
@@ -25,10 +37,19 @@ pub(crate) trait Ask: Send + Sync {
 
     fn slot(&self) -> Slot;
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body;
+    fn request(&self, heading: Heading) -> impl Body;
 
     /// What the reply says. `from` is named in the error if it says something else.
     fn answer(reply: Reply, from: &Connection) -> Result<Self::Answer, ClientError>;
+}
+
+/// What requests begin with, whatever they ask.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heading {
+    pub(crate) table: TableId,
+    pub(crate) map_epoch: u32,
+    /// Which mutation it is. Reads have none.
+    pub(crate) completion: Option<Completion>,
 }
 
 /// Of so long a timeout, or a longer one, nobody misses the time since the system's last tick.
@@ -40,30 +61,35 @@ pub(crate) struct Core {
     pub(crate) endpoint: Endpoint,
     pub(crate) config: ClientConfig,
     pub(crate) keeper: MapKeeper,
+    pub(crate) session: Arc<Session>,
+    /// Whoever holds it asks for a lease, or renews it.
+    pub(crate) lease_kept: Mutex<()>,
     /// When somebody last began to see to it that all nodes know all tables; whoever holds the lock does that.
     pub(crate) tables_settled: Mutex<Option<Time>>,
     /// How many random numbers were drawn, on top of where they start.
     pub(crate) random: AtomicU64,
 }
 
-/// A failed attempt, and the epoch of the map that it went by.
-pub(crate) type Failed = (ClientError, u64);
-
 impl Core {
-    /// When an operation that begins now has to be done: some milliseconds earlier, maybe, since to ask for the time
+    /// The time, for what begins now: some milliseconds earlier, maybe, since to ask for the time
     /// costs a twentieth of a small get.
     #[inline]
-    pub(crate) fn deadline(&self) -> Time {
-        let (clock, timeout) = (self.endpoint.clock(), self.config.timeout);
-        let now = if timeout >= LONG_TIMEOUT { clock.last_tick() } else { clock.now() };
-        now + timeout
+    fn now(&self) -> Time {
+        let clock = self.endpoint.clock();
+        if self.config.timeout >= LONG_TIMEOUT { clock.last_tick() } else { clock.now() }
     }
 
-    /// Asks the owner of a key.
+    /// When an operation that begins now has to be done.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        self.now() + self.config.timeout
+    }
+
+    /// Asks the node that serves a key.
     #[inline]
     pub(crate) fn ask<A: Ask>(
         &self,
-        table: TableId,
+        table: Table,
         ask: A,
     ) -> impl Future<Output = Result<A::Answer, ClientError>> + Send {
         self.attempt(table, ask, None)
@@ -73,7 +99,7 @@ impl Core {
     #[inline]
     pub(crate) fn ask_by<A: Ask>(
         &self,
-        table: TableId,
+        table: Table,
         ask: A,
         deadline: Time,
     ) -> impl Future<Output = Result<A::Answer, ClientError>> + Send {
@@ -84,26 +110,52 @@ impl Core {
     #[inline]
     async fn attempt<A: Ask>(
         &self,
-        table: TableId,
+        table: Table,
         ask: A,
         deadline: Option<Time>,
     ) -> Result<A::Answer, ClientError> {
-        let deadline = deadline.unwrap_or_else(|| self.deadline());
-        let Some((connection, epoch)) = self.open_owner(ask.slot()) else {
-            return self.persist(table, ask, None, deadline).await;
+        let now = self.now();
+        let deadline = deadline.unwrap_or_else(|| now + self.config.timeout);
+        let Some((connection, epoch)) = self.open_primary(table, ask.slot()) else {
+            return self.persist(table, ask, None, None, deadline).await;
         };
-        let called = connection.call(ask.request(table, epoch as u32), deadline).await;
+        let ticket = match A::EFFECT {
+            Effect::Read => None,
+            Effect::Mutation => match session::begin(&*self.session, 1, now) {
+                Some(ticket) => Some(ticket),
+                None => return self.persist(table, ask, None, None, deadline).await,
+            },
+        };
+        let heading = heading(table, epoch, ticket.as_ref());
+        let look_at = now + ATTEMPT_PATIENCE;
+        let called = {
+            let mut call = connection.call(ask.request(heading), deadline).woken_at(look_at);
+            let mut is_begun = false;
+            let called = poll_fn(|context| match Pin::new(&mut call).poll(context) {
+                Poll::Ready(called) => Poll::Ready(Some(called)),
+                // It is polled again when there is a reply, or when patience is at its end, or because of others in the same task.
+                Poll::Pending => {
+                    let is_late = std::mem::replace(&mut is_begun, true)
+                        && self.endpoint.clock().now() >= look_at;
+                    if is_late { Poll::Ready(None) } else { Poll::Pending }
+                }
+            });
+            match called.await {
+                Some(called) => called,
+                None => self.linger(call, &connection, table, ask.slot(), deadline).await,
+            }
+        };
         match self.answer::<A>(called, &connection) {
             Ok(answer) => Ok(answer),
-            Err(error) => self.persist(table, ask, Some((error, epoch)), deadline).await,
+            Err(error) => self.persist(table, ask, ticket, Some((error, epoch)), deadline).await,
         }
     }
 
-    /// The open connection to the owner of `slot`, and the epoch of the map that says so.
+    /// The open connection to the node that serves `slot`, and the epoch of the map that says so.
     #[inline]
-    fn open_owner(&self, slot: Slot) -> Option<(Connection, u64)> {
+    fn open_primary(&self, table: Table, slot: Slot) -> Option<(Connection, u64)> {
         let cluster = self.keeper.current();
-        let connection = cluster.owner(slot)?.open()?;
+        let connection = cluster.primary(table.class, slot)?.open()?;
         Some((connection, cluster.epoch()))
     }
 
@@ -122,71 +174,6 @@ impl Core {
         }
     }
 
-    /// Goes on after the quick attempt came to nothing: connects, waits, fetches maps and tries
-    /// again, as long as the deadline and [`Retry`] allow it.
-    #[cold]
-    fn persist<'a, A: Ask + 'a>(
-        &'a self,
-        table: TableId,
-        ask: A,
-        mut failed: Option<Failed>,
-        deadline: Time,
-    ) -> Pin<Box<dyn Future<Output = Result<A::Answer, ClientError>> + Send + 'a>> {
-        Box::pin(async move {
-            let slot = ask.slot();
-            let mut retry = Retry::new(A::EFFECT, deadline);
-            loop {
-                if let Some(failed) = failed.take() {
-                    self.prepare_next(&mut retry, failed, slot).await?;
-                }
-                let attempt = match self.connect_owner(slot, deadline).await {
-                    Ok((connection, epoch)) => {
-                        let request = ask.request(table, epoch as u32);
-                        let called = connection.call(request, deadline).await;
-                        self.answer::<A>(called, &connection).map_err(|error| (error, epoch))
-                    }
-                    Err(failed) => Err(failed),
-                };
-                match attempt {
-                    Ok(answer) => return Ok(answer),
-                    Err(error) => failed = Some(error),
-                }
-            }
-        })
-    }
-
-    /// A connection to the owner of `slot`, opened if need be, and the epoch of the map that says
-    /// so.
-    async fn connect_owner(&self, slot: Slot, deadline: Time) -> Result<(Connection, u64), Failed> {
-        let cluster = self.keeper.current_owned();
-        let epoch = cluster.epoch();
-        let Some(owner) = cluster.owner(slot) else {
-            return Err((ClientError::SlotUnowned { slot, epoch }, epoch));
-        };
-        match self.keeper.connect(&self.endpoint, owner, deadline).await {
-            Ok(connection) => Ok((connection, epoch)),
-            Err(error) => Err((error, epoch)),
-        }
-    }
-
-    /// Does what has to be done before the next attempt, or returns the error that ends the
-    /// operation on `slot`.
-    async fn prepare_next(
-        &self,
-        retry: &mut Retry,
-        (error, epoch): Failed,
-        slot: Slot,
-    ) -> Result<(), ClientError> {
-        let next = retry.need(&error, epoch).and_then(|need| self.next_attempt(retry, need));
-        match next {
-            Some(next) => {
-                self.prepare(next, retry.deadline()).await;
-                Ok(())
-            }
-            None => Err(self.give_up(error, slot)),
-        }
-    }
-
     /// When to try again after an attempt that has just failed.
     pub(crate) fn next_attempt(&self, retry: &mut Retry, need: MapNeed) -> Option<Next> {
         retry.after(need, self.endpoint.clock().now(), self.random())
@@ -198,12 +185,13 @@ impl Core {
             self.endpoint.sleep_until(next.at).await;
         }
         match next.map {
+            MapNeed::Lease => {}
             MapNeed::Tables => self.settle_tables(deadline).await,
             need => self.keeper.provide(&self.endpoint, need, deadline).await,
         }
     }
 
-    /// That a node is not the owner is for the client to see to, so what the caller is told is that
+    /// That a node does not serve a key is for the client to see to, so what the caller is told is that
     /// the client did not succeed in it.
     pub(crate) fn give_up(&self, error: ClientError, slot: Slot) -> ClientError {
         match error {
@@ -227,4 +215,15 @@ impl Core {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
+}
+
+/// What a request by the map of `map_epoch` begins with.
+#[inline]
+pub(crate) fn heading<S: std::ops::Deref<Target = Session>>(
+    table: Table,
+    map_epoch: u64,
+    ticket: Option<&Ticket<S>>,
+) -> Heading {
+    let completion = ticket.and_then(Ticket::completion);
+    Heading { table: table.id, map_epoch: map_epoch as u32, completion }
 }

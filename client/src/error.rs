@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_protocol::{
-    CatalogError, DecodeError, ErrorCode, ErrorReply, LimitError, ReplyError, Slot,
+    CatalogError, DecodeError, ErrorCode, ErrorReply, LimitError, PartitionId, ReplyError, Slot,
 };
 use weft_transport::{Applied, CallError, CloseReason, ConnectError, EndpointError, NodeId};
 use weft_transport::{Connection, MemoryError};
 
+use crate::limits::SEQUENCES_MAX;
 use crate::retry::Effect;
 
 /// A node as a message names it: its id, and where it was asked.
@@ -47,6 +48,26 @@ pub enum ClientError {
         slot: Slot,
         /// The epoch of the client's map.
         epoch: u64,
+    },
+    /// By the map, all that had the key's partition have lost it.
+    #[error(
+        "{partition} is lost by the cluster's map of epoch {epoch}; {}",
+        Advice(ErrorCode::PartitionLost)
+    )]
+    PartitionLost {
+        /// The key's partition.
+        partition: PartitionId,
+        /// The epoch of the client's map.
+        epoch: u64,
+    },
+    /// The oldest of very many mutations of the client did not end in time for another one to begin.
+    #[error(
+        "the oldest of {SEQUENCES_MAX} mutations that are under way was not done within {timeout:?}; poll, or drop, each \
+         that was begun"
+    )]
+    TooManyUnderWay {
+        /// The time that the operation had.
+        timeout: Duration,
     },
     /// There is no such node in the map.
     #[error("{node} is not in the cluster's map; `kv stat` lists the nodes")]
@@ -236,6 +257,8 @@ impl ClientError {
         match self {
             Self::Limit(error) => error.code(),
             Self::SlotUnowned { .. } => ErrorCode::SlotUnowned,
+            Self::PartitionLost { .. } => ErrorCode::PartitionLost,
+            Self::TooManyUnderWay { .. } => ErrorCode::DeadlineNotApplied,
             Self::UnknownNode { .. } => ErrorCode::NotReachable,
             Self::ClusterNotReachable { .. } => ErrorCode::ClusterNotReachable,
             Self::Unreachable { reason, .. } => reason.code(),
@@ -258,6 +281,28 @@ impl ClientError {
                 _ => ErrorCode::ClientStart,
             },
         }
+    }
+
+    /// The same failure, for what had not been part of a request yet.
+    pub(crate) fn not_sent(self) -> Self {
+        match self {
+            Self::Disconnected { node, effect, reason, .. } => {
+                Self::Disconnected { node, applied: Applied::No, effect, reason }
+            }
+            Self::DeadlineExceeded { node, effect, timeout, .. } => {
+                Self::DeadlineExceeded { node, applied: Applied::No, effect, timeout }
+            }
+            error => error,
+        }
+    }
+
+    /// Whether it ends a request of which nobody knows whether it was applied, for want of a reply.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        matches!(
+            self,
+            Self::Disconnected { applied: Applied::Maybe, .. }
+                | Self::DeadlineExceeded { applied: Applied::Maybe, .. }
+        )
     }
 
     /// Whether a watch that ends so has missed events.
@@ -329,6 +374,7 @@ fn catalog_code(error: &CatalogError) -> ErrorCode {
         CatalogError::Exists { .. } | CatalogError::Default => ErrorCode::TableExists,
         CatalogError::Unknown { .. } => ErrorCode::TableUnknown,
         CatalogError::Full => ErrorCode::TooManyTables,
+        CatalogError::Replicas { .. } => ErrorCode::UnsupportedReplicas,
     }
 }
 

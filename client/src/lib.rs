@@ -12,7 +12,8 @@
 //! - `graph`: values that are graphs of objects, used where they were received.
 //! - `watch`: what happens to keys, as it happens, of all nodes that matter.
 //! - `catalog`: how nodes come to agree about tables.
-//! - `retry`: what is tried again, and when; without I/O and without a clock.
+//! - `retry`: what is tried again, and when; `session`: which mutation is which, for however often it is tried; both without I/O and
+//!   without a clock.
 //! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.
 
 #![deny(unsafe_code)]
@@ -36,6 +37,8 @@ mod remote;
 mod resolve;
 mod retry;
 mod scan;
+mod session;
+mod table;
 mod typed;
 mod upload;
 mod watch;
@@ -60,8 +63,8 @@ pub use typed::{
 };
 pub use watch::{Watch, WatchEvent, WatchOptions};
 pub use weft_protocol::{
-    CatalogError, ClusterMap, ErrorCode, Eviction, FieldChange, KeyChange, MalformedVersion,
-    NotARecord, Record, Slot, StatsReply, TableAlteration, TableId, TableOptions, TableRemoval,
-    Version, stat_name,
+    CatalogError, ClusterMap, Durability, ErrorCode, Eviction, FieldChange, KeyChange,
+    MalformedVersion, NotARecord, Record, Slot, StatsReply, TableAlteration, TableId, TableOptions,
+    TableRemoval, Version, stat_name,
 };
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

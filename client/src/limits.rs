@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weft_protocol::limits::MULTI_KEYS_MAX;
 use weft_transport::Backoff;
 use weft_transport::limits::WINDOW_MIN;
 
@@ -18,6 +19,21 @@ pub const BACKOFF: Backoff = Backoff { first: PAUSE_MIN, max: PAUSE_MAX };
 
 /// How long one node may take to hand out its map before the next one is asked as well.
 pub(crate) const MAP_PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long an attempt is waited for before the client looks whether the node still serves the key, and again after each such look. The request
+/// is not sent a second time for that: a node that is slow has it, and would only have more to do. It goes to another node when
+/// the map says that another one serves the key, or to the same one when the connection is lost.
+pub(crate) const ATTEMPT_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Mutations that one client has under way, from the oldest on: so many are handed out while one waits for a node that has failed. Nodes remember
+/// as many of it, of some sixty bytes each, so it is not more.
+pub(crate) const SEQUENCES_MAX: u64 = 1 << 16;
+
+/// How long after a lease could not be renewed that is tried again.
+pub(crate) const LEASE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long after nodes gave no leases they are asked again: they may be of another release by then.
+pub(crate) const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(10);
 
 /// For how long nodes that have not said which tables there are are waited for when another one has.
 pub(crate) const CATALOG_PATIENCE: Duration = Duration::from_millis(250);
@@ -40,6 +56,8 @@ pub(crate) const UPLOADS_MAX: usize = 3;
 /// message on a few connections.
 pub(crate) const MEMORY_MIN_BYTES: u64 = 16 << 20;
 
+// One multi-request always finds numbers for its items.
+const _: () = assert!(SEQUENCES_MAX >= 2 * MULTI_KEYS_MAX as u64);
 const _: () = assert!(PAUSE_MIN.as_nanos() < PAUSE_MAX.as_nanos());
 const _: () = assert!(PAUSE_MAX.as_nanos() <= MAP_FRESH.as_nanos());
 const _: () = assert!(MEMORY_MIN_BYTES >= 4 * WINDOW_MIN as u64);

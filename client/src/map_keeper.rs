@@ -106,14 +106,14 @@ impl MapKeeper {
         // Somebody else may have fetched it in the meantime.
         let now = endpoint.clock().now();
         let just_fetched = fetched.is_some_and(|ended| match need {
-            MapNeed::Recheck | MapNeed::Tables => now.since(ended) < MAP_FRESH,
+            MapNeed::Lease | MapNeed::Recheck | MapNeed::Tables => now.since(ended) < MAP_FRESH,
             MapNeed::AtLeast(_) => ended > asked_at,
         });
         if just_fetched || self.at_hand(need) {
             return;
         }
         let known = self.current.load_full();
-        let wanted = Wanted { known_epoch: known.epoch(), need };
+        let wanted = Wanted { known: Some(known.map()), need };
         let (map, _) = fetch(endpoint, self.sources(&known), wanted, deadline).await;
         if let Some(map) = map.filter(|map| map.epoch() > known.epoch()) {
             let map = Arc::new(map);
@@ -124,6 +124,7 @@ impl MapKeeper {
 
     fn at_hand(&self, need: MapNeed) -> bool {
         match need {
+            MapNeed::Lease => true,
             MapNeed::Recheck | MapNeed::Tables => false,
             MapNeed::AtLeast(epoch) => self.current.load().epoch() >= epoch,
         }
@@ -148,14 +149,14 @@ enum Source<'a> {
 
 /// Which map will do.
 #[derive(Clone, Copy)]
-struct Wanted {
-    known_epoch: u64,
+struct Wanted<'a> {
+    known: Option<&'a ClusterMap>,
     need: MapNeed,
 }
 
-impl Default for Wanted {
+impl Default for Wanted<'_> {
     fn default() -> Self {
-        Self { known_epoch: 0, need: MapNeed::Recheck }
+        Self { known: None, need: MapNeed::Recheck }
     }
 }
 
@@ -164,7 +165,7 @@ impl Default for Wanted {
 async fn fetch(
     endpoint: &Endpoint,
     sources: impl Iterator<Item = Source<'_>>,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
     deadline: Time,
 ) -> (Option<ClusterMap>, Vec<Attempt>) {
     let mut sources = sources.fuse();
@@ -180,8 +181,7 @@ async fn fetch(
             None => deadline,
         };
         match select(asked.next(), endpoint.sleep_until(patience)).await {
-            Either::Left((Some(Ok(MapReply::Map(map))), _)) => return (Some(map), attempts),
-            Either::Left((Some(Ok(MapReply::Unchanged { .. })), _)) => return (None, attempts),
+            Either::Left((Some(Ok(answer)), _)) => return (answer, attempts),
             Either::Left((Some(Err(attempt)), _)) => attempts.push(attempt),
             Either::Left((None, _)) => {}
             Either::Right(_) if patience == deadline => return (None, attempts),
@@ -193,9 +193,9 @@ async fn fetch(
 async fn ask(
     endpoint: &Endpoint,
     source: Source<'_>,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
     deadline: Time,
-) -> Result<MapReply, Attempt> {
+) -> Result<Option<ClusterMap>, Attempt> {
     let (address, connected) = match source {
         Source::Node(keeper, remote) => {
             let connected = keeper.connect(endpoint, &remote, deadline).await;
@@ -213,18 +213,34 @@ async fn ask(
     answer.map_err(|reason| Attempt { address, reason: reason.into() })
 }
 
+/// The map that a node has, or nothing if that is the known one.
 async fn ask_on(
     connection: &Connection,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
     deadline: Time,
-) -> Result<MapReply, String> {
-    let request = Map { known_epoch: wanted.known_epoch };
-    let reply = connection.call(request, deadline).await.map_err(|error| error.to_string())?;
-    let reply = MapReply::decode(&reply).map_err(|error| error.to_string())?;
-    match wanted.need {
-        MapNeed::AtLeast(epoch) if reply.epoch() < epoch => {
-            Err(format!("its map is of epoch {}, older than {epoch}", reply.epoch()))
+) -> Result<Option<ClusterMap>, String> {
+    let mut known = wanted.known;
+    loop {
+        let request = Map { known_epoch: known.map_or(0, ClusterMap::epoch) };
+        let reply = connection.call(request, deadline).await.map_err(|error| error.to_string())?;
+        let reply = MapReply::decode(&reply).map_err(|error| error.to_string())?;
+        match wanted.need {
+            MapNeed::AtLeast(epoch) if reply.epoch() < epoch => {
+                return Err(format!("its map is of epoch {}, older than {epoch}", reply.epoch()));
+            }
+            _ => {}
         }
-        _ => Ok(reply),
+        match (reply, known) {
+            (MapReply::Unchanged { .. }, _) => return Ok(None),
+            (MapReply::Map(map), _) => return Ok(Some(map)),
+            (MapReply::Difference(difference), Some(map)) => match difference.apply(map) {
+                Ok(map) => return Ok(Some(map)),
+                // To another map that is told by the same epoch. The whole is none's.
+                Err(_) => known = None,
+            },
+            (MapReply::Difference(_), None) => {
+                return Err("it tells the difference to a map that nobody has".to_owned());
+            }
+        }
     }
 }

@@ -13,12 +13,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::stream::{Stream, StreamExt};
-use weft_protocol::{ErrorReply, Outcome, ReplyError, Slot, TableId};
+use weft_protocol::{ErrorReply, Outcome, ReplyError, Slot};
 use weft_transport::{Body, Reply};
 
 pub(crate) use self::put_all::put_all;
 pub(crate) use self::run::run;
 
+use crate::core::Heading;
 use crate::error::ClientError;
 use crate::retry::Effect;
 
@@ -102,7 +103,7 @@ pub(crate) trait AskMany {
     fn slot(element: &Self::Element) -> Slot;
 
     /// A request for as many of the elements, from the first on, as fit; and how many these are.
-    fn request(elements: &[Self::Element], table: TableId, map_epoch: u32) -> (impl Body, usize);
+    fn request(elements: &[Self::Element], heading: Heading) -> (impl Body, usize);
 
     /// Reads a part of the reply.
     fn answers<'r>(

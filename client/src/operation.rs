@@ -24,16 +24,18 @@ pub(crate) mod upload_piece;
 pub(crate) mod watch;
 pub(crate) mod watch_next;
 
-use weft_protocol::{Key, NumberedHead, PreviousReply, TableId, Target};
+use weft_protocol::{Key, NumberedHead, PreviousReply, Target};
 use weft_transport::{Connection, Reply};
 
+use crate::core::Heading;
 use crate::error::ClientError;
 use crate::object::{Object, Replaced};
 
 /// What a mutation of `key` begins with.
 #[inline]
-fn target(table: TableId, key: Key<'_>, map_epoch: u32) -> Target<'_> {
-    Target { table, map_epoch, completion: None, key }
+fn target(heading: Heading, key: Key<'_>) -> Target<'_> {
+    let Heading { table, map_epoch, completion } = heading;
+    Target { table, map_epoch, completion, key }
 }
 
 /// What a reply says of the object that a mutation has replaced or removed.

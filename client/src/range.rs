@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use weft_protocol::limits::SCAN_OBJECTS_MAX;
-use weft_protocol::{Key, LimitError, Slot, TableId};
+use weft_protocol::{Key, LimitError, Slot};
 
 use crate::cluster::Cluster;
 use crate::core::Core;
@@ -17,6 +17,7 @@ use crate::operation::get::AskGet;
 use crate::operation::range::AskRange;
 use crate::operation::scan::Page;
 use crate::scan::Scanned;
+use crate::table::Table;
 
 /// Which objects a range is to return, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl RangeOptions {
 #[must_use = "nothing is asked before it is told to go on"]
 pub struct Range {
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
     options: RangeOptions,
     /// Who has parts of the range, by the map of this epoch; 0 before the first.
     map_epoch: u64,
@@ -95,7 +96,7 @@ struct Part {
 impl Range {
     pub(crate) fn new(
         core: Arc<Core>,
-        table: TableId,
+        table: Table,
         options: RangeOptions,
     ) -> Result<Self, LimitError> {
         key_of(options.lower.as_ref())?;
@@ -214,7 +215,7 @@ impl Range {
     /// Finds out anew which nodes have parts of what is left of the range.
     fn divide(&mut self, cluster: &Cluster) -> Result<(), ClientError> {
         let part = |slot| Part { slot, page: VecDeque::new(), has_more: true, last: None };
-        self.parts = cluster.slots_of_nodes()?.into_iter().map(part).collect();
+        self.parts = cluster.slots_of_nodes(self.table.class)?.into_iter().map(part).collect();
         self.map_epoch = cluster.epoch();
         Ok(())
     }

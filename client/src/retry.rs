@@ -1,7 +1,8 @@
 //! Whether an operation that failed is tried again, when, and with which map.
 //!
 //! The rule that everything here serves: a mutation that may have been applied is never sent again
-//! as a new request. A read may be, and so may whatever certainly had no effect. Pauses double from
+//! as a new request, but under the number that it has, as long as nodes remember what they did under that ([`Identity`]). A
+//! read may be, and so may whatever certainly had no effect. Pauses double from
 //! a millisecond to a tenth of a second and are spread at random over their second half, so that the
 //! clients of a node that comes back do not all arrive at once.
 //!
@@ -24,9 +25,22 @@ pub enum Effect {
     Mutation,
 }
 
+/// By what nodes tell whether they have done a mutation before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// By nothing: it is a read, or nodes remember nothing.
+    None,
+    /// By its number. What became of each attempt is known, and nothing did.
+    Certain,
+    /// By its number. An attempt may have been applied, or may still be.
+    Doubtful,
+}
+
 /// What an attempt needs of the map, or of the tables, before it starts, from little to much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MapNeed {
+    /// It is as good as any, but nodes do not know the client.
+    Lease,
     /// There may be a newer one: look, unless somebody has just looked.
     Recheck,
     /// The node may have missed that there is a table.
@@ -54,11 +68,14 @@ pub(crate) struct Retry {
     epoch_sought: u64,
     /// Whether it was seen to that nodes know all tables.
     tables_sought: bool,
+    /// Whether another lease was sought.
+    lease_sought: bool,
 }
 
 impl Retry {
     pub(crate) const fn new(effect: Effect, deadline: Time) -> Self {
-        Self { effect, deadline, pauses: 0, epoch_sought: 0, tables_sought: false }
+        let (epoch_sought, tables_sought, lease_sought) = (0, false, false);
+        Self { effect, deadline, pauses: 0, epoch_sought, tables_sought, lease_sought }
     }
 
     pub(crate) const fn effect(&self) -> Effect {
@@ -70,9 +87,19 @@ impl Retry {
     }
 
     /// Whether it can do no harm and some good to try again after `error`, which came of an attempt
-    /// by the map of `map_epoch`; and what the next attempt needs.
-    pub(crate) fn need(&self, error: &ClientError, map_epoch: u64) -> Option<MapNeed> {
+    /// by the map of `map_epoch`, and in which `identity` has been seen to by then; and what the next attempt needs.
+    pub(crate) fn need(
+        &self,
+        error: &ClientError,
+        map_epoch: u64,
+        identity: Identity,
+    ) -> Option<MapNeed> {
         match error {
+            // Refused because of who asks, and nothing was done before: another client may ask.
+            ClientError::Refused {
+                code: ErrorCode::RequestForgotten | ErrorCode::ClientUnknown,
+                ..
+            } => (identity == Identity::Certain).then_some(MapNeed::Lease),
             ClientError::Refused { code: ErrorCode::WrongOwner, argument: newest, .. }
                 if *newest > map_epoch =>
             {
@@ -86,9 +113,11 @@ impl Retry {
             ClientError::Unreachable { reason, .. } => may_pass(reason).then_some(MapNeed::Recheck),
             ClientError::Disconnected { applied, .. }
             | ClientError::DeadlineExceeded { applied, .. } => {
-                self.may_repeat(*applied).then_some(MapNeed::Recheck)
+                self.may_repeat(*applied, identity).then_some(MapNeed::Recheck)
             }
             ClientError::Limit(_)
+            | ClientError::PartitionLost { .. }
+            | ClientError::TooManyUnderWay { .. }
             | ClientError::UnknownNode { .. }
             | ClientError::ClusterNotReachable { .. }
             | ClientError::MapUnsettled { .. }
@@ -118,14 +147,19 @@ impl Retry {
                 self.tables_sought = true;
                 (Duration::ZERO, need)
             }
+            MapNeed::Lease if !self.lease_sought => {
+                self.lease_sought = true;
+                (Duration::ZERO, need)
+            }
+            MapNeed::Lease => (self.pause(random), need),
             MapNeed::AtLeast(_) | MapNeed::Recheck => (self.pause(random), MapNeed::Recheck),
         };
         let at = now + pause;
         (at < self.deadline).then_some(Next { at, map })
     }
 
-    fn may_repeat(&self, applied: Applied) -> bool {
-        self.effect == Effect::Read || applied == Applied::No
+    fn may_repeat(&self, applied: Applied, identity: Identity) -> bool {
+        self.effect == Effect::Read || applied == Applied::No || identity != Identity::None
     }
 
     fn pause(&mut self, random: u64) -> Duration {
@@ -139,7 +173,28 @@ impl Retry {
 /// Whether a server's refusal says that nothing was done and that another node, or the same one
 /// later, may do it.
 const fn bears_repeating(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::WrongOwner | ErrorCode::SlotUnowned | ErrorCode::ShuttingDown)
+    matches!(
+        code,
+        ErrorCode::WrongOwner
+            | ErrorCode::SlotUnowned
+            | ErrorCode::ShuttingDown
+            | ErrorCode::TooFewReplicas
+            | ErrorCode::NotServing
+            | ErrorCode::CompletionsFull
+    )
+}
+
+/// What the caller is told of a mutation that ends with `error`, of which an earlier attempt ended with `doubt`, if one is in doubt. That the last one was
+/// refused says nothing of those before it, which may even be on their way still; but an upload that a node does not have never becomes an object.
+pub(crate) fn told(error: ClientError, doubt: Option<ClientError>) -> ClientError {
+    match (doubt, &error) {
+        (Some(doubt), _)
+            if error.applied() == Applied::No && error.code() != ErrorCode::UploadUnknown =>
+        {
+            doubt
+        }
+        _ => error,
+    }
 }
 
 /// Whether a node that cannot be reached now may be reached later, there or where a newer map says.
@@ -182,32 +237,56 @@ mod tests {
         ClientError::Unreachable { node: node(), reason: refused.into() }
     }
 
+    const IDENTITIES: [Identity; 3] = [Identity::None, Identity::Certain, Identity::Doubtful];
+
     /// What the second attempt needs, or `None` if there is none.
+    fn check_as(
+        identity: Identity,
+        effect: Effect,
+        error: &ClientError,
+        expected: Option<MapNeed>,
+    ) {
+        let need = Retry::new(effect, DEADLINE).need(error, MAP_EPOCH, identity);
+        assert_eq!(need, expected, "{effect:?}, {identity:?}, after {error}");
+        // The decision never contradicts what the error tells the caller: in doubt, only what has a number goes on.
+        if effect == Effect::Mutation
+            && error.applied() == Applied::Maybe
+            && (identity == Identity::None || !error.is_in_doubt())
+            && need.is_some()
+        {
+            let forgotten = error.code() == ErrorCode::RequestForgotten;
+            assert!(forgotten && identity == Identity::Certain, "{error}");
+        }
+    }
+
+    /// The same, whatever nodes remember.
     fn check(effect: Effect, error: &ClientError, expected: Option<MapNeed>) {
-        let need = Retry::new(effect, DEADLINE).need(error, MAP_EPOCH);
-        assert_eq!(need, expected, "{effect:?} after {error}");
-        // The decision never contradicts what the error tells the caller.
-        if effect == Effect::Mutation && error.applied() == Applied::Maybe {
-            assert_eq!(need, None, "{error}");
+        for identity in IDENTITIES {
+            check_as(identity, effect, error, expected);
         }
     }
 
     #[test]
-    fn a_mutation_that_may_have_been_applied_is_not_repeated() {
-        check(Effect::Mutation, &lost(Effect::Mutation, Applied::Maybe), None);
-        check(Effect::Mutation, &lost(Effect::Mutation, Applied::No), Some(MapNeed::Recheck));
-        check(Effect::Read, &lost(Effect::Read, Applied::Maybe), Some(MapNeed::Recheck));
+    fn a_mutation_that_may_have_been_applied_is_repeated_under_its_number_only() {
         let timeout = Duration::from_secs(5);
-        for (effect, applied, expected) in [
-            (Effect::Mutation, Applied::Maybe, None),
-            (Effect::Mutation, Applied::No, Some(MapNeed::Recheck)),
-            (Effect::Read, Applied::Maybe, Some(MapNeed::Recheck)),
+        let late = |effect, applied| ClientError::DeadlineExceeded {
+            node: node(),
+            applied,
+            effect,
+            timeout,
+        };
+        for (effect, applied) in [
+            (Effect::Mutation, Applied::Maybe),
+            (Effect::Mutation, Applied::No),
+            (Effect::Read, Applied::Maybe),
         ] {
-            check(
-                effect,
-                &ClientError::DeadlineExceeded { node: node(), applied, effect, timeout },
-                expected,
-            );
+            let is_lost_without = (effect, applied) == (Effect::Mutation, Applied::Maybe);
+            for error in [lost(effect, applied), late(effect, applied)] {
+                let expected = (!is_lost_without).then_some(MapNeed::Recheck);
+                check_as(Identity::None, effect, &error, expected);
+                check_as(Identity::Certain, effect, &error, Some(MapNeed::Recheck));
+                check_as(Identity::Doubtful, effect, &error, Some(MapNeed::Recheck));
+            }
         }
     }
 
@@ -215,6 +294,7 @@ mod tests {
     fn every_code_of_the_server_agrees_with_what_it_says_of_having_been_applied() {
         for &code in ErrorCode::all() {
             let expected = match code {
+                ErrorCode::RequestForgotten | ErrorCode::ClientUnknown => continue,
                 ErrorCode::TableUnknown => Some(MapNeed::Tables),
                 _ => bears_repeating(code).then_some(MapNeed::Recheck),
             };
@@ -224,12 +304,40 @@ mod tests {
     }
 
     #[test]
+    fn what_was_forgotten_is_asked_by_another_client_unless_it_is_in_doubt() {
+        for code in [ErrorCode::RequestForgotten, ErrorCode::ClientUnknown] {
+            let error = refused(code, 0);
+            check_as(Identity::None, Effect::Mutation, &error, None);
+            check_as(Identity::Certain, Effect::Mutation, &error, Some(MapNeed::Lease));
+            check_as(Identity::Doubtful, Effect::Mutation, &error, None);
+        }
+        let mut retry = Retry::new(Effect::Mutation, DEADLINE);
+        let next = retry.after(MapNeed::Lease, NOW, 0);
+        assert_eq!(next, Some(Next { at: NOW, map: MapNeed::Lease }));
+        assert!(retry.after(MapNeed::Lease, NOW, 0).unwrap().at > NOW, "not in a circle");
+    }
+
+    #[test]
+    fn what_is_told_in_the_end_hides_no_doubt() {
+        let doubt = || Some(lost(Effect::Mutation, Applied::Maybe));
+        let code = |error, doubt| told(error, doubt).code();
+        for last in [ErrorCode::MemoryLimitReached, ErrorCode::WrongOwner, ErrorCode::NotANumber] {
+            assert_eq!(code(refused(last, 0), None), last);
+            assert_eq!(code(refused(last, 0), doubt()), ErrorCode::DisconnectedMaybeApplied);
+        }
+        assert_eq!(code(unreachable(), doubt()), ErrorCode::DisconnectedMaybeApplied);
+        for last in [ErrorCode::RequestForgotten, ErrorCode::Internal, ErrorCode::UploadUnknown] {
+            assert_eq!(code(refused(last, 0), doubt()), last);
+        }
+    }
+
+    #[test]
     fn nodes_are_told_of_the_tables_once() {
         let unknown = refused(ErrorCode::TableUnknown, 0);
         let mut retry = Retry::new(Effect::Mutation, DEADLINE);
-        let next = retry.after(retry.need(&unknown, MAP_EPOCH).unwrap(), NOW, 0);
+        let next = retry.after(retry.need(&unknown, MAP_EPOCH, Identity::Certain).unwrap(), NOW, 0);
         assert_eq!(next, Some(Next { at: NOW, map: MapNeed::Tables }));
-        assert_eq!(retry.need(&unknown, MAP_EPOCH), None);
+        assert_eq!(retry.need(&unknown, MAP_EPOCH, Identity::Certain), None);
     }
 
     #[test]
@@ -248,7 +356,8 @@ mod tests {
     #[test]
     fn a_newer_map_is_fetched_at_once_and_an_older_one_waited_for() {
         let retry = Retry::new(Effect::Mutation, DEADLINE);
-        let need = |newest| retry.need(&refused(ErrorCode::WrongOwner, newest), MAP_EPOCH);
+        let wrong = |newest| refused(ErrorCode::WrongOwner, newest);
+        let need = |newest| retry.need(&wrong(newest), MAP_EPOCH, Identity::Doubtful);
         assert_eq!(need(9), Some(MapNeed::AtLeast(9)));
         assert_eq!(need(MAP_EPOCH), Some(MapNeed::Recheck));
         assert_eq!(need(3), Some(MapNeed::Recheck));

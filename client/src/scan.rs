@@ -6,13 +6,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weft_protocol::limits::SCAN_OBJECTS_MAX;
-use weft_protocol::{ErrorCode, Key, LimitError, Slot, TableId, Version};
+use weft_protocol::{ErrorCode, Key, LimitError, Slot, Version};
 
 use crate::core::Core;
 use crate::error::ClientError;
 use crate::object::{Lookup, Object};
 use crate::operation::get::AskGet;
 use crate::operation::scan::{AskScan, Page};
+use crate::table::Table;
 
 /// What a scan is to return.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +117,7 @@ impl FromStr for ScanCursor {
 #[must_use = "nothing is asked before it is told to go on"]
 pub struct Scan {
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
     options: ScanOptions,
     /// Of the next page.
     next: ScanCursor,
@@ -128,7 +129,7 @@ pub struct Scan {
 impl Scan {
     pub(crate) fn new(
         core: Arc<Core>,
-        table: TableId,
+        table: Table,
         options: ScanOptions,
     ) -> Result<Self, LimitError> {
         Key::new(&options.key_prefix)?;

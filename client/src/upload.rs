@@ -10,7 +10,7 @@ use std::pin::Pin;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use weft_protocol::limits::{UPLOAD_PIECE_BYTES, VALUE_MAX};
-use weft_protocol::{ErrorCode, Key, LimitError, TableId, UploadEffect, UploadPieceReply, Version};
+use weft_protocol::{ErrorCode, Key, LimitError, UploadEffect, UploadPieceReply, Version};
 use weft_transport::Time;
 
 use crate::core::{Ask, Core};
@@ -22,6 +22,7 @@ use crate::operation::compare_and_set::AskCompareAndSet;
 use crate::operation::complete_upload::AskCompleteUpload;
 use crate::operation::get_range::AskGetRange;
 use crate::operation::upload_piece::AskUploadPiece;
+use crate::table::Table;
 
 /// What becomes of an operation, boxed: callers that need no upload do not pay for its future.
 pub(crate) type Uploading<'a, T> =
@@ -71,7 +72,7 @@ impl Core {
     /// Uploads a value and ends that with `effect`, which is answered as `A` is.
     pub(crate) fn upload<'a, A: Ask + 'a>(
         &'a self,
-        table: TableId,
+        table: Table,
         upload: Upload<'a>,
         effect: UploadEffect,
         deadline: Time,
@@ -97,7 +98,7 @@ impl Core {
 
     async fn try_upload<A: Ask>(
         &self,
-        table: TableId,
+        table: Table,
         upload: &Upload<'_>,
         effect: UploadEffect,
         deadline: Time,
@@ -131,7 +132,7 @@ impl Core {
     /// Appends to an object that is too long for a node to copy in one step, or becomes so.
     pub(crate) fn append_by_upload<'a>(
         &'a self,
-        table: TableId,
+        table: Table,
         key: Key<'a>,
         tail: &'a [u8],
         expires_at_ms: Option<u64>,
@@ -156,7 +157,7 @@ impl Core {
     /// Gives an object another expiry, or none, that is too long for a node to copy in one step.
     pub(crate) fn expire_by_upload<'a>(
         &'a self,
-        table: TableId,
+        table: Table,
         key: Key<'a>,
         expires_at_ms: Option<u64>,
         deadline: Time,
@@ -178,7 +179,7 @@ impl Core {
     /// Uploads a value in the place of the object that it begins with. `None` if that has changed meanwhile.
     async fn exchange(
         &self,
-        table: TableId,
+        table: Table,
         upload: Upload<'_>,
         deadline: Time,
     ) -> Result<Option<Version>, ClientError> {
@@ -198,7 +199,7 @@ impl Core {
     /// The version and the length of the object of `key`, or the version as of which there is none.
     async fn look_at(
         &self,
-        table: TableId,
+        table: Table,
         key: Key<'_>,
         deadline: Time,
     ) -> Result<Result<Start, Version>, ClientError> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use weft_protocol::{Key, KeyChange, Slot, TableId, TableRemoval, Version, WatchEnd, Watched};
+use weft_protocol::{Key, KeyChange, Slot, TableRemoval, Version, WatchEnd, Watched};
 use weft_transport::NodeId;
 
 use crate::core::Core;
@@ -19,6 +19,7 @@ use crate::error::{ClientError, NodeName};
 use crate::object::Existence;
 use crate::operation::watch::{AskWatch, Opened};
 use crate::operation::watch_next::Events;
+use crate::table::Table;
 
 /// How a watch is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,7 +88,7 @@ impl Watch {
     /// Has the owner of a key tell what happens to it.
     pub(crate) async fn of_key(
         core: Arc<Core>,
-        table: TableId,
+        table: Table,
         key: Key<'_>,
         options: WatchOptions,
     ) -> Result<Self, ClientError> {
@@ -101,7 +102,7 @@ impl Watch {
     /// Has all nodes tell what happens to keys that begin so.
     pub(crate) async fn of_prefix(
         core: Arc<Core>,
-        table: TableId,
+        table: Table,
         prefix: Key<'_>,
         options: WatchOptions,
     ) -> Result<Self, ClientError> {
@@ -110,7 +111,7 @@ impl Watch {
         loop {
             let cluster = core.keeper.current_owned();
             let mut opening = FuturesUnordered::new();
-            for slot in cluster.slots_of_nodes()? {
+            for slot in cluster.slots_of_nodes(table.class)? {
                 let ask = AskWatch { slot, watched: Watched::Prefix(prefix), queue_bytes };
                 opening.push(core.ask(table, ask));
             }

@@ -15,6 +15,7 @@ use crate::error::ClientError;
 use crate::range::{Range, RangeOptions};
 use crate::remote::Remote;
 use crate::retry::Effect;
+use crate::table::Table;
 
 /// A table, and what the cluster holds of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Client {
         // What another node may know besides is a table of this name that was made anew just now.
         let has_name = |catalog: &Catalog| catalog.id_of(name).is_ok();
         let catalog = self.core.newest_catalog(has_name, self.core.deadline()).await?;
-        let table = catalog.id_of(name).map_err(ClientError::Catalog)?;
+        let table = Table::named(name, &catalog).map_err(ClientError::Catalog)?;
         Ok(Self { core: Arc::clone(&self.core), table })
     }
 
@@ -87,7 +88,7 @@ impl Client {
         options: TableOptions,
     ) -> Result<Self, ClientError> {
         let catalog = self.core.change_tables(|catalog| catalog.with(name, options)).await?;
-        let table = catalog.id_of(name).map_err(ClientError::Catalog)?;
+        let table = Table::named(name, &catalog).map_err(ClientError::Catalog)?;
         Ok(Self { core: Arc::clone(&self.core), table })
     }
 
@@ -144,9 +145,9 @@ impl Client {
     /// See [`ClientError`]. All nodes have to answer.
     pub async fn count(&self) -> Result<u64, ClientError> {
         let uses = self.table_uses().await?;
-        let mut of_table = uses.iter().filter(|table| table.table == self.table).peekable();
+        let mut of_table = uses.iter().filter(|table| table.table == self.table.id).peekable();
         if of_table.peek().is_none() {
-            let name = format!("number {}", self.table);
+            let name = format!("number {}", self.table.id);
             return Err(ClientError::Catalog(CatalogError::Unknown { name }));
         }
         Ok(of_table.map(|table| table.objects).sum())
@@ -158,7 +159,7 @@ impl Client {
     /// See [`ClientError`]; [`ClientError::PartlyApplied`] if the objects of some nodes are gone, and others did not answer.
     pub async fn truncate(&self) -> Result<u64, ClientError> {
         let cluster = self.core.keeper.current_owned();
-        let (table, deadline) = (self.table, self.core.deadline());
+        let (table, deadline) = (self.table.id, self.core.deadline());
         let request = Truncate { table, map_epoch: cluster.map().epoch_low() };
         let asked = cluster.remotes().iter().map(|remote| async move {
             let truncated = self.truncate_node(remote, request, deadline).await;

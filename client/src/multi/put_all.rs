@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
-use weft_protocol::{Key, LimitError, Pair, TableId, UploadEffect, Value, Version};
+use weft_protocol::{Key, LimitError, Pair, UploadEffect, Value, Version};
 use weft_transport::Time;
 
 use super::{Multi, MultiOutcome, run};
 use crate::core::Core;
 use crate::operation::multi_put::AskMultiPut;
 use crate::operation::put::AskPut;
+use crate::table::Table;
 use crate::upload::{Start, Upload};
 
 /// A key, its value, and when the object ceases to be.
@@ -27,7 +28,7 @@ enum Stretch<'a> {
 /// behind, so that of several with one key the last one stays.
 pub(crate) fn put_all<'a>(
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
     objects: impl ExactSizeIterator<Item = Object<'a>>,
 ) -> Multi<'a, Version> {
     let (count, deadline) = (objects.len(), core.deadline());
@@ -59,7 +60,7 @@ pub(crate) fn put_all<'a>(
 
 async fn put_one(
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
     position: usize,
     (key, bytes, expires_at_ms): Object<'_>,
     deadline: Time,

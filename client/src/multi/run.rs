@@ -7,20 +7,22 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt};
-use weft_protocol::{LimitError, TableId};
-use weft_transport::{Connection, Replies, Reply, Time};
+use weft_protocol::{LimitError, Member};
+use weft_transport::{Applied, Connection, Replies, Reply, Time};
 
-use super::share::{Asked, Known, Rest, Share};
+use super::share::{Asked, Failed, Known, Rest, Share};
 use super::{AskMany, MultiOutcome};
-use crate::core::Core;
-use crate::error::ClientError;
+use crate::core::{Core, heading, member_of};
+use crate::error::{ClientError, NodeName};
 use crate::remote::Remote;
-use crate::retry::{Next, Retry};
+use crate::retry::{Effect, MapNeed, Next, Retry, told};
+use crate::session;
+use crate::table::Table;
 
 /// The outcomes of asking for `elements`, each with its position, by `deadline`. One that is an error already is its own outcome.
 pub(crate) fn run<'a, O>(
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
     elements: impl Iterator<Item = (usize, Result<O::Element, LimitError>)>,
     deadline: Time,
 ) -> impl Stream<Item = MultiOutcome<O::Answer>> + Send + 'a
@@ -32,7 +34,7 @@ where
         Run::<'a, O> { core, table, known: VecDeque::new(), under_way: FuturesUnordered::new() };
     for (position, element) in elements {
         match element {
-            Ok(element) => all.push(position, element),
+            Ok(element) => all.push(position, element, None),
             Err(error) => run.known.push_back((position, Err(error.into()))),
         }
     }
@@ -43,7 +45,7 @@ where
 
 struct Run<'a, O: AskMany> {
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
     known: VecDeque<Known<O::Answer>>,
     under_way: FuturesUnordered<BoxFuture<'a, Event<O::Element>>>,
 }
@@ -52,6 +54,7 @@ struct Run<'a, O: AskMany> {
 #[derive(Clone)]
 struct Route {
     remote: Arc<Remote>,
+    member: Member,
     map_epoch: u64,
     retry: Retry,
 }
@@ -59,6 +62,8 @@ struct Route {
 enum Event<E> {
     /// The share was not asked for.
     Unsent(Route, Share<E>, ClientError),
+    /// Elements are not to be asked for again, since nobody remembers their numbers. The others are.
+    Lapsed(Route, Share<E>, Vec<(usize, ClientError)>),
     /// A part of a reply has come.
     Part(Box<Answering<E>>, Reply),
     /// No more parts come.
@@ -102,13 +107,23 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
     fn handle(&mut self, event: Event<O::Element>) {
         match event {
             Event::Unsent(route, share, error) => {
-                let failed =
-                    share.iter().map(|(position, element)| (position, element, error.clone()));
+                let failed = share.into_entries().map(|(position, element, doubt)| {
+                    let (error, client) = (error.clone(), None);
+                    Failed { position, element, error, client, doubt }
+                });
                 self.retry(failed.collect(), route.map_epoch, route.retry);
+            }
+            Event::Lapsed(route, share, lapsed) => {
+                let lapsed = lapsed.into_iter().map(|(position, error)| (position, Err(error)));
+                self.known.extend(lapsed);
+                self.send(route, share);
             }
             Event::Part(mut answering, part) => {
                 match answering.asked.take_part::<O>(&part, &mut self.known) {
-                    Ok(()) => self.under_way.push(Box::pin(receive(self.core.clone(), answering))),
+                    Ok(()) => {
+                        let receiving = receive::<O>(self.core.clone(), self.table, answering);
+                        self.under_way.push(Box::pin(receiving));
+                    }
                     Err(error) => self.ended(answering.route, answering.asked, Some(error)),
                 }
             }
@@ -119,63 +134,66 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
 
     fn ended(&mut self, route: Route, asked: Asked<O::Element>, error: Option<ClientError>) {
         let Rest { again, failed } = asked.end(error);
-        if !again.is_empty() {
-            self.under_way.push(Box::pin(send::<O>(
-                self.core.clone(),
-                self.table,
-                route.clone(),
-                again,
-            )));
-        }
         self.retry(failed, route.map_epoch, route.retry);
+        self.send(route, again);
+    }
+
+    fn send(&mut self, route: Route, share: Share<O::Element>) {
+        if !share.is_empty() {
+            self.under_way.push(Box::pin(send::<O>(self.core.clone(), self.table, route, share)));
+        }
     }
 
     /// Divides a share among the owners of its slots, and asks them.
     fn divide(&mut self, share: Share<O::Element>, retry: Retry) {
         let cluster = self.core.keeper.current_owned();
         let map_epoch = cluster.epoch();
-        let mut shares = BTreeMap::<_, (Arc<Remote>, Share<_>)>::new();
-        let mut unowned = Vec::new();
-        for (position, element) in share.iter() {
+        let class = self.table.class;
+        let mut shares = BTreeMap::<_, (Arc<Remote>, Member, Share<_>)>::new();
+        let mut unserved = Vec::new();
+        for (position, element, doubt) in share.into_entries() {
             let slot = O::slot(&element);
-            match cluster.owner(slot) {
-                Some(owner) => {
-                    let (_, share) = shares
-                        .entry(owner.name().id)
-                        .or_insert_with(|| (Arc::clone(owner), Share::default()));
-                    share.push(position, element);
+            match cluster.primary(class, slot).zip(cluster.member(class, slot)) {
+                Some((primary, member)) => {
+                    let (_, _, share) = shares
+                        .entry(member.node)
+                        .or_insert_with(|| (Arc::clone(primary), member, Share::default()));
+                    share.push(position, element, doubt);
                 }
                 None => {
-                    let error = ClientError::SlotUnowned { slot, epoch: map_epoch };
-                    unowned.push((position, element, error));
+                    let (error, client) = (cluster.unserved(class, slot), None);
+                    unserved.push(Failed { position, element, error, client, doubt });
                 }
             }
         }
-        for (remote, share) in shares.into_values() {
-            let route = Route { remote, map_epoch, retry };
-            self.under_way.push(Box::pin(send::<O>(self.core.clone(), self.table, route, share)));
+        for (remote, member, share) in shares.into_values() {
+            self.send(Route { remote, member, map_epoch, retry }, share);
         }
-        self.retry(unowned, map_epoch, retry);
+        self.retry(unserved, map_epoch, retry);
     }
 
     /// Tries again, all together and after one pause, what can be tried again; the rest is known
     /// to have failed.
-    fn retry(
-        &mut self,
-        failed: Vec<(usize, O::Element, ClientError)>,
-        map_epoch: u64,
-        mut retry: Retry,
-    ) {
+    fn retry(&mut self, failed: Vec<Failed<O::Element>>, map_epoch: u64, mut retry: Retry) {
         let before = retry;
-        let needs = failed.iter().filter_map(|(_, _, error)| retry.need(error, map_epoch));
-        let next = needs.max().and_then(|need| self.core.next_attempt(&mut retry, need));
+        let need_of = |failed: &Failed<_>| before.need(&failed.error, map_epoch, failed.identity());
+        let need = failed.iter().filter_map(need_of).max();
+        let next = need.and_then(|need| self.core.next_attempt(&mut retry, need));
         let mut share = Share::default();
-        for (position, element, error) in failed {
-            if next.is_some() && before.need(&error, map_epoch).is_some() {
-                share.push(position, element);
-            } else {
-                let error = self.core.give_up(error, O::slot(&element));
-                self.known.push_back((position, Err(error)));
+        for failed in failed {
+            match need_of(&failed) {
+                Some(need) if next.is_some() => {
+                    if let (MapNeed::Lease, Some(client)) = (need, failed.client) {
+                        self.core.session.lost(client);
+                    }
+                    share.push(failed.position, failed.element, failed.doubt);
+                }
+                _ => {
+                    let doubt = failed.doubt.map(|doubt| doubt.error);
+                    let error = told(failed.error, doubt);
+                    let error = self.core.give_up(error, O::slot(&failed.element));
+                    self.known.push_back((failed.position, Err(error)));
+                }
             }
         }
         if let Some(next) = next {
@@ -184,41 +202,91 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
     }
 }
 
+/// Asks for as many of the elements as one request may be for.
 async fn send<O: AskMany>(
     core: Arc<Core>,
-    table: TableId,
+    table: Table,
     route: Route,
-    share: Share<O::Element>,
+    mut share: Share<O::Element>,
 ) -> Event<O::Element> {
-    let deadline = route.retry.deadline();
-    let connection = match core.keeper.connect(&core.endpoint, &route.remote, deadline).await {
+    let (deadline, slot) = (route.retry.deadline(), share.slot::<O>());
+    let connecting = core.keeper.connect(&core.endpoint, &route.remote, deadline);
+    let timeout = core.config.timeout;
+    let late = |applied| ClientError::DeadlineExceeded {
+        node: route.remote.name().clone(),
+        applied,
+        effect: O::EFFECT,
+        timeout,
+    };
+    let connected = core.unless_deposed(connecting, route.member, table, slot, deadline).await;
+    let connection = match connected.unwrap_or_else(|| Err(late(Applied::No))) {
         Ok(connection) => connection,
         Err(error) => return Event::Unsent(route, share, error),
     };
-    let (request, count) = O::request(&share.elements, table, route.map_epoch as u32);
-    let sent = connection.call_streamed(request, deadline).await;
-    let asked = Asked::new(share, count, route.remote.name().clone());
-    match sent {
-        Ok(replies) => {
-            receive(core, Box::new(Answering { route, asked, connection, replies })).await
+    let map_epoch = route.map_epoch;
+    let mut ticket = None;
+    if O::EFFECT == Effect::Mutation {
+        if share.doubtful().is_some() {
+            // What comes of renewing it is seen at once.
+            let _ = core.keep_lease(deadline).await;
+            let now = core.endpoint.clock().now();
+            if share.doubtful().is_some_and(|ticket| !ticket.is_good(now)) {
+                let lapsed = share.lapse();
+                return Event::Lapsed(route, share, lapsed);
+            }
+        } else {
+            let unnumbered = heading(table, map_epoch, share.doubtful());
+            let (_, count) = O::request(share.alike(), unnumbered);
+            let (session, now) = (Arc::clone(&core.session), core.endpoint.clock().now());
+            ticket = match session::begin(Arc::clone(&session), count as u64, now) {
+                Some(ticket) => Some(ticket),
+                None => match core.begin(session, count as u64, deadline).await {
+                    Ok(ticket) => Some(ticket),
+                    Err(error) => return Event::Unsent(route, share, error),
+                },
+            };
         }
-        Err(error) => {
-            let timeout = core.config.timeout;
+    }
+    let heading = heading(table, map_epoch, ticket.as_ref().or(share.doubtful()));
+    let (request, count) = O::request(share.alike(), heading);
+    let sending = connection.call_streamed(request, deadline);
+    let sent = core.unless_deposed(sending, route.member, table, slot, deadline).await;
+    let asked = Asked::new(share, count, ticket, route.remote.name().clone());
+    match sent {
+        Some(Ok(replies)) => {
+            let answering = Box::new(Answering { route, asked, connection, replies });
+            receive::<O>(core, table, answering).await
+        }
+        Some(Err(error)) => {
             let error = ClientError::of_call(&connection, error, O::EFFECT, timeout);
+            Event::End(route, asked, Some(error))
+        }
+        // It waited to be written.
+        None => {
+            let error = late(Applied::No);
             Event::End(route, asked, Some(error))
         }
     }
 }
 
-async fn receive<E>(core: Arc<Core>, mut answering: Box<Answering<E>>) -> Event<E> {
-    let error = match answering.replies.next().await {
-        Some(Ok(part)) => return Event::Part(answering, part),
-        Some(Err(error)) => {
-            let Answering { route, connection, .. } = &*answering;
-            let effect = route.retry.effect();
-            Some(ClientError::of_call(connection, error, effect, core.config.timeout))
+async fn receive<O: AskMany>(
+    core: Arc<Core>,
+    table: Table,
+    mut answering: Box<Answering<O::Element>>,
+) -> Event<O::Element> {
+    let Answering { route, asked, connection, replies } = &mut *answering;
+    let (slot, deadline) = (asked.slot::<O>(), route.retry.deadline());
+    let (effect, timeout) = (route.retry.effect(), core.config.timeout);
+    let next =
+        core.unless_deposed(replies.next(), member_of(connection), table, slot, deadline).await;
+    let error = match next {
+        Some(Some(Ok(part))) => return Event::Part(answering, part),
+        Some(Some(Err(error))) => Some(ClientError::of_call(connection, error, effect, timeout)),
+        Some(None) => None,
+        None => {
+            let (node, applied) = (NodeName::of_peer(connection), Applied::Maybe);
+            Some(ClientError::DeadlineExceeded { node, applied, effect, timeout })
         }
-        None => None,
     };
     let Answering { route, asked, .. } = *answering;
     Event::End(route, asked, error)

@@ -1,9 +1,9 @@
 //! Abort-upload: give up a value that was being uploaded.
 
-use weft_protocol::{AbortUpload, AbortUploadReply, Key, Slot, TableId};
+use weft_protocol::{AbortUpload, AbortUploadReply, Key, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::operation::target;
 use crate::retry::Effect;
@@ -22,9 +22,9 @@ impl Ask for AskAbortUpload<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, number: upload } = self;
-        AbortUpload { target: target(table, key, map_epoch), upload }
+        AbortUpload { target: target(heading, key), upload }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<AbortUploadReply, ClientError> {

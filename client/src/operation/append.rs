@@ -1,9 +1,9 @@
 //! Append: add bytes to the end of a key's value.
 
-use weft_protocol::{Append, AppendReply, Key, Slot, TableId, Value};
+use weft_protocol::{Append, AppendReply, Key, Slot, Value};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Appended;
 use crate::operation::target;
@@ -23,9 +23,9 @@ impl Ask for AskAppend<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, tail, expires_at_ms } = self;
-        Append { target: target(table, key, map_epoch), expires_at_ms, tail }
+        Append { target: target(heading, key), expires_at_ms, tail }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Appended, ClientError> {

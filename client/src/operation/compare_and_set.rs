@@ -1,9 +1,9 @@
 //! Compare-and-set: make a value the object of a key if the one that is there is as expected.
 
-use weft_protocol::{CompareAndSet, CompareAndSetReply, Key, Slot, TableId, Value, Version};
+use weft_protocol::{CompareAndSet, CompareAndSetReply, Key, Slot, Value, Version};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Compared;
 use crate::operation::target;
@@ -24,9 +24,9 @@ impl Ask for AskCompareAndSet<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, expected, value, expires_at_ms } = self;
-        CompareAndSet { target: target(table, key, map_epoch), expires_at_ms, expected, value }
+        CompareAndSet { target: target(heading, key), expires_at_ms, expected, value }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Compared, ClientError> {

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use weft_protocol::{CompleteUpload, Key, Slot, TableId, UploadEffect};
+use weft_protocol::{CompleteUpload, Key, Slot, UploadEffect};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::operation::target;
 use crate::retry::Effect;
@@ -26,9 +26,9 @@ impl<A: Ask> Ask for AskCompleteUpload<'_, A> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, number: upload, effect, .. } = self;
-        CompleteUpload { target: target(table, key, map_epoch), upload, effect }
+        CompleteUpload { target: target(heading, key), upload, effect }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<A::Answer, ClientError> {

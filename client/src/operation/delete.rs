@@ -1,9 +1,9 @@
 //! Delete: remove the object of a key.
 
-use weft_protocol::{Delete, DeleteReply, Key, Slot, TableId};
+use weft_protocol::{Delete, DeleteReply, Key, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Deleted;
 use crate::operation::target;
@@ -23,8 +23,8 @@ impl Ask for AskDelete<'_> {
     }
 
     #[inline]
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
-        Delete { target: target(table, self.key, map_epoch) }
+    fn request(&self, heading: Heading) -> impl Body {
+        Delete { target: target(heading, self.key) }
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 //! Exists: whether a key has an object, and of which version.
 
-use weft_protocol::{Exists, ExistsReply, Key, Slot, TableId};
+use weft_protocol::{Exists, ExistsReply, Key, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Existence;
 use crate::retry::Effect;
@@ -22,7 +22,8 @@ impl Ask for AskExists<'_> {
     }
 
     #[inline]
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
+        let Heading { table, map_epoch, .. } = heading;
         Exists { table, map_epoch, key: self.key }
     }
 

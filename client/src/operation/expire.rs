@@ -1,9 +1,9 @@
 //! Expire: change when the object of a key ceases to be.
 
-use weft_protocol::{Expire, ExpireReply, Key, Slot, TableId};
+use weft_protocol::{Expire, ExpireReply, Key, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Existence;
 use crate::operation::target;
@@ -22,9 +22,9 @@ impl Ask for AskExpire<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, expires_at_ms } = self;
-        Expire { target: target(table, key, map_epoch), expires_at_ms }
+        Expire { target: target(heading, key), expires_at_ms }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Existence, ClientError> {

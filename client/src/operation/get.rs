@@ -1,9 +1,9 @@
 //! Get: the object of one key.
 
-use weft_protocol::{Get, GetReply, Key, ReplyHead, Slot, TableId};
+use weft_protocol::{Get, GetReply, Key, ReplyHead, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::{Lookup, Object};
 use crate::retry::Effect;
@@ -22,7 +22,8 @@ impl Ask for AskGet<'_> {
     }
 
     #[inline]
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
+        let Heading { table, map_epoch, .. } = heading;
         Get { table, map_epoch, key: self.key }
     }
 

@@ -1,9 +1,9 @@
 //! Get-and-delete: remove the object of a key, and get it.
 
-use weft_protocol::{GetAndDelete, Key, Slot, TableId};
+use weft_protocol::{GetAndDelete, Key, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Replaced;
 use crate::operation::{replaced, target};
@@ -21,8 +21,8 @@ impl Ask for AskGetAndDelete<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
-        GetAndDelete { target: target(table, self.key, map_epoch) }
+    fn request(&self, heading: Heading) -> impl Body {
+        GetAndDelete { target: target(heading, self.key) }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Replaced, ClientError> {

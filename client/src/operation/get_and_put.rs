@@ -1,9 +1,9 @@
 //! Get-and-put: make a value the object of a key, and get the one that it replaces.
 
-use weft_protocol::{GetAndPut, Key, Slot, TableId, Value};
+use weft_protocol::{GetAndPut, Key, Slot, Value};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Replaced;
 use crate::operation::{replaced, target};
@@ -23,9 +23,9 @@ impl Ask for AskGetAndPut<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, value, expires_at_ms } = self;
-        GetAndPut { target: target(table, key, map_epoch), expires_at_ms, value }
+        GetAndPut { target: target(heading, key), expires_at_ms, value }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Replaced, ClientError> {

@@ -1,9 +1,9 @@
 //! Get-fields: some fields of a key's record.
 
-use weft_protocol::{FieldsReply, GetFields, Key, Keys, Slot, TableId};
+use weft_protocol::{FieldsReply, GetFields, Key, Keys, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::{Fields, FieldsLookup};
 use crate::retry::Effect;
@@ -21,7 +21,8 @@ impl Ask for AskGetFields<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
+        let Heading { table, map_epoch, .. } = heading;
         let &Self { key, names } = self;
         GetFields { table, map_epoch, key, names }
     }

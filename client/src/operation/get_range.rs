@@ -1,9 +1,9 @@
 //! Get-range: some bytes of a key's value.
 
-use weft_protocol::{GetRange, GetRangeReply, Key, NumberedHead, Slot, TableId};
+use weft_protocol::{GetRange, GetRangeReply, Key, NumberedHead, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::{Object, RangeLookup};
 use crate::retry::Effect;
@@ -22,7 +22,8 @@ impl Ask for AskGetRange<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
+        let Heading { table, map_epoch, .. } = heading;
         let &Self { key, offset, len_max } = self;
         GetRange { table, map_epoch, key, offset, len_max }
     }

@@ -1,9 +1,9 @@
 //! Increment: add to the number that a key holds.
 
-use weft_protocol::{Increment, IncrementReply, Key, Slot, TableId};
+use weft_protocol::{Increment, IncrementReply, Key, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Incremented;
 use crate::operation::target;
@@ -23,9 +23,9 @@ impl Ask for AskIncrement<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, delta, expires_at_ms } = self;
-        Increment { target: target(table, key, map_epoch), expires_at_ms, delta }
+        Increment { target: target(heading, key), expires_at_ms, delta }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Incremented, ClientError> {

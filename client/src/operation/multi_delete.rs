@@ -2,11 +2,10 @@
 
 use std::marker::PhantomData;
 
-use weft_protocol::{
-    DeleteReply, Item, Key, Keys, MultiDelete, MultiDeletePart, ReplyError, Slot, TableId,
-};
+use weft_protocol::{DeleteReply, Item, Key, Keys, MultiDelete, MultiDeletePart, ReplyError, Slot};
 use weft_transport::{Body, Reply};
 
+use crate::core::Heading;
 use crate::multi::{Answered, AskMany};
 use crate::object::Deleted;
 use crate::retry::Effect;
@@ -22,9 +21,10 @@ impl<'a> AskMany for AskMultiDelete<'a> {
         key.slot()
     }
 
-    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body, usize) {
+    fn request(keys: &[Key<'a>], heading: Heading) -> (impl Body, usize) {
+        let Heading { table, map_epoch, completion } = heading;
         let (keys, _) = Keys::fitting(keys);
-        (MultiDelete { table, map_epoch, completion: None, keys }, keys.len())
+        (MultiDelete { table, map_epoch, completion, keys }, keys.len())
     }
 
     fn answers<'r>(

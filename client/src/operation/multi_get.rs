@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
-use weft_protocol::{GetReply, Item, Key, Keys, MultiGet, MultiGetPart, ReplyError, Slot, TableId};
+use weft_protocol::{GetReply, Item, Key, Keys, MultiGet, MultiGetPart, ReplyError, Slot};
 use weft_transport::{Body, Reply};
 
+use crate::core::Heading;
 use crate::multi::{Answered, AskMany};
 use crate::object::{Lookup, Object};
 use crate::retry::Effect;
@@ -20,7 +21,8 @@ impl<'a> AskMany for AskMultiGet<'a> {
         key.slot()
     }
 
-    fn request(keys: &[Key<'a>], table: TableId, map_epoch: u32) -> (impl Body, usize) {
+    fn request(keys: &[Key<'a>], heading: Heading) -> (impl Body, usize) {
+        let Heading { table, map_epoch, .. } = heading;
         let (keys, _) = Keys::fitting(keys);
         (MultiGet { table, map_epoch, keys }, keys.len())
     }

@@ -2,11 +2,10 @@
 
 use std::marker::PhantomData;
 
-use weft_protocol::{
-    Item, MultiPut, MultiPutPart, Pair, Pairs, ReplyError, Slot, TableId, Version,
-};
+use weft_protocol::{Item, MultiPut, MultiPutPart, Pair, Pairs, ReplyError, Slot, Version};
 use weft_transport::{Body, Reply};
 
+use crate::core::Heading;
 use crate::multi::{Answered, AskMany};
 use crate::retry::Effect;
 
@@ -21,9 +20,10 @@ impl<'a> AskMany for AskMultiPut<'a> {
         pair.key.slot()
     }
 
-    fn request(pairs: &[Pair<'a>], table: TableId, map_epoch: u32) -> (impl Body, usize) {
+    fn request(pairs: &[Pair<'a>], heading: Heading) -> (impl Body, usize) {
+        let Heading { table, map_epoch, completion } = heading;
         let (pairs, _) = Pairs::fitting(pairs);
-        (MultiPut { table, map_epoch, completion: None, pairs }, pairs.len())
+        (MultiPut { table, map_epoch, completion, pairs }, pairs.len())
     }
 
     fn answers<'r>(

@@ -1,9 +1,9 @@
 //! Put: make a value the object of a key.
 
-use weft_protocol::{Key, Put, PutReply, Slot, TableId, Value, Version};
+use weft_protocol::{Key, Put, PutReply, Slot, Value, Version};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::operation::target;
 use crate::retry::Effect;
@@ -24,9 +24,9 @@ impl Ask for AskPut<'_> {
     }
 
     #[inline]
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, value, expires_at_ms } = self;
-        Put { target: target(table, key, map_epoch), expires_at_ms, value }
+        Put { target: target(heading, key), expires_at_ms, value }
     }
 
     #[inline]

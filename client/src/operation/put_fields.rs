@@ -1,9 +1,9 @@
 //! Put-fields: change some fields of a key's record.
 
-use weft_protocol::{FieldChange, Key, List, PutFields, PutReply, Slot, TableId, Version};
+use weft_protocol::{FieldChange, Key, List, PutFields, PutReply, Slot, Version};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::operation::target;
 use crate::retry::Effect;
@@ -22,9 +22,9 @@ impl Ask for AskPutFields<'_> {
         self.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { key, changes, expires_at_ms } = self;
-        PutFields { target: target(table, key, map_epoch), expires_at_ms, changes }
+        PutFields { target: target(heading, key), expires_at_ms, changes }
     }
 
     fn answer(reply: Reply, from: &Connection) -> Result<Version, ClientError> {

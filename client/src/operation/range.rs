@@ -2,10 +2,10 @@
 
 use std::ops::Bound;
 
-use weft_protocol::{Key, Range, ScanReply, Slot, TableId};
+use weft_protocol::{Key, Range, ScanReply, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::operation::scan::{Page, page_of};
 use crate::retry::Effect;
@@ -29,7 +29,8 @@ impl Ask for AskRange<'_> {
         self.slot
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
+        let Heading { table, map_epoch, .. } = heading;
         let &Self { slot, lower, upper, descending, objects_max, with_values } = self;
         Range { table, map_epoch, lower, upper, descending, objects_max, with_values, slot }
     }

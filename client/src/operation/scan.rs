@@ -1,9 +1,9 @@
 //! Scan: a page of the objects of a partition.
 
-use weft_protocol::{Key, Scan, ScanObject, ScanReply, Slot, TableId};
+use weft_protocol::{Key, Scan, ScanObject, ScanReply, Slot};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::object::Object;
 use crate::retry::Effect;
@@ -33,7 +33,8 @@ impl Ask for AskScan<'_> {
         self.slot
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
+        let Heading { table, map_epoch, .. } = heading;
         let &Self { slot, cursor, key_prefix, objects_max, with_values } = self;
         Scan { table, map_epoch, key_prefix, objects_max, with_values, slot, cursor }
     }

@@ -1,9 +1,9 @@
 //! Upload-piece: bring a piece of a value that is too long for one request.
 
-use weft_protocol::{Slot, TableId, UploadPiece, UploadPieceReply};
+use weft_protocol::{Slot, UploadPiece, UploadPieceReply};
 use weft_transport::{Body, Connection, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::operation::target;
 use crate::retry::Effect;
@@ -25,11 +25,11 @@ impl Ask for AskUploadPiece<'_> {
         self.upload.key.slot()
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
         let &Self { upload, number, offset } = self;
         let (copied_len, bytes) = upload.piece(offset);
         UploadPiece {
-            target: target(table, upload.key, map_epoch),
+            target: target(heading, upload.key),
             expires_at_ms: upload.expires_at_ms,
             upload: number,
             value_len: upload.len() as u32,

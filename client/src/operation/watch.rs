@@ -1,9 +1,9 @@
 //! Watch: have the owner of a key, or a node that owns some with a prefix, tell what happens.
 
-use weft_protocol::{Slot, TableId, Version, Watch, WatchReply, Watched};
+use weft_protocol::{Slot, Version, Watch, WatchReply, Watched};
 use weft_transport::{Body, Connection, NodeId, Reply};
 
-use crate::core::Ask;
+use crate::core::{Ask, Heading};
 use crate::error::ClientError;
 use crate::retry::Effect;
 
@@ -31,7 +31,8 @@ impl Ask for AskWatch<'_> {
         self.slot
     }
 
-    fn request(&self, table: TableId, map_epoch: u32) -> impl Body {
+    fn request(&self, heading: Heading) -> impl Body {
+        let Heading { table, map_epoch, .. } = heading;
         let &Self { watched, queue_bytes, .. } = self;
         Watch { table, map_epoch, watched, queue_bytes }
     }

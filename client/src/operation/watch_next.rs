@@ -8,7 +8,7 @@ use weft_transport::{NodeId, Time};
 
 use crate::core::Core;
 use crate::error::ClientError;
-use crate::retry::{Effect, Retry};
+use crate::retry::{Effect, Identity, Retry};
 use crate::watch::WatchEvent;
 
 /// Events that follow one another, from the sequence of the first on.
@@ -42,7 +42,10 @@ impl Core {
             // From the first failure on: before it, the node may have waited for long.
             let retry = retry.get_or_insert_with(|| Retry::new(Effect::Read, self.deadline()));
             let epoch = self.keeper.current().epoch();
-            match retry.need(&error, epoch).and_then(|need| self.next_attempt(retry, need)) {
+            match retry
+                .need(&error, epoch, Identity::None)
+                .and_then(|need| self.next_attempt(retry, need))
+            {
                 Some(next) => self.prepare(next, retry.deadline()).await,
                 None => return Err(error),
             }

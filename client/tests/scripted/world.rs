@@ -5,20 +5,23 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use weft_client::{Client, ClientConfig, ClientError, ErrorCode, NodeId, Version};
 use weft_protocol::{
-    ClusterMap, DeleteReply, ErrorReply, GetReply, MapReply, NodeEntry, Operation, PartBuilder,
-    PutReply, Request, Slot, StatsReply,
+    ClusterMap, DeleteReply, ErrorReply, GetReply, MapReply, NodeEntry, OpenClientReply, Operation,
+    PartBuilder, PutReply, RenewClient, Request, Slot, StatsReply,
 };
 use weft_transport::{
     Batch, Body, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
     Memory, MemoryConfig, NoHandler, SimConfig, SimNetwork, Time,
 };
+
+/// What a client's lease lasts, where there are any.
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
 /// What every operation has.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,6 +34,18 @@ pub(crate) struct World {
     endpoints: RefCell<Vec<Endpoint>>,
     map: Arc<Mutex<ClusterMap>>,
     maps_served: Arc<AtomicUsize>,
+    leases: Arc<Leases>,
+}
+
+/// How nodes answer those who want to be clients.
+#[derive(Default)]
+pub(crate) struct Leases {
+    /// For how many milliseconds; 0 if not at all.
+    pub(crate) lease_ms: AtomicU32,
+    pub(crate) opened: AtomicU64,
+    pub(crate) renewed: AtomicU64,
+    /// Of which clients nothing is known any more.
+    pub(crate) forgotten_to: AtomicU64,
 }
 
 /// A node, as a test sees it.
@@ -69,7 +84,19 @@ impl World {
             endpoints: RefCell::default(),
             map: Arc::new(Mutex::new(even_map(nodes, 1))),
             maps_served: Arc::default(),
+            leases: Arc::default(),
         }
+    }
+
+    /// The same, but nodes say that they remember what they have done for a client.
+    pub(crate) fn remembering(nodes: u64) -> Self {
+        let world = Self::new(nodes);
+        world.leases.lease_ms.store(LEASE.as_millis() as u32, Ordering::Relaxed);
+        world
+    }
+
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
     }
 
     /// Starts node `id`, which answers by `script` whatever is not a request for the map.
@@ -118,7 +145,8 @@ impl World {
     ) -> Node {
         let operations = Arc::<Mutex<Vec<_>>>::default();
         let network = self.network.clone();
-        let scripted = Scripted { map, script, operations: Arc::clone(&operations), network };
+        let (operations_too, leases) = (Arc::clone(&operations), Arc::clone(&self.leases));
+        let scripted = Scripted { map, script, operations: operations_too, network, leases };
         let endpoint = self.endpoint(NodeId(id), Arc::new(scripted));
         endpoint.listen(address(place)).unwrap();
         Node { operations }
@@ -137,10 +165,12 @@ impl World {
     /// From now on nodes serve a map of `epoch` by which node `owner` has everything.
     pub(crate) fn move_all_to(&self, owner: u64, epoch: u64) {
         let mut map = self.map.lock().unwrap();
-        let partitions = map
-            .partitions()
-            .iter()
-            .map(|partition| weft_protocol::PartitionEntry { owner: NodeId(owner), ..*partition });
+        let partitions = map.partitions().iter().map(|partition| weft_protocol::PartitionEntry {
+            epoch: partition.epoch + 1,
+            primary: Some(NodeId(owner)),
+            members: vec![NodeId(owner)],
+            ..partition.clone()
+        });
         *map = ClusterMap::new(epoch, map.nodes().to_vec(), partitions.collect()).unwrap();
     }
 
@@ -222,6 +252,7 @@ struct Scripted {
     script: Box<Script>,
     operations: Arc<Mutex<Vec<Operation>>>,
     network: SimNetwork,
+    leases: Arc<Leases>,
 }
 
 impl Handler for Scripted {
@@ -236,6 +267,25 @@ impl Handler for Scripted {
                 }
                 continue;
             }
+            let is_none = self.leases.lease_ms.load(Ordering::Relaxed) == 0;
+            match request {
+                Request::OpenClient(_) | Request::RenewClient(_) if is_none => {
+                    batch.reply(call, ErrorReply::new(ErrorCode::UnknownOperation));
+                    continue;
+                }
+                Request::OpenClient(_) => {
+                    batch.reply(call, self.leases.open());
+                    continue;
+                }
+                Request::RenewClient(RenewClient { client }) => {
+                    match self.leases.renew(client) {
+                        Some(reply) => batch.reply(call, reply),
+                        None => batch.reply(call, ErrorReply::new(ErrorCode::ClientUnknown)),
+                    }
+                    continue;
+                }
+                _ => {}
+            }
             self.operations.lock().unwrap().push(request.operation());
             match (self.script)(&request) {
                 Answer::Reply(bytes) => batch.reply(call, &bytes[..]),
@@ -245,6 +295,20 @@ impl Handler for Scripted {
                 Answer::Close => assert!(self.network.lose_one()),
             }
         }
+    }
+}
+
+impl Leases {
+    fn open(&self) -> OpenClientReply {
+        let client = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
+        OpenClientReply { client, lease_ms: self.lease_ms.load(Ordering::Relaxed) }
+    }
+
+    fn renew(&self, client: u64) -> Option<OpenClientReply> {
+        self.renewed.fetch_add(1, Ordering::Relaxed);
+        let lease_ms = self.lease_ms.load(Ordering::Relaxed);
+        let is_known = client > self.forgotten_to.load(Ordering::Relaxed);
+        is_known.then_some(OpenClientReply { client, lease_ms })
     }
 }
 

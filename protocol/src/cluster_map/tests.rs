@@ -37,7 +37,8 @@ fn check_even(nodes: u64, partitions: u16) {
 
     let mut slots = vec![0_usize; usize::from(partitions)];
     for slot in all_slots() {
-        let index = map.partition_of(TableClass::DEFAULT, slot).expect("every slot has a partition");
+        let index =
+            map.partition_of(TableClass::DEFAULT, slot).expect("every slot has a partition");
         assert!(map.partitions()[index].contains(slot));
         let primary = map.partitions()[index].primary;
         assert_eq!(map.owner_of(slot).map(|node| node.id), primary);
@@ -121,11 +122,7 @@ fn a_map_that_contradicts_itself_is_refused() {
         &with(|p| p.epoch = Configuration::EPOCH_MAX + 1),
         MapError::PartitionEpoch { id, epoch },
     );
-    check(
-        nodes(),
-        &with(|p| p.class.replicas = 4),
-        MapError::PartitionClass { id, replicas: 4 },
-    );
+    check(nodes(), &with(|p| p.class.replicas = 4), MapError::PartitionClass { id, replicas: 4 });
     let twice = [partition(5, 9, 1), PartitionEntry { id, ..partition(10, 11, 1) }];
     check(nodes(), &twice, MapError::DuplicatePartition { id });
 

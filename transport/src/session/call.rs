@@ -150,12 +150,7 @@ impl CallTable {
     /// Has `key` wait for replies for as long as `wait` says, and `waker` woken by the first. Its request is
     /// written while the slot is held, by [`Opened::written`].
     #[inline]
-    pub(crate) fn open(
-        &self,
-        key: CallKey,
-        wait: impl Into<Wait>,
-        waker: &Waker,
-    ) -> Opened<'_> {
+    pub(crate) fn open(&self, key: CallKey, wait: impl Into<Wait>, waker: &Waker) -> Opened<'_> {
         let Wait { wake_at, deadline } = wait.into();
         let mut slot = self.slot(key.index()).expect("the slot was made").lock();
         debug_assert!(!slot.used && slot.generation == key.generation());

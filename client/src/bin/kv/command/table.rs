@@ -83,7 +83,8 @@ impl Table {
             Change::Create(Create { name, ordered, quota: quota_bytes, eviction }) => {
                 let context = || format!("cannot create table {name}");
                 let client = global.connect_cluster().with_context(context)?.blocking();
-                let options = TableOptions { ordered, quota_bytes, eviction };
+                let options =
+                    TableOptions { ordered, quota_bytes, eviction, ..TableOptions::default() };
                 client.create_table(&name, options).with_context(context)?;
             }
             Change::List => {
