@@ -6,16 +6,17 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
-    AbortUploadReply, AppendReply, CompareAndSetReply, DeleteReply, ExistsReply, ExpireReply,
-    FieldsReply, GetRangeReply, GetReply, HotKeysReply, IncrementReply, MapReply, MultiDeletePart,
-    MultiGetPart, MultiPutPart, PreviousReply, PutReply, PutTablesReply, Record, ReplyError,
-    ScanReply, Slot, StatsReply, TableStatsReply, TablesReply, TruncateReply, UploadPieceReply,
-    WatchEndReply, WatchNextReply, WatchReply,
+    AbortUploadReply, AppendReply, ClusterMap, CompareAndSetReply, DeleteReply, ExistsReply,
+    ExpireReply, FieldsReply, GetRangeReply, GetReply, HotKeysReply, IncrementReply, MapReply,
+    MultiDeletePart, MultiGetPart, MultiPutPart, NodeEntry, OpenClientReply, PreviousReply,
+    PutReply, PutTablesReply, Record, ReplyError, ScanReply, Slot, StatsReply, TableStatsReply,
+    TablesReply, TruncateReply, UploadPieceReply, WatchEndReply, WatchNextReply, WatchReply,
 };
+use weft_transport::{Incarnation, NodeId};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 28 {
+    let outcome = match operation % 29 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -67,6 +68,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(reply.encoded_len() + 1, bytes.len());
         }),
         26 => WatchEndReply::decode(message).map(drop),
+        27 => OpenClientReply::decode(message).map(drop),
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()
@@ -81,10 +83,22 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// A map that was accepted names an owner for every slot.
 fn owners(reply: MapReply) {
-    if let MapReply::Map(map) = reply {
+    let map = match reply {
+        MapReply::Map(map) => Some(map),
+        MapReply::Difference(difference) => difference.apply(&small_map()).ok(),
+        MapReply::Unchanged { .. } => None,
+    };
+    if let Some(map) = map {
         for number in 0..Slot::COUNT {
             let slot = Slot::from_number(number).expect("it is below the count");
             let _ = map.owner_of(slot);
         }
     }
+}
+
+/// What differences are applied to.
+fn small_map() -> ClusterMap {
+    let address = "a:1".to_owned();
+    let node = NodeEntry { id: NodeId(1), incarnation: Incarnation(1), address };
+    ClusterMap::even(vec![node], 2, 8).expect("it is a map")
 }

@@ -22,6 +22,9 @@ fuzz_target!(|message: &[u8]| {
     if let Some((_, key)) = request.key() {
         touch(key);
     }
+    if let Some(completion) = request.completion() {
+        assert!((1..=completion.id.sequence).contains(&completion.first_incomplete));
+    }
     match request {
         Request::MultiGet(multi) => multi.keys.iter().for_each(touch),
         Request::MultiPut(multi) => multi.pairs.iter().for_each(|pair| touch(pair.key)),
@@ -77,7 +80,9 @@ fuzz_target!(|message: &[u8]| {
         | Request::CompleteUpload(_)
         | Request::AbortUpload(_)
         | Request::WatchNext(_)
-        | Request::WatchEnd(_) => {}
+        | Request::WatchEnd(_)
+        | Request::OpenClient(_)
+        | Request::RenewClient(_) => {}
     }
     let mut again = vec![0; request.encoded_len()];
     request.encode(&mut again);

@@ -66,8 +66,11 @@ impl Window {
         if first == known {
             return known;
         }
-        // Somebody else may be further.
-        self.first.fetch_max(first, Ordering::AcqRel).max(first)
+        // Whoever was faster may not be as far; whoever begins next is.
+        match self.first.compare_exchange(known, first, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => first,
+            Err(newer) => newer,
+        }
     }
 
     #[inline]

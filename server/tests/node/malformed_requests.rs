@@ -5,12 +5,12 @@ use std::ops::Bound;
 use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX};
 
 use weft_protocol::{
-    AbortUpload, Append, Catalog, CatalogBytes, CompareAndSet, CompleteUpload, CompletionId,
-    Delete, ErrorCode, Exists, Expire, FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange,
-    HotKeys, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut, Operation, Pair,
-    Put, PutFields, PutTables, Range, ReplyHead, Request, Scan, Stats, TableId, TableOptions,
-    TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version, Watch,
-    WatchEnd, WatchNext, Watched, prefix,
+    AbortUpload, Append, Catalog, CatalogBytes, CompareAndSet, CompleteUpload, Completion,
+    CompletionId, Delete, ErrorCode, Exists, Expire, FieldChange, GetAndDelete, GetAndPut,
+    GetFields, GetRange, HotKeys, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
+    Operation, Pair, Put, PutFields, PutTables, Range, ReplyHead, Request, Scan, Stats, TableId,
+    TableOptions, TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version,
+    Watch, WatchEnd, WatchNext, Watched, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -146,7 +146,8 @@ fn requests_spoilt_at_random_are_all_answered() {
     let pairs: Vec<_> = keys.iter().map(pair).collect();
     let (keys, _) = List::fitting(&keys);
     let (pairs, _) = List::fitting(&pairs);
-    let completion = Some(CompletionId { client: 1, sequence: 2 });
+    let id = CompletionId { client: 1, sequence: 2 };
+    let completion = Some(Completion { id, first_incomplete: 1 });
     let (table, map_epoch) = (TABLE, 1);
     let silk = Some(Value::new(b"silk").unwrap());
     let changes: Vec<_> = keys.iter().map(|name| FieldChange { name, value: silk }).collect();
