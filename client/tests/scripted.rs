@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the script's parts are functions that tests call")]
 
+#[path = "scripted/exactly_once.rs"]
+mod exactly_once;
 #[path = "scripted/world.rs"]
 mod world;
 

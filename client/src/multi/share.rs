@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use weft_protocol::limits::MULTI_KEYS_MAX;
 use weft_protocol::{DecodeError, ReplyError, Slot};
 use weft_transport::Reply;
 
@@ -58,8 +59,9 @@ impl<E: Copy> Share<E> {
             (Some(one), Some(next)) => one.ticket.is_followed_by(&next.ticket),
             _ => false,
         };
-        let count = 1 + self.doubts.windows(2).take_while(|pair| is_alike(pair)).count();
-        &self.elements[..count.min(self.elements.len())]
+        let fits = &self.doubts[..self.doubts.len().min(MULTI_KEYS_MAX)];
+        let count = 1 + fits.windows(2).take_while(|pair| is_alike(pair)).count();
+        &self.elements[..count.min(fits.len())]
     }
 
     /// The number of the first element, if it is in doubt.

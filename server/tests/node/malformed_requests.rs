@@ -8,9 +8,9 @@ use weft_protocol::{
     AbortUpload, Append, Catalog, CatalogBytes, CompareAndSet, CompleteUpload, Completion,
     CompletionId, Delete, ErrorCode, Exists, Expire, FieldChange, GetAndDelete, GetAndPut,
     GetFields, GetRange, HotKeys, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
-    Operation, Pair, Put, PutFields, PutTables, Range, ReplyHead, Request, Scan, Stats, TableId,
-    TableOptions, TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version,
-    Watch, WatchEnd, WatchNext, Watched, prefix,
+    OpenClient, Operation, Pair, Put, PutFields, PutTables, Range, RenewClient, ReplyHead, Request,
+    Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate, UploadEffect,
+    UploadPiece, Value, Version, Watch, WatchEnd, WatchNext, Watched, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -227,6 +227,8 @@ fn requests_spoilt_at_random_are_all_answered() {
         }),
         Request::WatchNext(WatchNext { id: 7, received: 0, wait_ms: 10 }),
         Request::WatchEnd(WatchEnd { id: 7 }),
+        Request::OpenClient(OpenClient),
+        Request::RenewClient(RenewClient { client: 7 }),
     ]
     .map(encoded);
     assert_eq!(good.len(), Operation::COUNT, "an operation is missing");

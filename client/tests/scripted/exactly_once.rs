@@ -1,12 +1,6 @@
 //! Mutations whose outcome is not known, against nodes that answer by script and remember what they have done: each has its effect once, or
 //! the caller is told that it may have.
 
-#![expect(clippy::unwrap_used, reason = "the script's parts are functions that tests call")]
-
-#[path = "scripted/world.rs"]
-#[expect(dead_code, reason = "other tests have uses for the rest")]
-mod world;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -19,7 +13,7 @@ use weft_protocol::{
     Completion, CompletionId, ErrorReply, IncrementReply, PartBuilder, PutReply, Request,
 };
 
-use self::world::{Answer, LEASE, TIMEOUT, World, absent, key_of, put_done, refusal};
+use crate::world::{Answer, LEASE, TIMEOUT, World, absent, key_of, put_done, refusal};
 
 /// What a node remembers.
 #[derive(Default)]
