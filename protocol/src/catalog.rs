@@ -92,6 +92,47 @@ impl Catalog {
         Self { last, ..Self::default() }
     }
 
+    /// A catalog as it was once: its version, the number that was given out last, what the table that is always there is like, and the others
+    /// by number.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::ListTooLong`] or [`DecodeError::ContradictoryTables`] if these are no catalog.
+    pub fn restored(
+        version: u64,
+        last: TableId,
+        default: TableOptions,
+        tables: Vec<TableEntry>,
+    ) -> Result<Self, DecodeError> {
+        let count = tables.len();
+        if count > TABLES_MAX {
+            return Err(DecodeError::ListTooLong { field: "tables", count, limit: TABLES_MAX });
+        }
+        if default.ordered || check_replicas(&default).is_err() {
+            return Err(DecodeError::ContradictoryTables { id: TableId::DEFAULT });
+        }
+        let mut catalog = Self { version, last, default, tables: Vec::with_capacity(count) };
+        for table in tables {
+            let is_table = is_name(&table.name) && check_replicas(&table.options).is_ok();
+            if !is_table || !catalog.may_follow(&table) {
+                return Err(DecodeError::ContradictoryTables { id: table.id });
+            }
+            catalog.tables.push(table);
+        }
+        Ok(catalog)
+    }
+
+    /// Whether `table` may stand behind the tables that there are.
+    fn may_follow(&self, table: &TableEntry) -> bool {
+        let last = self.tables.last().map_or(TableId::DEFAULT, |last| last.id);
+        last < table.id && self.id_of(&table.name).is_err()
+    }
+
+    /// The number that was given to a table last.
+    pub const fn last_given(&self) -> TableId {
+        self.last
+    }
+
     /// The catalog's version: how often it was changed.
     pub const fn version(&self) -> u64 {
         self.version
@@ -149,6 +190,7 @@ impl Catalog {
         if self.id_of(name).is_ok() {
             return Err(CatalogError::Exists { name: name.to_owned() });
         }
+        check_replicas(&options)?;
         if self.tables.len() >= TABLES_MAX {
             return Err(CatalogError::Full);
         }
@@ -216,6 +258,13 @@ fn is_name(name: &str) -> bool {
     (1..=TABLE_NAME_MAX).contains(&name.len()) && name.bytes().all(is_taken)
 }
 
+fn check_replicas(options: &TableOptions) -> Result<(), CatalogError> {
+    match options.replicas {
+        1..=TableOptions::REPLICAS_MAX => Ok(()),
+        replicas => Err(CatalogError::Replicas { replicas }),
+    }
+}
+
 /// `version u64 | last number u16 | count u16 | tables`, of which one is
 /// `number u16 | flags u16 | name length u16 | 0 u16 | quota u64 | name`.
 impl Catalog {
@@ -262,8 +311,7 @@ impl Catalog {
                 catalog.default = table.options;
                 continue;
             }
-            let is_next = catalog.tables.last().map_or(TableId::DEFAULT, |last| last.id) < table.id;
-            if !is_next || catalog.id_of(&table.name).is_ok() {
+            if !catalog.may_follow(&table) {
                 return Err(DecodeError::ContradictoryTables { id: table.id });
             }
             catalog.tables.push(table);
@@ -374,6 +422,36 @@ mod tests {
             full = full.with(&format!("t{number}"), TableOptions::default()).unwrap();
         }
         assert_eq!(full.with("more", TableOptions::default()), Err(CatalogError::Full));
+    }
+
+    #[test]
+    fn what_was_a_catalog_is_one_again_and_nothing_else() {
+        let (whole, default) = (catalog(), TableOptions::default());
+        let again = |default, tables| Catalog::restored(2, TableId(2), default, tables);
+        assert_eq!(again(default, whole.tables.clone()), Ok(whole.clone()));
+        let ordered = TableOptions { ordered: true, ..default };
+        let contradictory = |id| Err(DecodeError::ContradictoryTables { id: TableId(id) });
+        assert_eq!(again(ordered, Vec::new()), contradictory(0));
+        let turned = whole.tables.iter().rev().cloned().collect();
+        assert_eq!(again(default, turned), contradictory(1));
+        for replicas in [0, 4] {
+            let options = TableOptions { replicas, ..default };
+            assert_eq!(again(options, Vec::new()), contradictory(0));
+            assert_eq!(whole.with("more", options), Err(CatalogError::Replicas { replicas }));
+        }
+    }
+
+    #[test]
+    fn replicas_and_durability_are_kept() {
+        for replicas in 1..=TableOptions::REPLICAS_MAX {
+            for durability in Durability::ALL {
+                let options = TableOptions { replicas, durability, ..TableOptions::default() };
+                let catalog = Catalog::default().with("t", options).unwrap();
+                let mut bytes = vec![0; catalog.encoded_len()];
+                catalog.encode(&mut Writer::new(&mut bytes));
+                assert_eq!(Catalog::decode(Reader::new(&bytes)), Ok(catalog));
+            }
+        }
     }
 
     #[test]
