@@ -11,11 +11,13 @@
 //! - `watches`: who is told what happens; `watch_thread`: what answers those who wait for it.
 //! - [`store`]: the partitions' objects, index and log.
 //! - [`replication`]: how the members of a partition come to hold the same, as state machines that know neither store nor network.
+//! - [`coordinator`]: what the nodes of a cluster agree about, and who holds what in it.
 
 #![deny(unsafe_code)]
 
 mod background_thread;
 pub mod config;
+pub mod coordinator;
 pub mod counters;
 pub mod handler;
 pub mod http;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weft_protocol::TableOptions;
 use weft_protocol::limits::{
     HOT_KEYS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, SCAN_PAGE_BYTES, WATCH_WAIT_MAX_MS,
 };
@@ -132,6 +133,42 @@ pub const OUTCOMES_MAX: usize = 1 << 20;
 pub const EXPIRED_KEPT_MS: u64 = 60_000;
 
 const _: () = assert!(OUTCOMES_PER_CLIENT_MAX < OUTCOMES_MAX);
+/// The longest name of a zone, in bytes: that of a rack or of a zone of a provider.
+pub const ZONE_MAX: usize = 64;
+
+/// Into how many partitions a class of tables is divided at most, so that those of all classes (three numbers of replicas, three
+/// durabilities) have numbers of 16 bits.
+pub const PARTITIONS_PER_CLASS_MAX: u16 = 4_096;
+
+/// Members and learners of a partition: as many as replicas, and as many to take their place.
+pub const REPLICAS_HELD_MAX: usize = 2 * TableOptions::REPLICAS_MAX as usize;
+
+/// Clients that have leases at a time. What the coordinator keeps of one is some tens of bytes.
+pub const CLIENTS_MAX: usize = 65_536;
+
+/// Clients whose leases one command renews.
+pub const RENEWALS_MAX: usize = 4_096;
+
+/// Accepted proposals that the coordinator remembers: those of operators, clients and joining nodes within minutes, and nobody tries one
+/// again for longer than seconds.
+pub const PROPOSALS_MAX: usize = 4_096;
+
+/// Nodes and clients that are gone which the coordinator remembers for those whose map is of before.
+pub const HISTORY_MAX: usize = 4_096;
+
+/// The longest entry of the coordinator's log, in bytes: the placement of the largest class takes an eighth.
+pub const ENTRY_MAX: usize = 1 << 20;
+
+/// Commands of one entry of the coordinator's log.
+pub const ENTRY_COMMANDS_MAX: usize = 4_096;
+
+/// The longest snapshot of the coordinator's state, in bytes: ten times that of 2,048 nodes, 9 classes of 4,096 partitions and 65,536 clients.
+pub const CLUSTER_SNAPSHOT_MAX: usize = 64 << 20;
+
+/// What the leader remembers of nodes that cannot reach one another, and of learners that have caught up, each.
+pub const REPORTS_MAX: usize = 65_536;
+
+const _: () = assert!(9 * PARTITIONS_PER_CLASS_MAX as usize <= 1 << 16);
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
 const _: () =

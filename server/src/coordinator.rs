@@ -1,0 +1,37 @@
+//! What the cluster agrees about, and what its leader does about it: without a log, a socket or a clock.
+//!
+//! - [`ClusterState`] is what all coordinators hold alike. Committed [`Proposal`]s are applied to it one after another, and nothing else changes
+//!   it: no time, no chance, no order of a hash table. [`codec`] is what proposals and snapshots are as bytes.
+//! - [`Planner`] is what the leader alone has: from the state, what it [hears](Liveness) and the time it makes the commands that it should
+//!   propose. It may be wrong or come late, since every command of its says what it goes by and is refused if that is not so any more.
+//!
+//! The algorithm is primary and backups with a configuration that is committed elsewhere (PacificA, Vertical Paxos II): a partition's members all have
+//! what was acknowledged, so that any of them may become its primary, and losing what was acknowledged takes losing all of them.
+
+mod apply;
+mod changes;
+mod class;
+pub mod codec;
+mod command;
+mod history;
+mod liveness;
+mod node;
+mod partition;
+mod planner;
+mod proposals;
+mod rejection;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use changes::Changes;
+pub use class::{Class, PartitionRun};
+pub use command::{
+    Applied, ClientId, ClusterId, Command, Found, Join, Outcome, Proposal, ProposalId,
+};
+pub use liveness::Liveness;
+pub use node::{Node, NodeDescription, Standing};
+pub use partition::Partition;
+pub use planner::{Plan, Planner, PlannerSettings};
+pub use rejection::Rejection;
+pub use state::ClusterState;

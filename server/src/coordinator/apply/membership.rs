@@ -1,0 +1,204 @@
+//! Nodes join, are heard or not, and leave.
+
+use std::collections::BTreeSet;
+
+use weft_protocol::limits::NODES_MAX;
+use weft_protocol::{Configuration, Durability, Member};
+use weft_transport::{Incarnation, NodeId};
+
+use super::NODE_ID_MAX;
+use super::partition::lose;
+use crate::coordinator::command::{Applied, Join, Outcome};
+use crate::coordinator::history::Gone;
+use crate::coordinator::node::Node;
+use crate::coordinator::partition::Partition;
+use crate::coordinator::rejection::Rejection;
+use crate::coordinator::state::ClusterState;
+
+impl ClusterState {
+    /// A node begins another life, with which the one before is over: what that one held is kept where all of it is on disk, and is gone elsewhere.
+    pub(super) fn join(&mut self, join: &Join) -> Applied {
+        let cluster = self.founded()?;
+        let goes_on = self.check_join(join)?;
+        let known = self.nodes.get(&join.node);
+        let member =
+            Member { node: join.node, incarnation: Incarnation(self.last_incarnation + 1) };
+        let complete = goes_on.then(|| join.complete.iter().copied().collect::<BTreeSet<_>>());
+        let complete = complete.unwrap_or_default();
+        let mut changed = Vec::new();
+        for (id, partition) in self.partitions() {
+            if partition.involves(join.node) {
+                changed.push((id, reborn(partition, member, complete.contains(&id))?));
+            }
+        }
+        let is_new = known.is_none() && join.last_incarnation.is_none();
+        let is_leaving = known.is_some_and(|node| node.is_leaving);
+        self.last_incarnation = member.incarnation.0;
+        let node = Node {
+            id: member.node,
+            incarnation: member.incarnation,
+            description: join.description.clone(),
+            wire_version: join.wire_version,
+            is_up: true,
+            is_leaving,
+            // Who never was here has promised nothing.
+            is_settled: is_new,
+            joined_from: join.last_incarnation.filter(|_| goes_on),
+            changed_at: self.next_version(),
+        };
+        self.nodes.insert(node.id, node);
+        for (id, next) in changed {
+            self.install(id, next);
+        }
+        Ok(Outcome::Joined { cluster, incarnation: member.incarnation })
+    }
+
+    /// Whether the node is what it was in its last life, so that what it says of its logs counts.
+    fn check_join(&self, join: &Join) -> Result<bool, Rejection> {
+        let cluster = self.founded()?;
+        if let Some(presented) = join.cluster.filter(|presented| *presented != cluster) {
+            return Err(Rejection::OtherCluster { presented, cluster });
+        }
+        let (presented, required) = (join.wire_version, self.wire_version);
+        if presented < required {
+            return Err(Rejection::WireVersion { presented, required });
+        }
+        if join.node > NODE_ID_MAX {
+            return Err(Rejection::NodeIdRange { node: join.node });
+        }
+        join.description.check()?;
+        let known = self.nodes.get(&join.node);
+        let given_out = known.map_or(self.last_incarnation, |node| node.incarnation.0);
+        if let Some(presented) = join.last_incarnation.filter(|presented| presented.0 > given_out) {
+            return Err(Rejection::IncarnationUnknown { presented });
+        }
+        let Some(node) = known else {
+            let is_full = self.nodes.len() >= NODES_MAX;
+            return if is_full { Err(Rejection::TooManyNodes) } else { Ok(false) };
+        };
+        // A node whose answer was lost presents the life before the one that it does not know it has. In that one it did nothing yet: it would have
+        // it on its disk.
+        let last = join.last_incarnation;
+        let goes_on =
+            last.is_some() && (last == Some(node.incarnation) || last == node.joined_from);
+        if node.is_up && !goes_on {
+            return Err(Rejection::NodeIsUp { node: node.id, incarnation: node.incarnation });
+        }
+        Ok(goes_on)
+    }
+
+    pub(super) fn leave(&mut self, id: NodeId) -> Applied {
+        let node = self.known(id)?;
+        if node.is_leaving {
+            return Ok(Outcome::Done);
+        }
+        let holders = self.holder_count() - usize::from(node.is_holder());
+        if holders == 0 {
+            return Err(Rejection::LastNode { node: id });
+        }
+        // With fewer nodes than replicas there cannot be as many in sync as before.
+        let mut changed = Vec::new();
+        for (partition_id, partition) in self.partitions() {
+            let can_be = Self::replicas_wanted(partition.class, holders) as u8;
+            let Configuration { epoch, min_in_sync, is_lost, .. } = partition.configuration;
+            if min_in_sync > can_be && !is_lost {
+                let next = partition.next_after(epoch)?;
+                changed.push((partition_id, Configuration { min_in_sync: can_be, ..next }));
+            }
+        }
+        self.set_leaving(id, true);
+        for (partition_id, next) in changed {
+            self.install(partition_id, next);
+        }
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn stay(&mut self, id: NodeId) -> Applied {
+        if !self.known(id)?.is_leaving {
+            return Ok(Outcome::Done);
+        }
+        let holders =
+            self.holder_count() + usize::from(self.known(id)?.description.capacity_bytes > 0);
+        let mut changed = Vec::new();
+        for (partition_id, partition) in self.partitions() {
+            let Configuration { epoch, ref members, min_in_sync, .. } = partition.configuration;
+            // What leaving took back.
+            let due =
+                Self::min_in_sync_raised(min_in_sync, partition.class, members.len(), holders);
+            if due != min_in_sync {
+                let next = partition.next_after(epoch)?;
+                changed.push((partition_id, Configuration { min_in_sync: due, ..next }));
+            }
+        }
+        self.set_leaving(id, false);
+        for (partition_id, next) in changed {
+            self.install(partition_id, next);
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn set_leaving(&mut self, id: NodeId, is_leaving: bool) {
+        let version = self.next_version();
+        if let Some(node) = self.nodes.get_mut(&id) {
+            (node.is_leaving, node.changed_at) = (is_leaving, version);
+        }
+    }
+
+    pub(super) fn forget(&mut self, member: Member) -> Applied {
+        let node = self.current(member)?.id;
+        if !self.nodes[&node].is_leaving {
+            return Err(Rejection::NotLeaving { node });
+        }
+        if let Some((partition, _)) = self.partitions().find(|(_, held)| held.involves(node)) {
+            return Err(Rejection::StillHolds { node, partition });
+        }
+        self.nodes.remove(&node);
+        let version = self.next_version();
+        self.history.record(version, Gone::Node(node));
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn mark(&mut self, member: Member, is_up: bool) -> Applied {
+        if self.current(member)?.is_up != is_up {
+            let version = self.next_version();
+            if let Some(node) = self.nodes.get_mut(&member.node) {
+                (node.is_up, node.changed_at) = (is_up, version);
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Of concern to whoever chooses primaries alone, so the version stays.
+    pub(super) fn settle(&mut self, member: Member) -> Applied {
+        self.current(member)?;
+        if let Some(node) = self.nodes.get_mut(&member.node) {
+            (node.is_settled, node.joined_from) = (true, None);
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+/// What becomes of a partition when one of its nodes is reborn as `member`, whose log of it is complete or not.
+fn reborn(
+    partition: &Partition,
+    member: Member,
+    is_complete: bool,
+) -> Result<Configuration, Rejection> {
+    let mut next = partition.next_after(partition.configuration.epoch)?;
+    // Memory does not outlive the process, whatever is said.
+    let stays = is_complete && partition.class.durability != Durability::Memory;
+    next.learners.retain(|learner| learner.node != member.node);
+    // It has promised nothing in this life: another member, or itself when it has settled, will be primary.
+    next.primary = next.primary.filter(|primary| primary.node != member.node);
+    if stays {
+        for other in next.members.iter_mut().filter(|other| other.node == member.node) {
+            *other = member;
+        }
+    } else {
+        next.members.retain(|other| other.node != member.node);
+    }
+    if next.members.is_empty() {
+        lose(&mut next);
+    }
+    Ok(next)
+}

@@ -1,0 +1,141 @@
+//! Entries of the coordinator's log, and snapshots of its state, as bytes.
+//!
+//! Both are protobuf (prost), so that coordinators of two versions can read each other's while a cluster is upgraded: fields are added under new
+//! numbers, and none is given out again. A [`FORMAT`] that is not known is refused as a whole, and so is a command that is not known: a
+//! coordinator that left one out would not hold what the others hold.
+//!
+//! Whatever is read was written by a coordinator of this cluster. It is checked all the same, its length before anything is made of it: a disk may
+//! have changed it, and so may a mistake of ours.
+
+mod command;
+mod fields;
+mod outcome;
+mod snapshot;
+
+use prost::Message;
+use thiserror::Error;
+
+use self::command::EntryMessage;
+use self::snapshot::SnapshotMessage;
+use super::command::Proposal;
+use super::state::ClusterState;
+use crate::limits::{CLUSTER_SNAPSHOT_MAX, ENTRY_COMMANDS_MAX, ENTRY_MAX};
+
+/// The version of entries and snapshots.
+pub const FORMAT: u32 = 1;
+
+/// Bytes that are no entry and no snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CodecError {
+    /// More bytes than there may be.
+    #[error("{len} bytes are more than the {limit} that there may be")]
+    TooLong {
+        /// How many there are.
+        len: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// Bytes that are not protobuf, or not of these messages.
+    #[error("bytes are no message: {reason}")]
+    Malformed {
+        /// What the decoder says.
+        reason: String,
+    },
+    /// A version that this one does not know.
+    #[error("format {format} is unknown, this version knows {FORMAT}: upgrade it")]
+    UnknownFormat {
+        /// The version.
+        format: u32,
+    },
+    /// A command that this version does not know.
+    #[error("a command is unknown: upgrade this coordinator")]
+    UnknownCommand,
+    /// A list that is longer than it may be.
+    #[error("list {field} is too long")]
+    ListTooLong {
+        /// Which list.
+        field: &'static str,
+    },
+    /// A field that is missing, or has a value that it cannot have.
+    #[error("field {field} has no value that it may have")]
+    Field {
+        /// Which field.
+        field: &'static str,
+    },
+}
+
+/// Proposals as one entry of the log.
+///
+/// # Errors
+///
+/// [`CodecError::TooLong`] and [`CodecError::ListTooLong`] if they have to go into several.
+pub fn encode_entry(proposals: &[Proposal]) -> Result<Vec<u8>, CodecError> {
+    if proposals.len() > ENTRY_COMMANDS_MAX {
+        return Err(CodecError::ListTooLong { field: "proposals" });
+    }
+    let proposals = proposals.iter().map(Into::into).collect();
+    let bytes = EntryMessage { format: FORMAT, proposals }.encode_to_vec();
+    check_len(&bytes, ENTRY_MAX)?;
+    Ok(bytes)
+}
+
+/// The proposals of an entry of the log.
+///
+/// # Errors
+///
+/// [`CodecError`] if `bytes` are none.
+pub fn decode_entry(bytes: &[u8]) -> Result<Vec<Proposal>, CodecError> {
+    check_len(bytes, ENTRY_MAX)?;
+    let entry = EntryMessage::decode(bytes).map_err(malformed)?;
+    check_format(entry.format)?;
+    if entry.proposals.len() > ENTRY_COMMANDS_MAX {
+        return Err(CodecError::ListTooLong { field: "proposals" });
+    }
+    entry.proposals.into_iter().map(TryInto::try_into).collect()
+}
+
+/// The whole state.
+///
+/// # Errors
+///
+/// [`CodecError::TooLong`] if it is larger than a state can be.
+pub fn encode_snapshot(state: &ClusterState) -> Result<Vec<u8>, CodecError> {
+    let bytes = SnapshotMessage::from(state).encode_to_vec();
+    check_len(&bytes, CLUSTER_SNAPSHOT_MAX)?;
+    Ok(bytes)
+}
+
+/// The state that a snapshot is of.
+///
+/// # Errors
+///
+/// [`CodecError`] if `bytes` are no snapshot, or one of a state that cannot be.
+pub fn decode_snapshot(bytes: &[u8]) -> Result<ClusterState, CodecError> {
+    check_len(bytes, CLUSTER_SNAPSHOT_MAX)?;
+    let snapshot = SnapshotMessage::decode(bytes).map_err(malformed)?;
+    check_format(snapshot.format)?;
+    snapshot.try_into()
+}
+
+fn check_len(bytes: &[u8], limit: usize) -> Result<(), CodecError> {
+    let len = bytes.len();
+    if len > limit { Err(CodecError::TooLong { len, limit }) } else { Ok(()) }
+}
+
+fn check_format(format: u32) -> Result<(), CodecError> {
+    if format == FORMAT { Ok(()) } else { Err(CodecError::UnknownFormat { format }) }
+}
+
+fn malformed(error: prost::DecodeError) -> CodecError {
+    CodecError::Malformed { reason: error.to_string() }
+}
+
+/// The value of a field that has to be there.
+fn required<T>(value: Option<T>, field: &'static str) -> Result<T, CodecError> {
+    value.ok_or(CodecError::Field { field })
+}
+
+/// The value of a field that is narrower than protobuf's numbers.
+fn narrow<T: TryFrom<u32>>(value: u32, field: &'static str) -> Result<T, CodecError> {
+    T::try_from(value).map_err(|_| CodecError::Field { field })
+}

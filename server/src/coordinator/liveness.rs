@@ -1,0 +1,127 @@
+//! What the leader hears.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weft_protocol::{Member, PartitionId};
+use weft_transport::{Incarnation, NodeId, Time};
+
+use super::state::ClusterState;
+use crate::limits::REPORTS_MAX;
+
+/// What the leader has heard since it began to lead: all that it goes by beside the state. It is no part of the state, and the next leader begins
+/// without it.
+///
+/// The shell tells it what comes in, the node's own heartbeats among that, and calls [`prune`](Self::prune) now and then.
+#[derive(Debug, Clone)]
+pub struct Liveness {
+    gap_max: Duration,
+    heard: BTreeMap<NodeId, Heard>,
+    /// Who told of whom.
+    apart: BTreeMap<(Member, Member), Report>,
+    /// In which epoch of the partition.
+    caught_up: BTreeMap<(PartitionId, Member), u32>,
+}
+
+/// The heartbeats of a node in one life.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    incarnation: Incarnation,
+    /// When the latest run without a gap began.
+    first: Time,
+    last: Time,
+}
+
+/// For how long somebody has been told to be out of reach.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Report {
+    pub(super) first: Time,
+    pub(super) last: Time,
+}
+
+impl Liveness {
+    /// Nothing was heard yet. After `gap_max` without a heartbeat a node is heard anew; it is
+    /// [`PlannerSettings::down_after`](super::PlannerSettings::down_after).
+    pub const fn new(gap_max: Duration) -> Self {
+        Self { gap_max, heard: BTreeMap::new(), apart: BTreeMap::new(), caught_up: BTreeMap::new() }
+    }
+
+    /// A node's heartbeat came. Those of lives that are over are ignored.
+    pub fn heard(&mut self, member: Member, now: Time) {
+        let Member { node, incarnation } = member;
+        let heard = self.heard.entry(node).or_insert(Heard { incarnation, first: now, last: now });
+        if incarnation < heard.incarnation {
+            return;
+        }
+        if incarnation > heard.incarnation || now.since(heard.last) > self.gap_max {
+            *heard = Heard { incarnation, first: now, last: now };
+        }
+        heard.last = heard.last.max(now);
+    }
+
+    /// `from`, a primary, gets no acknowledgement from `member`, one of its members or learners. It says so with every heartbeat while that is so.
+    pub fn unreachable(&mut self, from: Member, member: Member, now: Time) {
+        let is_full = self.apart.len() >= REPORTS_MAX;
+        if is_full && !self.apart.contains_key(&(from, member)) {
+            return;
+        }
+        let report = self.apart.entry((from, member)).or_insert(Report { first: now, last: now });
+        if now.since(report.last) > self.gap_max {
+            report.first = now;
+        }
+        report.last = report.last.max(now);
+    }
+
+    /// In `epoch` a primary needs the acknowledgement of `learner`, which has all that it has.
+    pub fn caught_up(&mut self, partition: PartitionId, epoch: u32, learner: Member) {
+        if self.caught_up.len() < REPORTS_MAX || self.caught_up.contains_key(&(partition, learner))
+        {
+            self.caught_up.insert((partition, learner), epoch);
+        }
+    }
+
+    /// Forgets what does not matter to `state` any more: of other lives and epochs, and of longer ago than `report_age_max`.
+    pub fn prune(&mut self, state: &ClusterState, report_age_max: Duration, now: Time) {
+        self.heard.retain(|node, _| state.node(*node).is_some());
+        self.apart.retain(|(from, member), report| {
+            let are_current = state.is_current(*from) && state.is_current(*member);
+            are_current && now.since(report.last) <= report_age_max
+        });
+        self.caught_up.retain(|(partition, _), epoch| {
+            let partition = state.partition(*partition);
+            partition.is_some_and(|partition| partition.configuration.epoch <= *epoch)
+        });
+    }
+
+    /// When the node was last heard in this life, and since when without a gap.
+    pub(super) fn run_of(&self, member: Member) -> Option<(Time, Time)> {
+        let heard = self.heard.get(&member.node)?;
+        (heard.incarnation == member.incarnation).then_some((heard.first, heard.last))
+    }
+
+    /// Whether nobody was told to be out of reach.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.apart.is_empty()
+    }
+
+    /// What `from` tells of `member`.
+    pub(super) fn report(&self, from: Member, member: Member) -> Option<Report> {
+        self.apart.get(&(from, member)).copied()
+    }
+
+    /// When either of the two last told that it cannot reach the other.
+    pub(super) fn last_apart(&self, one: Member, other: Member) -> Option<Time> {
+        let reports = [self.report(one, other), self.report(other, one)];
+        reports.into_iter().flatten().map(|report| report.last).max()
+    }
+
+    /// Whether the learner has caught up in this epoch.
+    pub(super) fn has_caught_up(
+        &self,
+        partition: PartitionId,
+        epoch: u32,
+        learner: Member,
+    ) -> bool {
+        self.caught_up.get(&(partition, learner)) == Some(&epoch)
+    }
+}

@@ -1,0 +1,59 @@
+//! Who is heard, and who is not.
+
+use super::memory::Memory;
+use super::round::Round;
+use super::settings::PlannerSettings;
+use crate::coordinator::command::Command;
+use crate::coordinator::liveness::Liveness;
+use crate::coordinator::node::Node;
+use weft_transport::Time;
+
+/// Whether the node was heard lately. Of one that was not heard since the leader knows of its life that says nothing at first.
+pub(super) fn is_heard(
+    node: &Node,
+    liveness: &Liveness,
+    settings: &PlannerSettings,
+    memory: &Memory,
+    now: Time,
+) -> bool {
+    let last = liveness.run_of(node.member()).map(|(_, last)| last);
+    let last = last.max(memory.seen(node.member()));
+    last.is_some_and(|last| now.since(last) <= settings.down_after)
+}
+
+impl Round<'_> {
+    /// Marks who went and who came, and who may become primary again.
+    pub(super) fn detect(&mut self) {
+        let Self { state, liveness, settings, memory, now, .. } = *self;
+        for node in state.nodes() {
+            let member = node.member();
+            if node.is_up && !is_heard(node, liveness, settings, memory, now) {
+                self.push(Command::MarkDown { member });
+            } else if !node.is_up && self.is_steady(node) {
+                self.push(Command::MarkUp { member });
+            }
+            let seen = memory.seen(member).unwrap_or(now);
+            if !node.is_settled && now.since(seen) >= settings.lease_over_after() {
+                self.push(Command::Settle { member });
+            }
+        }
+    }
+
+    /// Whether the node is heard again, and not just for a moment: each time that it is believed partitions are changed.
+    fn is_steady(&self, node: &Node) -> bool {
+        self.liveness.run_of(node.member()).is_some_and(|(first, last)| {
+            let is_heard = self.now.since(last) <= self.settings.down_after;
+            is_heard && last.since(first) >= self.settings.up_after
+        })
+    }
+
+    /// Nodes that left and hold nothing any more are forgotten.
+    pub(super) fn forget(&mut self) {
+        let state = self.state;
+        for node in state.nodes().filter(|node| node.is_leaving) {
+            if !state.partitions().any(|(_, partition)| partition.involves(node.id)) {
+                self.push(Command::Forget { member: node.member() });
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Where partitions begin.
+
+use weft_protocol::{Member, PartitionId};
+
+use super::round::Round;
+use super::seats::{SeatIndex, SeatList, Seats};
+use crate::coordinator::class::Class;
+use crate::coordinator::command::Command;
+use crate::coordinator::state::ClusterState;
+
+impl Round<'_> {
+    /// Gives classes that have no partitions theirs, on the nodes that are heard. Those that come later are given their part then.
+    pub(super) fn place_classes(&mut self) {
+        let state = self.state;
+        for (class, run) in state.classes() {
+            if run.is_some() || self.seats.open_count() == 0 {
+                continue;
+            }
+            let count = state.partitions_per_class();
+            let partitions = (0..count).map(|_| place(&mut self.seats, class)).collect();
+            self.push(Command::Place { class, partitions });
+        }
+    }
+}
+
+/// The members of a new partition: of different zones, on the nodes that have least; and first the one that is primary of fewest.
+fn place(seats: &mut Seats, class: Class) -> Vec<Member> {
+    let mut taken = SeatList::new();
+    while taken.len() < usize::from(class.replicas) {
+        let Some(index) = seats.pick(&taken, |_| false, |_| false) else { break };
+        seats.change_load(index, 1);
+        taken.push(index);
+    }
+    let primaries = |index: &SeatIndex| (seats.get(*index).primaries, *index);
+    let Some(first) = (0..taken.len()).min_by_key(|at| primaries(&taken[*at])) else {
+        return Vec::new();
+    };
+    taken.swap(0, first);
+    seats.get_mut(taken[0]).primaries += 1;
+    taken.iter().map(|index| seats.get(*index).member).collect()
+}
+
+/// What has a lost partition begin anew on nodes that are up.
+pub(super) fn accept_loss(state: &ClusterState, id: PartitionId) -> Option<Command> {
+    let partition = state.partition(id)?;
+    let mut seats = Seats::new(state, |node| node.is_up);
+    let members = place(&mut seats, partition.class);
+    let is_possible = partition.configuration.is_lost && !members.is_empty();
+    let expected_epoch = partition.configuration.epoch;
+    is_possible.then_some(Command::AcceptLoss { partition: id, expected_epoch, members })
+}

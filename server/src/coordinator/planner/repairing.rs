@@ -1,0 +1,111 @@
+//! Partitions whose primary is gone, or waits for members that do not answer.
+
+use weft_protocol::{Durability, Member, PartitionId};
+
+use super::round::Round;
+use crate::coordinator::command::Command;
+use crate::coordinator::partition::Partition;
+
+impl Round<'_> {
+    /// What keeps partitions served: another primary, members that do not answer removed, learners that have caught up counted on.
+    pub(super) fn repair(&mut self) {
+        for (id, partition) in self.open_partitions() {
+            if !self.repair_members(id, partition) {
+                self.promote_learner(id, partition);
+            }
+        }
+    }
+
+    /// Whether members, primary or learners had to be changed.
+    ///
+    /// While no member is heard nothing is changed: whichever comes back first has all that was acknowledged, and the last member is never removed
+    /// because it is not heard.
+    fn repair_members(&mut self, id: PartitionId, partition: &Partition) -> bool {
+        let present = &partition.configuration;
+        let is_living = |member: &&Member| self.seats.living(**member).is_some();
+        let living: Vec<Member> = present.members.iter().filter(is_living).copied().collect();
+        let learners: Vec<Member> = present.learners.iter().filter(is_living).copied().collect();
+        let primary = self.living_primary(present);
+        let are_all_living =
+            living.len() == present.members.len() && learners.len() == present.learners.len();
+        if are_all_living && primary.is_some() && self.liveness.is_quiet() {
+            return false;
+        }
+        let (primary, members) = match primary {
+            Some(primary) => self.side_of(id, primary, living),
+            None if self.waits_for_others(partition, &living) => return false,
+            None => match self.seats.best_primary(living.iter().copied()) {
+                Some(primary) => (primary, living),
+                // Those that came back may not be primary before they have settled.
+                None => return false,
+            },
+        };
+        let is_as_it_was = present.primary == Some(primary) && members == present.members;
+        if is_as_it_was && learners == present.learners {
+            return false;
+        }
+        self.reconfigure(id, present, primary, members, learners);
+        true
+    }
+
+    /// Whether all that are heard have just come back, and others may follow with all that they had.
+    fn waits_for_others(&self, partition: &Partition, living: &[Member]) -> bool {
+        let is_alone = living.len() < partition.configuration.members.len();
+        let time = self.settings.wait_for_others;
+        let is_newly_reborn =
+            |member: &Member| self.memory.is_newly_reborn(*member, time, self.now);
+        let keeps_data = partition.class.durability != Durability::Memory;
+        keeps_data && is_alone && living.iter().all(is_newly_reborn)
+    }
+
+    /// Who of the living members goes on when the primary cannot reach some of them, and under whom.
+    ///
+    /// The primary's side does, unless it is the smaller one: then the primary is who is cut off. That is decided only when the others had the time to be found
+    /// down, should they be: else the primary might be removed for members that are gone for good.
+    fn side_of(
+        &self,
+        id: PartitionId,
+        primary: Member,
+        living: Vec<Member>,
+    ) -> (Member, Vec<Member>) {
+        let since = self.memory.since(id);
+        let report = |member: Member| {
+            let report = self.liveness.report(primary, member)?;
+            // What was told before this epoch was known may be what led to it.
+            let counts =
+                report.last > since && self.now.since(report.last) <= self.settings.report_for;
+            counts.then_some(report)
+        };
+        let (far, near): (Vec<Member>, Vec<Member>) =
+            living.iter().copied().partition(|member| report(*member).is_some());
+        let stands = |member: &Member| {
+            report(*member).is_some_and(|report| {
+                report.last.since(report.first) > 2 * self.settings.down_after
+            })
+        };
+        if far.len() > near.len() {
+            if !far.iter().all(stands) {
+                return (primary, living);
+            }
+            if let Some(other) = self.seats.best_primary(far.iter().copied()) {
+                return (other, far);
+            }
+        }
+        (primary, near)
+    }
+
+    /// A learner that has all becomes a member: the first of them, since each change needs an epoch.
+    fn promote_learner(&mut self, id: PartitionId, partition: &Partition) {
+        let present = &partition.configuration;
+        let expected_epoch = present.epoch;
+        let has_caught_up = |learner: &&Member| {
+            let is_living = self.seats.living(**learner).is_some();
+            is_living && self.liveness.has_caught_up(id, expected_epoch, **learner)
+        };
+        let Some(&learner) = present.learners.iter().find(has_caught_up) else { return };
+        if self.living_primary(present).is_some() {
+            let command = Command::PromoteLearner { partition: id, expected_epoch, learner };
+            self.change(id, command);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! What the leader does when something happens, in which time, and how often.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use weft_protocol::{Configuration, Durability, Member, PartitionId, TableOptions};
+use weft_transport::{NodeId, Time};
+
+use super::world::World;
+use crate::coordinator::{Command, Node, Planner};
+
+const TICK: Duration = Duration::from_millis(50);
+const P0: PartitionId = PartitionId(0);
+
+/// A cluster that has come to rest: nodes 1, 2, … in these zones.
+fn at_rest(zones: &[&str], partitions: u16, options: TableOptions) -> World {
+    let mut world = World::new(1, partitions, options);
+    for (node, zone) in (1..).zip(zones) {
+        world.start(node, zone);
+    }
+    world.settle(Duration::from_secs(600));
+    world.changes.clear();
+    world
+}
+
+fn replicas(replicas: u8) -> TableOptions {
+    TableOptions { replicas, ..TableOptions::default() }
+}
+
+fn configuration(world: &World, id: PartitionId) -> Configuration {
+    world.state.partition(id).unwrap().configuration.clone()
+}
+
+fn primary(world: &World) -> Member {
+    configuration(world, P0).primary.unwrap()
+}
+
+fn followers(world: &World) -> Vec<Member> {
+    let Configuration { primary, members, .. } = configuration(world, P0);
+    members.into_iter().filter(|member| Some(*member) != primary).collect()
+}
+
+fn nodes(members: &[Member]) -> BTreeSet<NodeId> {
+    members.iter().map(|member| member.node).collect()
+}
+
+fn cut(world: &mut World, one: NodeId, other: NodeId) {
+    world.cuts.insert((one.min(other), one.max(other)));
+}
+
+/// Steps until `is_so`, and says how long that took.
+fn until(world: &mut World, is_so: impl Fn(&World) -> bool) -> Duration {
+    let begin = world.now;
+    while !is_so(world) {
+        assert!(world.now.since(begin) < Duration::from_secs(60), "{:?}", world.last_commands);
+        world.step(TICK);
+    }
+    world.now.since(begin)
+}
+
+fn run_for(world: &mut World, time: Duration) {
+    let end = world.now + time;
+    while world.now < end {
+        world.step(TICK);
+    }
+}
+
+#[test]
+fn a_single_node_serves_after_one_plan() {
+    let mut world = World::new(1, 16, TableOptions::default());
+    world.start(1, "");
+    until(&mut world, |world| world.state.partitions().len() == 16);
+    assert!(world.now.since(Time::ZERO) < Duration::from_secs(1));
+    let all_serve = world.state.partitions().all(|(_, held)| held.configuration.takes_writes());
+    assert!(all_serve);
+    assert_eq!(world.state.cluster_map().unwrap().partitions().len(), 16);
+}
+
+#[test]
+fn another_member_takes_over_half_a_second_after_the_primary_died() {
+    let mut world = at_rest(&["", "", ""], 6, replicas(3));
+    let dead = primary(&world);
+    world.stop(dead.node, false);
+    let took = until(&mut world, |world| primary(world) != dead);
+    assert!(took <= Duration::from_millis(600), "{took:?}");
+    let Configuration { members, .. } = configuration(&world, P0);
+    assert!(members.len() == 2 && !members.contains(&dead));
+    // The partitions that it was primary of are shared among the others.
+    let primaries: Vec<i64> = world.loads().values().map(|load| load.1).collect();
+    assert_eq!(primaries.iter().sum::<i64>(), 6);
+    assert_eq!(primaries.iter().max(), Some(&3));
+    assert_eq!(world.changes.values().copied().max(), Some(1), "one change each");
+}
+
+#[test]
+fn partitions_whose_members_are_all_gone_wait_for_them() {
+    let mut world = at_rest(&["", ""], 2, replicas(2));
+    let before = configuration(&world, P0);
+    world.unheard.extend([NodeId(1), NodeId(2)]);
+    run_for(&mut world, Duration::from_secs(30));
+    assert_eq!(configuration(&world, P0), before);
+    // Whoever is heard first serves.
+    let other = followers(&world)[0];
+    world.unheard.remove(&other.node);
+    until(&mut world, |world| primary(world) == other);
+    assert_eq!(configuration(&world, P0).members, [other]);
+}
+
+#[test]
+fn the_last_member_is_never_removed_and_what_it_lost_is_reported() {
+    let mut world = at_rest(&["", ""], 1, replicas(2));
+    let (first, second) = (primary(&world).node, followers(&world)[0].node);
+    world.stop(second, false);
+    until(&mut world, |world| configuration(world, P0).members.len() == 1);
+    world.stop(first, false);
+    run_for(&mut world, Duration::from_secs(20));
+    world.start(second.0, "");
+    run_for(&mut world, Duration::from_secs(20));
+    let waiting = configuration(&world, P0);
+    assert!(!waiting.is_lost && nodes(&waiting.members) == BTreeSet::from([first]));
+    assert_eq!(Planner::accept_loss(&world.state, P0), None);
+    world.start(first.0, "");
+    until(&mut world, |world| configuration(world, P0).is_lost);
+    run_for(&mut world, Duration::from_secs(20));
+    assert!(configuration(&world, P0).is_lost, "until an operator accepts it");
+    let epoch = configuration(&world, P0).epoch;
+    let accept = Planner::accept_loss(&world.state, P0).unwrap();
+    world.apply(&accept).unwrap();
+    let anew = configuration(&world, P0);
+    assert!(anew.epoch == epoch + 1 && anew.members.len() == 2 && !anew.is_lost);
+}
+
+#[test]
+fn who_comes_back_with_all_its_data_becomes_primary_a_lease_later() {
+    let options = TableOptions { durability: Durability::Fsync, ..replicas(1) };
+    let mut world = at_rest(&[""], 1, options);
+    world.stop(NodeId(1), false);
+    world.start(1, "");
+    until(&mut world, |world| configuration(world, P0).primary.is_none());
+    let took = until(&mut world, |world| configuration(world, P0).primary.is_some());
+    let lease = world.planner.settings().lease;
+    assert!(took > lease && took <= lease + 3 * TICK, "{took:?}");
+}
+
+#[test]
+fn a_cluster_that_was_cut_off_from_its_power_is_whole_again_when_all_are_back() {
+    let options = TableOptions { durability: Durability::Fsync, ..replicas(3) };
+    let mut world = at_rest(&["", "", ""], 3, options);
+    for node in 1..=3 {
+        world.stop(NodeId(node), false);
+    }
+    world.lead_anew();
+    world.log.clear();
+    for node in 1..=3 {
+        world.start(node, "");
+        run_for(&mut world, Duration::from_secs(2));
+    }
+    let is_served = |world: &World| {
+        let mut all = world.state.partitions();
+        all.all(|(_, held)| held.configuration.takes_writes())
+    };
+    until(&mut world, is_served);
+    assert_eq!(configuration(&world, P0).members.len(), 3);
+    let is_copied = |command: &Command| matches!(command, Command::AddLearner { .. });
+    assert!(!world.log.iter().any(is_copied), "nobody needs what it has");
+}
+
+#[test]
+fn who_had_caught_up_in_an_epoch_before_has_not_now() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(2));
+    let Configuration { epoch: expected_epoch, members, .. } = configuration(&world, P0);
+    let all: Vec<Member> = world.state.nodes().map(Node::member).collect();
+    let learner = *all.iter().find(|member| !members.contains(member)).unwrap();
+    world.apply(&Command::AddLearner { partition: P0, expected_epoch, learner }).unwrap();
+    let promotes = |world: &mut World, epoch| {
+        world.liveness.caught_up(P0, epoch, learner);
+        let World { planner, state, liveness, now, .. } = world;
+        let plan = planner.plan(state, liveness, *now);
+        plan.commands.iter().any(|command| matches!(command, Command::PromoteLearner { .. }))
+    };
+    assert!(!promotes(&mut world, expected_epoch));
+    assert!(promotes(&mut world, expected_epoch + 1));
+}
+
+#[test]
+fn a_cut_between_two_nodes_is_settled_in_favour_of_the_primary_and_stays_so() {
+    let mut world = at_rest(&["", ""], 4, replicas(2));
+    cut(&mut world, NodeId(1), NodeId(2));
+    run_for(&mut world, Duration::from_secs(600));
+    for (id, partition) in world.state.partitions() {
+        assert_eq!(partition.configuration.members.len(), 1, "{id}");
+        // Out, and in again as a learner that waits until it can be reached.
+        assert!(world.changes[&id] <= 2, "{id}: {} changes", world.changes[&id]);
+    }
+    world.cuts.clear();
+    let is_whole = |world: &World| {
+        world.state.partitions().all(|(_, held)| held.configuration.members.len() == 2)
+    };
+    assert!(until(&mut world, is_whole) < Duration::from_secs(20));
+}
+
+#[test]
+fn a_follower_out_of_reach_is_replaced_by_a_node_within_reach() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(2));
+    let (first, second) = (primary(&world), followers(&world)[0]);
+    cut(&mut world, first.node, second.node);
+    run_for(&mut world, Duration::from_secs(300));
+    let after = configuration(&world, P0);
+    assert_eq!(after.members.len(), 2);
+    assert!(after.primary == Some(first) && !after.members.contains(&second));
+    // Out; another in, and counted on.
+    assert!(world.changes[&P0] <= 3, "{} changes", world.changes[&P0]);
+}
+
+#[test]
+fn a_primary_that_reaches_the_smaller_part_gives_way_but_not_to_the_dead() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(3));
+    let first = primary(&world);
+    for other in followers(&world) {
+        cut(&mut world, first.node, other.node);
+    }
+    let before = nodes(&followers(&world));
+    let took = until(&mut world, |world| primary(world) != first);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(nodes(&configuration(&world, P0).members), before);
+
+    let mut world = at_rest(&["", "", ""], 1, replicas(3));
+    let first = primary(&world);
+    for other in followers(&world) {
+        world.stop(other.node, false);
+    }
+    run_for(&mut world, Duration::from_secs(5));
+    assert_eq!(configuration(&world, P0).members, [first], "who has all goes on");
+}
+
+#[test]
+fn a_node_that_comes_and_goes_changes_partitions_a_bounded_number_of_times() {
+    let mut world = at_rest(&["", "", ""], 4, replicas(3));
+    let minutes = 10;
+    for _ in 0..minutes * 60 / 3 {
+        world.unheard.insert(NodeId(2));
+        run_for(&mut world, Duration::from_secs(1));
+        world.unheard.remove(&NodeId(2));
+        run_for(&mut world, Duration::from_secs(2));
+    }
+    let most = world.planner.settings().changes_per_minute_max + 2;
+    for (id, changes) in &world.changes {
+        assert!(*changes <= most * minutes, "{id}: {changes} changes in {minutes} minutes");
+    }
+}
+
+#[test]
+fn a_node_that_is_soon_back_is_waited_for_and_one_that_is_not_is_replaced() {
+    let mut world = at_rest(&["", "", "", ""], 4, replicas(3));
+    let gone = followers(&world)[0].node;
+    world.stop(gone, false);
+    run_for(&mut world, Duration::from_secs(3));
+    assert!(world.state.partitions().all(|(_, held)| held.configuration.learners.is_empty()));
+    assert_eq!(configuration(&world, P0).members.len(), 2);
+    until(&mut world, |world| configuration(world, P0).members.len() == 3);
+    assert!(!nodes(&configuration(&world, P0).members).contains(&gone));
+}
+
+#[test]
+fn replicas_are_of_different_zones_where_there_are_as_many() {
+    let zones = ["a", "a", "a", "a", "b", "c"];
+    let world = at_rest(&zones, 12, replicas(3));
+    for (id, partition) in world.state.partitions() {
+        let of = |member: &Member| zones[member.node.0 as usize - 1];
+        let spread: BTreeSet<&str> = partition.configuration.members.iter().map(of).collect();
+        assert_eq!(spread.len(), 3, "{id}");
+    }
+}
+
+#[test]
+fn a_zone_that_comes_later_is_given_replicas() {
+    let mut world = at_rest(&["a", "a"], 4, replicas(2));
+    world.start(3, "b");
+    world.settle(Duration::from_secs(600));
+    for (id, partition) in world.state.partitions() {
+        let held = nodes(&partition.configuration.members);
+        assert!(held.contains(&NodeId(3)), "{id}: {held:?}");
+    }
+}
+
+#[test]
+fn a_node_that_comes_later_is_given_its_part() {
+    let mut world = at_rest(&["", "", ""], 12, replicas(2));
+    world.start(4, "");
+    world.settle(Duration::from_secs(600));
+    let loads = world.loads();
+    assert!(loads.values().all(|load| (5..=7).contains(&load.0)), "{loads:?}");
+    assert!(loads.values().all(|load| (2..=4).contains(&load.1)), "{loads:?}");
+}
+
+#[test]
+fn a_primary_is_handed_back_gently_to_a_node_that_came_back() {
+    let mut world = at_rest(&["", "", ""], 30, replicas(3));
+    world.stop(NodeId(2), false);
+    run_for(&mut world, Duration::from_secs(2));
+    world.start(2, "");
+    let mut most = 0;
+    for _ in 0..60 * 20 {
+        let commands = world.step(TICK);
+        let handovers = commands.iter().filter(|command| {
+            matches!(command, Command::Reconfigure { next, .. } if next.members.len() == 3)
+        });
+        most = most.max(handovers.count());
+    }
+    assert!(most <= world.planner.settings().handovers_max, "{most} at a time");
+    let primaries = world.loads()[&NodeId(2)].1;
+    assert!((9..=11).contains(&primaries), "{primaries}");
+}
+
+#[test]
+fn few_learners_are_filled_at_a_time() {
+    let mut world = World::new(1, 64, replicas(3));
+    world.start(1, "");
+    until(&mut world, |world| world.state.partitions().len() == 64);
+    for node in 2..=9 {
+        world.start(node, "");
+    }
+    let settings = *world.planner.settings();
+    let mut most = 0;
+    for _ in 0..400 {
+        world.step(TICK);
+        let learners = world.state.partitions().map(|(_, held)| held.configuration.learners.len());
+        most = most.max(learners.sum());
+    }
+    // Node 1 fills them all at first.
+    assert!(most > 1 && most <= settings.catching_up_max, "{most}");
+}
+
+#[test]
+fn a_node_that_leaves_is_relieved_first_and_forgotten_then() {
+    let mut world = at_rest(&["", "", ""], 6, replicas(2));
+    let node = NodeId(2);
+    world.apply(&Command::Leave { node }).unwrap();
+    while world.state.node(node).is_some() {
+        world.step(TICK);
+        for (id, partition) in world.state.partitions() {
+            let members = &partition.configuration.members;
+            assert!(members.len() >= 2, "{id} never has fewer replicas: {members:?}");
+        }
+    }
+}
+
+#[test]
+fn a_new_leader_gives_every_node_and_client_their_time() {
+    let mut world = at_rest(&["", ""], 2, replicas(2));
+    world.apply(&Command::OpenClient).unwrap();
+    let lease = world.planner.settings().client_lease;
+    run_for(&mut world, lease - TICK);
+    world.lead_anew();
+    world.unheard.insert(NodeId(2));
+    run_for(&mut world, Duration::from_millis(400));
+    assert!(world.state.node(NodeId(2)).unwrap().is_up);
+    run_for(&mut world, Duration::from_millis(200));
+    assert!(!world.state.node(NodeId(2)).unwrap().is_up);
+    assert_eq!(world.state.clients().len(), 1);
+    run_for(&mut world, lease + Duration::from_secs(2));
+    assert_eq!(world.state.clients().len(), 0);
+}
