@@ -35,3 +35,6 @@ pub use partition::Partition;
 pub use planner::{Plan, Planner, PlannerSettings};
 pub use rejection::Rejection;
 pub use state::ClusterState;
+//! What the cluster agrees about, and how.
+
+pub mod raft;

@@ -21,9 +21,21 @@ struct Tool {
 }
 
 enum Source {
-    Debian { package: &'static str },
-    Crate { name: &'static str, version: &'static str },
-    Wheel { name: &'static str, version: &'static str },
+    Debian {
+        package: &'static str,
+    },
+    /// A package without a program: what it is known by is its own name.
+    DebianLibrary {
+        package: &'static str,
+    },
+    Crate {
+        name: &'static str,
+        version: &'static str,
+    },
+    Wheel {
+        name: &'static str,
+        version: &'static str,
+    },
 }
 
 const GIT: Tool = Tool {
@@ -35,6 +47,21 @@ const CC: Tool = Tool {
     program: "cc",
     purpose: "links what is built",
     source: Source::Debian { package: "gcc" },
+};
+const PROTOC: Tool = Tool {
+    program: "protoc",
+    purpose: "compiles the messages of raft, under weft-server",
+    source: Source::Debian { package: "protobuf-compiler" },
+};
+const ROCKSDB: Tool = Tool {
+    program: "librocksdb-dev",
+    purpose: "keeps the coordinator's log, under weft-server",
+    source: Source::DebianLibrary { package: "librocksdb-dev" },
+};
+const LIBCLANG: Tool = Tool {
+    program: "libclang-dev",
+    purpose: "reads the headers of RocksDB, under weft-server",
+    source: Source::DebianLibrary { package: "libclang-dev" },
 };
 const CPP: Tool = Tool {
     program: "c++",
@@ -116,12 +143,14 @@ const MPIRUN: Tool = Tool {
     source: Source::Debian { package: "openmpi-bin" },
 };
 
-const EVERYTHING: &[&Tool] = &[&GIT, &CC, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS];
-const FOR_LINT: &[&Tool] = &[&GIT, &CPP, &PIP, &DENY, &TYPOS];
-const FOR_BENCH: &[&Tool] = &[&TASKSET, &REDIS];
+const EVERYTHING: &[&Tool] = &[
+    &GIT, &CC, &PROTOC, &ROCKSDB, &LIBCLANG, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS,
+];
+const FOR_LINT: &[&Tool] = &[&GIT, &PROTOC, &ROCKSDB, &LIBCLANG, &CPP, &PIP, &DENY, &TYPOS];
+const FOR_BENCH: &[&Tool] = &[&PROTOC, &ROCKSDB, &LIBCLANG, &TASKSET, &REDIS];
 /// Peers of the transport, which nothing but its benchmark needs.
 const BESIDE_TRANSPORT: &[&Tool] = &[&UCX, &LIBFABRIC, &MPICC, &MPIRUN];
-const FOR_DEMO: &[&Tool] = &[&CC];
+const FOR_DEMO: &[&Tool] = &[&CC, &PROTOC, &ROCKSDB, &LIBCLANG];
 const BESIDE_DEMO: &[&Tool] = &[&REDIS];
 
 /// Installs everything that any task of the workspace needs.
@@ -163,12 +192,13 @@ pub(crate) fn for_softroce() -> Result<()> {
 
 /// What `cargo xtask softroce` needs and is not installed.
 pub(crate) fn missing_for_softroce() -> Vec<&'static str> {
-    let is_installed = |package: &str| {
-        let mut query = Command::new("dpkg-query");
-        query.args(["--show", "--showformat=${db:Status-Status}", package]);
-        query.output().is_ok_and(|output| output.stdout == b"installed")
-    };
     SOFTROCE.iter().copied().filter(|package| !is_installed(package)).collect()
+}
+
+fn is_installed(package: &str) -> bool {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status}", package]);
+    query.output().is_ok_and(|output| output.stdout == b"installed")
 }
 
 /// Installs what `cargo xtask demo` needs to build and run, and the peer that it shows. It can do
@@ -196,7 +226,7 @@ fn install(tools: &[&Tool], workspace: &Workspace) -> Result<()> {
     }
     for tool in missing {
         match tool.source {
-            Source::Debian { .. } => {}
+            Source::Debian { .. } | Source::DebianLibrary { .. } => {}
             Source::Crate { name, version } => run_command(
                 // Unoptimized: these run for seconds, and compiling them optimized takes minutes.
                 Command::new("cargo")
@@ -221,6 +251,7 @@ fn install(tools: &[&Tool], workspace: &Workspace) -> Result<()> {
 fn is_present(tool: &Tool, workspace: &Workspace) -> bool {
     match tool.source {
         Source::Wheel { .. } => wheel_program(tool.program, workspace).is_some(),
+        Source::DebianLibrary { package } => is_installed(package),
         Source::Debian { .. } | Source::Crate { .. } => find(tool.program).is_some(),
     }
 }
@@ -303,7 +334,7 @@ impl Privilege {
 impl Source {
     fn debian(&self) -> Option<&'static str> {
         match self {
-            Source::Debian { package } => Some(package),
+            Source::Debian { package } | Source::DebianLibrary { package } => Some(package),
             Source::Crate { .. } | Source::Wheel { .. } => None,
         }
     }
