@@ -12,6 +12,7 @@
 //! - [`store`]: the partitions' objects, index and log.
 //! - [`replication`]: how the members of a partition come to hold the same, as state machines that know neither store nor network.
 //! - [`coordinator`]: what the nodes of a cluster agree about, and who holds what in it.
+//! - [`durable`]: what is kept of them on disk.
 
 #![deny(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod background_thread;
 pub mod config;
 pub mod coordinator;
 pub mod counters;
+pub mod durable;
 pub mod handler;
 pub mod http;
 pub mod limits;

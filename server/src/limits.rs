@@ -169,6 +169,39 @@ pub const CLUSTER_SNAPSHOT_MAX: usize = 64 << 20;
 pub const REPORTS_MAX: usize = 65_536;
 
 const _: () = assert!(9 * PARTITIONS_PER_CLASS_MAX as usize <= 1 << 16);
+/// The longest body of a frame in the log's files: an entry is never split, and may hold two of the longest values, the new one and
+/// the one that its completion tells of, with keys and heads. Whoever reads a frame holds one body in memory.
+pub const FRAME_BODY_MAX: usize = 160 << 20;
+
+/// Bytes that may wait to be written to the log; an append beyond is refused. A quarter of a second of a disk that writes 250 MB/s:
+/// who appends asks before whether there is room, and stops taking writes while there is none.
+pub const LOG_BACKLOG_MAX: usize = 64 << 20;
+
+/// Bytes that are written to the log in one piece, unless one frame is longer.
+pub const LOG_WRITE_BYTES: usize = 1 << 20;
+
+/// Bytes of entries that are put under one frame header: enough that the header costs nothing, few enough that damage concerns little.
+pub const LOG_FRAME_BYTES: usize = 64 << 10;
+
+/// Bytes that are read from the log at a time.
+pub const LOG_READ_BYTES: usize = 1 << 20;
+
+/// When a file of the log has this many bytes, the next one is begun.
+pub const LOG_FILE_BYTES: u64 = 64 << 20;
+
+/// How many files' worth of bytes the log may have besides twice what is live, before partitions are written anew.
+pub const LOG_SLACK_FILES: u64 = 4;
+
+/// How long what a `disk` log was given waits to be synced, at most, if the disk keeps up.
+pub const LOG_SYNC_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Bytes that a `disk` log has written when it syncs them, though the interval is not over: what the system holds back is what a sync takes
+/// long for.
+pub const LOG_SYNC_BYTES: u64 = 32 << 20;
+
+/// How long a log whose disk is full waits before it tries again to make a file.
+pub const LOG_FULL_PAUSE: Duration = Duration::from_millis(500);
+
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
 const _: () =
@@ -179,3 +212,4 @@ const _: () = assert!(COPY_MAX < REQUEST_VALUE_MAX);
 const _: () = assert!(MULTI_REPLY_MAX >= MESSAGE_MAX);
 const _: () = assert!(BATCH_MAX <= MULTI_KEYS_MAX);
 const _: () = assert!(PART_BYTES + 1024 <= MESSAGE_MAX);
+const _: () = assert!(FRAME_BODY_MAX <= u32::MAX as usize);

@@ -1,18 +1,28 @@
-//! A disk in memory that forgets and tears what was not synced when the power goes.
+//! A disk in memory that forgets and tears what was not synced when the power goes, and fails when told to.
 //!
 //! What a file system promises after a crash is little: bytes that were synced are there; of bytes
 //! that were only written, any part may be, sector by sector and in any order; a file is long
 //! enough for the last sector that is, and what lies between reads as zeros; a name that was made
-//! without syncing its directory may be gone ("All file systems are not created equal", Pillai et
-//! al., OSDI 2014). Append-only files are all that the log needs, so there is no overwriting.
+//! or removed without syncing its directory may be gone or back ("All file systems are not created equal", Pillai et
+//! al., OSDI 2014). After a failed sync, what was to be written is shown as long as the machine runs, and later syncs
+//! succeed, but it is not on the disk ("Can applications recover from fsync failures?", Rebello et al., ATC 2020). Append-only
+//! files are all that the log needs, so there is no overwriting.
 //!
-//! No core writes to a disk yet, so no scenario has one: what is shown of it so far are its own
-//! tests.
+//! It does at once what it is told to; when that is and when the log learns of it is up to who simulates.
+
+#[cfg(test)]
+mod crashes;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod log_run;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use weft_server::durable::{Disk as Files, DiskError};
 
 use crate::limits::SECTOR_BYTES;
 
@@ -20,80 +30,59 @@ use crate::limits::SECTOR_BYTES;
 #[derive(Debug)]
 pub struct Disk {
     files: BTreeMap<String, File>,
+    /// Files that were removed, as long as their directory is not synced.
+    removed: BTreeMap<String, File>,
     random: StdRng,
-    /// Files of which every sync fails: once one has, what it was to write is lost, and a later
-    /// success would lie about it.
+    /// Files of which every sync fails.
     failing: BTreeSet<String>,
+    fails_next_sync: bool,
+    fails_next_append: bool,
+    /// Bytes that all files may have.
+    room_bytes: u64,
+    syncs: u64,
 }
 
 #[derive(Debug, Default)]
 struct File {
     bytes: Vec<u8>,
-    /// This much is there after a crash.
+    /// This much was synced.
     synced: usize,
-    /// Whether the name is.
-    named: bool,
-}
-
-/// The disk did not write what it was told to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the disk failed to write; what was not synced before is lost")]
-pub struct SyncError;
-
-/// There is no such file.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no file {name}")]
-pub struct NoSuchFile {
-    /// The name asked for.
-    pub name: String,
+    /// What a failed sync was to write: shown until the power goes.
+    lost: Vec<Range<usize>>,
+    /// Whether the name is there after a crash.
+    is_named: bool,
+    /// Room that is kept for it.
+    reserved_bytes: u64,
 }
 
 impl Disk {
     /// An empty disk, whose faults follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        let (files, failing) = (BTreeMap::new(), BTreeSet::new());
-        Disk { files, random: StdRng::seed_from_u64(seed), failing }
-    }
-
-    /// Appends to a file, which is made if it is not there.
-    pub fn append(&mut self, name: &str, bytes: &[u8]) {
-        self.files.entry(name.to_owned()).or_default().bytes.extend_from_slice(bytes);
-    }
-
-    /// The bytes of a file, synced or not.
-    ///
-    /// # Errors
-    /// [`NoSuchFile`].
-    pub fn read(&self, name: &str) -> Result<&[u8], NoSuchFile> {
-        match self.files.get(name) {
-            Some(file) => Ok(&file.bytes),
-            None => Err(NoSuchFile { name: name.to_owned() }),
+        Disk {
+            files: BTreeMap::new(),
+            removed: BTreeMap::new(),
+            random: StdRng::seed_from_u64(seed),
+            failing: BTreeSet::new(),
+            fails_next_sync: false,
+            fails_next_append: false,
+            room_bytes: u64::MAX,
+            syncs: 0,
         }
     }
 
-    /// Names of all files, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().map(String::as_str)
+    /// The bytes of a file, synced or not; `None` if there is none.
+    pub fn read(&self, name: &str) -> Option<&[u8]> {
+        self.files.get(name).map(|file| &file.bytes[..])
     }
 
-    /// Makes what was appended to a file survive a crash; its name needs
-    /// [`sync_names`](Self::sync_names) too.
-    ///
-    /// # Errors
-    /// [`SyncError`] after [`fail_syncs`](Self::fail_syncs), from then on.
-    pub fn sync(&mut self, name: &str) -> Result<(), SyncError> {
-        if self.failing.contains(name) {
-            return Err(SyncError);
-        }
-        if let Some(file) = self.files.get_mut(name) {
-            file.synced = file.bytes.len();
-        }
-        Ok(())
+    /// How many bytes of a file were synced.
+    pub fn synced_bytes(&self, name: &str) -> usize {
+        self.files.get(name).map_or(0, |file| file.synced)
     }
 
-    /// Makes the names of all files survive a crash: syncs the directory.
-    pub fn sync_names(&mut self) {
-        self.files.values_mut().for_each(|file| file.named = true);
+    /// How often any file was synced.
+    pub fn syncs(&self) -> u64 {
+        self.syncs
     }
 
     /// From now on every sync of this file fails.
@@ -101,18 +90,166 @@ impl Disk {
         self.failing.insert(name.to_owned());
     }
 
+    /// The next sync fails, and those after it succeed without writing what it was to write: as Linux has it.
+    pub fn fail_next_sync(&mut self) {
+        self.fails_next_sync = true;
+    }
+
+    /// The next append fails, after a drawn part of its bytes.
+    pub fn fail_next_append(&mut self) {
+        self.fails_next_append = true;
+    }
+
+    /// All files together may have this many bytes, and what is kept for them.
+    pub fn limit(&mut self, room_bytes: u64) {
+        self.room_bytes = room_bytes;
+    }
+
+    /// Flips bits of one byte, as bad memory or a bad disk does.
+    pub fn flip(&mut self, name: &str, offset: usize, bits: u8) {
+        if let Some(byte) = self.files.get_mut(name).and_then(|file| file.bytes.get_mut(offset)) {
+            *byte ^= bits;
+        }
+    }
+
+    /// Makes zeroes of some bytes of a file.
+    pub fn punch(&mut self, name: &str, hole: Range<usize>) {
+        let bytes = self.files.get_mut(name).and_then(|file| file.bytes.get_mut(hole));
+        if let Some(bytes) = bytes {
+            bytes.fill(0);
+        }
+    }
+
+    /// Cuts a file off.
+    pub fn cut(&mut self, name: &str, len: usize) {
+        if let Some(file) = self.files.get_mut(name) {
+            file.bytes.truncate(len);
+            file.synced = file.synced.min(len);
+        }
+    }
+
+    /// Loses a file, as an operator can.
+    pub fn lose(&mut self, name: &str) {
+        self.files.remove(name);
+    }
+
     /// The power goes and comes back: each file keeps what was synced, and a drawn part of the
     /// rest.
     pub fn crash(&mut self) {
-        let Disk { files, random, .. } = self;
-        files.retain(|_, file| file.named || random.random_bool(0.5));
+        let Disk { files, removed, random, .. } = self;
+        files.retain(|_, file| file.is_named || random.random_bool(0.5));
+        for (name, file) in std::mem::take(removed) {
+            if file.is_named && random.random_bool(0.5) {
+                files.entry(name).or_insert(file);
+            }
+        }
         for file in files.values_mut() {
+            for range in std::mem::take(&mut file.lost) {
+                file.bytes[range].fill(0);
+            }
             file.tear(random);
             file.synced = file.bytes.len();
-            file.named = true;
+            file.is_named = true;
         }
         self.failing.clear();
+        (self.fails_next_sync, self.fails_next_append) = (false, false);
     }
+
+    fn file(&mut self, name: &str) -> Result<&mut File, DiskError> {
+        let missing = || DiskError::Missing { name: name.to_owned() };
+        self.files.get_mut(name).ok_or_else(missing)
+    }
+
+    /// Bytes that are taken, by what is written or by what is kept.
+    fn taken_bytes(&self) -> u64 {
+        let taken = |file: &File| file.reserved_bytes.max(file.bytes.len() as u64);
+        self.files.values().map(taken).sum()
+    }
+}
+
+impl Files for Disk {
+    fn names(&mut self) -> Result<Vec<String>, DiskError> {
+        Ok(self.files.keys().cloned().collect())
+    }
+
+    fn create(&mut self, name: &str, reserve_bytes: u64) -> Result<(), DiskError> {
+        if self.files.contains_key(name) {
+            return Err(DiskError::Exists { name: name.to_owned() });
+        }
+        if self.taken_bytes() + reserve_bytes > self.room_bytes {
+            return Err(DiskError::Full);
+        }
+        let file = File { reserved_bytes: reserve_bytes, ..File::default() };
+        self.files.insert(name.to_owned(), file);
+        Ok(())
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+        let (taken, room) = (self.taken_bytes(), self.room_bytes);
+        let part = self.random.random_range(0..=bytes.len());
+        let fails = std::mem::take(&mut self.fails_next_append);
+        let file = self.file(name)?;
+        let grown = (file.bytes.len() + bytes.len()) as u64;
+        if taken + grown.saturating_sub(file.reserved_bytes.max(file.bytes.len() as u64)) > room {
+            file.bytes.extend_from_slice(&bytes[..part]);
+            return Err(DiskError::Full);
+        }
+        if fails {
+            file.bytes.extend_from_slice(&bytes[..part]);
+            return Err(failed("write", name));
+        }
+        file.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self, name: &str) -> Result<(), DiskError> {
+        let is_failing = self.failing.contains(name);
+        let fails_once = std::mem::take(&mut self.fails_next_sync);
+        let file = self.file(name)?;
+        if is_failing || fails_once {
+            file.lost.push(file.synced..file.bytes.len());
+            file.synced = file.bytes.len();
+            return Err(failed("sync", name));
+        }
+        file.synced = file.bytes.len();
+        self.syncs += 1;
+        Ok(())
+    }
+
+    fn sync_names(&mut self) -> Result<(), DiskError> {
+        self.files.values_mut().for_each(|file| file.is_named = true);
+        self.removed.clear();
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        self.file(name)?;
+        if let Some(file) = self.files.remove(name) {
+            self.removed.insert(name.to_owned(), file);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, name: &str) -> Result<(), DiskError> {
+        self.sync(name)?;
+        let file = self.file(name)?;
+        for range in std::mem::take(&mut file.lost) {
+            file.bytes[range].fill(0);
+        }
+        Ok(())
+    }
+
+    fn read_at(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize, DiskError> {
+        let bytes = &self.file(name)?.bytes;
+        let start = usize::try_from(offset).map_or(bytes.len(), |start| start.min(bytes.len()));
+        let read = into.len().min(bytes.len() - start);
+        into[..read].copy_from_slice(&bytes[start..start + read]);
+        Ok(read)
+    }
+}
+
+fn failed(what: &'static str, name: &str) -> DiskError {
+    DiskError::Failed { what, name: name.to_owned(), error: "simulated".to_owned() }
 }
 
 impl File {
@@ -142,15 +279,21 @@ mod tests {
 
     const SEEDS: u64 = 500;
 
+    fn with_file(seed: u64, bytes: &[u8]) -> Disk {
+        let mut disk = Disk::new(seed);
+        disk.create("log", 0).unwrap();
+        disk.append("log", bytes).unwrap();
+        disk
+    }
+
     #[test]
     fn what_was_synced_survives_and_what_was_not_may_not() {
         let mut lost = 0;
         for seed in 0..SEEDS {
-            let mut disk = Disk::new(seed);
-            disk.append("log", &[1; 700]);
+            let mut disk = with_file(seed, &[1; 700]);
             disk.sync("log").unwrap();
-            disk.sync_names();
-            disk.append("log", &[2; 3000]);
+            disk.sync_names().unwrap();
+            disk.append("log", &[2; 3000]).unwrap();
             disk.crash();
             let bytes = disk.read("log").unwrap();
             assert_eq!(bytes[..700], [1; 700]);
@@ -164,9 +307,8 @@ mod tests {
     fn a_crash_can_tear_inside_a_sector_and_keep_a_later_sector_without_an_earlier_one() {
         let (mut torn, mut holes) = (0, 0);
         for seed in 0..SEEDS {
-            let mut disk = Disk::new(seed);
-            disk.append("log", &[7; 4 * SECTOR_BYTES]);
-            disk.sync_names();
+            let mut disk = with_file(seed, &[7; 4 * SECTOR_BYTES]);
+            disk.sync_names().unwrap();
             disk.crash();
             let bytes = disk.read("log").unwrap();
             torn += usize::from(!bytes.len().is_multiple_of(SECTOR_BYTES));
@@ -177,50 +319,81 @@ mod tests {
 
     #[test]
     fn a_crash_is_final_and_follows_from_the_seed() {
+        let contents = |disk: &Disk| -> Vec<(String, Vec<u8>)> {
+            disk.files.iter().map(|(name, file)| (name.clone(), file.bytes.clone())).collect()
+        };
         let after = |seed| {
-            let mut disk = Disk::new(seed);
-            disk.append("log", &[7; 5000]);
+            let mut disk = with_file(seed, &[7; 5000]);
             disk.crash();
-            let once: Vec<Vec<u8>> =
-                disk.names().map(|name| disk.read(name).unwrap().to_vec()).collect();
+            let once = contents(&disk);
             disk.crash();
-            let twice: Vec<Vec<u8>> =
-                disk.names().map(|name| disk.read(name).unwrap().to_vec()).collect();
-            assert_eq!(once, twice, "what was read after a crash stays");
+            assert_eq!(once, contents(&disk), "what was read after a crash stays");
             once
         };
         assert!((0..SEEDS).all(|seed| after(seed) == after(seed)));
     }
 
     #[test]
-    fn a_name_survives_if_it_was_synced() {
-        let kept = |sync_names: bool| {
+    fn a_name_that_was_made_or_removed_is_sure_once_it_was_synced() {
+        let kept = |removes: bool, syncs_names: bool| {
             (0..SEEDS)
                 .filter(|seed| {
-                    let mut disk = Disk::new(*seed);
-                    disk.append("log", b"bytes");
+                    let mut disk = with_file(*seed, b"bytes");
                     disk.sync("log").unwrap();
-                    if sync_names {
-                        disk.sync_names();
+                    if removes {
+                        disk.sync_names().unwrap();
+                        disk.remove("log").unwrap();
+                    }
+                    if syncs_names {
+                        disk.sync_names().unwrap();
                     }
                     disk.crash();
-                    disk.names().count() == 1
+                    disk.names().unwrap().len() == 1
                 })
                 .count() as u64
         };
-        assert_eq!(kept(true), SEEDS);
-        assert!((1..SEEDS).contains(&kept(false)));
+        assert_eq!(kept(false, true), SEEDS);
+        assert!((1..SEEDS).contains(&kept(false, false)));
+        assert_eq!(kept(true, true), 0);
+        assert!((1..SEEDS).contains(&kept(true, false)));
     }
 
     #[test]
     fn a_failed_sync_stays_failed() {
-        let mut disk = Disk::new(0);
-        disk.append("log", b"bytes");
+        let mut disk = with_file(0, b"bytes");
         disk.fail_syncs("log");
-        assert_eq!(disk.sync("log"), Err(SyncError));
-        assert_eq!(disk.sync("log"), Err(SyncError));
+        assert!(disk.sync("log").is_err());
+        assert!(disk.sync("log").is_err());
         disk.crash();
+        if disk.read("log").is_some() {
+            assert_eq!(disk.sync("log"), Ok(()));
+        }
+        assert_eq!(disk.sync("other"), Err(DiskError::Missing { name: "other".to_owned() }));
+    }
+
+    #[test]
+    fn what_a_failed_sync_was_to_write_is_shown_and_gone_though_a_later_one_succeeds() {
+        let mut disk = with_file(0, b"before");
+        disk.sync_names().unwrap();
+        disk.sync("log").unwrap();
+        disk.append("log", b"failed").unwrap();
+        disk.fail_next_sync();
+        assert!(disk.sync("log").is_err());
         assert_eq!(disk.sync("log"), Ok(()));
-        assert_eq!(disk.read("other"), Err(NoSuchFile { name: "other".to_owned() }));
+        assert_eq!(disk.read("log"), Some(&b"beforefailed"[..]));
+        disk.crash();
+        assert_eq!(disk.read("log"), Some(&b"before\0\0\0\0\0\0"[..]));
+    }
+
+    #[test]
+    fn a_full_disk_refuses_what_it_has_no_room_for_and_keeps_what_it_promised() {
+        let mut disk = Disk::new(0);
+        disk.limit(100);
+        disk.create("log", 80).unwrap();
+        assert_eq!(disk.create("next", 30), Err(DiskError::Full));
+        disk.append("log", &[1; 80]).unwrap();
+        assert_eq!(disk.append("log", &[1; 30]), Err(DiskError::Full));
+        disk.remove("log").unwrap();
+        assert_eq!(disk.create("next", 30), Ok(()));
     }
 }

@@ -1,0 +1,206 @@
+//! What a log has of each partition, as its frames say one after the other.
+//!
+//! One function, [`Holdings::apply`], serves all who have to know: the log for what it was given, what it has written, and what was synced,
+//! and recovery for what it reads. So who reads comes to the same as who wrote, or notices.
+
+use std::collections::BTreeMap;
+
+use weft_protocol::{PartitionId, Version};
+
+use super::completeness::Incomplete;
+use super::frame::{FrameHeader, FrameKind};
+use super::roster::RosterEntry;
+
+/// Where a frame stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) file: u64,
+    pub(super) offset: u64,
+}
+
+/// A partition in the log.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    /// Its last entry.
+    pub(super) last: Version,
+    /// It takes nothing of a lower epoch.
+    pub(super) epoch: u32,
+    /// From here on its frames are needed: where its last complete snapshot began.
+    pub(super) base: Position,
+    /// Where that snapshot ended; pieces behind are of another.
+    pub(super) base_end: Position,
+    /// A snapshot that has not ended.
+    pub(super) begun: Option<Begun>,
+    /// Why it is not complete.
+    pub(super) broken: Option<Incomplete>,
+}
+
+/// A snapshot that has not ended.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    at: Position,
+    /// How many pieces it has so far.
+    pub(super) pieces: u64,
+    /// Whether nothing is missing since it began.
+    is_whole: bool,
+}
+
+/// All partitions of a log.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Holdings {
+    held: BTreeMap<PartitionId, Held>,
+}
+
+impl Holdings {
+    pub(super) fn get(&self, partition: PartitionId) -> Option<&Held> {
+        self.held.get(&partition)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PartitionId, &Held)> {
+        self.held.iter().map(|(partition, held)| (*partition, held))
+    }
+
+    /// The oldest file that anybody needs. What is broken keeps its files too, until it begins anew or is forgotten: they may be all that
+    /// is left to look at.
+    pub(super) fn oldest_needed(&self) -> Option<u64> {
+        self.held.values().map(|held| held.base.file).min()
+    }
+
+    /// Follows a frame of a partition. What does not fit to what came before breaks the partition.
+    pub(super) fn apply(&mut self, header: &FrameHeader, at: Position) {
+        match header.kind {
+            FrameKind::AnewBegin => {
+                let mut held = Held::new(header, at, Incomplete::Unfinished);
+                held.begin(at);
+                self.held.insert(header.partition, held);
+            }
+            FrameKind::Forgotten => drop(self.held.remove(&header.partition)),
+            FrameKind::Roster | FrameKind::Mark | FrameKind::Close => {}
+            FrameKind::Entries
+            | FrameKind::Fence
+            | FrameKind::SnapshotBegin
+            | FrameKind::SnapshotPiece
+            | FrameKind::SnapshotEnd => {
+                let held = self.held.entry(header.partition);
+                held.or_insert_with(|| Held::new(header, at, Incomplete::Unknown)).apply(header, at)
+            }
+        }
+    }
+
+    /// Takes what the roster of file `file` says of all partitions as of its beginning. `oldest` is the oldest file there is.
+    pub(super) fn apply_roster(&mut self, roster: &[RosterEntry], file: u64, oldest: u64) {
+        let is_listed = |partition: &PartitionId| {
+            roster.binary_search_by_key(partition, |entry| entry.partition).is_ok()
+        };
+        self.held.retain(|partition, _| is_listed(partition));
+        for entry in roster {
+            let held = self.held.entry(entry.partition).or_insert_with(|| {
+                // Its frames are in files that are not there: removed because a snapshot was made later, which is to be seen then, or lost.
+                let file = entry.base.file.min(oldest.saturating_sub(1));
+                Held {
+                    last: entry.last,
+                    epoch: entry.epoch,
+                    base: entry.base,
+                    base_end: entry.base,
+                    begun: None,
+                    broken: Some(Incomplete::MissingFile { file }),
+                }
+            });
+            if held.last != entry.last {
+                let at = Position { file, offset: 0 };
+                held.break_off(Incomplete::Gap { file, offset: at.offset, after: held.last });
+                held.last = entry.last;
+            }
+            held.epoch = held.epoch.max(entry.epoch);
+            // A replica that is being given a snapshot is not complete, and its snapshot goes on.
+            if entry.is_broken && held.broken.is_none() {
+                held.break_off(Incomplete::Earlier);
+            }
+        }
+    }
+
+    /// Something is missing that may be of any partition.
+    pub(super) fn break_all(&mut self, reason: &Incomplete) {
+        self.held.values_mut().for_each(|held| held.break_off(reason.clone()));
+    }
+
+    /// Something of this partition is missing.
+    pub(super) fn break_one(&mut self, partition: PartitionId, reason: Incomplete) {
+        if let Some(held) = self.held.get_mut(&partition) {
+            held.break_off(reason);
+        }
+    }
+
+    /// Snapshots that were under way when the log ended never end.
+    pub(super) fn end_life(&mut self) {
+        self.held.values_mut().for_each(|held| held.begun = None);
+    }
+}
+
+impl Held {
+    fn new(header: &FrameHeader, at: Position, broken: Incomplete) -> Held {
+        let (last, epoch) = (header.last, header.epoch);
+        Held { last, epoch, base: at, base_end: at, begun: None, broken: Some(broken) }
+    }
+
+    fn begin(&mut self, at: Position) {
+        self.begun = Some(Begun { at, pieces: 0, is_whole: true });
+    }
+
+    fn apply(&mut self, header: &FrameHeader, at: Position) {
+        match header.kind {
+            FrameKind::Entries => {
+                if !self.is_next(header.first) {
+                    self.break_at(at);
+                }
+                self.last = header.last;
+            }
+            FrameKind::Fence => self.epoch = self.epoch.max(header.epoch),
+            FrameKind::SnapshotBegin => {
+                if header.last != self.last {
+                    self.break_at(at);
+                }
+                self.last = header.last;
+                self.epoch = self.epoch.max(header.epoch);
+                self.begin(at);
+            }
+            FrameKind::SnapshotPiece => {
+                if let Some(begun) = &mut self.begun {
+                    begun.is_whole &= begun.pieces == header.first.0;
+                    begun.pieces += 1;
+                }
+            }
+            FrameKind::SnapshotEnd => {
+                let whole = self.begun.take().filter(|begun| begun.is_whole);
+                if let Some(begun) = whole.filter(|begun| begun.pieces == header.first.0) {
+                    (self.base, self.base_end) = (begun.at, at);
+                    // Who wrote the snapshot had all of it in memory, whatever has become of older files.
+                    self.broken = None;
+                }
+            }
+            FrameKind::AnewBegin
+            | FrameKind::Forgotten
+            | FrameKind::Roster
+            | FrameKind::Mark
+            | FrameKind::Close => {}
+        }
+    }
+
+    /// Whether an entry of this version comes right after the last.
+    pub(super) fn is_next(&self, first: Version) -> bool {
+        first.sequence() == self.last.sequence() + 1 && first.epoch() >= self.last.epoch()
+    }
+
+    fn break_at(&mut self, at: Position) {
+        let Position { file, offset } = at;
+        self.break_off(Incomplete::Gap { file, offset, after: self.last });
+    }
+
+    fn break_off(&mut self, reason: Incomplete) {
+        // The first reason is the cause of the others.
+        self.broken.get_or_insert(reason);
+        if let Some(begun) = &mut self.begun {
+            begun.is_whole = false;
+        }
+    }
+}

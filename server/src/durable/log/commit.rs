@@ -1,0 +1,329 @@
+//! What a log does next, and what follows from what it has done.
+
+use weft_protocol::PartitionId;
+use weft_transport::Time;
+
+use crate::durable::batch::Batch;
+use crate::durable::disk::{DiskError, Effect};
+use crate::durable::file_header::{FILE_HEADER_BYTES, FileHeader, Mode};
+use crate::durable::frame::{FrameHeader, FrameKind};
+use crate::durable::holdings::Position;
+use crate::durable::planted::Planted;
+use crate::durable::roster;
+use crate::limits::{LOG_FULL_PAUSE, LOG_WRITE_BYTES};
+
+use super::{Event, Log, Poisoned, State};
+
+/// So many files that nobody needs are left for when there is nothing else to do.
+const OBSOLETE_LEFT: usize = 4;
+/// So many batches are written before what is written is synced, though more waits.
+const ROUND_BATCHES: usize = 8;
+
+/// The file that is written to.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) number: u64,
+    seed: u32,
+    /// Bytes that are written.
+    pub(super) len: u64,
+    /// How many of them are header and roster.
+    head_len: u64,
+    /// Bytes that are synced.
+    synced: u64,
+    /// What the last frame says to be synced.
+    marked: u64,
+    /// Whether its name survives a crash.
+    is_named: bool,
+    /// Whether the last frame says that the log was closed.
+    is_closed: bool,
+}
+
+/// A round of writes, which one sync follows on: what waits when it begins. What comes meanwhile waits for the next, or a
+/// stream of small entries would put the sync off for ever.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    batches_left: usize,
+    has_written: bool,
+}
+
+/// What is being done.
+#[derive(Debug)]
+pub(super) enum Doing {
+    Create { number: u64 },
+    WriteHead { len: u64 },
+    Write { len: u64, frames: Vec<(u64, FrameHeader)> },
+    Sync,
+    SyncNames,
+    Remove,
+}
+
+impl Log {
+    pub(super) fn next_effect(&mut self, now: Time) -> Option<(Doing, Effect)> {
+        let Some(current) = &self.current else { return self.make_file(now) };
+        let (number, len) = (current.number, current.len);
+        let is_synced = current.synced == len;
+        let sync = (Doing::Sync, Effect::Sync { file: number });
+        if len == 0 {
+            return Some(self.write_head(number));
+        }
+        if !current.is_named {
+            return Some(if is_synced { (Doing::SyncNames, Effect::SyncNames) } else { sync });
+        }
+        if current.is_closed {
+            return Some(sync);
+        }
+        if self.is_full() {
+            if !is_synced {
+                return Some(sync);
+            }
+            self.previous = (number, len);
+            self.older.push_back(self.previous);
+            self.current = None;
+            return self.make_file(now);
+        }
+        let obsolete = self.obsolete();
+        let is_hasty = self.settings.plant.has(Planted::RemoveBeforeSync);
+        if obsolete > if is_hasty { 0 } else { OBSOLETE_LEFT } {
+            return self.remove();
+        }
+        if let Some(next) = self.commit(now) {
+            return Some(next);
+        }
+        if obsolete > 0 { self.remove() } else { self.finish() }
+    }
+
+    /// Writes what waits, and syncs what is written.
+    fn commit(&mut self, now: Time) -> Option<(Doing, Effect)> {
+        if self.round.batches_left > 0 && !self.pending.is_empty() {
+            self.round.batches_left -= 1;
+            return self.write();
+        }
+        let is_write_due = !self.pending.is_empty()
+            && (self.is_due(now) || self.pending.bytes() >= LOG_WRITE_BYTES);
+        let has_written = std::mem::take(&mut self.round.has_written);
+        if (has_written || !is_write_due) && !self.unsynced.is_empty() {
+            let current = self.current.as_ref()?;
+            let unsynced_bytes = current.len - current.synced;
+            if self.is_due(now) || unsynced_bytes >= self.settings.sync_bytes {
+                return Some((Doing::Sync, Effect::Sync { file: current.number }));
+            }
+        }
+        if !is_write_due {
+            return None;
+        }
+        let batches_left = self.pending.batches().min(ROUND_BATCHES) - 1;
+        self.round = Round { batches_left, has_written: true };
+        self.write()
+    }
+
+    /// Whether what waits has waited long enough.
+    fn is_due(&self, now: Time) -> bool {
+        let interval = self.settings.sync_interval;
+        match self.identity.mode {
+            Mode::Fsync => true,
+            Mode::Disk => {
+                self.is_closing || self.waiting_since.is_some_and(|since| since + interval <= now)
+            }
+        }
+    }
+
+    /// With nothing left to write and acknowledge: says on disk how much was synced, or that the log is closed.
+    fn finish(&mut self) -> Option<(Doing, Effect)> {
+        let current = self.current.as_mut()?;
+        let is_synced = current.synced == current.len;
+        if !self.pending.is_empty() || !self.unsynced.is_empty() {
+            return None;
+        }
+        if self.is_closing {
+            if !is_synced {
+                return Some((Doing::Sync, Effect::Sync { file: current.number }));
+            }
+            current.is_closed = true;
+            return self.write_frame(FrameKind::Close);
+        }
+        // Without it, damage to what was acknowledged last would be taken for a torn end. It is not synced: nothing waits for it, and
+        // it is on disk half a minute later, or with the next sync.
+        if self.identity.mode == Mode::Fsync && is_synced && current.marked < current.synced {
+            return self.write_frame(FrameKind::Mark);
+        }
+        None
+    }
+
+    fn make_file(&mut self, now: Time) -> Option<(Doing, Effect)> {
+        if now < self.retry_at {
+            return None;
+        }
+        let number = self.newest + 1;
+        let reserve_bytes = self.settings.file_bytes;
+        Some((Doing::Create { number }, Effect::Create { file: number, reserve_bytes }))
+    }
+
+    /// The header of a new file and its roster.
+    fn write_head(&mut self, number: u64) -> (Doing, Effect) {
+        let (previous_file, previous_end) = self.previous;
+        let header =
+            FileHeader { identity: self.identity, file: number, previous_file, previous_end };
+        let roster_header = FrameHeader::new(FrameKind::Roster, PartitionId(0));
+        let roster = Batch::of(roster_header, &roster::encode(&self.written));
+        let (roster, _) = roster.seal(self.identity.seed(number), FILE_HEADER_BYTES as u64, 0);
+        let bytes = [&header.encode()[..], &roster].concat();
+        (Doing::WriteHead { len: bytes.len() as u64 }, Effect::Write { file: number, bytes })
+    }
+
+    fn write(&mut self) -> Option<(Doing, Effect)> {
+        let batch = self.pending.pop()?;
+        self.write_batch(batch)
+    }
+
+    /// A frame of the file.
+    fn write_frame(&mut self, kind: FrameKind) -> Option<(Doing, Effect)> {
+        self.write_batch(Batch::of(FrameHeader::new(kind, PartitionId(0)), &[]))
+    }
+
+    fn write_batch(&mut self, batch: Batch) -> Option<(Doing, Effect)> {
+        let current = self.current.as_mut()?;
+        let (bytes, frames) = batch.seal(current.seed, current.len, current.synced);
+        current.marked = current.synced;
+        let doing = Doing::Write { len: bytes.len() as u64, frames };
+        Some((doing, Effect::Write { file: current.number, bytes }))
+    }
+
+    fn remove(&mut self) -> Option<(Doing, Effect)> {
+        let (file, _) = *self.older.front()?;
+        Some((Doing::Remove, Effect::Remove { file }))
+    }
+
+    /// How many of the oldest files nobody needs.
+    fn obsolete(&self) -> usize {
+        let needed = if self.settings.plant.has(Planted::RemoveBeforeSync) {
+            self.written.oldest_needed()
+        } else {
+            // By what survives a crash, not by what was written: else the old files might be gone, and the snapshot that replaces them too.
+            self.durable.oldest_needed()
+        };
+        let needed = needed.unwrap_or(u64::MAX);
+        self.older.iter().take_while(|(number, _)| *number < needed).count()
+    }
+
+    /// Whether the next batch goes to the next file. A file has at least one, however long that is.
+    fn is_full(&self) -> bool {
+        let next = self.pending.next_len() as u64;
+        let is_full = |current: &Current| {
+            current.len > current.head_len && current.len + next > self.settings.file_bytes
+        };
+        next > 0 && self.current.as_ref().is_some_and(is_full)
+    }
+
+    pub(super) fn succeeded(&mut self, doing: Doing, now: Time) {
+        match doing {
+            Doing::Create { number } => {
+                self.newest = number;
+                self.current = Some(Current::new(number, self.identity.seed(number)));
+                self.retry_at = Time::ZERO;
+                if self.state == State::Full {
+                    self.state = State::Open;
+                    self.events.push_back(Event::Resumed);
+                }
+            }
+            Doing::WriteHead { len } => {
+                if let Some(current) = &mut self.current {
+                    (current.len, current.head_len) = (len, len);
+                }
+            }
+            Doing::Write { len, frames } => self.wrote(len, frames),
+            Doing::Sync => self.synced(now),
+            Doing::SyncNames => self.named(),
+            Doing::Remove => drop(self.older.pop_front()),
+        }
+    }
+
+    fn wrote(&mut self, len: u64, frames: Vec<(u64, FrameHeader)>) {
+        let Some(current) = &mut self.current else { return };
+        let file = current.number;
+        current.len += len;
+        for (offset, header) in frames {
+            let at = Position { file, offset };
+            self.written.apply(&header, at);
+            if self.settings.plant.has(Planted::AcknowledgeBeforeSync) {
+                self.tell(&header);
+            }
+            if header.kind.is_of_partition() {
+                self.unsynced.push((header, at));
+            }
+        }
+    }
+
+    fn synced(&mut self, now: Time) {
+        let Some(current) = &mut self.current else { return };
+        current.synced = current.len;
+        if current.is_closed {
+            self.state = State::Closed;
+            self.events.push_back(Event::Closed);
+        }
+        for (header, at) in std::mem::take(&mut self.unsynced) {
+            self.durable.apply(&header, at);
+            self.ends_waiting -= usize::from(header.kind == FrameKind::SnapshotEnd);
+            self.tell(&header);
+        }
+        self.waiting_since = if self.pending.is_empty() { None } else { Some(now) };
+        if self.settings.plant.has(Planted::SkipDirectorySync) {
+            self.named();
+        }
+    }
+
+    /// Tells what a frame is about, now that it is durable.
+    fn tell(&mut self, header: &FrameHeader) {
+        let partition = header.partition;
+        let event = match header.kind {
+            FrameKind::Entries => Event::Durable { partition, version: header.last },
+            FrameKind::Fence => Event::Fenced { partition, epoch: header.epoch },
+            FrameKind::SnapshotEnd => Event::SnapshotDurable { partition },
+            _ => return,
+        };
+        // Frames of one partition often come one after the other.
+        if let (
+            Event::Durable { version, .. },
+            Some(Event::Durable { partition: of, version: told }),
+        ) = (&event, self.events.back_mut())
+            && *of == partition
+        {
+            *told = *version;
+        } else {
+            self.events.push_back(event);
+        }
+    }
+
+    fn named(&mut self) {
+        let Some(current) = &mut self.current else { return };
+        if std::mem::replace(&mut current.is_named, true) || self.state != State::Opening {
+            return;
+        }
+        self.state = if self.is_closing { State::Closing } else { State::Open };
+        self.events.push_back(Event::Opened);
+    }
+
+    pub(super) fn failed(&mut self, doing: &Doing, error: DiskError, now: Time) {
+        match doing {
+            // Nothing was written to it, so nothing is in doubt: what waits goes on waiting.
+            Doing::Create { .. } if error == DiskError::Full && self.state != State::Opening => {
+                self.retry_at = now + LOG_FULL_PAUSE;
+                if self.state == State::Open {
+                    self.state = State::Full;
+                    self.events.push_back(Event::Full);
+                }
+            }
+            Doing::Sync if self.settings.plant.has(Planted::RetrySync) => {}
+            _ => {
+                self.state = State::Poisoned(Poisoned { error: error.clone() });
+                self.events.push_back(Event::Poisoned { error });
+            }
+        }
+    }
+}
+
+impl Current {
+    fn new(number: u64, seed: u32) -> Current {
+        let (len, head_len, synced, marked) = (0, 0, 0, 0);
+        Current { number, seed, len, head_len, synced, marked, is_named: false, is_closed: false }
+    }
+}

@@ -1,0 +1,154 @@
+//! The log where the system is watched, or made to run out of room. What a machine does not allow is left out, and said so.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts the tools that watch, and itself under them"
+)]
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use weft_protocol::{PartitionId, Version};
+use weft_transport::Clock;
+
+use super::on_files::identity;
+use super::*;
+
+/// The folder in which the process that is watched has its log; set by who starts it.
+const WATCHED_FOLDER: &str = "WEFT_WATCHED_FOLDER";
+const ENTRIES: u64 = 20;
+
+#[test]
+#[ignore = "what the test below runs under strace"]
+fn watched() {
+    let Ok(folder) = std::env::var(WATCHED_FOLDER) else { return };
+    let mut directory = Directory::open(folder.as_ref()).unwrap();
+    let recovery = recover(&mut directory, identity(Mode::Fsync), &Settings::default()).unwrap();
+    let log = Log::new(Settings::default(), &recovery);
+    let (sender, events) = channel();
+    let acknowledged = format!("{folder}/acknowledged");
+    let tell = move |told: &[Event]| {
+        for event in told {
+            if matches!(event, Event::Durable { .. }) {
+                // An attempt that fails: only the call is looked for, among the others of this thread.
+                let _ = std::fs::remove_dir(&acknowledged);
+            }
+            sender.send(event.clone()).unwrap();
+        }
+    };
+    let commit = CommitThread::start(log, directory, Clock::system(), tell).unwrap();
+    let partition = PartitionId(0);
+    while events.recv() != Ok(Event::Opened) {}
+    commit.with(|log, now| log.create(partition, 1, now)).unwrap();
+    for sequence in 1..=ENTRIES {
+        let version = Version::new(1, sequence);
+        let bytes = [7; 200];
+        commit.with(|log, now| log.append(partition, version, version, &[&bytes], now)).unwrap();
+        while events.recv() != Ok(Event::Durable { partition, version }) {}
+    }
+}
+
+#[test]
+fn the_system_has_synced_an_entry_before_it_is_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let outcome = Command::new("strace")
+        .args(["-f", "-s", "8", "-e", "trace=write,fdatasync,rmdir", "-o"])
+        .arg(&trace)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "durable::under_watch::watched"])
+        .env(WATCHED_FOLDER, folder.path().join("log"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if !outcome.is_ok_and(|status| status.success()) {
+        println!("left out: strace is not there, or not allowed");
+        return;
+    }
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    // What is longer than the header of a frame has an entry in it; what is not only says how much is synced.
+    let written = |line: &str| -> u64 {
+        let is_frames = line.contains("write(") && line.contains("\"frm");
+        let len = line.rsplit("= ").next().and_then(|len| len.trim().parse().ok());
+        len.filter(|_| is_frames).unwrap_or(0)
+    };
+    let (mut is_written, mut is_synced, mut acknowledged, mut syncs) = (false, true, 0, 0);
+    for line in trace.lines() {
+        if written(line) > 48 {
+            (is_written, is_synced) = (true, false);
+        } else if line.contains("fdatasync(") || line.contains("fdatasync resumed") {
+            // Of a call in two lines, the second is its end.
+            if line.trim_end().ends_with("= 0") {
+                (is_synced, syncs) = (true, syncs + 1);
+            }
+        } else if line.contains("rmdir(") {
+            assert!(is_written && is_synced, "acknowledged before it was synced:\n{trace}");
+            acknowledged += 1;
+            is_written = false;
+        }
+    }
+    assert_eq!(acknowledged, ENTRIES, "{trace}");
+    assert!(syncs >= ENTRIES);
+}
+
+/// A small file system in memory, as long as this lives.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m", "weft-test"]).arg(folder.path());
+        let outcome = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        outcome.is_ok_and(|status| status.success()).then(|| SmallDisk(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_the_log_until_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("left out: no file system can be mounted");
+        return;
+    };
+    let path = disk.0.path().join("log");
+    let mut directory = Directory::open(&path).unwrap();
+    let settings = Settings { file_bytes: 256 << 10, ..Settings::default() };
+    let recovery = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
+    let log = Log::new(settings.clone(), &recovery);
+    let ballast = disk.0.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 300 << 10]).unwrap();
+    let (sender, events) = channel();
+    let tell = move |told: &[Event]| told.iter().for_each(|event| drop(sender.send(event.clone())));
+    let commit = Arc::new(CommitThread::start(log, directory, Clock::system(), tell).unwrap());
+    let partition = PartitionId(0);
+    while events.recv() != Ok(Event::Opened) {}
+    commit.with(|log, now| log.create(partition, 1, now)).unwrap();
+    let mut version = Version::new(1, 0);
+    // Until there is no room for the next file.
+    loop {
+        version = version.next().unwrap();
+        let bytes = [7; 8 << 10];
+        commit.with(|log, now| log.append(partition, version, version, &[&bytes], now)).unwrap();
+        let event = events
+            .iter()
+            .find(|event| *event == Event::Full || *event == Event::Durable { partition, version });
+        if event == Some(Event::Full) {
+            break;
+        }
+        assert!(version.sequence() < 1000);
+    }
+    assert!(commit.with(|log, _| !log.has_room()));
+    std::fs::remove_file(&ballast).unwrap();
+    while events.recv() != Ok(Event::Durable { partition, version }) {}
+    drop(commit);
+    let mut directory = Directory::open(&path).unwrap();
+    let found = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
+    let found = found.partition(partition);
+    assert_eq!((found.last, found.completeness), (version, Completeness::CompleteFsync));
+}
