@@ -11,7 +11,7 @@ use weft_server::memory::NodeMemory;
 use weft_server::store::StoreError;
 use weft_transport::{
     Endpoint, EndpointConfig, EndpointError, Handler, Incarnation, Memory, MemoryConfig,
-    MemoryError, NoHandler, NodeId,
+    MemoryError, NoHandler, NodeId, Skew,
 };
 
 use crate::world::{MemberId, World};
@@ -82,7 +82,8 @@ impl From<EndpointError> for BuildError {
 }
 
 impl Nodes {
-    /// Adds `count` nodes to a world, which share `partitions` partitions evenly.
+    /// Adds `count` nodes to a world, which share `partitions` partitions evenly, on hosts with the clocks that
+    /// `skew` gives.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -91,6 +92,7 @@ impl Nodes {
         count: u8,
         partitions: u16,
         seed: u64,
+        skew: &mut dyn FnMut() -> Option<Skew>,
         make_handler: &MakeHandler<'_>,
     ) -> Result<Self, BuildError> {
         let address = |id: u8| SocketAddr::from(([10, 0, 0, id], PORT));
@@ -104,16 +106,17 @@ impl Nodes {
         for id in 1..=count {
             let memory = NodeMemory::divide(NODE_MEMORY_BYTES)?;
             let node = NodeId(u64::from(id));
+            let member = world.add_host(address(id).ip(), skew());
             let config = EndpointConfig::new(node, INCARNATION, memory.network.clone());
             let handler = make_handler(NodeOptions {
                 node,
                 incarnation: INCARNATION,
                 map: map.clone(),
                 memory,
-                clock: world.clock().clone(),
+                clock: world.clock_of(member).clone(),
                 seed: seed ^ u64::from(id),
             })?;
-            let (member, endpoint) = world.add(config, handler)?;
+            let endpoint = world.add_endpoint(member, config, handler)?;
             endpoint.listen(address(id))?;
             members.push(member);
         }
@@ -145,22 +148,33 @@ impl Nodes {
         let node = NodeId::client(u64::from(number));
         let mut config = EndpointConfig::new(node, INCARNATION, memory);
         config.backoff = weft_client::BACKOFF;
-        let (_, endpoint) = world.add(config, Arc::new(NoHandler))?;
+        let (member, endpoint) = world.add(config, Arc::new(NoHandler))?;
         let addresses = self.map.nodes().iter().map(|node| node.address.clone());
         let mut config = ClientConfig::new(addresses);
         config.timeout = timeout;
-        Ok(Connector { endpoint, config })
+        Ok(Connector { member, endpoint, config })
     }
 }
 
 /// A client that has still to find its cluster.
 #[derive(Clone, Debug)]
 pub struct Connector {
+    member: MemberId,
     endpoint: Endpoint,
     config: ClientConfig,
 }
 
 impl Connector {
+    /// The client's host.
+    pub fn member(&self) -> MemberId {
+        self.member
+    }
+
+    /// Waits by the client's clock.
+    pub async fn pause(&self, time: Duration) {
+        self.endpoint.sleep_until(self.endpoint.clock().now() + time).await;
+    }
+
     /// Finds the cluster.
     ///
     /// # Errors
@@ -191,7 +205,7 @@ mod tests {
     fn a_chain_of_errors_says_why_there_is_no_cluster_once() {
         let mut world =
             World::new(1, SimConfig { seed: 0, delay: DELAY..DELAY, loss: 0.0, partial: 0.0 });
-        let Err(error) = Nodes::build(&mut world, 2, 0, 1, &production) else {
+        let Err(error) = Nodes::build(&mut world, 2, 0, 1, &mut || None, &production) else {
             panic!("there is no map without partitions");
         };
         assert!(error.to_string().starts_with("no map: "), "{error}");

@@ -58,6 +58,22 @@ pub enum Action {
     Exists,
     /// Remove the value.
     Delete,
+    /// Write this value if the present one has this version, or if there is none and it is
+    /// [`Version::NONE`].
+    CompareAndSet {
+        /// The version.
+        expected: u64,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Add this to the number that is there, or to 0.
+    Increment(i64),
+    /// Add this to the end of the value.
+    Append(Vec<u8>),
+    /// Write this value, and read the one before.
+    GetAndPut(Vec<u8>),
+    /// Remove the value, and read it.
+    GetAndDelete,
 }
 
 /// How an operation ended.
@@ -94,6 +110,32 @@ pub enum Outcome {
     /// The value was removed.
     Removed {
         /// The version of the removal.
+        version: u64,
+    },
+    /// There is a value, and it has not the version that was expected.
+    Conflict {
+        /// Its version.
+        version: u64,
+    },
+    /// The number is another one.
+    Counted {
+        /// Which.
+        number: i64,
+        /// As which version.
+        version: u64,
+    },
+    /// The value is longer.
+    Appended {
+        /// Bytes of all of it.
+        len: u64,
+        /// As which version.
+        version: u64,
+    },
+    /// There is another value, or none any more.
+    Replaced {
+        /// The value before, and its version, if there was one.
+        previous: Option<(Vec<u8>, u64)>,
+        /// The version of the change.
         version: u64,
     },
 }
@@ -134,11 +176,23 @@ impl Recorder {
         assert!(
             matches!(
                 (&operation.action, &outcome),
-                (Action::Put(_), Outcome::Written { .. })
+                (Action::Put(_) | Action::CompareAndSet { .. }, Outcome::Written { .. })
                     | (Action::Get, Outcome::Found { value: Some(_), .. })
                     | (Action::Exists, Outcome::Found { value: None, .. })
                     | (Action::Delete, Outcome::Removed { .. })
-                    | (Action::Get | Action::Exists | Action::Delete, Outcome::Absent { .. })
+                    | (Action::CompareAndSet { .. }, Outcome::Conflict { .. })
+                    | (Action::Increment(_), Outcome::Counted { .. })
+                    | (Action::Append(_), Outcome::Appended { .. })
+                    | (Action::GetAndPut(_), Outcome::Replaced { .. })
+                    | (Action::GetAndDelete, Outcome::Replaced { previous: Some(_), .. })
+                    | (
+                        Action::Get
+                            | Action::Exists
+                            | Action::Delete
+                            | Action::CompareAndSet { .. }
+                            | Action::GetAndDelete,
+                        Outcome::Absent { .. }
+                    )
             ),
             "{operation} was told: {outcome}"
         );
@@ -207,6 +261,34 @@ pub struct Counts {
     pub unknown: usize,
 }
 
+impl Action {
+    /// The value that it is to write.
+    pub fn written(&self) -> Option<&[u8]> {
+        match self {
+            Action::Put(value) | Action::CompareAndSet { value, .. } | Action::GetAndPut(value) => {
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it may change anything.
+    pub fn is_mutation(&self) -> bool {
+        !matches!(self, Action::Get | Action::Exists)
+    }
+}
+
+impl Outcome {
+    /// The value that was read, with its version.
+    pub fn read(&self) -> Option<(&[u8], u64)> {
+        match self {
+            Outcome::Found { value: Some(value), version } => Some((value, *version)),
+            Outcome::Replaced { previous: Some((value, version)), .. } => Some((value, *version)),
+            _ => None,
+        }
+    }
+}
+
 impl Operation {
     fn end(&mut self, ending: Ending) {
         assert_eq!(self.ending, Ending::Unknown, "{self} ended twice");
@@ -229,6 +311,13 @@ impl fmt::Display for Operation {
             Action::Get => write!(f, "get")?,
             Action::Exists => write!(f, "exists")?,
             Action::Delete => write!(f, "delete")?,
+            Action::CompareAndSet { expected, value } => {
+                write!(f, "put {} over version {}", Shown(value), Version(*expected))?;
+            }
+            Action::Increment(delta) => write!(f, "add {delta}")?,
+            Action::Append(tail) => write!(f, "append {}", Shown(tail))?,
+            Action::GetAndPut(value) => write!(f, "get and put {}", Shown(value))?,
+            Action::GetAndDelete => write!(f, "get and delete")?,
         }
         match &self.ending {
             Ending::Completed(_, outcome) => write!(f, " -> {outcome}"),
@@ -256,6 +345,22 @@ impl fmt::Display for Outcome {
             }
             Outcome::Absent { as_of: None } => write!(f, "absent"),
             Outcome::Removed { version } => write!(f, "removed by version {}", Version(*version)),
+            Outcome::Conflict { version } => write!(f, "no, it is version {}", Version(*version)),
+            Outcome::Counted { number, version } => {
+                write!(f, "{number} at version {}", Version(*version))
+            }
+            Outcome::Appended { len, version } => {
+                write!(f, "{len} B at version {}", Version(*version))
+            }
+            Outcome::Replaced { previous, version } => {
+                match previous {
+                    Some((value, before)) => {
+                        write!(f, "{} at version {}", Shown(value), Version(*before))?;
+                    }
+                    None => write!(f, "nothing")?,
+                }
+                write!(f, ", now version {}", Version(*version))
+            }
         }
     }
 }

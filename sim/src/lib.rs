@@ -6,8 +6,13 @@
 //!   world.
 //! - [`world`]: network, endpoints and tasks in one virtual time. [`executor`]: which task goes on.
 //! - [`disk`]: what a crash leaves of files. The node's log runs on it, in the disk's own tests.
+//! - [`world`]: network, hosts and tasks in one virtual time. [`executor`]: which task goes on.
+//! - [`nemesis`]: what disturbs a run. [`sometimes`]: whether it has met what it is there to meet.
+//! - [`disk`]: what a crash leaves of files. Nothing runs on it yet, since nothing that is simulated
+//!   writes to a disk; it has tests of its own, for what will.
 //! - [`history`]: what clients asked for and were told. [`linearizability`]: whether any order
-//!   explains it.
+//!   explains it. [`ledger`]: whether every change that was acknowledged is there, once.
+//! - [`shrink`]: a smaller run that fails in the same way.
 //!
 //! The crate holds no protocol logic: it links the production nodes and clients, and judges them by
 //! what they say.
@@ -17,7 +22,11 @@ pub mod cluster;
 pub mod disk;
 pub mod executor;
 pub mod history;
+pub mod ledger;
 pub mod limits;
 pub mod linearizability;
+pub mod nemesis;
 pub mod scenario;
+pub mod shrink;
+pub mod sometimes;
 pub mod world;

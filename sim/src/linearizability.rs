@@ -9,11 +9,15 @@
 //! An operation of unknown outcome may take effect at any later time or never. Taken like the
 //! others, each would double the search for the rest of the history. It need not be: in an
 //! explanation with the fewest unknown operations, each of them is followed at once by one of known
-//! outcome that could not have been told what it was without it; leaving out any other changes
+//! outcome that could not have been told what it was without it, or by another unknown one that
+//! builds on it, such as an append; leaving out any other changes
 //! nothing that a client saw, and only loosens the bounds on later versions. So unknown operations
-//! are taken just in time, together with the first operation that saw their effect.
+//! are taken just in time, in chains, together with the first operation that saw their effect.
 
 mod register;
+mod steps;
+mod values;
+mod versions;
 
 #[cfg(test)]
 mod tests;
@@ -23,17 +27,26 @@ use std::fmt;
 
 use crate::history::{History, Operation};
 use crate::limits::CONFIGURATIONS_MAX;
-use register::{Effect, Register, Step};
+use register::{Effect, Register};
+use steps::Step;
+use values::{ValueId, Values};
 
-/// Checks every key of a history.
+pub use versions::OutOfOrder;
+
+/// Checks every key of a history: first that versions follow the order in which operations were told, which
+/// takes no search and names two operations, then that there is an explanation.
 ///
 /// # Errors
 ///
-/// [`CheckError::NotLinearizable`] for the first key without an explanation, and
+/// [`CheckError::OutOfOrder`] or [`CheckError::NotLinearizable`] for the first key without an explanation, and
 /// [`CheckError::GaveUp`] if the search became too large to finish, which proves nothing either
 /// way.
 pub fn check(history: &History) -> Result<(), CheckError> {
-    history.by_key().into_iter().try_for_each(|(key, operations)| check_key(key, &operations))
+    let keys = history.by_key();
+    for (key, operations) in &keys {
+        versions::check(key, operations).map_err(CheckError::OutOfOrder)?;
+    }
+    keys.into_iter().try_for_each(|(key, operations)| check_key(key, &operations))
 }
 
 /// Why a history was not found linearizable.
@@ -42,6 +55,9 @@ pub enum CheckError {
     /// No order explains what the clients of a key were told.
     #[error("{0}")]
     NotLinearizable(Violation),
+    /// Versions of a key contradict what came first.
+    #[error("{0}")]
+    OutOfOrder(OutOfOrder),
     /// The search was abandoned.
     #[error("key {}: no explanation among {configurations} configurations", .key.escape_ascii())]
     GaveUp {
@@ -84,8 +100,8 @@ impl fmt::Display for Violation {
 }
 
 fn check_key(key: &[u8], operations: &[&Operation]) -> Result<(), CheckError> {
-    let steps = register::steps(operations);
-    let mut search = Search::new(&steps);
+    let (steps, values) = steps::steps(operations);
+    let mut search = Search::new(&steps, &values);
     match search.run() {
         Verdict::Explained => Ok(()),
         Verdict::GaveUp => Err(CheckError::GaveUp {
@@ -106,6 +122,7 @@ enum Verdict {
 /// The search for one key. Steps are in the order of their invocation.
 struct Search<'a> {
     steps: &'a [Step],
+    values: &'a Values,
     /// Steps of unknown outcome.
     unknown: Vec<usize>,
     /// The known steps that were told a version, in the order of versions.
@@ -117,6 +134,13 @@ struct Search<'a> {
     remaining: usize,
     /// The configuration with the fewest remaining steps.
     deepest: (usize, Taken, Register),
+    /// Whether nothing is done but appending and reading.
+    only_grows: bool,
+    /// Where that is so: the step that read the longest value, and the value. Before that step, the key holds
+    /// nothing but a beginning of it; after it, clients are told lengths only.
+    grows_to: Option<(usize, ValueId)>,
+    /// Chains of unknown steps were left out, so that nothing is proved by finding no explanation.
+    has_left_out: bool,
 }
 
 /// A point in the search: what may come next, and what has been tried of it.
@@ -141,16 +165,26 @@ struct Open {
     earliest_return: u64,
 }
 
-/// A known step, with the unknown one that it saw the effect of.
-#[derive(Clone, Copy)]
+/// A known step, with the unknown ones before it that it saw the effect of.
+#[derive(Clone)]
 struct Move {
     step: usize,
-    unknown: Option<usize>,
+    unknown: Vec<usize>,
     after: Register,
 }
 
+/// The chains of unknown steps that one known step is looked at with.
+struct Chains<'a> {
+    step: usize,
+    earliest_return: u64,
+    chain: Vec<usize>,
+    moves: &'a mut Vec<Move>,
+    /// States in which chains have come to the same set of steps.
+    seen: HashSet<(Vec<usize>, Register)>,
+}
+
 impl<'a> Search<'a> {
-    fn new(steps: &'a [Step]) -> Self {
+    fn new(steps: &'a [Step], values: &'a Values) -> Self {
         let taken = Taken::none_of(steps.len());
         let unknown: Vec<usize> =
             (0..steps.len()).filter(|step| steps[*step].returned.is_none()).collect();
@@ -159,8 +193,19 @@ impl<'a> Search<'a> {
         versions.sort_unstable();
         let remaining = steps.len() - unknown.len();
         let deepest = (remaining, taken.clone(), Register::default());
-        let configurations = HashSet::new();
-        Search { steps, unknown, versions, taken, configurations, remaining, deepest }
+        Search {
+            steps,
+            values,
+            unknown,
+            versions,
+            taken,
+            configurations: HashSet::new(),
+            remaining,
+            deepest,
+            only_grows: only_grows(steps),
+            grows_to: only_grows(steps).then(|| longest_read(steps, values)).flatten(),
+            has_left_out: false,
+        }
     }
 
     fn run(&mut self) -> Verdict {
@@ -172,46 +217,41 @@ impl<'a> Search<'a> {
             if self.configurations.len() > CONFIGURATIONS_MAX {
                 return Verdict::GaveUp;
             }
-            let Some(next) = frame.moves.get(frame.tried).copied() else {
-                if let Some(arrival) = frame.arrival {
-                    self.undo(arrival);
+            let Some(next) = frame.moves.get(frame.tried).cloned() else {
+                if let Some(arrival) = path.pop().and_then(|frame| frame.arrival) {
+                    self.undo(&arrival);
                 }
-                path.pop();
                 continue;
             };
             frame.tried += 1;
             let from = (frame.first, frame.lowest);
-            self.take(next);
+            self.take(&next);
             if self.configurations.insert((self.taken.clone(), next.after)) {
                 if self.remaining < self.deepest.0 {
                     self.deepest = (self.remaining, self.taken.clone(), next.after);
                 }
                 path.push(self.frame(from, next.after, Some(next)));
             } else {
-                self.undo(next);
+                self.undo(&next);
             }
         }
-        Verdict::Unexplained
+        if self.has_left_out { Verdict::GaveUp } else { Verdict::Unexplained }
     }
 
-    fn take(&mut self, next: Move) {
+    fn take(&mut self, next: &Move) {
         self.taken.set(next.step, true);
-        if let Some(unknown) = next.unknown {
-            self.taken.set(unknown, true);
-        }
+        next.unknown.iter().for_each(|unknown| self.taken.set(*unknown, true));
         self.remaining -= 1;
     }
 
-    fn undo(&mut self, last: Move) {
+    fn undo(&mut self, last: &Move) {
         self.taken.set(last.step, false);
-        if let Some(unknown) = last.unknown {
-            self.taken.set(unknown, false);
-        }
+        last.unknown.iter().for_each(|unknown| self.taken.set(*unknown, false));
         self.remaining += 1;
     }
 
     fn frame(
-        &self,
+        &mut self,
         (first, lowest): (usize, usize),
         state: Register,
         arrival: Option<Move>,
@@ -219,9 +259,12 @@ impl<'a> Search<'a> {
         let open = self.open(first);
         let mut moves = Vec::with_capacity(open.candidates.len());
         for &step in &open.candidates {
-            match state.apply(&self.steps[step]) {
-                Some(after) => moves.push(Move { step, unknown: None, after }),
-                None => self.explain_by_unknown(step, open.earliest_return, state, &mut moves),
+            let effect = self.steps[step].effect;
+            let alone = state.apply(effect, self.values);
+            let is_explained = alone.is_some() && !effect.is_told_less_than_it_leaves();
+            moves.extend(alone.map(|after| Move { step, unknown: Vec::new(), after }));
+            if !is_explained && !self.unknown.is_empty() {
+                self.explain_by_unknown(step, open.earliest_return, state, &mut moves);
             }
         }
         let mut by_version =
@@ -230,37 +273,107 @@ impl<'a> Search<'a> {
         let lowest_two = [Some(lowest), by_version.next()]
             .map(|version| version.and_then(|version| self.versions.get(version)));
         moves.retain(|next| {
+            // The step that has read the longest value leaves it.
+            if !self.can_hold(next.after) {
+                return false;
+            }
             let mut others = lowest_two.iter().flatten().filter(|(_, step)| *step != next.step);
             others.next().is_none_or(|(version, _)| !next.after.has_passed(*version))
         });
-        // What returned first was most likely first; a wrong guess only costs time.
-        moves.sort_by_key(|next| self.steps[next.step].returned);
+        // What returned first was most likely first, and what clients have read is on the way; a wrong
+        // guess only costs time.
+        let leads_on = |after: Register| after.value().is_none_or(|v| self.values.leads_on(v));
+        moves.sort_by_cached_key(|next| {
+            (self.steps[next.step].returned, !leads_on(next.after), next.unknown.len())
+        });
         Frame { first: open.first, lowest, moves, tried: 0, arrival }
     }
 
-    /// The ways in which `step` saw the effect of an unknown one right before it.
+    /// The ways in which `step` saw the effect of unknown ones right before it.
     fn explain_by_unknown(
-        &self,
+        &mut self,
         step: usize,
         earliest_return: u64,
         state: Register,
         moves: &mut Vec<Move>,
     ) {
+        let (chain, seen) = (Vec::new(), HashSet::new());
+        let mut chains = Chains { step, earliest_return, chain, moves, seen };
+        self.extend_chain(state, &mut chains);
+    }
+
+    fn extend_chain(&mut self, state: Register, chains: &mut Chains<'_>) {
         let mut tried: Vec<Effect> = Vec::new();
-        for &unknown in &self.unknown {
+        for index in 0..self.unknown.len() {
+            let unknown = self.unknown[index];
             let Step { invoked, effect, .. } = self.steps[unknown];
-            if invoked > earliest_return {
+            if invoked > chains.earliest_return {
                 break;
             }
+            // Of a chain all but the first build on what is there, or the one before would not be seen.
             // Unknown steps never return, so two with the same effect stay exchangeable for good.
-            if self.taken.contains(unknown) || tried.contains(&effect) {
+            if !chains.chain.is_empty() && !effect.builds_on()
+                || self.taken.contains(unknown)
+                || chains.chain.contains(&unknown)
+                || tried.iter().any(|other| self.is_exchangeable(effect, *other))
+            {
                 continue;
             }
             tried.push(effect);
-            let between = state.apply(&self.steps[unknown]);
-            if let Some(after) = between.and_then(|between| between.apply(&self.steps[step])) {
-                moves.push(Move { step, unknown: Some(unknown), after });
+            let Some(between) = state.apply(effect, self.values) else { continue };
+            if between == state
+                || !self.can_hold(between)
+                || self.only_grows && self.is_too_long(between, self.steps[chains.step].effect)
+            {
+                continue;
             }
+            if chains.seen.len() >= CHAINS_MAX {
+                self.has_left_out = true;
+                return;
+            }
+            chains.chain.push(unknown);
+            let mut set = chains.chain.clone();
+            set.sort_unstable();
+            if chains.seen.insert((set, between)) {
+                let step = chains.step;
+                if let Some(after) = between.apply(self.steps[step].effect, self.values) {
+                    chains.moves.push(Move { step, unknown: chains.chain.clone(), after });
+                }
+                self.extend_chain(between, chains);
+            }
+            chains.chain.pop();
+        }
+    }
+
+    /// Whether a value that only grows is longer by now than `effect` was told that it is.
+    fn is_too_long(&self, state: Register, effect: Effect) -> bool {
+        let len = state.value().map_or(0, |value| self.values.len(value));
+        match effect {
+            Effect::Append { tail, told: Some((whole, _)) } => len + self.values.len(tail) > whole,
+            Effect::Found { value: Some(value), .. } => len > self.values.len(value),
+            _ => false,
+        }
+    }
+
+    /// Whether two unknown steps that may both be next leave the same to be seen.
+    fn is_exchangeable(&self, one: Effect, other: Effect) -> bool {
+        match (one, other) {
+            (Effect::Append { tail, .. }, Effect::Append { tail: other, .. })
+                if self.only_grows && self.grows_to.is_none_or(|(step, _)| !self.is_open(step)) =>
+            {
+                self.values.len(tail) == self.values.len(other)
+            }
+            _ => one == other,
+        }
+    }
+
+    /// Whether what remains does not rule out a state by itself.
+    fn can_hold(&self, state: Register) -> bool {
+        match (self.grows_to, state.value()) {
+            (Some((step, longest)), Some(value)) if self.is_open(step) => {
+                self.values.begins(longest, value)
+            }
+            _ => true,
         }
     }
 
@@ -301,12 +414,32 @@ impl<'a> Search<'a> {
         Violation {
             key: key.to_vec(),
             explained: explained.len(),
-            state: state.describe(operations),
+            state: state.describe(self.values),
             stuck: stuck.into_iter().map(operation).collect(),
             before: explained[context..].iter().copied().map(operation).collect(),
         }
     }
 }
+
+fn only_grows(steps: &[Step]) -> bool {
+    let only_grows = |step: &Step| {
+        matches!(step.effect, Effect::Append { .. } | Effect::Found { .. } | Effect::Absent { .. })
+    };
+    steps.iter().all(only_grows)
+}
+
+fn longest_read(steps: &[Step], values: &Values) -> Option<(usize, ValueId)> {
+    let read = |(index, step): (usize, &Step)| match step.effect {
+        Effect::Found { value: Some(value), .. } => Some((index, value)),
+        _ => None,
+    };
+    let reads = steps.iter().enumerate().filter_map(read);
+    reads.max_by_key(|(_, value)| values.len(*value))
+}
+
+/// Chains of unknown steps that are looked at before one known step. Of those that add the same number or
+/// that no client has seen the effect of there are few.
+const CHAINS_MAX: usize = 1 << 12;
 
 /// Explained operations that a violation shows.
 const CONTEXT: usize = 8;

@@ -1,21 +1,30 @@
 //! `weft-sim`: runs simulated clusters, seed by seed, until one is not as it should be.
 #![forbid(unsafe_code)]
-#![expect(clippy::disallowed_methods, reason = "a program talks to its user")]
+#![expect(clippy::disallowed_methods, reason = "a program talks to its user, and measures itself")]
 
+#[path = "main/total.rs"]
+mod total;
+
+use std::cell::Cell;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use weft_sim::history::Counts;
-use weft_sim::scenario::{Run, Scenario};
+use weft_sim::scenario::{Caps, Run, Scenario};
+use weft_sim::shrink::shrink;
+
+use total::Total;
 
 /// Run simulated clusters: production nodes and clients in virtual time, with faults drawn from a
-/// seed, and check that what the clients were told is linearizable.
+/// seed, and check that what the clients were told is linearizable, and that no change is lost, there twice or
+/// there for no reason.
 #[derive(Parser)]
 #[command(name = "weft-sim", version)]
 #[command(after_help = "Exit codes: 0 all seeds are well, 1 one is not, 2 wrong usage.")]
@@ -23,10 +32,14 @@ struct Args {
     /// The first seed: the same seed is the same run, event by event
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed)]
     seed: u64,
-    /// How many seeds to run, counting up from the first
+    /// How many seeds to run, counting up from the first; many have to meet all that the scenario is there to meet
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    #[arg(value_parser = seeds)]
+    #[arg(value_parser = count)]
     seeds: u64,
+    /// How many seeds to run at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(value_parser = count)]
+    jobs: u64,
     /// What to simulate
     #[arg(long, value_name = "NAME", default_value = Scenario::Store.name())]
     #[arg(value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name)))]
@@ -34,6 +47,43 @@ struct Args {
     /// Print each run's history
     #[arg(long)]
     history: bool,
+    /// Look for a smaller run that fails in the same way
+    #[arg(long)]
+    shrink: bool,
+    #[command(flatten)]
+    smaller: Smaller,
+}
+
+/// The most of everything that a run has: what was drawn is less or gets no more
+#[derive(clap::Args)]
+#[command(next_help_heading = "Smaller runs")]
+struct Smaller {
+    /// No more clients than this
+    #[arg(long, value_name = "COUNT")]
+    clients: Option<u32>,
+    /// No more tasks of each client than this
+    #[arg(long, value_name = "COUNT")]
+    requesters: Option<u32>,
+    /// No more operations of each task than this
+    #[arg(long, value_name = "COUNT")]
+    operations: Option<u32>,
+    /// No more keys of each kind than this
+    #[arg(long, value_name = "COUNT")]
+    keys: Option<u32>,
+    /// The first faults only
+    #[arg(long, value_name = "COUNT")]
+    faults: Option<u32>,
+    /// Leave out these faults, by their places from 0
+    #[arg(long, value_name = "PLACES", value_delimiter = ',')]
+    without_faults: Vec<usize>,
+}
+
+impl Smaller {
+    fn caps(&self) -> Caps {
+        let Smaller { clients, requesters, operations, keys, faults, .. } = *self;
+        let without = self.without_faults.clone();
+        Caps { clients, requesters, operations, keys, faults, without }
+    }
 }
 
 fn main() -> ExitCode {
@@ -63,77 +113,125 @@ fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
-fn seeds(text: &str) -> Result<u64, String> {
+fn count(text: &str) -> Result<u64, String> {
     let count = text.parse().ok().filter(|&count| count > 0);
     count.ok_or_else(|| format!("give a whole number from 1 to {}", u64::MAX))
 }
 
 /// Returns whether all seeds are well; the first that is not ends it.
 fn run_all(scenario: Scenario, seeds: RangeInclusive<u64>, args: &Args) -> anyhow::Result<bool> {
+    let began = Instant::now();
+    let caps = args.smaller.caps();
+    let (total, failed) = if args.jobs == 1 {
+        run_some(scenario, &caps, args, seeds)?
+    } else {
+        run_on_threads(scenario, &caps, args, seeds)?
+    };
     let mut out = std::io::stdout().lock();
+    if let Some(seed) = failed {
+        // Once more, since a history does not leave its thread.
+        let mut run = run_one(scenario, seed, &caps);
+        if args.shrink {
+            writeln!(out, "{run}\n\nlooking for a smaller run").context("failed to print")?;
+            run = shrink(run, SHRINKING_RUNS_MAX, |caps| run_one(scenario, seed, caps));
+        }
+        writeln!(out, "{run}").context("failed to print")?;
+        return Ok(false);
+    }
+    let missing = total.missing(scenario, args.seeds);
+    total.print(&mut out, args.seeds, args.seed, began.elapsed()).context("failed to print")?;
+    if let [first, ..] = missing[..] {
+        let count = missing.len();
+        writeln!(out, "{count} situations never came about in so many seeds, such as: {first}")
+            .context("failed to print")?;
+    }
+    Ok(missing.is_empty())
+}
+
+/// Runs seeds one by one, up to the first that is not well, which is returned.
+fn run_some(
+    scenario: Scenario,
+    caps: &Caps,
+    args: &Args,
+    seeds: impl Iterator<Item = u64>,
+) -> anyhow::Result<(Total, Option<u64>)> {
     let mut total = Total::default();
     for seed in seeds {
-        SEED.store(seed, Ordering::Relaxed);
-        let run = scenario.run(seed);
+        let run = run_one(scenario, seed, caps);
         if args.history {
+            let mut out = std::io::stdout().lock();
             for operation in run.history.operations() {
                 writeln!(out, "{operation}").context("failed to print")?;
             }
         }
         if run.outcome.is_err() {
-            writeln!(out, "{run}").context("failed to print")?;
-            return Ok(false);
+            return Ok((total, Some(seed)));
         }
         if args.seeds == 1 {
-            writeln!(out, "{run}").context("failed to print")?;
+            writeln!(std::io::stdout(), "{run}").context("failed to print")?;
         }
         total.add(&run);
     }
-    total.print(&mut out, args)?;
-    Ok(true)
+    Ok((total, None))
 }
 
-#[derive(Default)]
-struct Total {
-    counts: Counts,
-    virtual_seconds: f64,
-    connections_lost: u64,
-    pauses: u64,
-    nodes_gone: u64,
-}
-
-impl Total {
-    fn add(&mut self, run: &Run) {
-        let counts = run.history.counts();
-        self.counts.completed += counts.completed;
-        self.counts.not_applied += counts.not_applied;
-        self.counts.unknown += counts.unknown;
-        self.virtual_seconds += run.summary.virtual_time.as_secs_f64();
-        self.connections_lost += run.summary.connections_lost;
-        self.pauses += run.summary.pauses;
-        self.nodes_gone += run.summary.nodes_gone;
+/// The same on several threads, each of which takes the next seed. The lowest seed that is not well is
+/// returned, whichever thread is first.
+fn run_on_threads(
+    scenario: Scenario,
+    caps: &Caps,
+    args: &Args,
+    seeds: RangeInclusive<u64>,
+) -> anyhow::Result<(Total, Option<u64>)> {
+    let seeds = Mutex::new(seeds);
+    let lowest_failed = AtomicU64::new(u64::MAX);
+    let next = || {
+        let seed = seeds.lock().expect("no thread panics while it takes a seed").next()?;
+        (seed < lowest_failed.load(Ordering::SeqCst)).then_some(seed)
+    };
+    let work = || {
+        let (total, failed) = run_some(scenario, caps, args, std::iter::from_fn(next))?;
+        if let Some(seed) = failed {
+            lowest_failed.fetch_min(seed, Ordering::SeqCst);
+        }
+        anyhow::Ok((total, failed))
+    };
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..args.jobs).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a panic ends the process")).collect()
+    });
+    let (mut total, mut lowest) = (Total::default(), None);
+    for result in results {
+        let (of_thread, failed) = result?;
+        total.merge(&of_thread);
+        lowest = [lowest, failed].into_iter().flatten().min();
     }
-
-    fn print(&self, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
-        let Counts { completed, not_applied, unknown } = self.counts;
-        let Total { virtual_seconds, connections_lost, pauses, nodes_gone, .. } = self;
-        writeln!(out, "{} seeds from {}: linearizable", args.seeds, args.seed)?;
-        writeln!(out, "{completed} operations told, {not_applied} not applied, {unknown} unknown")?;
-        write!(out, "{virtual_seconds:.1} virtual seconds, {connections_lost} connections lost, ")?;
-        writeln!(out, "{pauses} pauses, {nodes_gone} nodes gone")
-    }
+    Ok((total, lowest))
 }
 
-/// The seed that runs.
-static SEED: AtomicU64 = AtomicU64::new(0);
+fn run_one(scenario: Scenario, seed: u64, caps: &Caps) -> Run {
+    SEED.set(seed);
+    scenario.run(seed, caps)
+}
 
-/// A panic of production code is a finding like any other, so it has to name its seed.
+/// Runs of a search for a smaller one: some seconds to a minute.
+const SHRINKING_RUNS_MAX: u32 = 400;
+
+thread_local! {
+    /// The seed that runs.
+    static SEED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A panic of production code is a finding like any other, so it has to name its seed. It ends the process,
+/// whichever thread it is on.
 fn name_the_seed_of_a_panic(scenario: Scenario) {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         print(panic);
-        let seed = SEED.load(Ordering::Relaxed);
+        let seed = SEED.get();
+        let replay = scenario.replay(seed, &Caps::default());
         // Nobody to tell, and the process ends anyway.
-        let _ = writeln!(std::io::stderr(), "seed {seed}; replay: {}", scenario.replay(seed));
+        let _ = writeln!(std::io::stderr(), "seed {seed}; replay: {replay}");
+        std::process::exit(1);
     }));
 }

@@ -1,6 +1,8 @@
 //! What is simulated: a scenario draws a world from a seed, runs it, and judges what clients were
 //! told.
 
+mod caps;
+pub mod cluster;
 pub mod store;
 
 use std::fmt;
@@ -11,8 +13,13 @@ use weft_transport::Time;
 
 use crate::cluster::BuildError;
 use crate::history::History;
+use crate::ledger::Ledger;
 use crate::linearizability::CheckError;
+use crate::nemesis;
+use crate::sometimes::Sometimes;
 use crate::world::Stuck;
+
+pub use caps::{Caps, Size, Sizes, capped};
 
 /// A scenario, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,14 +40,21 @@ impl Scenario {
     }
 
     /// The command that runs it once more and prints everything.
-    pub fn replay(self, seed: u64) -> String {
-        format!("weft-sim --scenario {} --seed {seed} --history", self.name())
+    pub fn replay(self, seed: u64, caps: &Caps) -> String {
+        format!("weft-sim --scenario {} --seed {seed}{caps} --history", self.name())
     }
 
-    /// Runs it with everything drawn from `seed`.
-    pub fn run(self, seed: u64) -> Run {
+    /// Runs it with everything drawn from `seed`, but no more of it than `caps` say.
+    pub fn run(self, seed: u64, caps: &Caps) -> Run {
         match self {
-            Scenario::Store => store::run(seed, &crate::cluster::production),
+            Scenario::Store => store::run(seed, caps, &crate::cluster::production),
+        }
+    }
+
+    /// What has to come about in many seeds.
+    pub fn required(self) -> &'static [&'static str] {
+        match self {
+            Scenario::Store => store::REQUIRED,
         }
     }
 }
@@ -58,6 +72,16 @@ pub struct Run {
     pub history: History,
     /// What happened besides.
     pub summary: Summary,
+    /// How it was made smaller than it was drawn.
+    pub caps: Caps,
+    /// How much of everything it had.
+    pub sizes: Sizes,
+    /// What disturbed it.
+    pub faults: nemesis::Counts,
+    /// What it met.
+    pub sometimes: Sometimes,
+    /// The account of changes.
+    pub ledger: Ledger,
     /// Whether all was well.
     pub outcome: Result<(), Failure>,
 }
@@ -69,9 +93,11 @@ pub struct Summary {
     pub virtual_time: Duration,
     /// Connections that were lost.
     pub connections_lost: u64,
-    /// Times that a node was paused.
-    pub pauses: u64,
-    /// Nodes that were stopped or paused for good.
+    /// Sends and attempts to connect that nobody heard.
+    pub unheard: u64,
+    /// Pauses that kept a node from what it had to do.
+    pub delayed: u64,
+    /// Nodes that were stopped, crashed or paused for good.
     pub nodes_gone: u64,
     /// Passes over the world.
     pub steps: u64,
@@ -105,6 +131,9 @@ pub enum Failure {
     /// The faults were over, and still an operation failed.
     #[error("after the faults had ended, a client failed: {0}")]
     NotHealed(ClientError),
+    /// Changes are lost, there twice, or there though nobody made them.
+    #[error("{} (first: {})", .0, .0.errors.first().map_or_else(String::new, ToString::to_string))]
+    Ledger(Box<Ledger>),
     /// No client was told anything, so nothing has been checked.
     #[error("no operation was completed, so the run shows nothing")]
     NothingDone,
@@ -130,26 +159,31 @@ impl From<Stuck> for Failure {
 impl fmt::Display for Run {
     /// How it went; if not well, what was drawn and how to see it again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Run { scenario, seed, drawn, summary, outcome, .. } = self;
+        let Run { scenario, seed, drawn, summary, caps, faults, ledger, outcome, .. } = self;
         let name = scenario.name();
         match outcome {
             Ok(()) => writeln!(f, "seed {seed} of scenario {name}: linearizable")?,
             Err(failure) => writeln!(f, "seed {seed} of scenario {name}: {failure}")?,
         }
         writeln!(f, "drawn: {drawn}")?;
-        write!(f, "run: {summary}")?;
-        match outcome {
-            Ok(()) => Ok(()),
-            Err(_) => write!(f, "\nreplay: {}", scenario.replay(*seed)),
+        if !caps.is_none() {
+            writeln!(f, "made smaller:{caps}")?;
         }
+        writeln!(f, "run: {summary}")?;
+        writeln!(f, "ledger: {ledger}")?;
+        if !faults.0.is_empty() {
+            writeln!(f, "{faults}")?;
+        }
+        write!(f, "replay: {}", scenario.replay(*seed, caps))
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { virtual_time, connections_lost, pauses, nodes_gone, steps } = self;
+        let Summary { virtual_time, connections_lost, unheard, delayed, nodes_gone, steps } = self;
         let seconds = virtual_time.as_secs_f64();
         write!(f, "{seconds:.3} virtual seconds, {steps} steps, ")?;
-        write!(f, "{connections_lost} connections lost, {pauses} pauses, {nodes_gone} nodes gone")
+        write!(f, "{connections_lost} connections lost, {unheard} sends unheard, ")?;
+        write!(f, "{delayed} times late by a pause, {nodes_gone} nodes gone")
     }
 }

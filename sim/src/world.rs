@@ -1,44 +1,57 @@
-//! Everything that runs in one simulation: a network, endpoints, tasks and one virtual time.
+//! Everything that runs in one simulation: a network, hosts with endpoints and tasks, and one
+//! virtual time.
 //!
 //! Production code runs in it unchanged: endpoints are [`Endpoint::simulated`], and futures wait
 //! for replies and timers as they do anywhere. Virtual time stands still while anything can go on,
 //! and then jumps to the next thing that is due; so a run of minutes takes milliseconds, and
 //! nothing in it depends on the machine.
+//!
+//! A member of a world is a host with a life: it can be paused, and then neither its endpoints nor its
+//! tasks do anything; it can crash, and then all that it had is gone at once but for its disk; and
+//! it can be started again. Its clock may be wrong.
 
+mod host;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use weft_transport::{
-    Clock, Endpoint, EndpointConfig, EndpointError, Handler, ManualClock, SimConfig, SimNetwork,
-    Time,
+    Clock, Endpoint, EndpointConfig, EndpointError, Handler, ManualClock, SimConfig, SimCrash,
+    SimNetwork, Skew, Time,
 };
 
-use crate::executor::Executor;
+use crate::disk::Disk;
+use crate::executor::{Ending, Executor, Owner};
 use crate::limits::STEPS_A_MOMENT_MAX;
+
+pub use host::DiskFate;
+use host::{Host, Seat};
 
 /// A simulated world.
 pub struct World {
     clock: Clock,
     hand: ManualClock,
     network: SimNetwork,
-    /// By number; an endpoint that was stopped leaves its place empty.
-    members: Vec<Option<Member>>,
+    /// By number; one that was stopped stays as a dead one.
+    hosts: Vec<Host>,
+    /// Those of them that are paused.
+    paused: Vec<usize>,
     executor: Executor,
     random: StdRng,
     steps: u64,
+    moments: u64,
+    delayed: u64,
 }
 
-struct Member {
-    endpoint: Endpoint,
-    /// It does nothing before then.
-    paused_until: Time,
-}
-
-/// An endpoint of a world.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A host of a world.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId(usize);
 
 /// Why a world does not go on.
@@ -71,14 +84,17 @@ impl World {
             clock,
             network: SimNetwork::new(network, hand.clone()),
             hand,
-            members: Vec::new(),
+            hosts: Vec::new(),
+            paused: Vec::new(),
             executor: Executor::new(random.random()),
             random,
             steps: 0,
+            moments: 0,
+            delayed: 0,
         }
     }
 
-    /// The world's time.
+    /// The world's time, which is the true one.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -93,7 +109,12 @@ impl World {
         self.steps
     }
 
-    /// Adds an endpoint, which lives in the world's time whatever clock `config` names.
+    /// How many pauses have kept a host from doing what it had to do.
+    pub fn delayed(&self) -> u64 {
+        self.delayed
+    }
+
+    /// Adds a host with one endpoint, which lives in the world's time whatever clock `config` names.
     ///
     /// # Errors
     /// See [`Endpoint::simulated`].
@@ -102,40 +123,156 @@ impl World {
         config: EndpointConfig,
         handler: Arc<dyn Handler>,
     ) -> Result<(MemberId, Endpoint), EndpointError> {
-        let config = EndpointConfig { clock: self.clock.clone(), ..config };
-        let endpoint = Endpoint::simulated(config, handler, &self.network)?;
-        self.members.push(Some(Member { endpoint: endpoint.clone(), paused_until: Time::ZERO }));
-        Ok((MemberId(self.members.len() - 1), endpoint))
+        let [low, high, ..] = self.hosts.len().to_le_bytes();
+        let member = self.add_host(Ipv4Addr::new(10, 9, high, low).into(), None);
+        let endpoint = self.add_endpoint(member, config, handler)?;
+        Ok((member, endpoint))
     }
 
-    /// Adds a task.
+    /// Adds a host at an address, which no other has. It lives in the world's time, or by a clock of
+    /// its own that shows zero at the beginning of each life.
+    pub fn add_host(&mut self, address: IpAddr, skew: Option<Skew>) -> MemberId {
+        let disk_seed = self.random.random();
+        self.hosts.push(Host::new(address, skew, &self.hand, &self.network, disk_seed));
+        MemberId(self.hosts.len() - 1)
+    }
+
+    /// Adds an endpoint to a host that lives, by that host's clock whatever `config` names.
+    ///
+    /// # Errors
+    /// See [`Endpoint::simulated`].
+    pub fn add_endpoint(
+        &mut self,
+        member: MemberId,
+        config: EndpointConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Endpoint, EndpointError> {
+        let host = &mut self.hosts[member.0];
+        let config = EndpointConfig { clock: host.clock.clone(), ..config };
+        let endpoint = Endpoint::simulated(config, handler, &host.network)?;
+        host.seats.push(Seat { endpoint: endpoint.clone(), is_active: true });
+        Ok(endpoint)
+    }
+
+    /// Where faults of the network find a host.
+    pub fn address(&self, member: MemberId) -> IpAddr {
+        self.hosts[member.0].address
+    }
+
+    /// What a host takes for the time, in the life that it is in.
+    pub fn clock_of(&self, member: MemberId) -> &Clock {
+        &self.hosts[member.0].clock
+    }
+
+    /// A host's disk. It stays through lives, unless it is [wiped](DiskFate::Wiped).
+    pub fn disk(&self, member: MemberId) -> Arc<Mutex<Disk>> {
+        Arc::clone(&self.hosts[member.0].disk)
+    }
+
+    /// Which life a host is in, or was in last, from 1.
+    pub fn life(&self, member: MemberId) -> u64 {
+        self.hosts[member.0].life
+    }
+
+    /// Whether a host has neither crashed nor been stopped.
+    pub fn is_up(&self, member: MemberId) -> bool {
+        self.hosts[member.0].is_up
+    }
+
+    /// Adds a task that is no host's.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
-        self.executor.spawn(future);
+        self.executor.spawn(None, Ending::Awaited, future);
     }
 
-    /// Keeps an endpoint from doing anything for a while, as the scheduler or a debugger would:
-    /// bytes still reach it. [`Duration::MAX`] is for good.
+    /// Adds a task of a host: it does not go on while that is paused, and is dropped where it is when that
+    /// crashes or is stopped.
+    pub fn spawn_on(&mut self, member: MemberId, future: impl Future<Output = ()> + 'static) {
+        self.executor.spawn(Some(Owner(member.0)), Ending::Awaited, future);
+    }
+
+    /// The same for what goes on for as long as its host lives: nobody waits for its end.
+    pub fn spawn_background(
+        &mut self,
+        member: MemberId,
+        future: impl Future<Output = ()> + 'static,
+    ) {
+        self.executor.spawn(Some(Owner(member.0)), Ending::Background, future);
+    }
+
+    /// Keeps a host from doing anything for a while, as the scheduler or a debugger would:
+    /// bytes still reach it, and its clock goes on. [`Duration::MAX`] is for good.
     pub fn pause(&mut self, member: MemberId, duration: Duration) {
         let until = self.clock.now() + duration;
-        if let Some(member) = &mut self.members[member.0] {
-            member.paused_until = until.max(member.paused_until);
+        let host = &mut self.hosts[member.0];
+        if host.is_up && until > host.paused_until {
+            host.paused_until = until;
+            self.executor.stop(Owner(member.0));
+            if !self.paused.contains(&member.0) {
+                self.paused.push(member.0);
+            }
         }
     }
 
-    /// Stops an endpoint in good order, if nobody else holds it: it says goodbye, and nobody
-    /// listens any more.
-    pub fn stop(&mut self, member: MemberId) {
-        self.members[member.0] = None;
+    /// Ends the pause of a host, if it is paused.
+    pub fn resume(&mut self, member: MemberId) {
+        if !self.paused.contains(&member.0) {
+            return;
+        }
+        let seats = &mut self.hosts[member.0].seats;
+        // What has arrived is told once, so they are remembered to have to look.
+        seats.iter_mut().for_each(|seat| seat.is_active |= seat.endpoint.is_due());
+        self.delayed += u64::from(seats.iter().any(|seat| seat.is_active));
+        self.hosts[member.0].paused_until = Time::ZERO;
+        self.paused.retain(|paused| *paused != member.0);
+        self.executor.go_on(Owner(member.0));
     }
 
-    /// Goes on until all tasks have ended, or until `end`. Returns whether they have.
+    /// Stops a host in good order, if nobody else holds its endpoints: they say goodbye, and nobody
+    /// listens any more. Its tasks are dropped.
+    pub fn stop(&mut self, member: MemberId) {
+        self.executor.drop_tasks(Owner(member.0));
+        self.resume(member);
+        let host = &mut self.hosts[member.0];
+        host.is_up = false;
+        host.seats.clear();
+    }
+
+    /// All that a host has is gone at once, without a word, but for its disk.
+    pub fn crash(&mut self, member: MemberId, what: SimCrash) {
+        let host = &mut self.hosts[member.0];
+        host.is_up = false;
+        // First, so that nothing of what is dropped here is heard.
+        self.network.crash(host.address, what);
+        self.executor.drop_tasks(Owner(member.0));
+        for seat in std::mem::take(&mut self.hosts[member.0].seats) {
+            seat.endpoint.shutdown();
+        }
+        self.resume(member);
+    }
+
+    /// Begins another life of a host that has crashed or been stopped; `make` gives it what it is to
+    /// have in that, such as endpoints and tasks.
+    pub fn restart<T>(
+        &mut self,
+        member: MemberId,
+        fate: DiskFate,
+        make: impl FnOnce(&mut World) -> T,
+    ) -> T {
+        let host = &mut self.hosts[member.0];
+        assert!(!host.is_up, "a host has one life at a time");
+        host.begin_life(&self.hand, fate);
+        self.network.restart(host.address);
+        make(self)
+    }
+
+    /// Goes on until all tasks that are waited for have ended, or until `end`. Returns whether they have.
     ///
     /// # Errors
     /// See [`Stuck`].
     pub fn run_until(&mut self, end: Time) -> Result<bool, Stuck> {
         loop {
             self.settle()?;
-            let (tasks, at) = (self.executor.running(), self.clock.now());
+            let (tasks, at) = (self.executor.awaited(), self.clock.now());
             if tasks == 0 {
                 return Ok(true);
             }
@@ -150,18 +287,46 @@ impl World {
         }
     }
 
+    /// Goes on until `end`, whether or not anybody is waited for, or anything is due.
+    ///
+    /// # Errors
+    /// [`Stuck::Livelock`].
+    pub fn go_on_until(&mut self, end: Time) -> Result<(), Stuck> {
+        loop {
+            self.settle()?;
+            let at = self.clock.now();
+            if at >= end {
+                return Ok(());
+            }
+            let next = self.next_event().unwrap_or(end);
+            if next <= at {
+                return Err(Stuck::Livelock { at });
+            }
+            self.hand.advance_to(next.min(end));
+        }
+    }
+
     /// Does all that can be done at this moment.
     fn settle(&mut self) -> Result<(), Stuck> {
+        let now = self.clock.now();
+        let over = self.paused.iter().copied();
+        let over: Vec<_> = over.filter(|host| self.hosts[*host].paused_until <= now).collect();
+        over.into_iter().for_each(|host| self.resume(MemberId(host)));
         for _ in 0..STEPS_A_MOMENT_MAX {
             if !self.step() {
+                self.moments += 1;
+                debug_assert!(
+                    !self.moments.is_multiple_of(MOMENTS_A_LOOK) || self.is_quiet(),
+                    "an endpoint had something to do that nobody knew of"
+                );
                 return Ok(());
             }
         }
-        Err(Stuck::Livelock { at: self.clock.now() })
+        Err(Stuck::Livelock { at: now })
     }
 
-    /// A drawn number of tasks, then a turn of each endpoint, in a drawn order. Returns whether
-    /// anything happened.
+    /// A drawn number of tasks, then a turn of each endpoint that has something to do, in a drawn order.
+    /// Returns whether anything happened.
     fn step(&mut self) -> bool {
         self.steps += 1;
         let mut active = false;
@@ -169,25 +334,33 @@ impl World {
             active |= self.executor.step();
         }
         let now = self.clock.now();
-        let mut order: Vec<usize> = (0..self.members.len()).collect();
-        order.shuffle(&mut self.random);
-        for member in order.into_iter().filter_map(|index| self.members[index].as_ref()) {
-            active |= member.paused_until <= now && member.endpoint.turn();
+        let mut due = Vec::new();
+        for (index, host) in self.hosts.iter().enumerate() {
+            if host.paused_until <= now {
+                let seats = host.seats.iter().enumerate().filter(|(_, seat)| seat.is_due());
+                due.extend(seats.map(|(seat, _)| (index, seat)));
+            }
         }
-        active
+        due.shuffle(&mut self.random);
+        for (host, seat) in &due {
+            self.hosts[*host].seats[*seat].turn();
+        }
+        // A turn in which only a timer was seen to may have left something to do.
+        active || !due.is_empty()
+    }
+
+    /// Whether no endpoint finds anything to do, due or not.
+    fn is_quiet(&mut self) -> bool {
+        let now = self.clock.now();
+        let awake = self.hosts.iter_mut().filter(|host| host.paused_until <= now);
+        !awake.flat_map(|host| &mut host.seats).any(Seat::turn)
     }
 
     /// When something is due next.
     fn next_event(&self) -> Option<Time> {
         let now = self.clock.now();
-        let members = self.members.iter().flatten().filter_map(|member| {
-            if member.paused_until > now {
-                Some(member.paused_until)
-            } else {
-                member.endpoint.next_timer()
-            }
-        });
-        members.chain(self.network.next_event()).filter(|next| *next < Time::MAX).min()
+        let hosts = self.hosts.iter().filter_map(|host| host.next_event(now));
+        hosts.chain(self.network.next_event()).filter(|next| *next < Time::MAX).min()
     }
 }
 
@@ -195,128 +368,5 @@ impl World {
 /// batches; both happen.
 const TASKS_A_STEP_MAX: usize = 8;
 
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-    use std::net::SocketAddr;
-    use std::rc::Rc;
-
-    use weft_transport::{Batch, Incarnation, IncomingKind, Memory, MemoryConfig, NodeId};
-
-    use super::*;
-
-    struct Echo;
-
-    impl Handler for Echo {
-        fn handle(&self, batch: &mut Batch<'_>) {
-            while let Some(incoming) = batch.next() {
-                if let IncomingKind::Call(call) = incoming.kind {
-                    batch.reply(call, incoming.body);
-                }
-            }
-        }
-    }
-
-    const DELAY: Duration = Duration::from_millis(1);
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn empty() -> World {
-        World::new(7, SimConfig { seed: 0, delay: DELAY..DELAY, loss: 0.0, partial: 0.0 })
-    }
-
-    /// A world with a server that echoes, and a client.
-    fn world() -> (World, MemberId, Endpoint) {
-        let mut world = empty();
-        let mut add = |node| {
-            let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
-            let config = EndpointConfig::new(NodeId(node), Incarnation(1), memory);
-            world.add(config, Arc::new(Echo)).unwrap()
-        };
-        let ((server, listening), (_, client)) = (add(1), add(2));
-        listening.listen(address()).unwrap();
-        drop(listening);
-        (world, server, client)
-    }
-
-    fn address() -> SocketAddr {
-        SocketAddr::from(([10, 0, 0, 1], 7400))
-    }
-
-    /// Spawns a client that calls once; afterwards the time at which it was answered can be read.
-    fn call_once(world: &mut World, client: Endpoint) -> Rc<Cell<Option<Time>>> {
-        let answered = Rc::new(Cell::new(None));
-        let told = Rc::clone(&answered);
-        world.spawn(async move {
-            let deadline = Time::ZERO + 100 * SECOND;
-            let connection = client.connect(address(), deadline).await.unwrap();
-            let reply = connection.call(&b"hello"[..], deadline).await.unwrap();
-            assert_eq!(&*reply, b"hello");
-            told.set(Some(client.clock().now()));
-        });
-        answered
-    }
-
-    #[test]
-    fn time_passes_only_on_the_network() {
-        let (mut world, _, client) = world();
-        let answered = call_once(&mut world, client);
-        assert_eq!(world.run_until(Time::ZERO + SECOND), Ok(true));
-        let took = answered.get().unwrap().since(Time::ZERO);
-        assert!(took.as_nanos().is_multiple_of(DELAY.as_nanos()), "{took:?}");
-        assert!(took >= 3 * DELAY && took <= 5 * DELAY, "{took:?}");
-    }
-
-    #[test]
-    fn a_paused_endpoint_answers_when_it_goes_on() {
-        let (mut world, server, client) = world();
-        world.pause(server, 4 * SECOND);
-        // The longest pause counts.
-        world.pause(server, SECOND);
-        let answered = call_once(&mut world, client);
-        assert_eq!(world.run_until(Time::ZERO + 2 * SECOND), Ok(false));
-        assert_eq!(answered.get(), None);
-        assert_eq!(world.run_until(Time::ZERO + 20 * SECOND), Ok(true));
-        assert!(answered.get().unwrap() > Time::ZERO + 4 * SECOND);
-    }
-
-    #[test]
-    fn a_stopped_endpoint_is_refused_and_one_paused_for_good_never_answers() {
-        for stopped in [true, false] {
-            let (mut world, server, client) = world();
-            if stopped {
-                world.stop(server);
-            } else {
-                world.pause(server, Duration::MAX);
-            }
-            let failed_at = Rc::new(Cell::new(None));
-            let told = Rc::clone(&failed_at);
-            world.spawn(async move {
-                let connected = client.connect(address(), Time::ZERO + SECOND).await;
-                assert!(connected.is_err());
-                told.set(Some(client.clock().now()));
-            });
-            assert_eq!(world.run_until(Time::ZERO + 20 * SECOND), Ok(true));
-            let expected = if stopped { Time::ZERO } else { Time::ZERO + SECOND };
-            assert_eq!(failed_at.get(), Some(expected), "stopped: {stopped}");
-        }
-    }
-
-    #[test]
-    fn a_task_that_waits_for_nothing_is_found() {
-        let mut world = empty();
-        world.spawn(std::future::pending());
-        let stuck = world.run_until(Time::ZERO + SECOND);
-        assert_eq!(stuck, Err(Stuck::Deadlock { tasks: 1, at: Time::ZERO }));
-    }
-
-    #[test]
-    fn a_task_that_never_waits_is_found() {
-        let mut world = empty();
-        world.spawn(std::future::poll_fn(|context| {
-            context.waker().wake_by_ref();
-            std::task::Poll::Pending
-        }));
-        let stuck = world.run_until(Time::ZERO + SECOND);
-        assert_eq!(stuck, Err(Stuck::Livelock { at: Time::ZERO }));
-    }
-}
+/// In builds for tests every so many moments all endpoints are looked at, to see that none is forgotten.
+const MOMENTS_A_LOOK: u64 = 4;

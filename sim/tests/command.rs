@@ -6,7 +6,7 @@ use std::error::Error;
 use std::process::{Command, Output};
 
 use weft_sim::cluster::production;
-use weft_sim::scenario::{Failure, store};
+use weft_sim::scenario::{Caps, Failure, store};
 use weft_sim::world::Stuck;
 use weft_transport::Time;
 
@@ -26,6 +26,32 @@ fn seeds_that_are_well_are_summed_up() {
 }
 
 #[test]
+fn seeds_come_to_the_same_on_several_threads() {
+    let sums = ["", " --jobs 3"].map(|jobs| {
+        let output = weft_sim(&format!("--seed 3 --seeds 12{jobs}"));
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{stdout}");
+        // All but how long it took.
+        stdout.lines().filter(|line| !line.contains("real seconds")).collect::<Vec<_>>().join("\n")
+    });
+    assert_eq!(sums[0], sums[1]);
+    for expected in ["ledger: ", "0 lost, 0 duplicated, 0 phantom", "fault\n", "situation\n"] {
+        assert!(sums[0].contains(expected), "{}", sums[0]);
+    }
+}
+
+#[test]
+fn a_run_can_be_made_smaller() {
+    let output = weft_sim("--seed 3 --clients 1 --operations 2 --faults 3 --without-faults 0,1");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}");
+    let options = " --clients 1 --operations 2 --faults 3 --without-faults 0,1";
+    assert!(stdout.contains(&format!("made smaller:{options}\n")), "{stdout}");
+    let replay = format!("replay: weft-sim --scenario store --seed 3{options} --history");
+    assert!(stdout.contains(&replay), "{stdout}");
+}
+
+#[test]
 fn one_seed_prints_what_was_drawn_and_on_request_its_history() {
     let output = weft_sim("--seed 3 --history");
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -35,7 +61,7 @@ fn one_seed_prints_what_was_drawn_and_on_request_its_history() {
 
 #[test]
 fn a_failure_names_its_seed_and_how_to_replay_it() {
-    let mut run = store::run(5, &production);
+    let mut run = store::run(5, &Caps::default(), &production);
     run.outcome = Err(Failure::Stuck(Stuck::Livelock { at: Time::from_nanos(2000) }));
     let cause = run.outcome.as_ref().err().and_then(Error::source);
     assert!(cause.is_none(), "the message has said it already");

@@ -48,7 +48,7 @@ fn requests_are_worked_off_though_no_memory_is_left_for_that() {
     let delay = Duration::from_micros(5)..Duration::from_micros(200);
     let mut world = World::new(seed, SimConfig { seed, delay, loss: 0.0, partial: 0.3 });
     let made: RefCell<Option<NodeMemory>> = RefCell::new(None);
-    let nodes = Nodes::build(&mut world, 1, 2, seed, &|options| {
+    let nodes = Nodes::build(&mut world, 1, 2, seed, &mut || None, &|options| {
         made.replace(Some(options.memory.clone()));
         Ok(Arc::new(NodeHandler::new(options)?) as _)
     });

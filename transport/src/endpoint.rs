@@ -302,6 +302,18 @@ impl Endpoint {
         self.inner.reactors.iter().map(turn).fold(false, |any, active| any | active)
     }
 
+    /// Whether a [`turn`](Self::turn) of a simulated endpoint may find something to do: something has arrived since this was
+    /// asked last, somebody has left it something, or a timer is due. After a turn in which something happened there may be more
+    /// in any case.
+    pub fn is_due(&self) -> bool {
+        // It is asked first, and always: who is told turns, and need not be told again.
+        let arrived = self.inner.common.sim.as_ref().is_some_and(SimPort::take_arrived);
+        let now = self.inner.common.clock.now();
+        arrived
+            || self.inner.reactors.iter().any(|reactor| reactor.has_work())
+            || self.next_timer().is_some_and(|timer| timer <= now)
+    }
+
     /// When the next timer of a simulated endpoint is due.
     pub fn next_timer(&self) -> Option<Time> {
         let next = |reactor: &Arc<ReactorHandle>| reactor.state.lock().next_timer(reactor);

@@ -72,7 +72,8 @@ pub use idle::{PollPolicy, UnknownPollPolicy};
 #[doc(hidden)]
 pub use link::SharedMapping;
 pub use link::{
-    LinkKind, LinkPolicy, SimConfig, SimNetwork, UnknownLinkPolicy, VerbsError, VerbsOptions,
+    LinkKind, LinkPolicy, SimConfig, SimCounters, SimCrash, SimNetwork, UnknownLinkPolicy,
+    VerbsError, VerbsOptions,
 };
 pub use manager::{AddressState, Backoff, ConnectionManager, ListedAddress, NodeEvent, NodeEvents};
 pub use memory::{
@@ -89,4 +90,4 @@ pub use stream::{
     StreamConfig, StreamCounters, WeftListener, WeftReadHalf, WeftStream, WeftWriteHalf,
 };
 pub use ticket::{Completed, PostFailed, Ticket, TimedOut, Until};
-pub use time::{Clock, ManualClock, SystemClock, Time};
+pub use time::{Clock, ManualClock, Skew, SkewedClock, SystemClock, Time};

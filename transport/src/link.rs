@@ -26,7 +26,7 @@ use std::time::Duration;
 use crate::limits::{GATHER_MIN, SHM_GATHER_BACKLOG, SHM_GATHER_MIN};
 use crate::memory::{Block, Shared};
 
-pub use sim::{SimConfig, SimNetwork};
+pub use sim::{SimConfig, SimCounters, SimCrash, SimNetwork};
 pub use verbs_options::{VerbsError, VerbsOptions};
 
 use crate::registration::Domain;

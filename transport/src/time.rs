@@ -1,4 +1,4 @@
-//! Points in time, and the only two clocks that give them: the system's and a simulator's.
+//! Points in time, and the only clocks that give them: the system's, and a simulator's, true or not.
 //!
 //! Cores take `now: Time` and read no clock, so that a simulator can run them in virtual time.
 
@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+
+mod skewed;
+
+pub use skewed::{Skew, SkewedClock};
 
 /// A point in time: nanoseconds since the origin of the clock that gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -51,6 +55,8 @@ pub enum Clock {
     System(SystemClock),
     /// Virtual time; see [`ManualClock`].
     Manual(ManualClock),
+    /// What one machine of a simulation takes virtual time for; see [`SkewedClock`].
+    Skewed(SkewedClock),
 }
 
 /// The system's monotonic clock; its origin is when it was made.
@@ -88,6 +94,7 @@ impl Clock {
         match self {
             Self::System(clock) => clock.read(ClockId::Monotonic),
             Self::Manual(manual) => manual.now(),
+            Self::Skewed(skewed) => skewed.now(),
         }
     }
 
@@ -97,6 +104,7 @@ impl Clock {
         match self {
             Self::System(clock) => clock.read(ClockId::MonotonicCoarse),
             Self::Manual(manual) => manual.now(),
+            Self::Skewed(skewed) => skewed.now(),
         }
     }
 
@@ -108,6 +116,15 @@ impl Clock {
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
             Self::Manual(manual) => manual.now().nanos() / 1_000_000,
+            Self::Skewed(skewed) => skewed.unix_millis(),
+        }
+    }
+
+    /// Whether it stands still until somebody moves it, so that nothing comes of waiting.
+    pub(crate) fn is_virtual(&self) -> bool {
+        match self {
+            Self::System(_) => false,
+            Self::Manual(_) | Self::Skewed(_) => true,
         }
     }
 }

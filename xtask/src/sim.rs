@@ -16,6 +16,12 @@ pub(crate) struct Options {
     /// How many seeds to run, counting up from the first.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
+    /// How many of them at once.
+    #[arg(long, default_value_t = 1)]
+    jobs: u64,
+    /// What else the simulator is to be told, as in `-- --shrink`; its `--help` says what there is.
+    #[arg(last = true)]
+    rest: Vec<String>,
 }
 
 /// Builds the simulator and runs the seeds that `options` names.
@@ -24,6 +30,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Command::new("cargo")
             .args(["run", "--release", "--quiet", "--package", "weft-sim", "--bin", "weft-sim"])
             .args(["--", "--seed", &options.seed.to_string()])
-            .args(["--seeds", &options.seeds.to_string()]),
+            .args(["--seeds", &options.seeds.to_string()])
+            .args(["--jobs", &options.jobs.to_string()])
+            .args(&options.rest),
     )
 }

@@ -4,11 +4,10 @@
 //! above all earlier ones; an operation that finds nothing is told a version as of which there was
 //! nothing, and what is written later is above it.
 
-use std::collections::HashMap;
-
 use weft_client::Version;
 
-use crate::history::{Action, Ending, Operation, Outcome, Shown};
+use super::values::{ValueId, Values};
+use crate::history::Shown;
 
 /// What a key holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -23,21 +22,6 @@ struct Held {
     value: ValueId,
     /// `None` until a reply tells it: the write's own outcome is unknown.
     version: Option<u64>,
-}
-
-/// A value, by the first operation that names it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct ValueId(usize);
-
-/// An operation, as the search sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Step {
-    /// Its index among the key's operations.
-    pub(super) operation: usize,
-    pub(super) invoked: u64,
-    /// `None` if the outcome is unknown.
-    pub(super) returned: Option<u64>,
-    pub(super) effect: Effect,
 }
 
 /// What an operation did and was told.
@@ -61,42 +45,93 @@ pub(super) enum Effect {
     },
     /// A delete of unknown outcome.
     RemoveIfHeld,
+    /// Wrote a value, or removed it, and was told the one before.
+    Replace {
+        previous: Option<(ValueId, u64)>,
+        value: Option<ValueId>,
+        version: u64,
+    },
+    /// A compare-and-set that wrote; of unknown outcome, if it is not told the version.
+    Compare {
+        expected: u64,
+        value: ValueId,
+        version: Option<u64>,
+    },
+    /// One that found another version.
+    Conflict {
+        expected: u64,
+        version: u64,
+    },
+    /// One that found nothing.
+    NothingToCompare {
+        expected: u64,
+        as_of: Option<u64>,
+    },
+    Add {
+        delta: i64,
+        /// The number and the version.
+        told: Option<(i64, u64)>,
+    },
+    Append {
+        tail: ValueId,
+        /// The whole length and the version.
+        told: Option<(u64, u64)>,
+    },
 }
 
 impl Register {
-    /// The state after `step`, if it can have been told what it was.
-    pub(super) fn apply(self, step: &Step) -> Option<Register> {
-        match (step.effect, self.held) {
-            (Effect::Write { value, version: Some(version) }, _) => (version > self.floor)
-                .then_some(Register {
-                    held: Some(Held { value, version: Some(version) }),
-                    floor: version,
-                }),
-            (Effect::Write { value, version: None }, _) => {
-                Some(Register { held: Some(Held { value, version: None }), floor: self.floor + 1 })
+    /// The state after `effect`, if it can have been told what it was.
+    pub(super) fn apply(self, effect: Effect, values: &Values) -> Option<Register> {
+        match effect {
+            Effect::Write { value, version } => self.written(value, version),
+            Effect::Found { value, version } => self.found(value, version),
+            Effect::Absent { as_of } => self.absent(as_of),
+            Effect::Remove { version } => self.held.and_then(|_| self.removed(version)),
+            Effect::RemoveIfHeld if self.held.is_some() => {
+                Some(Register { held: None, floor: self.floor + 1 })
             }
-            (Effect::Found { value, version }, Some(held)) => {
-                let version_fits = match held.version {
-                    Some(known) => known == version,
-                    None => version >= self.floor,
+            Effect::RemoveIfHeld => Some(self),
+            Effect::Replace { previous, value, version } => {
+                let seen = match previous {
+                    Some((value, version)) => self.found(Some(value), version)?,
+                    None if self.held.is_none() => self,
+                    None => return None,
                 };
-                let value_fits = value.is_none_or(|value| value == held.value);
-                (version_fits && value_fits).then_some(Register {
-                    held: Some(Held { value: held.value, version: Some(version) }),
-                    floor: self.floor.max(version),
-                })
+                match value {
+                    Some(value) => seen.written(value, Some(version)),
+                    None => seen.removed(version),
+                }
             }
-            (Effect::Absent { as_of }, None) => {
-                let as_of = as_of.unwrap_or(self.floor);
-                (as_of >= self.floor).then_some(Register { held: None, floor: as_of })
+            Effect::Compare { expected, value, version } => {
+                match (self.expects(expected), version) {
+                    (Some(seen), version) => seen.written(value, version),
+                    (None, Some(_)) => None,
+                    (None, None) => Some(self),
+                }
             }
-            (Effect::Remove { version }, Some(_)) => {
-                (version > self.floor).then_some(Register { held: None, floor: version })
+            Effect::Conflict { expected, version } if version != expected => {
+                self.found(None, version)
             }
-            (Effect::RemoveIfHeld, Some(_)) => Some(Register { held: None, floor: self.floor + 1 }),
-            (Effect::RemoveIfHeld, None) => Some(self),
-            (Effect::Found { .. } | Effect::Remove { .. }, None)
-            | (Effect::Absent { .. }, Some(_)) => None,
+            Effect::NothingToCompare { expected, as_of } if expected != Version::NONE.0 => {
+                self.absent(as_of)
+            }
+            Effect::Conflict { .. } | Effect::NothingToCompare { .. } => None,
+            Effect::Add { delta, told } => match (values.add(self.value(), delta), told) {
+                (Some((sum, value)), Some((number, version))) if sum == number => {
+                    self.written(value, Some(version))
+                }
+                (Some((_, value)), None) => self.written(value, None),
+                // It was refused, or nobody knows that it was.
+                (None, None) => Some(self),
+                (_, Some(_)) => None,
+            },
+            Effect::Append { tail, told } => {
+                let value = values.append(self.value(), tail);
+                match told {
+                    Some((len, _)) if values.len(value) != len => None,
+                    told => self.written(value, told.map(|(_, version)| version)),
+                }
+            }
         }
     }
 
@@ -105,15 +140,61 @@ impl Register {
         version < self.floor
     }
 
-    /// For people; `operations` are those that the steps were made of.
-    pub(super) fn describe(self, operations: &[&Operation]) -> String {
-        let Some(Held { value: ValueId(first), version }) = self.held else {
+    /// What it holds.
+    pub(super) fn value(self) -> Option<ValueId> {
+        self.held.map(|held| held.value)
+    }
+
+    /// For people.
+    pub(super) fn describe(self, values: &Values) -> String {
+        let Some(Held { value, version }) = self.held else {
             return format!("nothing, as of version {}", Version(self.floor));
         };
-        let value = named_value(operations[first]).expect("a value's id is an operation naming it");
+        let value = values.bytes(value, |bytes| Shown(bytes).to_string());
         match version {
-            Some(version) => format!("{} at version {}", Shown(value), Version(version)),
-            None => format!("{} at a version not yet told", Shown(value)),
+            Some(version) => format!("{value} at version {}", Version(version)),
+            None => format!("{value} at a version not yet told"),
+        }
+    }
+
+    fn written(self, value: ValueId, version: Option<u64>) -> Option<Register> {
+        let floor = match version {
+            Some(version) if version <= self.floor => return None,
+            Some(version) => version,
+            None => self.floor + 1,
+        };
+        Some(Register { held: Some(Held { value, version }), floor })
+    }
+
+    fn removed(self, version: u64) -> Option<Register> {
+        (version > self.floor).then_some(Register { held: None, floor: version })
+    }
+
+    fn found(self, value: Option<ValueId>, version: u64) -> Option<Register> {
+        let held = self.held?;
+        let version_fits = match held.version {
+            Some(known) => known == version,
+            None => version >= self.floor,
+        };
+        let value_fits = value.is_none_or(|value| value == held.value);
+        (version_fits && value_fits).then_some(Register {
+            held: Some(Held { value: held.value, version: Some(version) }),
+            floor: self.floor.max(version),
+        })
+    }
+
+    fn absent(self, as_of: Option<u64>) -> Option<Register> {
+        let as_of = as_of.unwrap_or(self.floor);
+        (self.held.is_none() && as_of >= self.floor)
+            .then_some(Register { held: None, floor: as_of })
+    }
+
+    /// The state that a compare-and-set has found, if it is as expected.
+    fn expects(self, expected: u64) -> Option<Register> {
+        match (expected == Version::NONE.0, self.held) {
+            (true, None) => Some(self),
+            (true, Some(_)) => None,
+            (false, _) => self.found(None, expected),
         }
     }
 }
@@ -122,56 +203,28 @@ impl Effect {
     /// The version that the client was told, if it was told one.
     pub(super) fn version(self) -> Option<u64> {
         match self {
-            Effect::Write { version, .. } | Effect::Absent { as_of: version } => version,
-            Effect::Found { version, .. } | Effect::Remove { version } => Some(version),
+            Effect::Write { version, .. }
+            | Effect::Absent { as_of: version }
+            | Effect::Compare { version, .. }
+            | Effect::NothingToCompare { as_of: version, .. } => version,
+            Effect::Found { version, .. }
+            | Effect::Remove { version }
+            | Effect::Replace { version, .. }
+            | Effect::Conflict { version, .. } => Some(version),
+            Effect::Add { told, .. } => told.map(|(_, version)| version),
+            Effect::Append { told, .. } => told.map(|(_, version)| version),
             Effect::RemoveIfHeld => None,
         }
     }
-}
 
-/// The steps of one key's operations. Those that were not applied, and reads of unknown outcome,
-/// explain nothing and have none.
-pub(super) fn steps(operations: &[&Operation]) -> Vec<Step> {
-    let mut values: HashMap<&[u8], ValueId> = HashMap::new();
-    let mut steps = Vec::with_capacity(operations.len());
-    for (index, operation) in operations.iter().enumerate() {
-        let value =
-            named_value(operation).map(|value| *values.entry(value).or_insert(ValueId(index)));
-        if let Some((returned, effect)) = effect(operation, value) {
-            let invoked = operation.invoked.order;
-            steps.push(Step { operation: index, invoked, returned, effect });
-        }
+    /// Whether what it leaves depends on what it finds: several of unknown outcome can then follow one
+    /// another, and all of them be seen.
+    pub(super) fn builds_on(self) -> bool {
+        matches!(self, Effect::Add { .. } | Effect::Append { .. } | Effect::Compare { .. })
     }
-    steps
-}
 
-fn effect(operation: &Operation, value: Option<ValueId>) -> Option<(Option<u64>, Effect)> {
-    let (returned, outcome) = match &operation.ending {
-        Ending::NotApplied(_) => return None,
-        Ending::Unknown => {
-            let effect = match operation.action {
-                Action::Put(_) => Effect::Write { value: value?, version: None },
-                Action::Delete => Effect::RemoveIfHeld,
-                Action::Get | Action::Exists => return None,
-            };
-            return Some((None, effect));
-        }
-        Ending::Completed(moment, outcome) => (Some(moment.order), outcome),
-    };
-    let effect = match *outcome {
-        Outcome::Written { version } => Effect::Write { value: value?, version: Some(version) },
-        Outcome::Found { version, .. } => Effect::Found { value, version },
-        Outcome::Absent { as_of } => Effect::Absent { as_of },
-        Outcome::Removed { version } => Effect::Remove { version },
-    };
-    Some((returned, effect))
-}
-
-/// The value that an operation wrote or read.
-fn named_value(operation: &Operation) -> Option<&[u8]> {
-    match (&operation.action, &operation.ending) {
-        (Action::Put(value), _) => Some(value),
-        (_, Ending::Completed(_, Outcome::Found { value, .. })) => value.as_deref(),
-        _ => None,
+    /// Whether it can have been told what it was by two values, which later differ.
+    pub(super) fn is_told_less_than_it_leaves(self) -> bool {
+        matches!(self, Effect::Append { .. })
     }
 }

@@ -1,56 +1,80 @@
-//! Clients put, get and delete a few keys on a few nodes, while connections are lost and nodes
-//! pause or go; then the faults end, every key that has an owner is read once more, and the history
-//! is checked.
+//! Clients change and read a few keys on a few nodes, while connections are lost, ways are cut and
+//! nodes pause or go; then the faults end, every key that has an owner is read once more, and the
+//! history is checked, and the account of changes drawn up.
 //!
-//! Which faults there are, and how bad, is drawn as well: a run with every fault at once hides what
-//! only a quiet one shows ("Swarm testing", Groce et al., ISSTA 2012). Few keys and concurrent
-//! clients make operations meet.
+//! Which faults there are, and how bad, is drawn as well. Few keys and concurrent clients make operations
+//! meet. Half of the operations are on counters and append lists, in which nothing is overwritten.
 
+mod met;
 mod options;
 mod requester;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use weft_transport::Time;
+use weft_transport::{SimCrash, Time};
 
 use self::options::{Going, Options};
-use self::requester::Requester;
-use super::{Failure, Run, Scenario, Summary};
+use self::requester::{Keys, Requester};
+use super::{Caps, Failure, Run, Scenario, Summary};
 use crate::cluster::{MakeHandler, Nodes};
 use crate::history::{History, Recorder};
+use crate::ledger::Ledger;
 use crate::linearizability;
+use crate::nemesis::{self, Nemesis, Plan};
 use crate::world::{MemberId, World};
 
-/// Runs the scenario with everything drawn from `seed`, on nodes of which `make_handler` makes the
-/// handlers.
-pub fn run(seed: u64, make_handler: &MakeHandler<'_>) -> Run {
+pub use met::REQUIRED;
+
+/// Runs the scenario with everything drawn from `seed`, but no more of it than `caps` say, on nodes of which
+/// `make_handler` makes the handlers.
+pub fn run(seed: u64, caps: &Caps, make_handler: &MakeHandler<'_>) -> Run {
     let mut random = StdRng::seed_from_u64(seed);
-    let options = Options::draw(&mut random);
+    let options = Options::draw(&mut random).cap(caps);
     let world = World::new(random.random(), options.network());
-    let (drawn, recorder) = (options.to_string(), Recorder::new());
-    let mut play = Play { world, options, random, recorder, pauses: 0, gone: None };
-    let outcome = play.all(make_handler).and_then(|()| judge(&play.recorder.history()));
+    // Drawn by itself, as all that follows, so that a smaller run differs in nothing else.
+    let plan = Plan::draw(&mut StdRng::seed_from_u64(random.random()), &options.swarm);
+    let plan = plan.without(&caps.without);
+    let (drawn, sizes) = (options.to_string(), options.sizes(plan.faults.len()));
+    let mut play = Play {
+        world,
+        options,
+        random,
+        recorder: Recorder::new(),
+        failures: Rc::default(),
+        failed: Rc::default(),
+        faults: nemesis::Counts::default(),
+        gone: None,
+    };
+    let outcome = play.all(plan, make_handler);
+    let history = play.recorder.history();
+    let read = outcome.as_ref().map_or_else(|_| Vec::new(), Clone::clone);
+    let ledger = Ledger::of(&history, |key| read.iter().any(|read| read == key));
+    let outcome = outcome.and_then(|_| judge(&history, &ledger));
+    let counters = play.world.network().counters();
     let summary = Summary {
         virtual_time: play.world.clock().now().since(Time::ZERO),
-        connections_lost: play.world.network().lost(),
-        pauses: play.pauses,
+        connections_lost: counters.lost,
+        unheard: counters.sends_held + counters.connects_held,
+        delayed: play.world.delayed(),
         nodes_gone: u64::from(play.gone.is_some()),
         steps: play.world.steps(),
     };
-    let history = play.recorder.history();
-    Run { scenario: Scenario::Store, seed, drawn, history, summary, outcome }
+    let sometimes = met::sometimes(&history, &ledger, &summary, &counters);
+    let (scenario, caps, faults) = (Scenario::Store, caps.clone(), play.faults);
+    Run { scenario, seed, drawn, history, summary, caps, sizes, faults, sometimes, ledger, outcome }
 }
 
 /// An empty history is linearizable, and proves nothing.
-fn judge(history: &History) -> Result<(), Failure> {
+fn judge(history: &History, ledger: &Ledger) -> Result<(), Failure> {
     if history.counts().completed == 0 {
         return Err(Failure::NothingDone);
     }
-    Ok(linearizability::check(history)?)
+    linearizability::check(history)?;
+    if ledger.errors.is_empty() { Ok(()) } else { Err(Failure::Ledger(Box::new(ledger.clone()))) }
 }
 
 /// A run under way.
@@ -59,101 +83,108 @@ struct Play {
     options: Options,
     random: StdRng,
     recorder: Recorder,
-    pauses: u64,
+    /// Operations that failed.
+    failures: Rc<Cell<u64>>,
+    /// Where requesters leave why the run is not as it should be; the first one counts.
+    failed: Rc<RefCell<Option<Failure>>>,
+    faults: nemesis::Counts,
     gone: Option<MemberId>,
 }
 
 impl Play {
-    fn all(&mut self, make_handler: &MakeHandler<'_>) -> Result<(), Failure> {
-        let Options { nodes, partitions, keys, .. } = self.options;
+    /// Returns the keys that were read in the end.
+    fn all(&mut self, plan: Plan, make_handler: &MakeHandler<'_>) -> Result<Vec<Vec<u8>>, Failure> {
+        let Options { nodes, partitions, .. } = self.options;
         let seed = self.random.random();
-        let nodes = Nodes::build(&mut self.world, nodes, partitions, seed, make_handler)?;
-        let keys: Rc<[Vec<u8>]> = (0..keys).map(|key| format!("key-{key}").into()).collect();
-        let failed = Rc::new(RefCell::new(None));
-        self.spawn_requesters(&nodes, &keys, &failed)?;
-        self.disturb(&nodes)?;
-        self.read_all(&nodes, &keys, &failed)?;
-        match failed.take() {
+        let mut skews = StdRng::seed_from_u64(self.random.random());
+        let options = self.options.clone();
+        let mut skew = || Some(options.skew(&mut skews));
+        let nodes =
+            Nodes::build(&mut self.world, nodes, partitions, seed, &mut skew, make_handler)?;
+        let keys = Rc::new(Keys::new(&self.options));
+        let clients = self.spawn_requesters(&nodes, &keys)?;
+        self.disturb(&nodes, clients, plan)?;
+        let read = self.read_all(&nodes, &keys)?;
+        match self.failed.take() {
             Some(failure) => Err(failure),
-            None => Ok(()),
+            None => Ok(read),
         }
     }
 
     fn spawn_requesters(
         &mut self,
         nodes: &Nodes,
-        keys: &Rc<[Vec<u8>]>,
-        failed: &Rc<RefCell<Option<Failure>>>,
-    ) -> Result<(), Failure> {
-        let Options { clients, requesters, timeout, .. } = self.options;
+        keys: &Rc<Keys>,
+    ) -> Result<Vec<MemberId>, Failure> {
+        let Options { clients, requesters, timeout, operations, think, .. } = self.options;
+        let seed: u64 = self.random.random();
+        let mut members = Vec::new();
         for client in 0..clients {
             let connector = nodes.client(&mut self.world, client, timeout)?;
-            for number in client * requesters..(client + 1) * requesters {
-                let requester = self.requester(number, keys, timeout, failed);
-                let random = StdRng::seed_from_u64(self.random.random());
-                let Options { operations, think, .. } = self.options;
-                self.world.spawn(requester.work(connector.clone(), operations, think, random));
+            members.push(connector.member());
+            for of_client in 0..requesters {
+                let number = client * REQUESTERS_MAX + of_client;
+                let requester = self.requester(number, keys, timeout);
+                let random = StdRng::seed_from_u64(seed.wrapping_add(u64::from(number)));
+                let work = requester.work(connector.clone(), operations, think, random);
+                self.world.spawn_on(connector.member(), work);
             }
         }
-        Ok(())
+        Ok(members)
     }
 
-    /// Injects faults until the clients are done, or for long enough; without faults, the clients
-    /// get done.
-    fn disturb(&mut self, nodes: &Nodes) -> Result<(), Failure> {
-        let Some(interval) = self.options.fault_interval else { return self.finish() };
-        let goes_at = self.random.random_range(0..FAULTS_BEFORE_GOING_MAX);
-        for fault in 0..FAULTS_MAX {
-            let wait = self.random.random_range(Duration::ZERO..interval * 2);
-            if self.world.run_until(self.world.clock().now() + wait)? {
-                return Ok(());
-            }
-            let drawn = self.random.random_range(0..nodes.members().len());
-            let node = nodes.members()[drawn];
-            if fault == goes_at
-                && let Some(going) = self.options.node_goes
-            {
-                match going {
-                    Going::Stops => self.world.stop(node),
-                    Going::Freezes => self.world.pause(node, Duration::MAX),
-                }
-                self.gone = Some(node);
-            } else if !self.options.pause_max.is_zero() && self.random.random_bool(0.5) {
-                let pause = self.random.random_range(Duration::ZERO..self.options.pause_max);
-                self.world.pause(node, pause);
-                self.pauses += 1;
-            } else {
-                self.world.network().lose_one();
-            }
-        }
-        self.world.network().configure(|config| config.loss = 0.0);
-        self.finish()
-    }
-
-    /// Ends the faults. Then every key of a node that is still there can be read, and what is read
-    /// has to fit what was told before.
-    fn read_all(
+    /// Carries out the plan until the clients are done; then nothing is wrong any more.
+    fn disturb(
         &mut self,
         nodes: &Nodes,
-        keys: &Rc<[Vec<u8>]>,
-        failed: &Rc<RefCell<Option<Failure>>>,
+        clients: Vec<MemberId>,
+        plan: Plan,
     ) -> Result<(), Failure> {
-        self.world.network().configure(|config| config.loss = 0.0);
-        let number = self.options.clients * self.options.requesters;
-        let connector = nodes.client(&mut self.world, number, HEALED_TIMEOUT)?;
-        let there = keys.iter().filter(|key| Some(nodes.owner(key)) != self.gone).cloned();
-        let reader = self.requester(number, &there.collect(), HEALED_TIMEOUT, failed);
-        self.world.spawn(reader.read_all(connector));
+        let mut nemesis = Nemesis::new(plan, &self.world, nodes.members().to_vec(), clients);
+        let drawn = self.random.random_range(0..nodes.members().len());
+        let mut goes = self.options.node_goes.map(|(going, after)| (going, Time::ZERO + after));
+        let mut restart =
+            |_: &mut World, _, _| unreachable!("no kind of fault has a node come back");
+        loop {
+            let next = nemesis.next_at().into_iter().chain(goes.map(|(_, at)| at)).min();
+            let Some(at) = next else { break };
+            if self.world.run_until(at)? {
+                break;
+            }
+            if let Some((going, _)) = goes.take_if(|(_, at)| *at <= self.world.clock().now()) {
+                let node = nodes.members()[drawn];
+                nemesis.spare(node);
+                self.goes(node, going);
+            }
+            nemesis.act(&mut self.world, self.failures.get(), &mut restart);
+        }
+        nemesis.heal(&mut self.world, self.failures.get(), &mut restart);
+        self.faults = nemesis.counts().clone();
         self.finish()
     }
 
-    fn requester(
-        &self,
-        number: u32,
-        keys: &Rc<[Vec<u8>]>,
-        timeout: Duration,
-        failed: &Rc<RefCell<Option<Failure>>>,
-    ) -> Requester {
+    fn goes(&mut self, node: MemberId, going: Going) {
+        match going {
+            Going::Stops => self.world.stop(node),
+            Going::Freezes => self.world.pause(node, Duration::MAX),
+            Going::Crashes => self.world.crash(node, SimCrash::Process),
+        }
+        self.gone = Some(node);
+    }
+
+    /// Every key of a node that is still there can be read, and what is read has to fit what was told before.
+    fn read_all(&mut self, nodes: &Nodes, keys: &Rc<Keys>) -> Result<Vec<Vec<u8>>, Failure> {
+        let number = self.options.clients;
+        let connector = nodes.client(&mut self.world, number, HEALED_TIMEOUT)?;
+        let there: Vec<Vec<u8>> =
+            keys.all().filter(|key| Some(nodes.owner(key)) != self.gone).cloned().collect();
+        let reader = self.requester(number * REQUESTERS_MAX, keys, HEALED_TIMEOUT);
+        self.world.spawn(reader.read_all(connector, there.clone()));
+        self.finish()?;
+        Ok(there)
+    }
+
+    fn requester(&self, number: u32, keys: &Rc<Keys>, timeout: Duration) -> Requester {
         Requester {
             number,
             keys: Rc::clone(keys),
@@ -161,7 +192,9 @@ impl Play {
             clock: self.world.clock().clone(),
             timeout,
             value_bytes_max: self.options.value_bytes_max,
-            failed: Rc::clone(failed),
+            versions: RefCell::default(),
+            failures: Rc::clone(&self.failures),
+            failed: Rc::clone(&self.failed),
         }
     }
 
@@ -171,11 +204,8 @@ impl Play {
     }
 }
 
-/// Faults a run: they may come faster than a client can connect, so there has to be an end of them.
-const FAULTS_MAX: u32 = 300;
-
-/// Few enough that clients still have something to ask when a node goes.
-const FAULTS_BEFORE_GOING_MAX: u32 = 10;
+/// More than a client has, so that a requester keeps its number where there are fewer.
+const REQUESTERS_MAX: u32 = 16;
 
 /// Longer than the operations of any run take by far: every one has a deadline.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(3600);
@@ -190,9 +220,9 @@ mod tests {
 
     #[test]
     fn a_run_in_which_nothing_was_completed_is_a_failure() {
-        let recorder = Recorder::new();
-        assert!(matches!(judge(&recorder.history()), Err(Failure::NothingDone)));
+        let (recorder, ledger) = (Recorder::new(), Ledger::default());
+        assert!(matches!(judge(&recorder.history(), &ledger), Err(Failure::NothingDone)));
         recorder.invoke(1, b"key", Action::Get, Time::ZERO);
-        assert!(matches!(judge(&recorder.history()), Err(Failure::NothingDone)));
+        assert!(matches!(judge(&recorder.history(), &ledger), Err(Failure::NothingDone)));
     }
 }

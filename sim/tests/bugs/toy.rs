@@ -1,11 +1,11 @@
-//! A node of a few lines, right or wrong as told.
+//! A node of a few lines, right or wrong as told: it knows put, get, exists, delete, append and increment.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use weft_protocol::{
-    ClusterMap, DeleteReply, ErrorCode, ErrorReply, ExistsReply, GetReply, MapReply, PutReply,
-    Request, Version,
+    AppendReply, ClusterMap, DeleteReply, ErrorCode, ErrorReply, ExistsReply, GetReply,
+    IncrementReply, MapReply, PutReply, Request, Version,
 };
 use weft_server::handler::NodeOptions;
 use weft_transport::{Batch, CallId, Handler, IncomingKind};
@@ -92,7 +92,10 @@ impl Toy {
                     }
                 }
                 if let (Bug::ChangedByte, Some(object)) = (bug, &mut object) {
-                    object.value[0] ^= 1;
+                    // Of a number it is still one.
+                    if let Some(byte) = object.value.first_mut() {
+                        *byte ^= 1;
+                    }
                 }
                 batch.reply(call, state.found(object.as_ref()));
             }
@@ -131,6 +134,30 @@ impl Toy {
                 }
                 batch.reply(call, DeleteReply { version, existed });
             }
+            Request::Append(append) => {
+                let key = &*append.target.key;
+                let held = state.objects.get(key).map_or(&[][..], |object| &object.value);
+                let whole = [held, &append.tail].concat();
+                let twice = [&whole[..], &append.tail].concat();
+                let value_len = whole.len() as u64;
+                match state.build(bug, key, &whole, &twice) {
+                    Some(version) => batch.reply(call, AppendReply { version, value_len }),
+                    None => batch.reply(call, ErrorReply::memory_limit(0)),
+                }
+            }
+            Request::Increment(increment) => {
+                let key = &*increment.target.key;
+                let held = state.objects.get(key).map_or("0", |object| {
+                    std::str::from_utf8(&object.value).expect("counters hold nothing but numbers")
+                });
+                let held: i64 = held.parse().expect("counters hold nothing but numbers");
+                let number = held + increment.delta;
+                let [once, twice] = [number, number + increment.delta].map(|sum| sum.to_string());
+                match state.build(bug, key, once.as_bytes(), twice.as_bytes()) {
+                    Some(version) => batch.reply(call, IncrementReply { version, number }),
+                    None => batch.reply(call, ErrorReply::memory_limit(0)),
+                }
+            }
             Request::Map(map) => batch.reply(call, MapReply::new(&self.map, map)),
             _ => batch.reply(call, ErrorReply::new(ErrorCode::UnknownOperation)),
         }
@@ -145,6 +172,23 @@ impl State {
             self.former.insert(key.to_vec(), former);
         }
         Version(self.newest)
+    }
+
+    /// Writes what a change makes of what was there: once, or as the bug has it. Returns the version that is
+    /// told, if one is.
+    fn build(&mut self, bug: Bug, key: &[u8], once: &[u8], twice: &[u8]) -> Option<Version> {
+        match bug {
+            Bug::AcknowledgeWithoutApplying => {
+                self.newest += 1;
+                Some(Version(self.newest))
+            }
+            Bug::ApplyRefused => {
+                self.write(key, once);
+                None
+            }
+            Bug::ApplyTwice => Some(self.write(key, twice)),
+            _ => Some(self.write(key, once)),
+        }
     }
 
     fn found<'a>(&self, object: Option<&'a Object>) -> GetReply<'a> {

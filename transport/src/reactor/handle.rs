@@ -276,7 +276,7 @@ impl ReactorHandle {
     }
 
     /// Whether something has been left for the driver.
-    pub(super) fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || !self.commands.is_empty()
     }
 

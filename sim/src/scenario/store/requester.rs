@@ -1,27 +1,60 @@
 //! A client's user: asks one thing after the other, and writes down what it was told.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{Rng, RngExt};
-use weft_client::{Applied, Client, ClientError, Deleted, Existence, Lookup, Multi, Version};
+use weft_client::{
+    Appended, Applied, Client, ClientError, Compared, Deleted, Existence, Incremented, Lookup,
+    Multi, Replaced, Version,
+};
 use weft_transport::{Clock, Time};
 
+use super::options::Options;
 use crate::cluster::Connector;
 use crate::history::{Action, OperationId, Outcome, Recorder};
+use crate::ledger::ID_END;
 use crate::scenario::Failure;
+
+/// The keys of a run, by what is done to them.
+pub(super) struct Keys {
+    registers: Vec<Vec<u8>>,
+    counters: Vec<Vec<u8>>,
+    lists: Vec<Vec<u8>>,
+}
+
+impl Keys {
+    pub(super) fn new(options: &Options) -> Self {
+        let keys =
+            |kind: &str, count| (0..count).map(|key| format!("{kind}-{key}").into()).collect();
+        Keys {
+            registers: keys("register", options.registers),
+            counters: keys("counter", options.counters),
+            lists: keys("list", options.lists),
+        }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.registers.iter().chain(&self.counters).chain(&self.lists)
+    }
+}
 
 pub(super) struct Requester {
     pub(super) number: u32,
-    pub(super) keys: Rc<[Vec<u8>]>,
+    pub(super) keys: Rc<Keys>,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
     /// The client's.
     pub(super) timeout: Duration,
     pub(super) value_bytes_max: usize,
+    /// The last version of each key that it was told.
+    pub(super) versions: RefCell<BTreeMap<Vec<u8>, Version>>,
+    /// Counts operations that fail.
+    pub(super) failures: Rc<Cell<u64>>,
     /// Where a failure is left; the first one counts.
     pub(super) failed: Rc<RefCell<Option<Failure>>>,
 }
@@ -40,6 +73,8 @@ impl Requester {
             if let Ok(client) = connector.connect().await {
                 break client;
             }
+            // A client that fails at once would be tried for ever at this moment.
+            connector.pause(RECONNECT_PAUSE).await;
         };
         for sequence in 0..operations {
             let asked_at = self.clock.now();
@@ -51,12 +86,12 @@ impl Requester {
     }
 
     /// Reads every key; faults are over, so an error is a failure.
-    pub(super) async fn read_all(self, connector: Connector) {
+    pub(super) async fn read_all(self, connector: Connector, keys: Vec<Vec<u8>>) {
         let client = match connector.connect().await {
             Ok(client) => client,
             Err(error) => return self.fail(Failure::NotHealed(error)),
         };
-        for key in self.keys.iter() {
+        for key in &keys {
             let id = self.invoke(key, Action::Get);
             let told = client.get(key).await;
             self.end(id, &told, read);
@@ -81,26 +116,11 @@ impl Requester {
     }
 
     async fn ask(&self, client: &Client, sequence: u32, random: &mut StdRng) {
-        let key = &self.keys[random.random_range(0..self.keys.len())];
         match random.random_range(0..100) {
-            0..35 => {
-                let value = self.value(sequence, 0, random);
-                let id = self.invoke(key, Action::Put(value.clone()));
-                self.end(id, &client.put(key, &value).await, written);
-            }
-            35..65 => {
-                let id = self.invoke(key, Action::Get);
-                self.end(id, &client.get(key).await, read);
-            }
-            65..75 => {
-                let id = self.invoke(key, Action::Delete);
-                self.end(id, &client.delete(key).await, removed);
-            }
-            75..80 => {
-                let id = self.invoke(key, Action::Exists);
-                self.end(id, &client.exists(key).await, seen);
-            }
-            80..87 => {
+            0..30 => self.ask_counter(client, random).await,
+            30..55 => self.ask_list(client, sequence, random).await,
+            55..85 => self.ask_register(client, sequence, random).await,
+            85..89 => {
                 let keys = self.some_keys(random).into_iter().enumerate();
                 let pairs: Vec<(Vec<u8>, Vec<u8>)> =
                     keys.map(|(item, key)| (key, self.value(sequence, item, random))).collect();
@@ -108,7 +128,7 @@ impl Requester {
                 let ids = puts.map(|(key, put)| self.invoke(key, put)).collect();
                 self.end_each(ids, client.multi_put(&pairs), written).await;
             }
-            87..95 => {
+            89..95 => {
                 let keys = self.some_keys(random);
                 let ids = keys.iter().map(|key| self.invoke(key, Action::Get)).collect();
                 self.end_each(ids, client.multi_get(&keys), read).await;
@@ -121,10 +141,89 @@ impl Requester {
         }
     }
 
+    async fn ask_counter(&self, client: &Client, random: &mut StdRng) {
+        let number = random.random_range(0..self.keys.counters.len());
+        let key = &self.keys.counters[number];
+        if random.random_bool(0.3) {
+            return self.get(client, key).await;
+        }
+        // The same for all of a counter's increments: which of those of unknown outcome have been applied is
+        // then no question, only how many.
+        let delta = number as i64 + 1;
+        let id = self.invoke(key, Action::Increment(delta));
+        self.end(id, &client.increment(key, delta, None).await, counted);
+    }
+
+    async fn ask_list(&self, client: &Client, sequence: u32, random: &mut StdRng) {
+        let key = one_of(&self.keys.lists, random);
+        if random.random_bool(0.3) {
+            return self.get(client, key).await;
+        }
+        let mut tail = format!("{}.{sequence}", self.number).into_bytes();
+        tail.push(ID_END);
+        let id = self.invoke(key, Action::Append(tail.clone()));
+        self.end(id, &client.append(key, &tail, None).await, appended);
+    }
+
+    async fn ask_register(&self, client: &Client, sequence: u32, random: &mut StdRng) {
+        let key = one_of(&self.keys.registers, random);
+        match random.random_range(0..100) {
+            0..22 => {
+                let value = self.value(sequence, 0, random);
+                let id = self.invoke(key, Action::Put(value.clone()));
+                self.end(id, &client.put(key, &value).await, written);
+            }
+            22..45 => self.get(client, key).await,
+            45..60 => {
+                let id = self.invoke(key, Action::Delete);
+                self.end(id, &client.delete(key).await, removed);
+            }
+            60..64 => {
+                let id = self.invoke(key, Action::Exists);
+                self.end(id, &client.exists(key).await, seen);
+            }
+            64..82 => {
+                let value = self.value(sequence, 0, random);
+                let known = self.versions.borrow().get(key).copied();
+                let expected = known.filter(|_| random.random_bool(0.9)).unwrap_or(Version::NONE);
+                let action = Action::CompareAndSet { expected: expected.0, value: value.clone() };
+                let id = self.invoke(key, action);
+                let told = client.compare_and_set(key, expected, &value, None).await;
+                if let Ok(Compared::Conflict { version }) = told {
+                    self.versions.borrow_mut().insert(key.to_vec(), version);
+                }
+                self.end(id, &told, compared);
+            }
+            82..90 => {
+                let value = self.value(sequence, 0, random);
+                let id = self.invoke(key, Action::GetAndPut(value.clone()));
+                let told = client.get_and_put(key, &value, None).await;
+                self.end(id, &told, |replaced| Outcome::Replaced {
+                    previous: previous(replaced),
+                    version: replaced.version.0,
+                });
+            }
+            _ => {
+                let id = self.invoke(key, Action::GetAndDelete);
+                self.end(id, &client.get_and_delete(key).await, taken);
+            }
+        }
+    }
+
+    async fn get(&self, client: &Client, key: &[u8]) {
+        let id = self.invoke(key, Action::Get);
+        let told = client.get(key).await;
+        if let Ok(Lookup::Found(object)) = &told {
+            self.versions.borrow_mut().insert(key.to_vec(), object.version());
+        }
+        self.end(id, &told, read);
+    }
+
     /// Several keys in a drawn order, none twice.
     fn some_keys(&self, random: &mut StdRng) -> Vec<Vec<u8>> {
-        let count = random.random_range(1..=self.keys.len());
-        sample(random, self.keys.len(), count).iter().map(|key| self.keys[key].clone()).collect()
+        let keys = &self.keys.registers;
+        let count = random.random_range(1..=keys.len());
+        sample(random, keys.len(), count).iter().map(|key| keys[key].clone()).collect()
     }
 
     /// A value that no other put of the run writes, so that a read says whose it was.
@@ -142,6 +241,7 @@ impl Requester {
     }
 
     fn end<T>(&self, id: OperationId, told: &Result<T, ClientError>, outcome: fn(&T) -> Outcome) {
+        self.failures.set(self.failures.get() + u64::from(told.is_err()));
         match told {
             Ok(answer) => self.recorder.complete(id, outcome(answer), self.clock.now()),
             Err(error) if error.applied() == Applied::No => {
@@ -166,6 +266,40 @@ impl Requester {
             };
             self.end(ids[item], &told, outcome);
         }
+    }
+}
+
+/// Between two attempts of a client to find its cluster.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(1);
+
+fn one_of<'a>(keys: &'a [Vec<u8>], random: &mut StdRng) -> &'a [u8] {
+    &keys[random.random_range(0..keys.len())]
+}
+
+fn counted(told: &Incremented) -> Outcome {
+    Outcome::Counted { number: told.number, version: told.version.0 }
+}
+
+fn appended(told: &Appended) -> Outcome {
+    Outcome::Appended { len: told.value_len, version: told.version.0 }
+}
+
+fn compared(told: &Compared) -> Outcome {
+    match told {
+        Compared::Written { version } => Outcome::Written { version: version.0 },
+        Compared::Conflict { version } => Outcome::Conflict { version: version.0 },
+        Compared::Absent { version } => Outcome::Absent { as_of: Some(version.0) },
+    }
+}
+
+fn previous(replaced: &Replaced) -> Option<(Vec<u8>, u64)> {
+    replaced.previous.as_ref().map(|object| (object.to_vec(), object.version().0))
+}
+
+fn taken(told: &Replaced) -> Outcome {
+    match previous(told) {
+        None => Outcome::Absent { as_of: Some(told.version.0) },
+        previous => Outcome::Replaced { previous, version: told.version.0 },
     }
 }
 

@@ -1,0 +1,185 @@
+//! Whole clusters: coordinators, storage nodes and clients, all of which may crash, come back and lose
+//! their disks, under every fault that there is.
+//!
+//! How a node is built, and how a client works, is the builder's: it is given a host and what was drawn, and
+//! gives that host endpoints and tasks, in every life anew. Nothing here knows a protocol. There is no
+//! builder of production nodes yet, so the command does not offer this scenario; what is tried of it, by
+//! its tests, is that hosts live, die and come back around whatever a builder makes.
+
+mod options;
+#[cfg(test)]
+mod tests;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use weft_transport::Time;
+
+use super::{Caps, Failure, Sizes};
+use crate::cluster::BuildError;
+use crate::nemesis::{self, Nemesis, Plan};
+use crate::world::{DiskFate, MemberId, World};
+
+pub use options::{Durability, Options};
+
+/// What a host is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It decides who is what.
+    Coordinator,
+    /// It holds objects.
+    Storage,
+    /// It asks for them.
+    Client,
+}
+
+/// A host to be given what it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Where.
+    pub member: MemberId,
+    /// As what.
+    pub role: Role,
+    /// Its number among those of its role, from 0.
+    pub number: u32,
+    /// How it came to this life.
+    pub begins: Begins,
+}
+
+/// How a life of a host begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begins {
+    /// It is the first.
+    Anew,
+    /// After another, of whose disk this is left.
+    Again(DiskFate),
+}
+
+/// Makes hosts nodes and clients of one kind or another.
+pub trait Builder {
+    /// Gives a host what it runs in this life: [`World::add_endpoint`], [`World::spawn_background`], and for a
+    /// client [`World::spawn_on`], whose end is waited for.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    fn build(
+        &mut self,
+        world: &mut World,
+        place: Place,
+        options: &Options,
+    ) -> Result<(), BuildError>;
+
+    /// How many operations have failed so far, which tells which faults were felt.
+    fn failed(&self) -> u64;
+
+    /// Everything is healed and everybody is back, and clients have done what they had to do: the cluster is
+    /// to become what it should be, and is judged by that.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn converge(&mut self, world: &mut World, options: &Options) -> Result<(), Failure>;
+}
+
+/// A run under way, or over.
+pub struct Play {
+    /// Where it plays.
+    pub world: World,
+    /// What was drawn.
+    pub options: Options,
+    /// How much of everything there is.
+    pub sizes: Sizes,
+    /// What disturbed it.
+    pub faults: nemesis::Counts,
+    plan: Plan,
+    places: Vec<Place>,
+}
+
+impl Play {
+    /// Draws a run from `seed`, but no more of it than `caps` say.
+    pub fn draw(seed: u64, caps: &Caps) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let options = Options::draw(&mut random).cap(caps);
+        let mut world = World::new(random.random(), options.network());
+        let plan = Plan::draw(&mut StdRng::seed_from_u64(random.random()), &options.swarm);
+        let plan = plan.without(&caps.without);
+        let sizes = options.sizes(plan.faults.len());
+        let mut places = Vec::new();
+        let roles = [
+            (Role::Coordinator, options.coordinators),
+            (Role::Storage, options.storage_nodes),
+            (Role::Client, options.clients),
+        ];
+        // Each by itself, so that who is left of a smaller run has the clock that it had.
+        let skew_seed: u64 = random.random();
+        for (net, (role, count)) in (0_u8..).zip(roles) {
+            for number in 0..count {
+                let [host, ..] = number.to_le_bytes();
+                let mut random = StdRng::seed_from_u64(
+                    skew_seed.wrapping_add(u64::from(net) << 8 | u64::from(host)),
+                );
+                let skew = options.skew(&mut random);
+                let member = world.add_host([10, 0, net, host + 1].into(), Some(skew));
+                places.push(Place { member, role, number, begins: Begins::Anew });
+            }
+        }
+        Play { world, options, sizes, faults: nemesis::Counts::default(), plan, places }
+    }
+
+    /// The hosts of a role.
+    pub fn members(&self, role: Role) -> impl Iterator<Item = MemberId> {
+        self.places.iter().filter(move |place| place.role == role).map(|place| place.member)
+    }
+
+    /// Builds everything, disturbs it until the clients are done, heals it, waits for the clients, and has the
+    /// cluster converge.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn run(&mut self, builder: &mut dyn Builder) -> Result<(), Failure> {
+        for place in self.places.clone() {
+            builder.build(&mut self.world, place, &self.options)?;
+        }
+        let nodes = self.members(Role::Coordinator).chain(self.members(Role::Storage)).collect();
+        let clients = self.members(Role::Client).collect();
+        let plan = std::mem::take(&mut self.plan);
+        let mut nemesis = Nemesis::new(plan, &self.world, nodes, clients);
+        while let Some(at) = nemesis.next_at() {
+            if self.world.run_until(at)? {
+                break;
+            }
+            self.rebuilding(builder, |world, failed, restart| nemesis.act(world, failed, restart))?;
+        }
+        self.rebuilding(builder, |world, failed, restart| nemesis.heal(world, failed, restart))?;
+        self.faults = nemesis.counts().clone();
+        let end = self.world.clock().now() + self.options.finish_time_max;
+        if !self.world.run_until(end)? {
+            return Err(Failure::TooLong { at: end });
+        }
+        builder.converge(&mut self.world, &self.options)
+    }
+
+    /// Lets the nemesis do something, for which hosts may have to be built again.
+    fn rebuilding(
+        &mut self,
+        builder: &mut dyn Builder,
+        act: impl FnOnce(&mut World, u64, &mut nemesis::Restart<'_>),
+    ) -> Result<(), Failure> {
+        let Play { world, options, places, .. } = self;
+        let (mut built, failed) = (Ok(()), builder.failed());
+        let mut restart = |world: &mut World, member: MemberId, fate: DiskFate| {
+            let place = places.iter().find(|place| place.member == member);
+            let Some(place) = place.copied() else { return };
+            let place = Place { begins: Begins::Again(fate), ..place };
+            let again = world.restart(member, fate, |world| builder.build(world, place, options));
+            if built.is_ok() {
+                built = again;
+            }
+        };
+        act(world, failed, &mut restart);
+        Ok(built?)
+    }
+
+    /// The world's time since its beginning.
+    pub fn passed(&self) -> std::time::Duration {
+        self.world.clock().now().since(Time::ZERO)
+    }
+}

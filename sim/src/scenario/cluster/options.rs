@@ -1,0 +1,146 @@
+//! What a whole cluster is like.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+use weft_transport::{SimConfig, Skew};
+
+use crate::nemesis::{Kind, Swarm};
+use crate::scenario::{Caps, Sizes, capped};
+
+/// Where what is written is before it is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// In the memory of every replica.
+    Memory,
+    /// There, and on its way to disks.
+    Disk,
+    /// On the disk of every replica.
+    Fsync,
+}
+
+/// Everything that is drawn once a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// Hosts that decide.
+    pub coordinators: u32,
+    /// Hosts that hold objects.
+    pub storage_nodes: u32,
+    /// Partitions of the map.
+    pub partitions: u16,
+    /// How many hosts hold each object.
+    pub replicas: u32,
+    /// See [`Durability`].
+    pub durability: Durability,
+    /// Hosts that ask.
+    pub clients: u32,
+    /// Tasks that use one client at the same time.
+    pub requesters: u32,
+    /// Operations of each such task.
+    pub operations: u32,
+    /// Keys of each kind: registers, counters, append lists.
+    pub keys: u32,
+    /// The longest pause of a requester between two operations.
+    pub think: Duration,
+    /// How long an operation may take.
+    pub timeout: Duration,
+    /// The longest value, in bytes.
+    pub value_bytes_max: usize,
+    /// How long bytes are under way.
+    pub delay: Range<Duration>,
+    /// The probability that a send loses its connection.
+    pub loss: f64,
+    /// The probability that a send or receive is cut short.
+    pub partial: f64,
+    /// By how much a clock may go wrong, in millionths.
+    pub skew_ppm_max: u32,
+    /// What disturbs it.
+    pub swarm: Swarm,
+    /// For how long clients may go on after everything is healed.
+    pub finish_time_max: Duration,
+}
+
+impl Options {
+    /// Draws them.
+    pub fn draw(random: &mut StdRng) -> Self {
+        let storage_nodes = random.random_range(3..=5);
+        let durability = [Durability::Memory, Durability::Disk, Durability::Fsync];
+        let delay = Duration::from_micros(random.random_range(20..=200));
+        let mean = Duration::from_millis(random.random_range(200..=4000));
+        let lasts = Duration::from_millis(random.random_range(50..=5000));
+        let faults = random.random_range(0..=20);
+        Options {
+            coordinators: 3,
+            storage_nodes,
+            partitions: random.random_range(1..=8),
+            replicas: random.random_range(1..=3),
+            durability: durability[random.random_range(0..durability.len())],
+            clients: random.random_range(1..=4),
+            requesters: random.random_range(1..=3),
+            operations: random.random_range(20..=100),
+            keys: random.random_range(1..=3),
+            think: Duration::from_millis(random.random_range(1..=400)),
+            timeout: Duration::from_millis(random.random_range(500..=10_000)),
+            value_bytes_max: [16, 100, 4000][random.random_range(0..3)],
+            delay: delay..delay + Duration::from_micros(random.random_range(1..=5000)),
+            loss: if random.random_bool(0.5) { 0.0 } else { random.random_range(0.0..0.01) },
+            partial: if random.random_bool(0.5) { 0.0 } else { random.random_range(0.0..0.8) },
+            // Half of what two clocks may differ by while leases are safe, or none.
+            skew_ppm_max: [0, 1000, 4900][random.random_range(0..3)],
+            swarm: Swarm::draw(random, &Kind::ALL, mean, lasts, faults),
+            finish_time_max: Duration::from_secs(600),
+        }
+    }
+
+    /// Makes a run smaller than it was drawn.
+    #[must_use]
+    pub fn cap(mut self, caps: &Caps) -> Self {
+        self.clients = capped(self.clients, caps.clients);
+        self.requesters = capped(self.requesters, caps.requesters);
+        self.operations = capped(self.operations, caps.operations);
+        self.keys = capped(self.keys, caps.keys);
+        if let Some(faults) = caps.faults {
+            self.swarm.faults_max = self.swarm.faults_max.min(faults as usize);
+        }
+        self
+    }
+
+    /// How the network behaves; the world draws its seed.
+    pub fn network(&self) -> SimConfig {
+        SimConfig { seed: 0, delay: self.delay.clone(), loss: self.loss, partial: self.partial }
+    }
+
+    /// A clock.
+    pub(super) fn skew(&self, random: &mut StdRng) -> Skew {
+        let max = self.skew_ppm_max;
+        let rate_ppm = random.random_range(1_000_000 - max..=1_000_000 + max);
+        Skew { rate_ppm, ..Skew::NONE }
+    }
+
+    pub(super) fn sizes(&self, faults: usize) -> Sizes {
+        Sizes {
+            clients: self.clients,
+            requesters: self.requesters,
+            operations: self.operations,
+            keys: self.keys,
+            faults: u32::try_from(faults).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { coordinators, storage_nodes, partitions, replicas, durability, .. } = self;
+        let Options { clients, requesters, operations, keys, think, timeout, .. } = self;
+        let Options { value_bytes_max, delay, loss, partial, skew_ppm_max, swarm, .. } = self;
+        write!(f, "{coordinators} coordinators, {storage_nodes} storage nodes, ")?;
+        write!(f, "{partitions} partitions, {replicas} replicas, {durability:?}; ")?;
+        write!(f, "{clients} clients of {requesters} requesters, {keys} keys of each kind, ")?;
+        write!(f, "{operations} operations each; think {think:?}, timeout {timeout:?}, ")?;
+        write!(f, "values to {value_bytes_max} B; delay {delay:?}, loss {loss:.4}, ")?;
+        write!(f, "partial {partial:.2}; clocks wrong by up to {skew_ppm_max} millionths; {swarm}")
+    }
+}
