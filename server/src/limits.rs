@@ -143,9 +143,6 @@ pub const PARTITIONS_PER_CLASS_MAX: u16 = 4_096;
 /// Members and learners of a partition: as many as replicas, and as many to take their place.
 pub const REPLICAS_HELD_MAX: usize = 2 * TableOptions::REPLICAS_MAX as usize;
 
-/// Clients that have leases at a time. What the coordinator keeps of one is some tens of bytes.
-pub const CLIENTS_MAX: usize = 65_536;
-
 /// Clients whose leases one command renews.
 pub const RENEWALS_MAX: usize = 4_096;
 

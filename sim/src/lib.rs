@@ -4,12 +4,9 @@
 //! # Layout
 //! - [`scenario`]: what is simulated, and how it is judged. [`cluster`]: nodes and clients in a
 //!   world.
-//! - [`world`]: network, endpoints and tasks in one virtual time. [`executor`]: which task goes on.
-//! - [`disk`]: what a crash leaves of files. The node's log runs on it, in the disk's own tests.
 //! - [`world`]: network, hosts and tasks in one virtual time. [`executor`]: which task goes on.
 //! - [`nemesis`]: what disturbs a run. [`sometimes`]: whether it has met what it is there to meet.
-//! - [`disk`]: what a crash leaves of files. Nothing runs on it yet, since nothing that is simulated
-//!   writes to a disk; it has tests of its own, for what will.
+//! - [`disk`]: what a crash leaves of files. The node's log runs on it, in the disk's own tests.
 //! - [`history`]: what clients asked for and were told. [`linearizability`]: whether any order
 //!   explains it. [`ledger`]: whether every change that was acknowledged is there, once.
 //! - [`shrink`]: a smaller run that fails in the same way.

@@ -1,6 +1,8 @@
 //! What clients and nodes are told of the state.
 
-use weft_protocol::{Catalog, ClusterMap, MapError, NodeEntry, PartitionEntry, PartitionId};
+use weft_protocol::{
+    Catalog, ClusterMap, MapError, Member, NodeEntry, PartitionEntry, PartitionId, TableClass,
+};
 use weft_transport::NodeId;
 
 use super::class::{Class, PartitionRun};
@@ -36,22 +38,29 @@ pub struct Changes<'a> {
 }
 
 impl ClusterState {
-    /// The map of clients: the nodes, and who is the primary of which slots of the default table's class. Slots without a primary have no owner. There
-    /// is none before there is a node.
+    /// The map of clients: the nodes, and who holds which partitions. There is none before there is a node.
     pub fn cluster_map(&self) -> Option<ClusterMap> {
         let nodes = self.nodes.values().map(|node| NodeEntry {
             id: node.id,
             incarnation: node.incarnation,
             address: node.description.data_address.clone(),
         });
-        let run = self.classes.get(&Class::of(&self.catalog.default_options())).copied().flatten();
-        let partitions = run.map_or(&[][..], |run| &self.partitions[run.positions()]);
-        let owned = partitions.iter().filter_map(|partition| {
-            let Partition { first_slot, last_slot, ref configuration, .. } = *partition;
-            let owner = configuration.primary?.node;
-            Some(PartitionEntry { first_slot, last_slot, owner })
+        let entries = self.partitions().map(|(id, partition)| {
+            let Partition { class, first_slot, last_slot, ref configuration, .. } = *partition;
+            let Class { replicas, durability } = class;
+            let node_of = |member: &Member| member.node;
+            PartitionEntry {
+                id,
+                class: TableClass { replicas, durability },
+                first_slot,
+                last_slot,
+                epoch: configuration.epoch,
+                primary: configuration.primary.as_ref().map(node_of),
+                members: configuration.members.iter().map(node_of).collect(),
+                is_lost: configuration.is_lost,
+            }
         });
-        match ClusterMap::new(self.version, nodes.collect(), owned.collect()) {
+        match ClusterMap::new(self.version, nodes.collect(), entries.collect()) {
             Ok(map) => Some(map),
             Err(MapError::NodeCount { .. } | MapError::NoEpoch) => None,
             Err(error) => panic!("a state makes a map that is consistent: {error}"),

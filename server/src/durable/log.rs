@@ -25,7 +25,7 @@ use super::file_header::{Identity, Mode};
 use super::frame::FrameHeader;
 use super::holdings::{Held, Holdings, Position};
 use super::planted::Plant;
-#[cfg(any(test, feature = "planted"))]
+#[cfg(any(test, feature = "planted-bugs"))]
 use super::planted::Planted;
 use super::recovery::Recovery;
 
@@ -62,7 +62,7 @@ impl Settings {
     }
 
     /// Plants a bug.
-    #[cfg(any(test, feature = "planted"))]
+    #[cfg(any(test, feature = "planted-bugs"))]
     #[must_use]
     pub fn planted(self, bug: Planted) -> Settings {
         Settings { plant: Plant::new(bug), ..self }

@@ -1,6 +1,6 @@
 //! Bugs that tests plant, to see that they would be found.
 
-/// A bug of the log. Only who builds with the feature `planted` can plant one, by `Settings::planted`.
+/// A bug of the log. Only who builds with the feature `planted-bugs` can plant one, by `Settings::planted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
     /// Tells that entries are durable once they are written.
@@ -26,7 +26,7 @@ pub(super) struct Plant(Option<Planted>);
 impl Plant {
     pub(super) const NONE: Plant = Plant(None);
 
-    #[cfg(any(test, feature = "planted"))]
+    #[cfg(any(test, feature = "planted-bugs"))]
     pub(super) fn new(bug: Planted) -> Plant {
         Plant(Some(bug))
     }
@@ -34,6 +34,6 @@ impl Plant {
     /// Whether `bug` is to be had. The compiler knows the answer where nothing can be planted.
     #[inline]
     pub(super) fn has(self, bug: Planted) -> bool {
-        cfg!(any(test, feature = "planted")) && self.0 == Some(bug)
+        cfg!(any(test, feature = "planted-bugs")) && self.0 == Some(bug)
     }
 }
