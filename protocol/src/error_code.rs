@@ -158,6 +158,9 @@ error_codes! {
     ClientUnknown = 1121, "client unknown",
         "The client has no lease: it has run out, or is of another cluster. What was asked was not done.",
         "The client library opens another one by itself.";
+    Deposed = 1122, "deposed",
+        "The node ceased to be the primary of the key's partition while the request waited for the other replicas. It may have been applied.",
+        "The client library asks the new primary again, under the same number, and is told what came of it.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";
@@ -233,6 +236,7 @@ impl ErrorCode {
         matches!(
             self,
             Self::RequestForgotten
+                | Self::Deposed
                 | Self::Internal
                 | Self::DeadlineMaybeApplied
                 | Self::DisconnectedMaybeApplied

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use weft_protocol::{Catalog, PutTablesReply, Slot, TableEntry, TableId};
+use weft_protocol::{Catalog, PutTablesReply, Slot, TableClass, TableEntry, TableId};
 use weft_transport::{Charge, Memory, MemoryError, Purpose};
 
 use crate::evictor::Evictor;
@@ -69,8 +69,12 @@ impl NodeCatalog {
         let tables: Vec<_> = std::iter::once(default).chain(others).collect();
         // Another table of the same number has nothing of what this one had.
         quotas.retain(|table, _| !dropped.contains(table));
+        for table in &dropped {
+            partitions.classes().set(*table, TableClass::DEFAULT);
+        }
         for (table, options) in &tables {
-            match options.quota_bytes.map(|quota_bytes| share(quota_bytes, partitions)) {
+            partitions.classes().set(*table, options.class());
+            match options.quota_bytes.map(|quota_bytes| share(quota_bytes, *table, partitions)) {
                 Some(limit) => quotas
                     .entry(*table)
                     .or_insert_with(|| Arc::new(Quota::new(limit)))
@@ -112,8 +116,8 @@ fn is_same(table: &TableEntry, next: &TableEntry) -> bool {
 }
 
 /// The share of a quota that the node's slots have. Rounded up, so that a small quota lets something in.
-fn share(quota_bytes: u64, partitions: &Partitions) -> u64 {
+fn share(quota_bytes: u64, table: TableId, partitions: &Partitions) -> u64 {
     let all = u128::from(Slot::COUNT);
-    let share = (u128::from(quota_bytes) * partitions.slots() as u128).div_ceil(all);
+    let share = (u128::from(quota_bytes) * partitions.slots(table) as u128).div_ceil(all);
     u64::try_from(share).expect("a share is at most the whole")
 }

@@ -221,8 +221,8 @@ fn price(free_share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use weft_protocol::{ClusterMap, NodeEntry, TableId};
-    use weft_transport::{Incarnation, MemoryConfig, NodeId, PAGE_BYTES, Purpose};
+    use weft_protocol::TableId;
+    use weft_transport::{MemoryConfig, PAGE_BYTES, Purpose};
 
     use super::*;
 
@@ -247,11 +247,7 @@ mod tests {
     fn a_write_that_nothing_can_be_emptied_for_is_given_up() {
         let memory = Memory::new(MemoryConfig { limit_bytes: 4 << 20 }).unwrap();
         let (cleaner, evictor) = (Cleaner::new(memory.clone()), Evictor::default());
-        let node = NodeId(1);
-        let entry =
-            NodeEntry { id: node, incarnation: Incarnation(1), address: "here:1".to_owned() };
-        let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
-        let partitions = Partitions::owned_by(node, &map, &memory, 7).unwrap();
+        let partitions = Partitions::of_one(&memory, 7);
         let key = |number: usize| format!("key-{number}").into_bytes();
         let mut count = 0;
         while partitions.lock(0).put(TABLE, &key(count), &[7; 2_000], None, 0).is_ok() {

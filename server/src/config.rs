@@ -159,12 +159,18 @@ impl Config {
     }
 
     /// Who owns what: every node an even share. The same on every node, so it leaves out what a
-    /// node knows of itself only, its incarnation (0 is "not known").
-    pub fn map(&self) -> ClusterMap {
+    /// node knows of itself only, its incarnation (0 is "not known"). `listens_at` is where this node is if it is alone and was told to
+    /// take a free port.
+    pub fn map(&self, listens_at: SocketAddr) -> ClusterMap {
+        let is_elsewhere = self.peers.len() == 1 && self.listen.port() == 0;
+        let address_of = |peer: &PeerEntry| match is_elsewhere {
+            true => listens_at.to_string(),
+            false => peer.address.to_string(),
+        };
         let nodes = self.peers.iter().map(|peer| NodeEntry {
             id: peer.id,
             incarnation: Incarnation(0),
-            address: peer.address.to_string(),
+            address: address_of(peer),
         });
         ClusterMap::even(nodes.collect(), self.partitions.get(), STATIC_MAP_EPOCH)
             .expect("peers and partitions were checked against the limits of a map")

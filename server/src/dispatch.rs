@@ -19,19 +19,24 @@ pub(crate) struct Arrived<'f> {
     pub(crate) request: Result<Request<'f>, DecodeError>,
     /// The slot of the request's key. Without meaning where the request has none or several.
     pub(crate) slot: Slot,
+    /// What another node says, where this is no call.
+    pub(crate) message: &'f [u8],
     /// Where a request is from that may be answered later. In a box, since there are few of them.
     pub(crate) incoming: Option<Box<Incoming<'f>>>,
 }
 
 /// Does what was asked and replies, whatever it was: every call gets its answer here.
-pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &mut Arrived<'_>) {
+pub(crate) fn dispatch<'f>(work: &mut Work<'_, '_, 'f>, arrived: &mut Arrived<'f>) {
     let IncomingKind::Call(call) = arrived.kind else {
-        // A storage node is sent no messages, and a message has nobody who waits for an answer.
-        return work.tally.event(Event::Malformed);
+        // A message has nobody who waits for an answer.
+        return work.hear(arrived.message);
     };
     let done = match &arrived.request {
         _ if work.node.is_stopping() => Err(ErrorReply::new(ErrorCode::ShuttingDown)),
-        Ok(request) => execute(work, call, request, arrived.slot, arrived.incoming.as_deref_mut()),
+        Ok(request) => {
+            work.replies.begin(arrived.incoming.take());
+            execute(work, call, request, arrived.slot)
+        }
         Err(error) => {
             work.tally.event(Event::Malformed);
             Err(ErrorReply::from(*error))
@@ -40,6 +45,7 @@ pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &mut Arrived<'_>) {
     if let Err(error) = done {
         work.refuse(call, &error);
     }
+    work.withhold_if_due();
 }
 
 /// # Errors
@@ -49,7 +55,6 @@ fn execute(
     call: CallId,
     request: &Request<'_>,
     slot: Slot,
-    incoming: Option<&mut Incoming<'_>>,
 ) -> Result<(), ErrorReply<'static>> {
     work.tally.request(request.operation());
     work.sample(request);
@@ -85,10 +90,7 @@ fn execute(
         Request::CompleteUpload(complete) => complete_upload::execute(work, call, slot, complete),
         Request::AbortUpload(abort) => abort_upload::execute(work, call, slot, abort),
         Request::Watch(watch) => watch::execute(work, call, slot, watch),
-        Request::WatchNext(next) => {
-            let incoming = incoming.expect("it is kept for those that may be answered later");
-            watch_next::execute(work, call, next, incoming)
-        }
+        Request::WatchNext(next) => watch_next::execute(work, call, next),
         Request::WatchEnd(end) => watch_end::execute(work, call, *end),
         Request::OpenClient(_) => open_client::execute(work, call),
         Request::RenewClient(renew) => renew_client::execute(work, call, *renew),

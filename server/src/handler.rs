@@ -15,25 +15,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use parking_lot::RwLock;
-use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, MapError, StatsReply};
-use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, Time};
+use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Member, PartitionId, StatsReply};
+use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, SendError, Time};
 
+use crate::answers::Answers;
 use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
 use crate::clients::Clients;
+use crate::cluster::Cluster;
+use crate::cluster::hosted::{Due, Now};
+pub use crate::cluster::reports::{Report, Told};
 use crate::counters::Counters;
 use crate::evictor::Evictor;
 use crate::hot_keys::HotKeys;
 use crate::maps::Maps;
 use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
+pub use crate::partitions::Placement;
 use crate::pins::Pins;
+use crate::replication::{LeaseSettings, Settings};
 use crate::report::{self, Surroundings};
 use crate::scratch::Scratch;
 use crate::store::StoreError;
 use crate::sweeper::Sweeper;
 pub use crate::watches::Answer;
 use crate::watches::Watches;
+use crate::withheld::Answer as WithheldAnswer;
 use crate::work::Work;
 
 /// What a node starts from.
@@ -43,14 +50,18 @@ pub struct NodeOptions {
     pub node: NodeId,
     /// Which life of it this is.
     pub incarnation: Incarnation,
-    /// Who owns what; the node owns what the map gives to it.
-    pub map: ClusterMap,
     /// Where everything is kept.
     pub memory: NodeMemory,
     /// What it asks for the time.
     pub clock: Clock,
     /// What keys are hashed with: random, and secret, so that nobody can choose keys that collide.
     pub seed: u64,
+    /// How long leases between nodes last; the same on all of them.
+    pub lease_settings: LeaseSettings,
+    /// What replicas go by.
+    pub replica_settings: Settings,
+    /// Whether the node may have had an earlier life whose leases still run.
+    pub has_earlier_life: bool,
 }
 
 /// A storage node without sockets and threads.
@@ -59,6 +70,7 @@ pub struct NodeHandler {
     pub(crate) incarnation: Incarnation,
     pub(crate) memory: NodeMemory,
     pub(crate) partitions: Partitions,
+    pub(crate) cluster: Cluster,
     pub(crate) pins: Pins,
     pub(crate) catalog: NodeCatalog,
     pub(crate) cleaner: Cleaner,
@@ -68,12 +80,29 @@ pub struct NodeHandler {
     pub(crate) counters: Counters,
     pub(crate) hot_keys: HotKeys,
     pub(crate) watches: Watches,
+    pub(crate) answers: Answers,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
     pub(crate) maps: Maps,
     pub(crate) clients: Clients,
     clock: Clock,
     started_at: Time,
     stopping: AtomicBool,
+}
+
+impl NodeOptions {
+    /// A node with the usual settings, in its first life.
+    pub fn new(me: Member, memory: NodeMemory, clock: Clock, seed: u64) -> NodeOptions {
+        NodeOptions {
+            node: me.node,
+            incarnation: me.incarnation,
+            memory,
+            clock,
+            seed,
+            lease_settings: LeaseSettings::default(),
+            replica_settings: Settings::default(),
+            has_earlier_life: false,
+        }
+    }
 }
 
 impl NodeHandler {
@@ -83,25 +112,39 @@ impl NodeHandler {
     /// [`StoreError::EpochsExhausted`] if the map's epoch is beyond what versions have room for, and
     /// [`StoreError::MemoryLimit`] if the memory has no room for the partitions, for counts of hot keys, or for a request to be worked off in.
     pub fn new(options: NodeOptions) -> Result<NodeHandler, StoreError> {
-        let NodeOptions { node, incarnation, map, memory, clock, seed } = options;
+        let NodeOptions {
+            node,
+            incarnation,
+            memory,
+            clock,
+            seed,
+            lease_settings,
+            replica_settings,
+            has_earlier_life,
+        } = options;
         let started_at = clock.now();
+        let me = Member { node, incarnation };
+        let cluster =
+            Cluster::new(me, lease_settings, replica_settings, started_at, has_earlier_life);
         Ok(NodeHandler {
             node,
             incarnation,
             hot_keys: HotKeys::new(&memory.network, seed, started_at)
                 .map_err(StoreError::MemoryLimit)?,
             watches: Watches::new(&memory.network, seed, started_at),
-            partitions: Partitions::owned_by(node, &map, &memory.store, seed)?,
+            partitions: Partitions::new(&memory.store, seed)?,
+            cluster,
             pins: Pins::new(memory.clone()),
             catalog: NodeCatalog::new(&memory.store),
             cleaner: Cleaner::new(memory.store.clone()),
+            answers: Answers::default(),
             evictor: Evictor::default(),
             sweeper: Sweeper::default(),
             scratch: Scratch::new(memory.network.clone()).map_err(StoreError::MemoryLimit)?,
             memory,
             counters: Counters::new(),
             surroundings: RwLock::new(None),
-            maps: Maps::new(map),
+            maps: Maps::default(),
             clients: Clients::new(seed, incarnation),
             started_at,
             clock,
@@ -109,19 +152,52 @@ impl NodeHandler {
         })
     }
 
-    /// Changes the address that the map gives for this node, once it is known on which port it
-    /// listens.
+    /// The coordinator has committed `map`, of which `placements` are all that concern this node, or did before: what it holds, serves and tells is
+    /// by that from now on. Placements that are older than what is known are ignored, so that maps may come in any order.
     ///
     /// # Errors
-    /// [`MapError::AddressLength`].
-    pub fn announce(&self, address: &str) -> Result<(), MapError> {
-        let map = self.maps.current();
-        let mut nodes = map.nodes().to_vec();
-        for entry in nodes.iter_mut().filter(|entry| entry.id == self.node) {
-            entry.address = address.to_owned();
+    /// [`StoreError::MemoryLimit`] if there is no room for more partitions; those before it were taken.
+    pub fn learn(&self, map: ClusterMap, placements: &[Placement]) -> Result<(), StoreError> {
+        let (version, now) = (map.epoch(), self.now_by_both());
+        let mut due = Due::default();
+        for placement in placements {
+            let configuration = &placement.configuration;
+            let me = self.cluster.me;
+            let holds = configuration.has_member(me) || configuration.learners.contains(&me);
+            let position = match self.partitions.position_of_id(placement.id) {
+                None if !holds => None,
+                _ => Some(self.partitions.host_of(&self.cluster, placement)?),
+            };
+            if let Some(position) = position {
+                if configuration.members.len() + configuration.learners.len() > 1 {
+                    self.partitions.withhold_from_now_on();
+                }
+                let mut hosted = self.partitions.host(position);
+                hosted.configure(&self.cluster, configuration, version, now, &mut due);
+                self.cluster.reports.settled(placement.id, configuration.epoch);
+            }
+            let serves = position.filter(|_| configuration.primary == Some(me));
+            self.partitions.lead(placement, serves);
         }
-        self.maps.replace(ClusterMap::new(map.epoch(), nodes, map.partitions().to_vec())?);
+        self.partitions.learn_epoch(version);
+        self.cluster.leases.learned(version);
+        self.maps.replace(map);
+        self.cluster.deliver(&self.answers, &mut due);
         Ok(())
+    }
+
+    /// What the coordinator is to be told of the partitions here, and whether this node wants to see a newer map. `reporter` is woken when there is more;
+    /// what is so is told again with every heartbeat.
+    pub fn reports(&self, reporter: &Waker) -> (Vec<Told>, bool) {
+        self.cluster.reports.due(reporter)
+    }
+
+    /// A digest of every partition that this node holds, by number: equal on all members that have applied the same entries. With it, whether the
+    /// node is in sync.
+    pub fn digests(&self) -> Vec<(PartitionId, u128, bool)> {
+        let unix_ms = self.now_by_both().unix_ms;
+        let digest = |position| self.partitions.host(position).digest(unix_ms);
+        self.partitions.positions().map(digest).collect()
     }
 
     /// Tells clients of `map` from now on, unless that is older than the one at hand. What this node serves stays as it is.
@@ -173,14 +249,29 @@ impl NodeHandler {
         self.watches.answers(answerer, self.clock.now())
     }
 
+    /// The answers that are due and for which their peers have no room yet: whoever runs the node sends them, as it sends
+    /// [those of watches](Self::watch_answers). `sender` is woken when there are more.
+    pub fn late_answers(&self, sender: &Waker) -> Vec<LateAnswer> {
+        self.answers.take_late(sender).into_iter().map(LateAnswer).collect()
+    }
+
     /// How the node is: what it holds, what it has done, what that costs.
     pub fn stats(&self) -> StatsReply<'static> {
         report::stats(self)
     }
 
-    /// Who owns what, as this node knows it.
-    pub fn map(&self) -> Arc<ClusterMap> {
+    /// Who holds what, as this node knows it, once it does.
+    pub fn map(&self) -> Option<Arc<ClusterMap>> {
         self.maps.current()
+    }
+
+    /// What both clocks say.
+    pub(crate) fn now_by_both(&self) -> Now {
+        Now { time: self.clock.now(), unix_ms: self.clock.unix_millis() }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// What the clock says.
@@ -226,10 +317,26 @@ impl NodeHandler {
     }
 }
 
+/// An answer that waits for its peer's window.
+#[derive(Debug)]
+#[must_use = "who waits is answered by sending it"]
+pub struct LateAnswer(WithheldAnswer);
+
+impl LateAnswer {
+    /// Sends it. Waits for the peer's window.
+    ///
+    /// # Errors
+    /// See [`SendError`]: nobody waits any more.
+    pub async fn send(self) -> Result<(), SendError> {
+        self.0.send().await
+    }
+}
+
 impl Handler for NodeHandler {
     fn handle(&self, batch: &mut Batch<'_>) {
         let mut work = Work::new(self, batch, self.clock.unix_millis());
         work.work_off();
+        work.replicate();
         work.pay();
         self.counters.add(&work.tally);
         self.hot_keys.give_back(work.sampler);

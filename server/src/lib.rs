@@ -8,6 +8,7 @@
 //!   requests goes through `work` (decode, prefetch, execute) and `dispatch` (the one match) to the
 //!   `operation` that does it.
 //! - `maps`: who serves what, as clients are told; `clients`: whose mutations are remembered.
+//! - `cluster`: what the node is to others, and they to it. `replies`, `withheld`, `answers`: when a request is answered.
 //! - `watches`: who is told what happens; `watch_thread`: what answers those who wait for it.
 //! - [`store`]: the partitions' objects, index and log.
 //! - [`replication`]: how the members of a partition come to hold the same, as state machines that know neither store nor network.
@@ -16,6 +17,7 @@
 
 #![deny(unsafe_code)]
 
+mod answers;
 mod background_thread;
 pub mod config;
 pub mod coordinator;
@@ -35,6 +37,7 @@ pub mod store;
 mod catalog;
 mod cleaner;
 mod clients;
+mod cluster;
 mod dispatch;
 mod evictor;
 mod hot_keys;
@@ -43,9 +46,11 @@ mod maps;
 mod operation;
 mod partitions;
 mod pins;
+mod replies;
 mod scratch;
 mod sending;
 mod sweeper;
 mod watch_thread;
 mod watches;
+mod withheld;
 mod work;

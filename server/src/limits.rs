@@ -16,6 +16,15 @@ pub const REACTORS_MAX: usize = 1024;
 /// partition, and room to store something.
 pub const MEMORY_MIN: u64 = 64 << 20;
 
+/// Partitions that a node holds at most, whoever their primary is: as many as there are slots.
+pub const HOSTED_MAX: usize = 16384;
+
+/// How often a node asks those that it shares partitions with for their leases, and looks what has become of time.
+pub const HEARTBEAT: Duration = Duration::from_millis(50);
+
+/// Bytes of messages to a node that wait for room on its connection: what does not fit is sent again when replicas miss an answer.
+pub const OUTBOX_BYTES: usize = 8 << 20;
+
 /// Values up to this length are copied into the reply; longer ones are gathered from the segment
 /// that they lie in. Copying a kilobyte is cheaper than counting a pin up and down and giving the
 /// kernel one more piece to gather.

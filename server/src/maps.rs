@@ -4,30 +4,26 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use weft_protocol::{ClusterMap, Map, MapReply};
+use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Map, MapReply};
 
 use crate::limits::MAPS_KEPT;
 
 /// The maps that a node has had, the current one last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Maps {
     kept: RwLock<VecDeque<Arc<ClusterMap>>>,
 }
 
 impl Maps {
-    pub(crate) fn new(map: ClusterMap) -> Maps {
-        Maps { kept: RwLock::new(VecDeque::from([Arc::new(map)])) }
-    }
-
-    /// The map to go by.
-    pub(crate) fn current(&self) -> Arc<ClusterMap> {
-        Arc::clone(self.kept.read().back().expect("there always is one"))
+    /// The map to go by, once there is one.
+    pub(crate) fn current(&self) -> Option<Arc<ClusterMap>> {
+        self.kept.read().back().cloned()
     }
 
     /// Goes by `map` from now on, unless that is older than the one at hand. One of the same epoch takes its place.
     pub(crate) fn replace(&self, map: ClusterMap) {
         let mut kept = self.kept.write();
-        let newest = kept.back().expect("there always is one").epoch();
+        let newest = kept.back().map_or(0, |map| map.epoch());
         if map.epoch() < newest {
             return;
         }
@@ -39,17 +35,20 @@ impl Maps {
     }
 
     /// What a client is told.
-    pub(crate) fn answer(&self, request: Map) -> MapReply {
-        let (known, current) = {
-            let kept = self.kept.read();
-            let known = kept.binary_search_by_key(&request.known_epoch, |map| map.epoch());
-            let known = known.ok().map(|index| Arc::clone(&kept[index]));
-            (known, Arc::clone(kept.back().expect("there always is one")))
-        };
-        match known {
+    ///
+    /// # Errors
+    /// The node has no map yet.
+    pub(crate) fn answer(&self, request: Map) -> Result<MapReply, ErrorReply<'static>> {
+        let kept = self.kept.read();
+        let current = kept.back().cloned();
+        let current = current.ok_or_else(|| ErrorReply::new(ErrorCode::NotServing))?;
+        let known = kept.binary_search_by_key(&request.known_epoch, |map| map.epoch());
+        let known = known.ok().map(|index| Arc::clone(&kept[index]));
+        drop(kept);
+        Ok(match known {
             Some(known) => MapReply::since(&known, &current, request),
             None => MapReply::new(&current, request),
-        }
+        })
     }
 }
 
@@ -71,13 +70,15 @@ mod tests {
 
     #[test]
     fn a_client_is_told_what_has_changed_since_a_map_that_is_kept() {
-        let maps = Maps::new(map(1));
+        let maps = Maps::default();
+        assert!(maps.answer(Map { known_epoch: 0 }).is_err());
+        maps.replace(map(1));
         let epochs = 2..=MAPS_KEPT as u64 + 5;
         epochs.clone().for_each(|epoch| maps.replace(map(epoch)));
         let newest = *epochs.end();
         for known_epoch in 0..=newest + 1 {
             let known = map(known_epoch.max(1));
-            match maps.answer(Map { known_epoch }) {
+            match maps.answer(Map { known_epoch }).unwrap() {
                 MapReply::Unchanged { epoch } => assert_eq!((epoch, known_epoch), (newest, newest)),
                 MapReply::Difference(difference) => {
                     assert!((6..newest).contains(&known_epoch));
@@ -93,12 +94,13 @@ mod tests {
 
     #[test]
     fn an_older_map_takes_no_newer_ones_place() {
-        let maps = Maps::new(map(7));
+        let maps = Maps::default();
+        maps.replace(map(7));
         maps.replace(map(6));
-        assert_eq!(maps.current().epoch(), 7);
+        assert_eq!(maps.current().unwrap().epoch(), 7);
         let same = ClusterMap::even(map(1).nodes().to_vec(), 64, 7).unwrap();
         maps.replace(same.clone());
-        assert_eq!(*maps.current(), same);
-        assert_eq!(maps.answer(Map { known_epoch: 7 }), MapReply::Unchanged { epoch: 7 });
+        assert_eq!(*maps.current().unwrap(), same);
+        assert_eq!(maps.answer(Map { known_epoch: 7 }).unwrap(), MapReply::Unchanged { epoch: 7 });
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use weft_protocol::Member;
 use weft_transport::limits::CONNECTION_BYTES;
 use weft_transport::{
     Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError, Purpose,
@@ -12,13 +13,14 @@ use weft_transport::{
 
 use crate::background_thread::BackgroundThread;
 use crate::config::Config;
-use crate::handler::{NodeHandler, NodeOptions};
+use crate::handler::{NodeHandler, NodeOptions, Placement};
 use crate::http::HttpServer;
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SHARE, DESCRIPTORS_RESERVED, HTTP_BYTES};
 use crate::memory::NodeMemory;
 use crate::monitor::Monitor;
 use crate::process::{CpuTime, descriptor_limit};
 use crate::report::Surroundings;
+use crate::store::StoreError;
 use crate::watch_thread::WatchThread;
 
 /// A node that serves, until it is stopped or dropped.
@@ -45,14 +47,9 @@ impl Node {
         let memory = NodeMemory::divide(config.memory.bytes()).map_err(StartError::Memory)?;
         // Higher than in any earlier life of the node, unless the system's clock was set back.
         let incarnation = Incarnation(clock.unix_millis());
-        let handler = NodeHandler::new(NodeOptions {
-            node: config.node,
-            incarnation,
-            map: config.map(),
-            memory: memory.clone(),
-            clock: clock.clone(),
-            seed: random_seed(),
-        });
+        let me = Member { node: config.node, incarnation };
+        let options = NodeOptions::new(me, memory.clone(), clock.clone(), random_seed());
+        let handler = NodeHandler::new(options);
         let handler = Arc::new(
             handler.expect("the static map's epoch is small, and the least memory has room for it"),
         );
@@ -82,9 +79,9 @@ impl Node {
         let endpoint =
             Endpoint::start(settings, Arc::clone(&handler) as _).map_err(StartError::Endpoint)?;
         let address = endpoint.listen(config.listen).map_err(StartError::Listen)?;
-        if config.peers.len() == 1 && config.listen.port() == 0 {
-            handler.announce(&address.to_string()).expect("socket addresses are short");
-        }
+        let map = config.map(address);
+        let placements = Placement::of_nodes_alone(&map, incarnation);
+        handler.learn(map, &placements).map_err(StartError::Partitions)?;
         handler.observe({
             let endpoint = endpoint.clone();
             move || {
@@ -169,6 +166,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The memory has no room for the partitions.
+    #[error("cannot have the partitions; give more with --memory")]
+    Partitions(#[source] StoreError),
     /// A thread that empties segments or gets memory ready cannot start.
     #[error("cannot start a thread for what is done in the background")]
     Background(#[source] io::Error),

@@ -1,89 +1,224 @@
 //! The partitions that a node owns, each behind its lock, found by slot.
 
+mod classes;
+mod hosts;
+
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrayvec::ArrayVec;
-use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, MutexGuard, RwLock};
 use weft_protocol::{
-    ClusterMap, ErrorCode, ErrorReply, Key, PartitionEntry, Slot, TableClass, TableId, TableUse,
+    ClusterMap, Configuration, ErrorCode, ErrorReply, Key, Member, PartitionEntry, PartitionId,
+    Slot, TableClass, TableId, TableUse, Version,
 };
-use weft_transport::{Charge, Memory, NodeId, Purpose};
+use weft_transport::{Incarnation, Memory};
 
+use self::classes::{CLASSES, Classes, class_index};
+use self::hosts::Hosts;
+use crate::cluster::Cluster;
+use crate::cluster::hosted::{Hosted, Terms};
 use crate::limits::BATCH_MAX;
 use crate::store::{LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag, Tags};
+use crate::withheld::{Answer, Withheld};
 
 /// In the table of slots: another node owns it.
 const ELSEWHERE: u16 = u16::MAX;
 
 const _: () = assert!(Slot::COUNT < ELSEWHERE, "every partition has a number of its own");
 
+/// How much of a partition may be told of, and until when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    pub(crate) position: u16,
+    pub(crate) terms: Terms,
+}
+
+impl Committed {
+    /// Whether `version` is beyond it.
+    #[inline]
+    pub(crate) fn excludes(self, version: Version) -> bool {
+        version.sequence() > self.terms.committed
+    }
+}
+
+/// A partition that the coordinator has placed, and where.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Its number.
+    pub id: PartitionId,
+    /// Whose slots they are.
+    pub class: TableClass,
+    /// The first slot.
+    pub first_slot: Slot,
+    /// The last slot, which belongs to it too.
+    pub last_slot: Slot,
+    /// Who holds it.
+    pub configuration: Configuration,
+}
+
+impl Placement {
+    /// The partitions of a map, each of which its primary holds alone, in this life of its.
+    pub fn of_nodes_alone(map: &ClusterMap, incarnation: Incarnation) -> Vec<Placement> {
+        let place = |entry: &PartitionEntry| {
+            let primary = entry.primary.map(|node| Member { node, incarnation });
+            Placement {
+                id: entry.id,
+                class: entry.class,
+                first_slot: entry.first_slot,
+                last_slot: entry.last_slot,
+                configuration: Configuration {
+                    epoch: entry.epoch,
+                    primary,
+                    members: primary.into_iter().collect(),
+                    learners: Vec::new(),
+                    min_in_sync: 1,
+                    is_lost: entry.is_lost,
+                },
+            }
+        };
+        map.partitions().iter().map(place).collect()
+    }
+}
+
 /// The partitions of one node.
 #[derive(Debug)]
 pub(crate) struct Partitions {
-    map_epoch: u64,
-    owned: Box<[CachePadded<Mutex<Partition>>]>,
-    /// The first and the last slot of each.
-    slot_ranges: Box<[(Slot, Slot)]>,
-    /// For each slot, where in `owned` its partition is, or [`ELSEWHERE`]: 32 KiB that stay in the
-    /// cache, instead of a search a key.
-    by_slot: Box<[u16]>,
+    map_epoch: AtomicU64,
+    hosts: Hosts,
+    /// Whether there may be entries of which not every member knows.
+    may_withhold: AtomicBool,
+    /// For each class of tables, which partitions this node serves.
+    routes: [OnceLock<Route>; CLASSES],
+    /// Of which class each table is.
+    classes: Classes,
+    /// Where in `hosts` each partition is, by number.
+    by_id: Box<[AtomicU16]>,
     /// By which all partitions find their keys.
     tags: Tags,
-    _charge: Charge,
+    memory: Memory,
+    seed: u64,
+}
+
+/// Which partitions of a class this node serves.
+#[derive(Debug)]
+struct Route {
+    /// For each slot, where in the hosts its partition is, or [`ELSEWHERE`]: 32 KiB that stay in the cache, instead of a search a key.
+    by_slot: Box<[AtomicU16]>,
+    /// Each of them once, by slot.
+    served: RwLock<Arc<[u16]>>,
+}
+
+impl Route {
+    fn new() -> Route {
+        let by_slot = (0..Slot::COUNT).map(|_| AtomicU16::new(ELSEWHERE)).collect();
+        Route { by_slot, served: RwLock::new([].into()) }
+    }
 }
 
 impl Partitions {
-    /// Empty partitions, as many as `map` gives to `node`.
+    /// No partitions.
     ///
     /// # Errors
-    /// [`StoreError::EpochsExhausted`], and [`StoreError::MemoryLimit`] if `memory` has no room for so many.
-    pub(crate) fn owned_by(
-        node: NodeId,
-        map: &ClusterMap,
-        memory: &Memory,
-        seed: u64,
-    ) -> Result<Partitions, StoreError> {
-        // Those of other classes have no place in `by_slot` yet.
-        let is_own = |entry: &&PartitionEntry| entry.primary == Some(node);
-        let entries = map.partitions_of(TableClass::DEFAULT).iter().filter(is_own);
-        let count = entries.clone().count();
-        let bytes = count * size_of::<CachePadded<Mutex<Partition>>>();
-        let charge = memory.charge(bytes as u64, Purpose::Partition)?;
-        let (mut owned, mut slot_ranges) = (Vec::new(), Vec::new());
-        let mut by_slot = vec![ELSEWHERE; usize::from(Slot::COUNT)].into_boxed_slice();
-        for entry in entries {
-            let slots =
-                usize::from(entry.first_slot.number())..=usize::from(entry.last_slot.number());
-            by_slot[slots].fill(owned.len() as u16);
-            slot_ranges.push((entry.first_slot, entry.last_slot));
-            owned.push(CachePadded::new(Mutex::new(Partition::new(PartitionConfig {
-                id: entry.id.0,
-                epoch: entry.epoch,
-                seed,
-                memory: memory.clone(),
-            })?)));
-        }
-        let (owned, slot_ranges) = (owned.into(), slot_ranges.into());
-        let (map_epoch, tags) = (map.epoch(), Tags::new(seed));
-        Ok(Partitions { map_epoch, owned, slot_ranges, by_slot, tags, _charge: charge })
+    /// [`StoreError::MemoryLimit`] if `memory` has no room for where they would be.
+    pub(crate) fn new(memory: &Memory, seed: u64) -> Result<Partitions, StoreError> {
+        Ok(Partitions {
+            map_epoch: AtomicU64::new(0),
+            hosts: Hosts::new(memory)?,
+            may_withhold: AtomicBool::new(false),
+            routes: Default::default(),
+            classes: Classes::default(),
+            by_id: (0..=u16::MAX).map(|_| AtomicU16::new(ELSEWHERE)).collect(),
+            tags: Tags::new(seed),
+            memory: memory.clone(),
+            seed,
+        })
     }
 
-    /// Where among the partitions the one of `slot` is, if this node owns it.
-    #[inline]
-    pub(crate) fn position_of(&self, slot: Slot) -> Option<u16> {
-        let position = self.by_slot[usize::from(slot.number())];
+    /// Where the partition with this number is, added if it is not there yet.
+    ///
+    /// # Errors
+    /// [`StoreError::MemoryLimit`].
+    pub(crate) fn host_of(
+        &self,
+        cluster: &Cluster,
+        placement: &Placement,
+    ) -> Result<u16, StoreError> {
+        if let Some(position) = self.position_of_id(placement.id) {
+            return Ok(position);
+        }
+        let hosted = Hosted::new(
+            cluster,
+            PartitionConfig {
+                id: placement.id.0,
+                epoch: 0,
+                seed: self.seed,
+                memory: self.memory.clone(),
+            },
+        )?;
+        let slots = (placement.first_slot, placement.last_slot);
+        let position = self.hosts.add(slots, hosted)?;
+        self.by_id[usize::from(placement.id.0)].store(position, Ordering::Release);
+        Ok(position)
+    }
+
+    /// Has keys of a placement's slots looked for at `position`, or elsewhere.
+    pub(crate) fn lead(&self, placement: &Placement, position: Option<u16>) {
+        let route = self.routes[class_index(placement.class)].get_or_init(Route::new);
+        let (first, last) = (placement.first_slot.number(), placement.last_slot.number());
+        for slot in &route.by_slot[usize::from(first)..=usize::from(last)] {
+            slot.store(position.unwrap_or(ELSEWHERE), Ordering::Release);
+        }
+        let mut served: Vec<u16> =
+            route.by_slot.iter().map(|slot| slot.load(Ordering::Relaxed)).collect();
+        served.dedup();
+        served.retain(|position| *position != ELSEWHERE);
+        *route.served.write() = served.into();
+    }
+
+    /// The partitions are by this epoch of the map from now on.
+    pub(crate) fn learn_epoch(&self, epoch: u64) {
+        self.map_epoch.fetch_max(epoch, Ordering::AcqRel);
+    }
+
+    /// Answers may have to wait from now on.
+    pub(crate) fn withhold_from_now_on(&self) {
+        self.may_withhold.store(true, Ordering::Release);
+    }
+
+    /// Where the partition with this number is.
+    pub(crate) fn position_of_id(&self, id: PartitionId) -> Option<u16> {
+        let position = self.by_id.get(usize::from(id.0))?.load(Ordering::Acquire);
         (position != ELSEWHERE).then_some(position)
     }
 
-    /// The last slot of the partition of `slot`, if this node owns it.
-    pub(crate) fn last_slot(&self, slot: Slot) -> Option<Slot> {
-        self.position_of(slot).map(|position| self.slots_of(position).1)
+    /// All positions.
+    pub(crate) fn positions(&self) -> std::ops::Range<u16> {
+        0..self.hosts.len() as u16
+    }
+
+    /// Where among the partitions the one of `slot` for keys of `table` is, if this node serves it.
+    #[inline]
+    pub(crate) fn position_of(&self, table: TableId, slot: Slot) -> Option<u16> {
+        let route = self.routes[self.classes.index_of(table)].get()?;
+        let position = route.by_slot[usize::from(slot.number())].load(Ordering::Acquire);
+        (position != ELSEWHERE).then_some(position)
+    }
+
+    /// The last slot of the partition of `slot` for keys of `table`, if this node serves it.
+    pub(crate) fn last_slot(&self, table: TableId, slot: Slot) -> Option<Slot> {
+        self.position_of(table, slot).map(|position| self.slots_of(position).1)
     }
 
     /// The first and the last slot of the partition at `position`, below [`len`](Self::len).
     pub(crate) fn slots_of(&self, position: u16) -> (Slot, Slot) {
-        self.slot_ranges[usize::from(position)]
+        self.hosts.get(position).slots
+    }
+
+    /// Of which class each table is.
+    pub(crate) fn classes(&self) -> &Classes {
+        &self.classes
     }
 
     /// Computes tags of keys, in whichever partition.
@@ -93,22 +228,41 @@ impl Partitions {
 
     /// The epoch of the map that they are by.
     pub(crate) fn map_epoch(&self) -> u64 {
-        self.map_epoch
+        self.map_epoch.load(Ordering::Acquire)
     }
 
-    /// How many slots they have together.
-    pub(crate) fn slots(&self) -> usize {
-        self.by_slot.iter().filter(|position| **position != ELSEWHERE).count()
+    /// How many slots are served here, of `table`.
+    pub(crate) fn slots(&self, table: TableId) -> usize {
+        let is_here = |slot: &&AtomicU16| slot.load(Ordering::Relaxed) != ELSEWHERE;
+        let route = self.routes[self.classes.index_of(table)].get();
+        route.map_or(0, |route| route.by_slot.iter().filter(is_here).count())
+    }
+
+    /// Where the partitions are that this node serves for keys of `table`, by slot.
+    pub(crate) fn served(&self, table: TableId) -> Arc<[u16]> {
+        let route = self.routes[self.classes.index_of(table)].get();
+        route.map_or_else(|| [].into(), |route| Arc::clone(&route.served.read()))
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.owned.len()
+        self.hosts.len()
     }
 
     /// The partition at `position`, below [`len`](Self::len). The caller may hold no other.
-    pub(crate) fn lock(&self, position: u16) -> MutexGuard<'_, Partition> {
-        self.owned[usize::from(position)].lock()
+    pub(crate) fn lock(&self, position: u16) -> MappedMutexGuard<'_, Partition> {
+        MutexGuard::map(self.host(position), |hosted| &mut hosted.partition)
+    }
+
+    /// The same with what waits for it.
+    pub(crate) fn host(&self, position: u16) -> MutexGuard<'_, Hosted> {
+        self.hosts.get(position).hosted.lock()
+    }
+
+    /// Whether answers may have to wait.
+    #[inline]
+    pub(crate) fn may_withhold(&self) -> bool {
+        self.may_withhold.load(Ordering::Relaxed)
     }
 
     /// What the tables hold in all partitions, by number. Takes one lock after the other, so the caller may hold none.
@@ -116,8 +270,8 @@ impl Partitions {
         let mut sums = BTreeMap::<TableId, TableUse>::new();
         // A node without partitions has the table that is always there, too.
         sums.insert(TableId::DEFAULT, TableUse::default());
-        for partition in &self.owned {
-            for one in partition.lock().table_uses() {
+        for host in self.hosts.iter() {
+            for one in host.hosted.lock().partition.table_uses() {
                 let sum = sums.entry(one.table).or_default();
                 sum.table = one.table;
                 sum.objects += one.objects;
@@ -130,8 +284,8 @@ impl Partitions {
     /// How much of the logs is live, over all partitions. Takes one lock after the other, so the caller may hold none.
     pub(crate) fn log_use(&self) -> LogUse {
         let mut sum = LogUse::default();
-        for partition in &self.owned {
-            let one = partition.lock().log_use();
+        for host in self.hosts.iter() {
+            let one = host.hosted.lock().partition.log_use();
             sum.objects += one.objects;
             sum.bytes += one.bytes;
             sum.live_bytes += one.live_bytes;
@@ -143,8 +297,8 @@ impl Partitions {
     /// The sum over all partitions. Takes one lock after the other, so the caller may hold none.
     pub(crate) fn stats(&self) -> PartitionStats {
         let mut sum = PartitionStats::default();
-        for partition in &self.owned {
-            let stats = partition.lock().stats();
+        for host in self.hosts.iter() {
+            let stats = host.hosted.lock().partition.stats();
             sum.objects += stats.objects;
             sum.live_bytes += stats.live_bytes;
             sum.log_bytes += stats.log_bytes;
@@ -172,7 +326,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Held<'n> {
     partitions: &'n Partitions,
-    current: Option<(u16, MutexGuard<'n, Partition>)>,
+    current: Option<(u16, MutexGuard<'n, Hosted>)>,
 }
 
 impl<'n> Held<'n> {
@@ -190,8 +344,8 @@ impl<'n> Held<'n> {
         table: TableId,
         slot: Slot,
     ) -> Result<&mut Partition, ErrorReply<'static>> {
-        let Some(position) = self.partitions.position_of(slot) else {
-            return Err(ErrorReply::wrong_owner(self.partitions.map_epoch));
+        let Some(position) = self.partitions.position_of(table, slot) else {
+            return Err(ErrorReply::wrong_owner(self.partitions.map_epoch()));
         };
         self.enter_at(table, position)
     }
@@ -206,11 +360,76 @@ impl<'n> Held<'n> {
         table: TableId,
         position: u16,
     ) -> Result<&mut Partition, ErrorReply<'static>> {
-        let partition = self.lock(position);
-        if !partition.has_table(table) {
+        let (partition, _) = self.enter_at_to_read(table, position)?;
+        Ok(partition)
+    }
+
+    /// The partition of `slot`, for keys of `table`, and how much of it may be told of.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    #[inline]
+    pub(crate) fn enter_to_read(
+        &mut self,
+        table: TableId,
+        slot: Slot,
+    ) -> Result<(&mut Partition, Committed), ErrorReply<'static>> {
+        let Some(position) = self.partitions.position_of(table, slot) else {
+            return Err(ErrorReply::wrong_owner(self.partitions.map_epoch()));
+        };
+        self.enter_at_to_read(table, position)
+    }
+
+    /// The partition at `position`, for keys of `table`, and how much of it may be told of.
+    ///
+    /// # Errors
+    /// As [`enter_at`](Self::enter_at).
+    #[inline]
+    pub(crate) fn enter_at_to_read(
+        &mut self,
+        table: TableId,
+        position: u16,
+    ) -> Result<(&mut Partition, Committed), ErrorReply<'static>> {
+        let hosted = self.lock(position);
+        if !hosted.partition.has_table(table) {
             return Err(ErrorReply::new(ErrorCode::TableUnknown));
         }
-        Ok(partition)
+        let committed = Committed { position, terms: hosted.terms() };
+        Ok((&mut hosted.partition, committed))
+    }
+
+    /// The same for a write, and what it may tell.
+    ///
+    /// # Errors
+    /// What to answer if this node has no such table or partition, or if nothing may be written there now.
+    #[inline]
+    pub(crate) fn enter_to_write(
+        &mut self,
+        table: TableId,
+        slot: Slot,
+    ) -> Result<(&mut Hosted, Committed), ErrorReply<'static>> {
+        let Some(position) = self.partitions.position_of(table, slot) else {
+            return Err(ErrorReply::wrong_owner(self.partitions.map_epoch()));
+        };
+        let hosted = self.lock(position);
+        if !hosted.partition.has_table(table) {
+            return Err(ErrorReply::new(ErrorCode::TableUnknown));
+        }
+        hosted.may_write()?;
+        let committed = Committed { position, terms: hosted.terms() };
+        Ok((hosted, committed))
+    }
+
+    /// Has an answer wait for what is not committed yet of the entries with these sequences, at these positions. Returns it if all of that is.
+    pub(crate) fn withhold(&mut self, answer: Answer, awaited: &[(u16, u64)]) -> Option<Answer> {
+        Withheld::wait(answer, awaited, |position, sequence, waiting| {
+            self.lock(position).withhold(sequence, waiting)
+        })
+    }
+
+    /// The host at `position`.
+    pub(crate) fn host(&mut self, position: u16) -> &mut Hosted {
+        self.lock(position)
     }
 
     /// Has what lookups of `keys` will read brought into the cache, of up to [`BATCH_MAX`] of them. First all buckets, then all
@@ -226,17 +445,17 @@ impl<'n> Held<'n> {
         let mut places = ArrayVec::<_, BATCH_MAX>::new();
         let mut owned = ArrayVec::<(u16, Tag), BATCH_MAX>::new();
         for (table, key, slot) in keys.take(BATCH_MAX) {
-            let position = self.partitions.position_of(slot);
+            let position = self.partitions.position_of(table, slot);
             let tag = position.map(|_| self.partitions.tags.of(table, &key));
             owned.extend(position.zip(tag));
             places.push(Place { slot, tag });
         }
         for (position, tag) in &owned {
-            self.lock(*position).prefetch_bucket(*tag);
+            self.lock(*position).partition.prefetch_bucket(*tag);
         }
-        owned.retain(|(position, tag)| self.lock(*position).prefetch_record(*tag));
+        owned.retain(|(position, tag)| self.lock(*position).partition.prefetch_record(*tag));
         for (position, tag) in &owned {
-            self.lock(*position).prefetch_overflowed(*tag);
+            self.lock(*position).partition.prefetch_overflowed(*tag);
         }
         places
     }
@@ -247,12 +466,40 @@ impl<'n> Held<'n> {
     }
 
     #[inline]
-    fn lock(&mut self, position: u16) -> &mut Partition {
+    fn lock(&mut self, position: u16) -> &mut Hosted {
         if self.current.as_ref().is_none_or(|(held, _)| *held != position) {
             // The old one first: two are never held.
             self.current = None;
-            self.current = Some((position, self.partitions.lock(position)));
+            self.current = Some((position, self.partitions.host(position)));
         }
         &mut self.current.as_mut().expect("it was locked just now").1
+    }
+}
+
+#[cfg(test)]
+impl Partitions {
+    /// One partition with all slots, which nobody else holds.
+    pub(crate) fn of_one(memory: &Memory, seed: u64) -> Partitions {
+        use weft_protocol::NodeEntry;
+        use weft_transport::{NodeId, Time};
+
+        use crate::cluster::hosted::{Due, Now};
+        use crate::replication::{LeaseSettings, Settings};
+
+        let me = Member { node: NodeId(1), incarnation: Incarnation(1) };
+        let entry =
+            NodeEntry { id: me.node, incarnation: me.incarnation, address: "here:1".to_owned() };
+        let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
+        let (leases, settings) = (LeaseSettings::default(), Settings::default());
+        let cluster = Cluster::new(me, leases, settings, Time::ZERO, false);
+        let partitions = Partitions::new(memory, seed).unwrap();
+        let placement = &Placement::of_nodes_alone(&map, me.incarnation)[0];
+        let position = partitions.host_of(&cluster, placement).unwrap();
+        let now = Now { time: Time::ZERO, unix_ms: 0 };
+        let mut hosted = partitions.host(position);
+        hosted.configure(&cluster, &placement.configuration, 1, now, &mut Due::default());
+        drop(hosted);
+        partitions.lead(placement, Some(position));
+        partitions
     }
 }

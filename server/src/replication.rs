@@ -14,6 +14,7 @@
 //! - `sending`: which message is next. `watching`: who does not answer.
 //! - `tail`: entries that may have to be sent again. `early`: entries that came before those in front of them.
 
+mod alone;
 mod committing;
 mod configuring;
 mod early;

@@ -140,8 +140,8 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
-    use weft_protocol::{ClusterMap, NodeEntry, TableId};
-    use weft_transport::{Incarnation, Memory, MemoryConfig, NodeId};
+    use weft_protocol::TableId;
+    use weft_transport::{Memory, MemoryConfig};
 
     use super::*;
 
@@ -149,11 +149,7 @@ mod tests {
     #[test]
     fn what_others_have_swept_is_worth_another_try() {
         let memory = Memory::new(MemoryConfig { limit_bytes: 4 << 20 }).unwrap();
-        let node = NodeId(1);
-        let entry =
-            NodeEntry { id: node, incarnation: Incarnation(1), address: "here:1".to_owned() };
-        let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
-        let partitions = Partitions::owned_by(node, &map, &memory, 7).unwrap();
+        let partitions = Partitions::of_one(&memory, 7);
         let sweeper = Sweeper::default();
         for number in 0..100_u32 {
             let key = number.to_le_bytes();

@@ -1,6 +1,7 @@
-//! The thread that answers those who wait for events of their watches.
+//! The thread that answers those who wait for events of their watches, and whose answer had to wait.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
@@ -49,7 +50,10 @@ fn run(handler: &NodeHandler, stopping: &AtomicBool) {
         // Before the answers are taken: those that were due when it was set are given.
         let is_last = stopping.load(Ordering::Acquire);
         let (answers, next_due) = handler.watch_answers(&waker);
-        sending.extend(answers.into_iter().map(|answer| Box::pin(answer.send())));
+        let late = handler.late_answers(&waker);
+        let pin = |send: Pin<Box<dyn Future<Output = _>>>| send;
+        sending.extend(answers.into_iter().map(|answer| pin(Box::pin(answer.send()))));
+        sending.extend(late.into_iter().map(|answer| pin(Box::pin(answer.send()))));
         // Whoever is gone will ask again.
         sending.retain_mut(|send| send.as_mut().poll(&mut context).is_pending());
         if is_last {

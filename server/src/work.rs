@@ -1,5 +1,7 @@
 //! What a thread carries while it works off a batch.
 
+use std::collections::BTreeSet;
+
 use arrayvec::ArrayVec;
 use weft_protocol::{
     ErrorReply, Key, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
@@ -7,12 +9,14 @@ use weft_protocol::{
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId};
 
+use crate::cluster::hosted::Due;
 use crate::counters::{Event, Tally};
 use crate::dispatch::{Arrived, dispatch};
 use crate::handler::NodeHandler;
 use crate::hot_keys::{Access, Sampler};
 use crate::limits::BATCH_MAX;
 use crate::partitions::Held;
+use crate::replies::Replies;
 use crate::scratch::{Room, Use};
 use crate::sending::{Sending, sending};
 use crate::store::{Partition, Replaced, StoreError};
@@ -26,7 +30,7 @@ const RECORD_BYTES: usize = 32;
 /// A batch of requests, and what operations need to work it off.
 pub(crate) struct Work<'n, 'b, 'f> {
     pub(crate) node: &'n NodeHandler,
-    pub(crate) batch: &'b mut Batch<'f>,
+    pub(crate) replies: Replies<'n, 'b, 'f>,
     pub(crate) held: Held<'n>,
     pub(crate) tally: Tally,
     /// Which requests are looked at to find hot keys.
@@ -43,6 +47,10 @@ pub(crate) struct Work<'n, 'b, 'f> {
     room: Option<Room<'n>>,
     /// Bytes of log that were written.
     written_bytes: u64,
+    /// Where there are new entries for other nodes.
+    recorded: BTreeSet<u16>,
+    /// What other nodes' messages leave to be done.
+    due: Due,
 }
 
 /// How much room those have made who give memory back, so that whoever finds none sees what they do meanwhile.
@@ -58,7 +66,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         let (tally, page) = (Tally::default(), ScanPage::default());
         Work {
             node,
-            batch,
+            replies: Replies::new(batch, node.clock()),
             held,
             tally,
             sampler: node.hot_keys.sampler(),
@@ -68,6 +76,34 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             record: Vec::new(),
             room: None,
             written_bytes: 0,
+            recorded: BTreeSet::new(),
+            due: Due::default(),
+        }
+    }
+
+    /// Another node has said something.
+    pub(crate) fn hear(&mut self, message: &[u8]) {
+        self.held.release();
+        let node = self.node;
+        let (peer, now) = (self.replies.batch.peer(), node.now_by_both());
+        if !node.cluster.handle(&node.partitions, peer, message, now, &mut self.due) {
+            self.tally.event(Event::Malformed);
+        }
+    }
+
+    /// Has the answer to the request at hand wait, if it has to.
+    #[inline]
+    pub(crate) fn withhold_if_due(&mut self) {
+        if self.replies.has_to_wait() {
+            self.withhold();
+        }
+    }
+
+    #[cold]
+    fn withhold(&mut self) {
+        let Some((answer, awaited)) = self.replies.take_waiting() else { return };
+        if let Some(answer) = self.held.withhold(answer, &awaited) {
+            self.node.answers.give(answer);
         }
     }
 
@@ -84,8 +120,8 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             let count = run.len();
             for (done, arrived) in run.iter_mut().enumerate() {
                 // For the first, the transport has made sure of it.
-                if done > 0 && self.batch.reply_room() < MESSAGE_MAX {
-                    self.batch.give_back(count - done);
+                if done > 0 && self.replies.batch.reply_room() < MESSAGE_MAX {
+                    self.replies.batch.give_back(count - done);
                     return;
                 }
                 dispatch(self, arrived);
@@ -115,7 +151,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     /// A key that this node does not own is not counted: its owner does that.
     #[cold]
     fn count_key(&self, table: TableId, key: Key<'_>, access: Access) {
-        if self.node.partitions.position_of(key.slot()).is_some() {
+        if self.node.partitions.position_of(table, key.slot()).is_some() {
             self.node.hot_keys.count(table, &key, access, self.node.now());
         }
     }
@@ -145,9 +181,20 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         let node = self.node;
         loop {
             let made = self.made_room();
-            let partition = self.held.enter(table, slot)?;
+            let (hosted, committed) = self.held.enter_to_write(table, slot)?;
+            let partition = &mut hosted.partition;
             let before_bytes = partition.written_bytes();
-            match write(partition, self.now_ms) {
+            let written = write(partition, self.now_ms);
+            let version = partition.version();
+            if hosted.record() {
+                self.recorded.insert(committed.position);
+                self.replies.depends_on_commit(committed, version);
+            } else {
+                // What was found is told, whatever came of it.
+                self.replies.depends_on(committed, version)?;
+            }
+            let partition = &hosted.partition;
+            match written {
                 Ok(done) => {
                     self.written_bytes += partition.written_bytes() - before_bytes;
                     return Ok(done);
@@ -192,6 +239,20 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         node.evictor.make_room_in(&node.partitions, table, (needed_bytes, limit_bytes), now_ms)
     }
 
+    /// Sends the entries that were made to the other members of their partitions.
+    pub(crate) fn replicate(&mut self) {
+        if self.recorded.is_empty() && self.due.is_empty() {
+            return;
+        }
+        let node = self.node;
+        let now = node.now_by_both();
+        for position in std::mem::take(&mut self.recorded) {
+            self.held.host(position).settle(&node.cluster, now, &mut self.due);
+        }
+        self.held.release();
+        node.cluster.deliver(&node.answers, &mut self.due);
+    }
+
     /// Pays for what the batch has written, before its replies leave.
     pub(crate) fn pay(&mut self) {
         if self.written_bytes > 0 {
@@ -204,14 +265,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     fn take_run(&mut self) -> ArrayVec<Arrived<'f>, BATCH_MAX> {
         let mut run = ArrayVec::new();
         while !run.is_full()
-            && let Some(incoming) = self.batch.next()
+            && let Some(incoming) = self.replies.batch.next()
         {
-            let request = Request::decode(incoming.body);
+            let message = incoming.body;
+            let request = Request::decode(message);
             let key = request.as_ref().ok().and_then(Request::key);
             let slot = key.map_or(NO_SLOT, |(_, key)| key.slot());
-            let (kind, may_wait) = (incoming.kind, matches!(request, Ok(Request::WatchNext(_))));
+            let kind = incoming.kind;
+            let may_wait =
+                self.node.partitions.may_withhold() || matches!(request, Ok(Request::WatchNext(_)));
             let incoming = may_wait.then(|| Box::new(incoming));
-            run.push(Arrived { kind, request, slot, incoming });
+            run.push(Arrived { kind, request, slot, message, incoming });
         }
         run
     }
@@ -230,16 +294,16 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         let Replaced { version, previous } = replaced;
         let Some((was, value)) = previous else {
             self.tally.event(Event::Miss);
-            return self.batch.reply(call, PreviousReply { version, previous: None });
+            return self.replies.reply(call, PreviousReply { version, previous: None });
         };
         match sending(value.len(), &self.node.pins, &mut self.tally, || value.clone()) {
             Sending::Copy => {
                 let previous = Some(Previous { version: was, value: &value });
-                self.batch.reply(call, PreviousReply { version, previous });
+                self.replies.reply(call, PreviousReply { version, previous });
             }
             Sending::Gather(value) => {
                 let head = PreviousReply::head(version, was, value.len());
-                self.batch.reply_shared(call, head, value);
+                self.replies.reply_shared(call, head, value);
             }
         }
     }
@@ -248,7 +312,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     #[cold]
     pub(crate) fn refuse(&mut self, call: CallId, error: &ErrorReply<'_>) {
         self.tally.event(Event::Refused);
-        self.batch.reply(call, error);
+        self.replies.reply(call, error);
     }
 
     /// Sees to it that there is room for `use_`, until another use. May give up the lock, and wait.
@@ -274,7 +338,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
 
     /// Ends the reply to `call` with `part`.
     pub(crate) fn finish_part(&mut self, call: CallId, mut part: PartBuilder) {
-        self.batch.reply(call, part.finish());
+        self.replies.reply(call, part.finish());
         part.clear();
         self.part = Some(part);
     }

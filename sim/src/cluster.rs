@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_client::{Client, ClientConfig, ClientError};
-use weft_protocol::{ClusterMap, MapError, NodeEntry, Slot};
-use weft_server::handler::{NodeHandler, NodeOptions};
+use weft_protocol::{ClusterMap, MapError, Member, NodeEntry, Slot};
+use weft_server::handler::{NodeHandler, NodeOptions, Placement};
 use weft_server::memory::NodeMemory;
 use weft_server::store::StoreError;
 use weft_transport::{
@@ -16,16 +16,38 @@ use weft_transport::{
 
 use crate::world::{MemberId, World};
 
+/// A node that is to be made, and the map by which it holds its partitions alone.
+#[derive(Debug)]
+pub struct Seat {
+    /// What the node starts from.
+    pub options: NodeOptions,
+    /// Who holds what.
+    pub map: ClusterMap,
+}
+
 /// Makes the handler of a node. [`production`] does; tests of the simulator put faulty ones in its
 /// place.
-pub type MakeHandler<'a> = dyn Fn(NodeOptions) -> Result<Arc<dyn Handler>, StoreError> + 'a;
+pub type MakeHandler<'a> = dyn Fn(Seat) -> Result<Arc<dyn Handler>, StoreError> + 'a;
 
 /// The handler that real nodes run.
 ///
 /// # Errors
 /// See [`NodeHandler::new`].
-pub fn production(options: NodeOptions) -> Result<Arc<dyn Handler>, StoreError> {
-    Ok(Arc::new(NodeHandler::new(options)?))
+pub fn production(seat: Seat) -> Result<Arc<dyn Handler>, StoreError> {
+    Ok(Arc::new(seat.handler()?))
+}
+
+impl Seat {
+    /// The handler that real nodes run, which knows its partitions.
+    ///
+    /// # Errors
+    /// See [`NodeHandler::new`] and [`NodeHandler::learn`].
+    pub fn handler(self) -> Result<NodeHandler, StoreError> {
+        let placements = Placement::of_nodes_alone(&self.map, self.options.incarnation);
+        let handler = NodeHandler::new(self.options)?;
+        handler.learn(self.map, &placements)?;
+        Ok(handler)
+    }
 }
 
 /// The nodes of a cluster.
@@ -108,14 +130,10 @@ impl Nodes {
             let node = NodeId(u64::from(id));
             let member = world.add_host(address(id).ip(), skew());
             let config = EndpointConfig::new(node, INCARNATION, memory.network.clone());
-            let handler = make_handler(NodeOptions {
-                node,
-                incarnation: INCARNATION,
-                map: map.clone(),
-                memory,
-                clock: world.clock_of(member).clone(),
-                seed: seed ^ u64::from(id),
-            })?;
+            let me = Member { node, incarnation: INCARNATION };
+            let clock = world.clock_of(member).clone();
+            let options = NodeOptions::new(me, memory, clock, seed ^ u64::from(id));
+            let handler = make_handler(Seat { options, map: map.clone() })?;
             let endpoint = world.add_endpoint(member, config, handler)?;
             endpoint.listen(address(id))?;
             members.push(member);

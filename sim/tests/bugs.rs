@@ -13,8 +13,10 @@ mod toy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weft_protocol::Member;
 use weft_server::handler::{NodeHandler, NodeOptions};
 use weft_server::memory::NodeMemory;
+use weft_sim::cluster::Seat;
 use weft_sim::linearizability::CheckError;
 use weft_sim::scenario::{Caps, Failure, store};
 use weft_transport::{Batch, Handler};
@@ -24,10 +26,10 @@ use toy::{Bug, Toy};
 const SEEDS: u64 = 30;
 
 /// In how many of the first seeds the checker found a violation.
-fn caught(make: impl Fn(NodeOptions) -> Arc<dyn Handler>) -> u64 {
+fn caught(make: impl Fn(Seat) -> Arc<dyn Handler>) -> u64 {
     (0..SEEDS)
         .filter(|seed| {
-            let run = store::run(*seed, &Caps::default(), &|options| Ok(make(options)));
+            let run = store::run(*seed, &Caps::default(), &|seat| Ok(make(seat)));
             match run.outcome {
                 Ok(()) => false,
                 Err(Failure::Linearizability(
@@ -41,13 +43,13 @@ fn caught(make: impl Fn(NodeOptions) -> Arc<dyn Handler>) -> u64 {
 }
 
 fn assert_caught(bug: Bug) {
-    let seeds = caught(|options| Arc::new(Toy::new(&options, bug)));
+    let seeds = caught(|seat| Arc::new(Toy::new(&seat, bug)));
     assert!(seeds >= SEEDS / 5, "{bug:?} was caught in {seeds} of {SEEDS} seeds");
 }
 
 #[test]
 fn a_node_without_a_bug_passes() {
-    assert_eq!(caught(|options| Arc::new(Toy::new(&options, Bug::None))), 0);
+    assert_eq!(caught(|seat| Arc::new(Toy::new(&seat, Bug::None))), 0);
 }
 
 #[test]
@@ -107,8 +109,8 @@ impl Handler for SplitBrain {
 
 #[test]
 fn two_owners_at_once_are_caught() {
-    let seeds = caught(|options| {
-        let nodes = [production_like(&options), production_like(&options)];
+    let seeds = caught(|seat| {
+        let nodes = [production_like(&seat), production_like(&seat)];
         Arc::new(SplitBrain { nodes, batches: AtomicU64::new(0) })
     });
     assert!(seeds >= SEEDS / 2, "caught in {seeds} of {SEEDS} seeds");
@@ -129,21 +131,18 @@ impl Handler for Amnesia {
 
 #[test]
 fn a_node_that_forgets_what_it_acknowledged_is_caught() {
-    let seeds = caught(|options| {
-        let lives = [production_like(&options), production_like(&options)];
+    let seeds = caught(|seat| {
+        let lives = [production_like(&seat), production_like(&seat)];
         Arc::new(Amnesia { lives, batches: AtomicU64::new(0) })
     });
     assert!(seeds >= SEEDS / 3, "caught in {seeds} of {SEEDS} seeds");
 }
 
-fn production_like(options: &NodeOptions) -> NodeHandler {
-    NodeHandler::new(NodeOptions {
-        node: options.node,
-        incarnation: options.incarnation,
-        map: options.map.clone(),
-        memory: NodeMemory::divide(64 << 20).expect("64 MiB of address space are to be had"),
-        clock: options.clock.clone(),
-        seed: options.seed,
-    })
-    .expect("the map's epoch is the first")
+fn production_like(seat: &Seat) -> NodeHandler {
+    let NodeOptions { node, incarnation, clock, seed, .. } = &seat.options;
+    let me = Member { node: *node, incarnation: *incarnation };
+    let memory = NodeMemory::divide(64 << 20).expect("64 MiB of address space are to be had");
+    let options = NodeOptions::new(me, memory, clock.clone(), *seed);
+    let seat = Seat { options, map: seat.map.clone() };
+    seat.handler().expect("the memory has room for the partitions")
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_client::{Client, ClientError, RangeOptions, ScanOptions, TableOptions};
-use weft_server::handler::NodeHandler;
 use weft_server::memory::NodeMemory;
 use weft_sim::cluster::Nodes;
 use weft_sim::world::World;
@@ -48,9 +47,9 @@ fn requests_are_worked_off_though_no_memory_is_left_for_that() {
     let delay = Duration::from_micros(5)..Duration::from_micros(200);
     let mut world = World::new(seed, SimConfig { seed, delay, loss: 0.0, partial: 0.3 });
     let made: RefCell<Option<NodeMemory>> = RefCell::new(None);
-    let nodes = Nodes::build(&mut world, 1, 2, seed, &mut || None, &|options| {
-        made.replace(Some(options.memory.clone()));
-        Ok(Arc::new(NodeHandler::new(options)?) as _)
+    let nodes = Nodes::build(&mut world, 1, 2, seed, &mut || None, &|seat| {
+        made.replace(Some(seat.options.memory.clone()));
+        Ok(Arc::new(seat.handler()?) as _)
     });
     let (nodes, memory) = (nodes.unwrap(), made.take().unwrap());
     let connector = nodes.client(&mut world, 0, TIMEOUT).unwrap();

@@ -66,9 +66,9 @@ impl Play {
         let network = SimConfig { seed, delay, loss: 0.0, partial: 0.3 };
         let mut world = World::new(seed, network);
         let made = RefCell::new(None);
-        let nodes = Nodes::build(&mut world, 1, 1, seed, &mut || None, &|options| {
-            let memory = options.memory.clone();
-            let handler = Arc::new(NodeHandler::new(options)?);
+        let nodes = Nodes::build(&mut world, 1, 1, seed, &mut || None, &|seat| {
+            let memory = seat.options.memory.clone();
+            let handler = Arc::new(seat.handler()?);
             made.replace(Some((Arc::clone(&handler), memory)));
             Ok(handler as _)
         });

@@ -24,7 +24,7 @@ use std::task::Poll;
 use crate::body::Body;
 use crate::driver;
 use crate::endpoint::Sleep;
-use crate::error::{Applied, CallError, CloseReason};
+use crate::error::{Applied, CallError, CloseReason, SendError};
 use crate::frame::{Class, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::MESSAGE_MAX;
@@ -278,7 +278,7 @@ impl Connection {
     /// what is not set aside, so that 64 MiB need 256 MiB there beside that. A [request](Self::call) that is too long fails alone.
     ///
     /// # Errors
-    /// See [`SendError`](crate::SendError). Success means that the message was taken, not that it has arrived.
+    /// See [`SendError`]. Success means that the message was taken, not that it has arrived.
     #[inline]
     pub fn send<B: Body>(&self, body: B) -> Sending<'_, B> {
         Sending::message(&self.core, self.class, body, None)
@@ -288,9 +288,23 @@ impl Connection {
     /// from where it lies and held until it has been sent.
     ///
     /// # Errors
-    /// See [`SendError`](crate::SendError).
+    /// See [`SendError`].
     pub fn send_shared<B: Body>(&self, head: B, tail: Shared) -> Sending<'_, B> {
         Sending::message(&self.core, self.class, head, Some(tail))
+    }
+
+    /// As [`send_shared`](Self::send_shared), if there is window for it now and all of it is no longer than
+    /// [`MESSAGE_MAX`]: for handlers, which wait for nobody. Pending if not; `tail` is left where it was then, and nobody is woken
+    /// later.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn try_send(
+        &self,
+        head: impl Body,
+        tail: &mut Option<Shared>,
+    ) -> Poll<Result<(), SendError>> {
+        Sending::try_now(&self.core, (Kind::Message, self.class, 0), head, tail)
     }
 
     /// Waits until that moment, by the endpoint's clock.

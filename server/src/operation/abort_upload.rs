@@ -14,6 +14,6 @@ pub(crate) fn execute(
     let &AbortUpload { target, upload } = abort;
     let partition = work.held.enter(target.table, slot)?;
     let existed = partition.abort_upload(target.table, &target.key, upload);
-    work.batch.reply(call, AbortUploadReply { existed });
+    work.replies.reply(call, AbortUploadReply { existed });
     Ok(())
 }

@@ -21,6 +21,6 @@ pub(crate) fn execute(
         partition.append(table, &key, &tail, expires_at_ms, REQUEST_VALUE_MAX, now_ms)
     })?;
     work.tally.add(Event::BytesWritten, tail.len() as u64);
-    work.batch.reply(call, AppendReply { version, value_len: value_len as u64 });
+    work.replies.reply(call, AppendReply { version, value_len: value_len as u64 });
     Ok(())
 }

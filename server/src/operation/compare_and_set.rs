@@ -22,7 +22,7 @@ pub(crate) fn execute(
     if let Compared::Written(_) = compared {
         work.tally.add(Event::BytesWritten, value.len() as u64);
     }
-    work.batch.reply(call, reply(compared));
+    work.replies.reply(call, reply(compared));
     Ok(())
 }
 

@@ -20,8 +20,8 @@ pub(crate) fn execute(
         partition.complete_upload(table, &key, upload, effect, now_ms)
     })?;
     match completed {
-        Completed::Put(version) => work.batch.reply(call, PutReply { version }),
-        Completed::Compared(compared) => work.batch.reply(call, compare_and_set::reply(compared)),
+        Completed::Put(version) => work.replies.reply(call, PutReply { version }),
+        Completed::Compared(compared) => work.replies.reply(call, compare_and_set::reply(compared)),
         Completed::Replaced(replaced) => work.reply_previous(call, replaced),
     }
     Ok(())

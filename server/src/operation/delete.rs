@@ -15,6 +15,6 @@ pub(crate) fn execute(
     let deleted = work.write(target.table, slot, 0, |partition, now_ms| {
         partition.delete(target.table, &target.key, now_ms)
     })?;
-    work.batch.reply(call, DeleteReply { version: deleted.version, existed: deleted.existed });
+    work.replies.reply(call, DeleteReply { version: deleted.version, existed: deleted.existed });
     Ok(())
 }

@@ -12,12 +12,13 @@ pub(crate) fn execute(
     slot: Slot,
     exists: &Exists<'_>,
 ) -> Result<(), ErrorReply<'static>> {
-    let partition = work.held.enter(exists.table, slot)?;
+    let (partition, committed) = work.held.enter_to_read(exists.table, slot)?;
     let reply = match partition.get(exists.table, &exists.key, work.now_ms) {
         Some(object) => ExistsReply { version: object.version, exists: true },
         None => ExistsReply { version: partition.version(), exists: false },
     };
+    work.replies.depends_on(committed, reply.version)?;
     work.tally.event(if reply.exists { Event::Hit } else { Event::Miss });
-    work.batch.reply(call, reply);
+    work.replies.reply(call, reply);
     Ok(())
 }

@@ -19,6 +19,6 @@ pub(crate) fn execute(
         let version = expired.unwrap_or(partition.version());
         Ok(ExpireReply { version, exists: expired.is_some() })
     })?;
-    work.batch.reply(call, reply);
+    work.replies.reply(call, reply);
     Ok(())
 }

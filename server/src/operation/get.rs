@@ -13,20 +13,22 @@ pub(crate) fn execute(
     slot: Slot,
     get: &Get<'_>,
 ) -> Result<(), ErrorReply<'static>> {
-    let partition = work.held.enter(get.table, slot)?;
+    let (partition, committed) = work.held.enter_to_read(get.table, slot)?;
     let Some(object) = partition.get(get.table, &get.key, work.now_ms) else {
         work.tally.event(Event::Miss);
-        work.batch.reply(call, GetReply::Absent { version: partition.version() });
+        work.replies.depends_on(committed, partition.version())?;
+        work.replies.reply(call, GetReply::Absent { version: partition.version() });
         return Ok(());
     };
+    work.replies.depends_on(committed, object.version)?;
     match sending(object.value.len(), &work.node.pins, &mut work.tally, || object.pin()) {
         Sending::Copy => {
             let reply = GetReply::Found { version: object.version, value: object.value };
-            work.batch.reply(call, reply);
+            work.replies.reply(call, reply);
         }
         Sending::Gather(value) => {
             let head = GetFoundHead::new(object.version, value.len());
-            work.batch.reply_shared(call, head, value);
+            work.replies.reply_shared(call, head, value);
         }
     }
     Ok(())

@@ -13,19 +13,21 @@ pub(crate) fn execute(
     get: &GetFields<'_>,
 ) -> Result<(), ErrorReply<'static>> {
     let &GetFields { table, key, names, .. } = get;
-    let partition = work.held.enter(table, slot)?;
+    let (partition, committed) = work.held.enter_to_read(table, slot)?;
     let Some(object) = partition.get(table, &key, work.now_ms) else {
         work.tally.event(Event::Miss);
+        work.replies.depends_on(committed, partition.version())?;
         let reply = ExistsReply { version: partition.version(), exists: false };
-        work.batch.reply(call, reply);
+        work.replies.reply(call, reply);
         return Ok(());
     };
+    work.replies.depends_on(committed, object.version)?;
     let record = Record::parse(object.value).map_err(|_| ErrorReply::new(ErrorCode::NotARecord))?;
     // Only where a large field is named many times.
     let found = FieldsFound::new(object.version, record, names)
         .ok_or(ErrorReply::new(ErrorCode::ValueTooLarge))?;
     work.tally.event(Event::Hit);
     work.tally.add(Event::BytesRead, found.encoded_len() as u64);
-    work.batch.reply(call, found);
+    work.replies.reply(call, found);
     Ok(())
 }

@@ -16,6 +16,6 @@ pub(crate) fn execute(
     let catalog = node.catalog.get();
     let is_there = |id| id == TableId::DEFAULT || catalog.table(id).is_some();
     let hottest = node.hot_keys.hottest(request.keys_max as usize, is_there, node.now());
-    work.batch.reply(call, hottest.reply());
+    work.replies.reply(call, hottest.reply());
     Ok(())
 }

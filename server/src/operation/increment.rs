@@ -18,6 +18,6 @@ pub(crate) fn execute(
         work.write(table, slot, key.len(), |partition, now_ms| {
             partition.increment(table, &key, delta, expires_at_ms, now_ms)
         })?;
-    work.batch.reply(call, IncrementReply { version, number });
+    work.replies.reply(call, IncrementReply { version, number });
     Ok(())
 }

@@ -10,6 +10,6 @@ pub(crate) fn execute(
     call: CallId,
     request: Map,
 ) -> Result<(), ErrorReply<'static>> {
-    work.batch.reply(call, work.node.maps.answer(request));
+    work.replies.reply(call, work.node.maps.answer(request)?);
     Ok(())
 }

@@ -16,15 +16,13 @@ pub(crate) fn execute(
     multi_delete: &MultiDelete<'_>,
 ) -> Result<(), ErrorReply<'static>> {
     let &MultiDelete { table, keys, .. } = multi_delete;
-    let node = work.node;
     let mut part = work.take_part();
     let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
     while let Some((index, key, Place { slot, .. })) = keys.next(&mut work.held) {
         work.tally.event(Event::Item);
         work.sample_item(table, key, Access::Write);
-        let done = work.held.enter(table, slot).and_then(|partition| {
-            partition.delete(table, &key, work.now_ms).map_err(|error| node.refusal(&error))
-        });
+        let done =
+            work.write(table, slot, 0, |partition, now_ms| partition.delete(table, &key, now_ms));
         let pushed = match done {
             Ok(deleted) => part
                 .push(index, &DeleteReply { version: deleted.version, existed: deleted.existed }),

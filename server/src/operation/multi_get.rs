@@ -30,36 +30,49 @@ pub(crate) fn execute(
         keys_left: keys.len(),
         value_bytes: 0,
         is_full: false,
+        has_sent: false,
     };
     let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
     while let Some((index, key, Place { slot, tag })) = keys.next(&mut work.held) {
         if !answer.is_full {
             work.sample_item(table, key, Access::Read);
         }
-        let Work { node, batch, held, tally, now_ms, .. } = work;
+        let Work { node, replies, held, tally, now_ms, .. } = work;
         tally.event(Event::Item);
         answer.keys_left -= 1;
         if answer.is_full {
             answer.leave(index, tally);
         } else {
-            match held.enter(table, slot) {
+            match held.enter_to_read(table, slot) {
                 Err(error) => answer.refuse(index, &error, tally),
-                Ok(partition) => {
-                    match partition.get_tagged(tag.expect(OWNED), table, &key, *now_ms) {
-                        Some(object) => answer.add(index, &object, batch, &node.pins, tally),
-                        None => {
-                            tally.event(Event::Miss);
-                            let absent = GetReply::Absent { version: partition.version() };
-                            answer.part.push(index, &absent).expect(HEAD_FITS);
-                        }
+                Ok((partition, committed)) => {
+                    let newest = partition.version();
+                    let found = partition.get_tagged(tag.expect(OWNED), table, &key, *now_ms);
+                    let version = found.as_ref().map_or(newest, |object| object.version);
+                    let told = replies.depends_on(committed, version);
+                    if let Err(error) = told {
+                        answer.refuse(index, &error, tally);
+                    } else if committed.excludes(version) {
+                        // Asked for again, it can be told: the last part goes when it can.
+                        answer.leave(index, tally);
+                    } else if let Some(object) = found {
+                        answer.add(index, &object, replies.batch, &node.pins, tally);
+                    } else {
+                        tally.event(Event::Miss);
+                        let absent = GetReply::Absent { version };
+                        answer.part.push(index, &absent).expect(HEAD_FITS);
                     }
                 }
             }
         }
         if answer.part.encoded_len() >= PART_BYTES {
-            answer.send_part(batch);
+            answer.send_part(replies.batch);
         }
         work.survey_pins_if_due();
+    }
+    if answer.has_sent {
+        // Parts keep their order only if all go at once.
+        work.replies.depends_on_nothing();
     }
     work.finish_part(call, answer.part);
     Ok(())
@@ -89,6 +102,8 @@ struct Answer {
     /// A value had no room. Those after it are left too, small as they may be: whoever asks again
     /// asks for the rest, in order.
     is_full: bool,
+    /// Parts have been sent.
+    has_sent: bool,
 }
 
 impl Answer {
@@ -122,6 +137,7 @@ impl Answer {
             return self.part.push(index, &found).expect(ITEM_FITS);
         }
         let head = self.part.finish_gathered(index, version, len).expect(ITEM_FITS);
+        self.has_sent = true;
         match sending {
             // Straight to where it is sent from: a part that grew with it would be a second copy.
             Sending::Copy => batch.reply_part(self.call, [head, object.value]),
@@ -151,5 +167,6 @@ impl Answer {
     fn send_part(&mut self, batch: &mut Batch<'_>) {
         batch.reply_part(self.call, self.part.finish());
         self.part.clear();
+        self.has_sent = true;
     }
 }

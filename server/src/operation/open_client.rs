@@ -15,7 +15,7 @@ pub(crate) fn execute(
     }
     let node = work.node;
     match node.clients.open(node.now()) {
-        Some(reply) => work.batch.reply(call, reply),
+        Some(reply) => work.replies.reply(call, reply),
         None => return Err(ErrorReply::new(ErrorCode::CompletionsFull)),
     }
     Ok(())

@@ -18,6 +18,6 @@ pub(crate) fn execute(
         partition.put(target.table, &target.key, &value, expires_at_ms, now_ms)
     })?;
     work.tally.add(Event::BytesWritten, value.len() as u64);
-    work.batch.reply(call, PutReply { version });
+    work.replies.reply(call, PutReply { version });
     Ok(())
 }

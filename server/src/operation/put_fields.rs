@@ -26,6 +26,6 @@ pub(crate) fn execute(
     work.record = record;
     let version = written?;
     work.tally.add(Event::BytesWritten, len as u64);
-    work.batch.reply(call, PutReply { version });
+    work.replies.reply(call, PutReply { version });
     Ok(())
 }

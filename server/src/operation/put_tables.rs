@@ -22,6 +22,6 @@ pub(crate) fn execute(
         .put(partitions, evictor, hot_keys, put.expected, catalog)
         .map_err(|error| node.refusal(&StoreError::MemoryLimit(error)))?;
     node.sweeper.look_for_buried();
-    work.batch.reply(call, reply);
+    work.replies.reply(call, reply);
     Ok(())
 }

@@ -21,15 +21,17 @@ pub(crate) fn execute(
     let &Range { table, map_epoch, lower, upper, descending, with_values, slot, .. } = range;
     let partitions = &work.node.partitions;
     let epoch = partitions.map_epoch();
-    if epoch as u32 != map_epoch || partitions.position_of(slot).is_none() {
+    if epoch as u32 != map_epoch || partitions.position_of(table, slot).is_none() {
         return Err(ErrorReply::wrong_owner(epoch));
     }
     let objects_max = (range.objects_max as usize).clamp(1, SCAN_OBJECTS_MAX);
     work.provide(Use::Range);
     let mut first = FirstKeys::new(objects_max, descending);
     let bounds = (lower.map(Key::bytes), upper.map(Key::bytes));
-    for position in 0..partitions.len() as u16 {
-        let partition = work.held.enter_at(table, position)?;
+    for position in partitions.served(table).iter().copied() {
+        let (partition, committed) = work.held.enter_at_to_read(table, position)?;
+        // What is not there is told, too.
+        work.replies.depends_on(committed, partition.version())?;
         let mut shown = 0;
         let shows = partition.range(table, bounds, descending, work.now_ms, |object| {
             shown += 1;
@@ -54,7 +56,8 @@ pub(crate) fn execute(
     page.clear();
     let mut has_more = first.has_more;
     for ((position, key), tag) in first.keys().zip(tags) {
-        let partition = work.held.enter_at(table, position)?;
+        let (partition, committed) = work.held.enter_at_to_read(table, position)?;
+        work.replies.depends_on(committed, partition.version())?;
         // It may have been removed in between.
         let Some(object) = partition.get_tagged(tag, table, key, work.now_ms) else { continue };
         let (version, expiry_ms, value) = (object.version, object.expiry_ms, object.value);
@@ -70,7 +73,7 @@ pub(crate) fn execute(
     // The map by which these are the node's partitions.
     let version = Version(epoch);
     let cursor = u64::from(has_more);
-    work.batch.reply(call, page.finish(version, cursor, last_slot));
+    work.replies.reply(call, page.finish(version, cursor, last_slot));
     Ok(())
 }
 

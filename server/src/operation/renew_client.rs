@@ -13,6 +13,6 @@ pub(crate) fn execute(
     let node = work.node;
     let renewed = node.clients.renew(renew.client, node.now());
     let reply = renewed.ok_or(ErrorReply::new(ErrorCode::ClientUnknown))?;
-    work.batch.reply(call, reply);
+    work.replies.reply(call, reply);
     Ok(())
 }

@@ -21,9 +21,9 @@ pub(crate) fn execute(
     scan: &Scan<'_>,
 ) -> Result<(), ErrorReply<'static>> {
     let &Scan { table, key_prefix, with_values, slot, cursor, .. } = scan;
-    let last_slot = work.node.partitions.last_slot(slot);
+    let last_slot = work.node.partitions.last_slot(table, slot);
     work.provide(Use::Page);
-    let partition = work.held.enter(table, slot)?;
+    let (partition, committed) = work.held.enter_to_read(table, slot)?;
     let last_slot = last_slot.expect("the partition was entered");
     let stamp = partition.scan_stamp();
     if cursor != 0 && (cursor >> POSITION_BITS) as u32 != stamp {
@@ -58,6 +58,7 @@ pub(crate) fn execute(
         page.truncate(mark);
     }
     let cursor = next.map_or(0, |next| u64::from(stamp) << POSITION_BITS | u64::from(next));
-    work.batch.reply(call, page.finish(partition.version(), cursor, last_slot));
+    work.replies.depends_on(committed, partition.version())?;
+    work.replies.reply(call, page.finish(partition.version(), cursor, last_slot));
     Ok(())
 }

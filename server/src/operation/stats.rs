@@ -12,6 +12,6 @@ pub(crate) fn execute(
     // Adding up takes every partition's lock in turn.
     work.held.release();
     let reply = work.node.stats();
-    work.batch.reply(call, reply);
+    work.replies.reply(call, reply);
     Ok(())
 }

@@ -13,6 +13,6 @@ pub(crate) fn execute(
     work.provide(Use::Tables);
     // Adding up takes every partition's lock in turn.
     work.held.release();
-    work.batch.reply(call, TableStatsReply { tables: work.node.partitions.table_uses() });
+    work.replies.reply(call, TableStatsReply { tables: work.node.partitions.table_uses() });
     Ok(())
 }

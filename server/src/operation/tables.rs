@@ -13,6 +13,6 @@ pub(crate) fn execute(
     work.provide(Use::Tables);
     // Whoever changes the catalog takes partitions' locks while it has the catalog's.
     work.held.release();
-    work.batch.reply(call, TablesReply { catalog: work.node.catalog.get() });
+    work.replies.reply(call, TablesReply { catalog: work.node.catalog.get() });
     Ok(())
 }

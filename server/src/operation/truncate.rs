@@ -13,13 +13,13 @@ pub(crate) fn execute(
     work.held.release();
     let partitions = &work.node.partitions;
     let mut removed = 0;
-    for position in 0..partitions.len() as u16 {
+    for position in partitions.served(truncate.table).iter().copied() {
         let Some(count) = partitions.lock(position).truncate(truncate.table) else {
             return Err(ErrorReply::new(ErrorCode::TableUnknown));
         };
         removed += count;
     }
     work.node.sweeper.look_for_buried();
-    work.batch.reply(call, TruncateReply { removed });
+    work.replies.reply(call, TruncateReply { removed });
     Ok(())
 }

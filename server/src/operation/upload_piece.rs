@@ -26,13 +26,13 @@ pub(crate) fn execute(
         Err(StoreError::MemoryLimit(_))
             if may_make_room && work.make_room(UPLOAD_ROOM_BYTES, made) =>
         {
-            work.batch.reply(call, UploadPieceReply::Again);
+            work.replies.reply(call, UploadPieceReply::Again);
             return Ok(());
         }
         Err(error) => return Err(work.node.refusal(&error)),
     };
     work.tally.add(Event::BytesWritten, piece.bytes.len() as u64);
     work.count_written(piece.bytes.len() + piece.copied_len as usize);
-    work.batch.reply(call, UploadPieceReply::Taken { present_bytes });
+    work.replies.reply(call, UploadPieceReply::Taken { present_bytes });
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(crate) fn execute(
         Watched::Key(_) => of_key(work, slot, watch)?,
         Watched::Prefix(_) => of_prefix(work, watch)?,
     };
-    work.batch.reply(call, reply);
+    work.replies.reply(call, reply);
     Ok(())
 }
 
@@ -31,7 +31,7 @@ fn of_key(
     let (node, now_ms) = (work.node, work.now_ms);
     let partitions = &node.partitions;
     let partition = work.held.enter(table, slot)?;
-    let position = partitions.position_of(slot).expect("it was entered");
+    let position = partitions.position_of(table, slot).expect("it was entered");
     let version = partition.exists(table, &key, now_ms);
     let opened =
         node.watches.open((table, watched), Some(position), partitions, queue_bytes, node.now())?;
@@ -49,12 +49,12 @@ fn of_prefix(
     let partitions = &node.partitions;
     let epoch = partitions.map_epoch();
     // One that owns nothing has nothing to tell.
-    if epoch as u32 != map_epoch || partitions.len() == 0 {
+    if epoch as u32 != map_epoch || partitions.served(table).is_empty() {
         return Err(ErrorReply::wrong_owner(epoch));
     }
     work.held.release();
     let opened = node.watches.open((table, watched), None, partitions, queue_bytes, node.now())?;
-    for position in 0..partitions.len() as u16 {
+    for position in partitions.served(table).iter().copied() {
         match work.held.enter_at(table, position) {
             Ok(partition) => partition.watch(&opened.feed, partitions.slots_of(position)),
             Err(error) => {

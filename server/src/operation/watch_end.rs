@@ -14,6 +14,6 @@ pub(crate) fn execute(
     work.held.release();
     let node = work.node;
     node.watches.end(end.id, &node.partitions)?;
-    work.batch.reply(call, WatchEndReply);
+    work.replies.reply(call, WatchEndReply);
     Ok(())
 }

@@ -122,8 +122,13 @@ impl<'a> Gathered<'a> {
     /// A copy of them in one piece.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut copy = Vec::with_capacity(self.len());
-        self.pieces().for_each(|piece| copy.extend_from_slice(piece.bytes()));
+        self.copy_to(&mut copy);
         copy
+    }
+
+    /// Adds a copy of them to `to`.
+    pub fn copy_to(&self, to: &mut Vec<u8>) {
+        self.pieces().for_each(|piece| to.extend_from_slice(piece.bytes()));
     }
 }
 

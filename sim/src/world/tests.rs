@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use weft_server::durable::Disk as _;
 use weft_transport::{Batch, Incarnation, IncomingKind, Memory, MemoryConfig, NodeId};
 
 use super::*;
@@ -191,9 +192,10 @@ fn a_host_that_is_paused_does_nothing_and_its_clock_goes_on() {
 fn a_host_that_crashes_is_gone_with_its_tasks_and_comes_back_with_its_disk() {
     let mut world = empty();
     let (member, ticks) = ticking(&mut world, Some(Skew::NONE), SECOND);
-    world.disk(member).lock().append("log", b"synced");
+    world.disk(member).lock().create("log", 0).unwrap();
+    world.disk(member).lock().append("log", b"synced").unwrap();
     world.disk(member).lock().sync("log").unwrap();
-    world.disk(member).lock().sync_names();
+    world.disk(member).lock().sync_names().unwrap();
     pass(&mut world, 2 * SECOND);
     world.crash(member, SimCrash::Process);
     assert!(!world.is_up(member));
@@ -210,7 +212,7 @@ fn a_host_that_crashes_is_gone_with_its_tasks_and_comes_back_with_its_disk() {
     assert_eq!(ticks.get(), 4);
     world.crash(member, SimCrash::Machine);
     world.restart(member, DiskFate::Wiped, |_| ());
-    assert!(world.disk(member).lock().read("log").is_err());
+    assert!(world.disk(member).lock().read("log").is_none());
 }
 
 /// What a client is told whose server goes while it waits for the answer, and when.

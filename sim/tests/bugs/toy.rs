@@ -7,7 +7,7 @@ use weft_protocol::{
     AppendReply, ClusterMap, DeleteReply, ErrorCode, ErrorReply, ExistsReply, GetReply,
     IncrementReply, MapReply, PutReply, Request, Version,
 };
-use weft_server::handler::NodeOptions;
+use weft_sim::cluster::Seat;
 use weft_transport::{Batch, CallId, Handler, IncomingKind};
 
 /// What is wrong with the node; most bugs strike every few operations only.
@@ -56,8 +56,8 @@ struct Object {
 }
 
 impl Toy {
-    pub(crate) fn new(options: &NodeOptions, bug: Bug) -> Self {
-        Toy { map: options.map.clone(), bug, state: Mutex::default() }
+    pub(crate) fn new(seat: &Seat, bug: Bug) -> Self {
+        Toy { map: seat.map.clone(), bug, state: Mutex::default() }
     }
 }
 

@@ -46,6 +46,33 @@ impl<'a, B: Body> Sending<'a, B> {
         Self { core, header: (Kind::Reply, Class::Reply, id), body: Some(body), tail }
     }
 
+    /// Sends a message or a reply, unless there is no window for it now or it is longer than one frame. Whoever waits for window loses no
+    /// wake-up to this. A `tail` that was not sent for want of room is still there.
+    pub(crate) fn try_now(
+        core: &'a Arc<Core>,
+        header: (Kind, Class, u64),
+        body: B,
+        tail: &mut Option<Shared>,
+    ) -> Poll<Result<(), SendError>> {
+        let len = body.len() + tail.as_ref().map_or(0, |tail| tail.len());
+        if let Some(reason) = core.ended_for(header.1) {
+            return Poll::Ready(Err(SendError::Disconnected(reason.clone())));
+        }
+        if len > MESSAGE_MAX {
+            return Poll::Pending;
+        }
+        match core.try_send(header, &mut Some(body), tail, len) {
+            Ok(committed) => {
+                core.committed(committed);
+                Poll::Ready(Ok(()))
+            }
+            Err(Unwritten::NoRoom) => Poll::Pending,
+            Err(Unwritten::NoMemory) => {
+                Poll::Ready(Err(SendError::Memory(local::take_refusal(core))))
+            }
+        }
+    }
+
     /// Bytes of the whole body; nothing once it has been sent.
     #[inline]
     fn len(&self) -> usize {

@@ -81,6 +81,30 @@ impl Responder {
         sent
     }
 
+    /// Replies with `head`, which is copied, and then `tail`, if the window has room for that now and all of it is no longer than
+    /// [`MESSAGE_MAX`](crate::limits::MESSAGE_MAX): for handlers, which wait for nobody. If there is no memory for it, the call fails at its caller; a connection
+    /// that has ended takes every reply, since nobody waits for it.
+    ///
+    /// # Errors
+    /// The responder and `tail` themselves, if there is no room: [`reply_shared`](Self::reply_shared) waits for it.
+    ///
+    /// # Panics
+    /// As [`reply`](Self::reply).
+    pub fn try_reply(
+        mut self,
+        head: impl Body,
+        mut tail: Option<Shared>,
+    ) -> Result<(), (Self, Option<Shared>)> {
+        let header = (Kind::Reply, Class::Reply, self.call);
+        match Sending::try_now(&self.core, header, head, &mut tail) {
+            Poll::Ready(sent) => {
+                self.is_answered = sent.is_ok();
+                Ok(())
+            }
+            Poll::Pending => Err((self, tail)),
+        }
+    }
+
     /// Replies with the others of the batch that the call came with, whose handler has not returned: as
     /// [`Batch::reply`] does, which takes no memory that a lane of this thread might have none of.
     ///

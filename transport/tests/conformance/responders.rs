@@ -95,7 +95,7 @@ pub(crate) fn calls_are_answered_when_their_handler_has_returned(world: &World) 
                 asked.into_iter().rev().enumerate().map(async |(at, (responder, asked, _))| {
                     assert!(responder.peer().node.is_client());
                     let half = asked.len() / 2;
-                    match at % 3 {
+                    match at % 4 {
                         0 => responder.reply(&asked[..]).await.unwrap(),
                         1 => {
                             let memory = server.endpoint.memory();
@@ -104,6 +104,10 @@ pub(crate) fn calls_are_answered_when_their_handler_has_returned(world: &World) 
                             let tail = block.freeze().slice(0..half);
                             responder.reply_shared(&asked[half..], tail).await.unwrap();
                         }
+                        2 => match responder.try_reply(&asked[..], None) {
+                            Ok(()) => assert!(asked.len() <= MESSAGE_MAX),
+                            Err((responder, _)) => responder.reply(&asked[..]).await.unwrap(),
+                        },
                         _ => {
                             let head = asked.len().min(1000);
                             let mut writer = responder.reply_body(&asked[..head]).await.unwrap();
@@ -224,6 +228,7 @@ pub(crate) fn what_requests_have_taken_up_is_not_missed_by_replication(world: &W
             sent += 1;
             assert!(sent <= WINDOW_MAX / MESSAGE_MAX as u32, "the window is full at some time");
         }
+        assert!(connection.try_send(&message[..], &mut None).is_pending());
         let replication: Connection = connection.for_replication();
         for number in 0..5 {
             let asked = body(number);

@@ -298,7 +298,7 @@ fn tables_bring_their_classes_and_the_map_is_that_of_the_default_table() {
     let map = state.cluster_map().unwrap();
     assert_eq!((map.epoch(), map.nodes().len()), (state.version(), 2));
     assert!(map.partitions().len() == 4);
-    assert!(map.partitions().iter().all(|partition| partition.owner == NodeId(1)));
+    assert!(map.partitions().iter().all(|partition| partition.primary == Some(NodeId(1))));
     apply(&mut state, Command::DropTable { name: "people".to_owned() }).unwrap();
     assert_eq!(state.table_options(TableId(1)), None);
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weft_server::durable::Disk as _;
 use weft_transport::{
     Batch, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, Memory, MemoryConfig,
     NodeId,
@@ -79,9 +80,12 @@ impl Builder for Echoes {
         }
         let disk = world.disk(member);
         let mut disk = disk.lock();
-        disk.append("lives", b"x");
+        if disk.read("lives").is_none() {
+            disk.create("lives", 0).expect("the disk is empty");
+        }
+        disk.append("lives", b"x").expect("nobody has made it fail");
         disk.sync("lives").expect("nobody has made it fail");
-        disk.sync_names();
+        disk.sync_names().expect("nobody has made it fail");
         let lives = disk.read("lives").expect("it has been written").len();
         self.lives.push((role, number, begins, lives));
         let others = self.addresses.clone();

@@ -1,0 +1,85 @@
+//! What the coordinator is to know of the partitions here. Told with the next heartbeat, and again while it holds.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use parking_lot::Mutex;
+use weft_protocol::{Member, PartitionId};
+
+/// Something that the coordinator is to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Report {
+    /// A member or a learner does not answer its primary.
+    Unreachable,
+    /// A learner has everything, and no write is acknowledged without it.
+    CaughtUp,
+}
+
+/// What the coordinator is told of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Whom it is about.
+    pub member: Member,
+    /// What is so.
+    pub report: Report,
+    /// In which epoch of the partition.
+    pub epoch: u32,
+}
+
+/// What is to be told, and the epoch in which it was so: a proposal is good for that one only.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    due: BTreeMap<(PartitionId, Member, Report), u32>,
+    /// Somebody knows of a newer map than this node has.
+    looks_at_map: bool,
+    reporter: Option<Waker>,
+}
+
+impl Reports {
+    /// Has something told.
+    pub(crate) fn add(&self, partition: PartitionId, member: Member, report: Report, epoch: u32) {
+        self.change(|state| {
+            state.due.insert((partition, member, report), epoch);
+        });
+    }
+
+    /// Has the map looked at.
+    pub(crate) fn look_at_map(&self) {
+        self.change(|state| state.looks_at_map = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        if let Some(reporter) = state.reporter.take() {
+            drop(state);
+            reporter.wake();
+        }
+    }
+
+    /// A newer epoch of a partition is known: what was told of earlier ones is of no use.
+    pub(crate) fn settled(&self, partition: PartitionId, epoch: u32) {
+        self.state.lock().due.retain(|(of, ..), told| *of != partition || *told >= epoch);
+    }
+
+    /// What is to be told now, and whether the map is to be looked at. `reporter` is woken when there is more.
+    pub(crate) fn due(&self, reporter: &Waker) -> (Vec<Told>, bool) {
+        let mut state = self.state.lock();
+        state.reporter = Some(reporter.clone());
+        let told =
+            |((partition, member, report), epoch): (&(PartitionId, Member, Report), &u32)| Told {
+                partition: *partition,
+                member: *member,
+                report: *report,
+                epoch: *epoch,
+            };
+        (state.due.iter().map(told).collect(), std::mem::take(&mut state.looks_at_map))
+    }
+}

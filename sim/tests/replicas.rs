@@ -1,0 +1,279 @@
+//! Whole nodes that hold partitions together, in a world of faults, under a coordinator that is always there.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use weft_client::{Client, ClientConfig, Lookup};
+use weft_protocol::{Member, TableClass, TableOptions};
+use weft_server::coordinator::{
+    ClusterId, ClusterState, Command, Found, Join, Liveness, NodeDescription, Outcome, Planner,
+    PlannerSettings, Proposal, ProposalId,
+};
+use weft_server::handler::{NodeHandler, NodeOptions, Placement, Report};
+use weft_server::memory::NodeMemory;
+use weft_sim::world::{MemberId, World};
+use weft_transport::{
+    EndpointConfig, Memory, MemoryConfig, NoHandler, NodeId, SimConfig, SimCrash, Time,
+};
+
+const STEP: Duration = Duration::from_millis(10);
+
+fn address(node: u64) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, node as u8], 7400))
+}
+
+struct Node {
+    id: u64,
+    host: MemberId,
+    life: Option<(Member, Arc<NodeHandler>)>,
+    told: u64,
+}
+
+struct Play {
+    world: World,
+    random: StdRng,
+    state: ClusterState,
+    liveness: Liveness,
+    planner: Planner,
+    nodes: Vec<Node>,
+}
+
+impl Play {
+    fn new(seed: u64, nodes: u64, replicas: u8) -> Play {
+        let delay = Duration::from_micros(50)..Duration::from_millis(2);
+        let mut world = World::new(seed, SimConfig { seed, delay, loss: 0.0, partial: 0.3 });
+        let settings = PlannerSettings::default();
+        let mut state = ClusterState::default();
+        let default_table = TableOptions { replicas, ..TableOptions::default() };
+        let found = Found {
+            cluster: ClusterId(7),
+            default_table,
+            partitions_per_class: 4,
+            wire_version: 1,
+        };
+        state.apply(&Proposal { id: ProposalId(1), command: Command::Found(found) }).unwrap();
+        let nodes = (1..=nodes)
+            .map(|id| Node {
+                id,
+                host: world.add_host(address(id).ip(), None),
+                life: None,
+                told: 0,
+            })
+            .collect();
+        let liveness = Liveness::new(settings.down_after);
+        let random = StdRng::seed_from_u64(seed);
+        let planner = Planner::new(settings);
+        let mut play = Play { world, random, state, liveness, planner, nodes };
+        for index in 0..play.nodes.len() {
+            play.begin(index);
+        }
+        play
+    }
+
+    fn apply(&mut self, command: Command) -> Option<Outcome> {
+        let id = ProposalId(self.random.random());
+        match self.state.apply(&Proposal { id, command }) {
+            Ok(outcome) => Some(outcome),
+            Err(_) => None,
+        }
+    }
+
+    /// A node begins a life.
+    fn begin(&mut self, index: usize) {
+        let (id, host) = (self.nodes[index].id, self.nodes[index].host);
+        let node = NodeId(id);
+        let join = Join {
+            cluster: None,
+            node,
+            last_incarnation: None,
+            complete: Vec::new(),
+            wire_version: 1,
+            description: NodeDescription {
+                data_address: address(id).to_string(),
+                control_address: "none:1".to_owned(),
+                zone: String::new(),
+                capacity_bytes: 1 << 30,
+                is_coordinator: true,
+            },
+        };
+        let outcome = self.apply(Command::Join(join));
+        let Some(Outcome::Joined { incarnation, .. }) = outcome else { panic!("{outcome:?}") };
+        let me = Member { node, incarnation };
+        let memory = NodeMemory::divide(64 << 20).unwrap();
+        let config = EndpointConfig::new(node, incarnation, memory.network.clone());
+        let clock = self.world.clock_of(host).clone();
+        let mut options = NodeOptions::new(me, memory, clock, 7);
+        options.has_earlier_life = self.world.life(host) > 1;
+        let handler = Arc::new(NodeHandler::new(options).unwrap());
+        let endpoint = self.world.add_endpoint(host, config, Arc::clone(&handler) as _).unwrap();
+        endpoint.listen(address(id)).unwrap();
+        self.world.spawn_background(host, Arc::clone(&handler).take_part(endpoint));
+        self.nodes[index].life = Some((me, handler));
+        self.nodes[index].told = 0;
+    }
+
+    fn crash(&mut self, index: usize) {
+        self.world.crash(self.nodes[index].host, SimCrash::Process);
+        self.nodes[index].life = None;
+    }
+
+    fn restart(&mut self, index: usize) {
+        let host = self.nodes[index].host;
+        self.world.restart(host, weft_sim::world::DiskFate::Wiped, |_| {});
+        self.begin(index);
+    }
+
+    /// Lets the world go on, with the coordinator doing its part.
+    fn go_on(&mut self, duration: Duration) {
+        let end = self.world.clock().now() + duration;
+        while self.world.clock().now() < end {
+            let next = self.world.clock().now() + STEP;
+            self.world.go_on_until(next).unwrap();
+            self.coordinate();
+        }
+    }
+
+    fn coordinate(&mut self) {
+        let now = self.world.clock().now();
+        for node in &self.nodes {
+            let Some((me, handler)) = &node.life else { continue };
+            self.liveness.heard(*me, now);
+            let (told, _) = handler.reports(Waker::noop());
+            for told in told {
+                match told.report {
+                    Report::Unreachable => self.liveness.unreachable(*me, told.member, now),
+                    Report::CaughtUp => {
+                        self.liveness.caught_up(told.partition, told.epoch, told.member);
+                    }
+                }
+            }
+        }
+        let plan = self.planner.plan(&self.state, &self.liveness, now);
+        for command in plan.commands {
+            let name = format!("{command:?}");
+            if std::env::var_os("TRACE").is_some() {
+                eprintln!("{:?} {name}", now.nanos() / 1_000_000);
+            }
+            if let Err(rejection) = self.state.apply(&Proposal { id: ProposalId::NONE, command }) {
+                if std::env::var_os("TRACE").is_some() {
+                    eprintln!("  rejected: {rejection}");
+                }
+            }
+        }
+        let Some(map) = self.state.cluster_map() else { return };
+        for node in &mut self.nodes {
+            let Some((_, handler)) = &node.life else { continue };
+            if node.told == map.epoch() {
+                continue;
+            }
+            let placements: Vec<Placement> = self
+                .state
+                .partitions()
+                .map(|(id, partition)| Placement {
+                    id,
+                    class: TableClass {
+                        replicas: partition.class.replicas,
+                        durability: partition.class.durability,
+                    },
+                    first_slot: partition.first_slot,
+                    last_slot: partition.last_slot,
+                    configuration: partition.configuration.clone(),
+                })
+                .collect();
+            handler.learn(map.clone(), &placements).unwrap();
+            node.told = map.epoch();
+        }
+    }
+
+    /// A client that finds the cluster.
+    fn client(&mut self, number: u64) -> impl Future<Output = Client> + 'static {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+        let node = NodeId::client(number);
+        let mut config = EndpointConfig::new(node, weft_transport::Incarnation(1), memory);
+        config.backoff = weft_client::BACKOFF;
+        let (_, endpoint) = self.world.add(config, Arc::new(NoHandler)).unwrap();
+        let addresses = self.nodes.iter().map(|node| address(node.id).to_string());
+        let mut config = ClientConfig::new(addresses.collect::<Vec<_>>());
+        config.timeout = Duration::from_secs(5);
+        async move {
+            loop {
+                if let Ok(client) = Client::with_endpoint(endpoint.clone(), config.clone()).await {
+                    return client;
+                }
+            }
+        }
+    }
+
+    fn check_digests(&self) {
+        for (id, partition) in self.state.partitions() {
+            let mut digests = Vec::new();
+            for node in &self.nodes {
+                let Some((me, handler)) = &node.life else { continue };
+                if partition.configuration.has_member(*me) {
+                    let all = handler.digests();
+                    let found = all.iter().find(|(other, ..)| *other == id);
+                    let (_, digest, is_in_sync) = found.expect("a member holds it");
+                    assert!(*is_in_sync, "{id} on {me:?} is a member");
+                    digests.push((*me, *digest));
+                }
+            }
+            assert!(
+                digests.iter().all(|(_, digest)| *digest == digests[0].1),
+                "{id}: {digests:x?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_written_is_on_three_nodes_and_outlives_their_primary() {
+    let mut play = Play::new(1, 3, 3);
+    play.go_on(Duration::from_secs(3));
+    let connected = play.client(1);
+    let (written, read) = (Rc::new(Cell::new(0_u32)), Rc::new(Cell::new(0_u32)));
+    let (counts, reads) = (Rc::clone(&written), Rc::clone(&read));
+    play.world.spawn(async move {
+        let client = connected.await;
+        for number in 0..2000_u32 {
+            let key = format!("key-{}", number % 50);
+            match client.put(&key, number.to_string()).await {
+                Ok(_) => counts.set(counts.get() + 1),
+                Err(error) => eprintln!("put {number}: {error}"),
+            }
+            match client.get(&key).await {
+                Ok(Lookup::Found(value)) => {
+                    assert_eq!(*value, *number.to_string().as_bytes());
+                    reads.set(reads.get() + 1);
+                }
+                Ok(Lookup::Absent { .. }) => panic!("{key} was written"),
+                Err(error) => eprintln!("get {number}: {error}"),
+            }
+            client
+                .endpoint()
+                .sleep_until(client.endpoint().clock().now() + Duration::from_millis(1))
+                .await;
+        }
+    });
+    play.go_on(Duration::from_secs(2));
+    let before = written.get();
+    assert!(before > 100, "{before}");
+    play.check_digests();
+    play.crash(0);
+    play.go_on(Duration::from_secs(3));
+    assert!(written.get() > before + 100, "{before} {}", written.get());
+    play.restart(0);
+    play.go_on(Duration::from_secs(20));
+    assert_eq!((written.get(), read.get()), (2000, 2000));
+    play.check_digests();
+    let members = |(_, partition): (_, &weft_server::coordinator::Partition)| {
+        partition.configuration.members.len()
+    };
+    assert!(play.state.partitions().map(members).all(|members| members == 3));
+    let _ = (Time::ZERO, &play.random);
+}
