@@ -21,7 +21,7 @@ impl Replica {
         match &self.role {
             Role::None => return,
             // Of a configuration that has it as a member, or it would not be asked; that one has not come yet.
-            Role::Learner(learning) if learning.is_complete(self.applied) => {
+            Role::Learner(learning) if learning.is_complete(self.own()) => {
                 self.role = Role::Member;
             }
             Role::Learner(_) => return,

@@ -211,14 +211,14 @@ impl Replica {
 
     /// What came of [`Handled::TakeRecords`].
     pub fn piece_taken(&mut self, session: u32, piece: u32) {
-        let applied = self.applied;
+        let own = self.own();
         let Role::Learner(learning) = &mut self.role else { return };
         if learning.session != session || learning.pieces != piece || !learning.is_taking {
             return;
         }
         learning.is_taking = false;
         learning.pieces += 1;
-        let (pieces, is_complete) = (learning.pieces, learning.is_complete(applied));
+        let (pieces, is_complete) = (learning.pieces, learning.is_complete(own));
         self.tell_pieces(session, pieces, is_complete);
     }
 
@@ -279,12 +279,12 @@ impl Replica {
 
     /// Something was applied or synced: a primary may commit, others acknowledge.
     fn have_changed(&mut self) {
-        let applied = self.applied;
+        let own = self.own();
         match &self.role {
             Role::Primary(_) => self.commit(),
             Role::Learner(learning) => {
                 self.acknowledge_due = true;
-                if learning.is_complete(applied) {
+                if learning.is_complete(own) {
                     let (session, pieces) = (learning.session, learning.pieces);
                     self.tell_pieces(session, pieces, true);
                 }

@@ -29,8 +29,10 @@ pub(super) struct Learning {
 }
 
 impl Learning {
-    /// Whether it has everything that it needs to be a member, having applied entries up to `applied`.
-    pub(super) fn is_complete(&self, applied: u64) -> bool {
-        self.end.is_some_and(|(pieces, through)| self.pieces == pieces && applied >= through)
+    /// Whether it has everything that it needs to be a member, having entries up to `own` in the way that an acknowledgement means. In
+    /// class `fsync` they have to be on disk: a record of the snapshot may be newer than they are, and would be there after a crash
+    /// without the entry that made it.
+    pub(super) fn is_complete(&self, own: u64) -> bool {
+        self.end.is_some_and(|(pieces, through)| self.pieces == pieces && own >= through)
     }
 }
