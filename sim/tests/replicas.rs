@@ -19,7 +19,7 @@ use weft_server::handler::{NodeHandler, NodeOptions, Placement, Report};
 use weft_server::memory::NodeMemory;
 use weft_sim::world::{MemberId, World};
 use weft_transport::{
-    EndpointConfig, Memory, MemoryConfig, NoHandler, NodeId, SimConfig, SimCrash, Time,
+    EndpointConfig, Memory, MemoryConfig, NoHandler, NodeId, SimConfig, SimCrash,
 };
 
 const STEP: Duration = Duration::from_millis(10);
@@ -57,7 +57,9 @@ impl Play {
             partitions_per_class: 4,
             wire_version: 1,
         };
-        state.apply(&Proposal { id: ProposalId(1), command: Command::Found(found) }).unwrap();
+        state
+            .apply(&Proposal { id: ProposalId(1), command: Command::Found(found) })
+            .expect("the world is made for it");
         let nodes = (1..=nodes)
             .map(|id| Node {
                 id,
@@ -78,10 +80,7 @@ impl Play {
 
     fn apply(&mut self, command: Command) -> Option<Outcome> {
         let id = ProposalId(self.random.random());
-        match self.state.apply(&Proposal { id, command }) {
-            Ok(outcome) => Some(outcome),
-            Err(_) => None,
-        }
+        self.state.apply(&Proposal { id, command }).ok()
     }
 
     /// A node begins a life.
@@ -105,14 +104,17 @@ impl Play {
         let outcome = self.apply(Command::Join(join));
         let Some(Outcome::Joined { incarnation, .. }) = outcome else { panic!("{outcome:?}") };
         let me = Member { node, incarnation };
-        let memory = NodeMemory::divide(64 << 20).unwrap();
+        let memory = NodeMemory::divide(64 << 20).expect("the world is made for it");
         let config = EndpointConfig::new(node, incarnation, memory.network.clone());
         let clock = self.world.clock_of(host).clone();
         let mut options = NodeOptions::new(me, memory, clock, 7);
         options.has_earlier_life = self.world.life(host) > 1;
-        let handler = Arc::new(NodeHandler::new(options).unwrap());
-        let endpoint = self.world.add_endpoint(host, config, Arc::clone(&handler) as _).unwrap();
-        endpoint.listen(address(id)).unwrap();
+        let handler = Arc::new(NodeHandler::new(options).expect("the world is made for it"));
+        let endpoint = self
+            .world
+            .add_endpoint(host, config, Arc::clone(&handler) as _)
+            .expect("the world is made for it");
+        endpoint.listen(address(id)).expect("the world is made for it");
         self.world.spawn_background(host, Arc::clone(&handler).take_part(endpoint));
         self.nodes[index].life = Some((me, handler));
         self.nodes[index].told = 0;
@@ -134,7 +136,7 @@ impl Play {
         let end = self.world.clock().now() + duration;
         while self.world.clock().now() < end {
             let next = self.world.clock().now() + STEP;
-            self.world.go_on_until(next).unwrap();
+            self.world.go_on_until(next).expect("the world is made for it");
             self.coordinate();
         }
     }
@@ -156,15 +158,8 @@ impl Play {
         }
         let plan = self.planner.plan(&self.state, &self.liveness, now);
         for command in plan.commands {
-            let name = format!("{command:?}");
-            if std::env::var_os("TRACE").is_some() {
-                eprintln!("{:?} {name}", now.nanos() / 1_000_000);
-            }
-            if let Err(rejection) = self.state.apply(&Proposal { id: ProposalId::NONE, command }) {
-                if std::env::var_os("TRACE").is_some() {
-                    eprintln!("  rejected: {rejection}");
-                }
-            }
+            // One that is out of date by now is refused, and planned anew if need be.
+            let _ = self.state.apply(&Proposal { id: ProposalId::NONE, command });
         }
         let Some(map) = self.state.cluster_map() else { return };
         for node in &mut self.nodes {
@@ -186,18 +181,20 @@ impl Play {
                     configuration: partition.configuration.clone(),
                 })
                 .collect();
-            handler.learn(map.clone(), &placements).unwrap();
+            handler.learn(map.clone(), &placements).expect("the world is made for it");
             node.told = map.epoch();
         }
     }
 
     /// A client that finds the cluster.
     fn client(&mut self, number: u64) -> impl Future<Output = Client> + 'static {
-        let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
+        let memory =
+            Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).expect("the world is made for it");
         let node = NodeId::client(number);
         let mut config = EndpointConfig::new(node, weft_transport::Incarnation(1), memory);
         config.backoff = weft_client::BACKOFF;
-        let (_, endpoint) = self.world.add(config, Arc::new(NoHandler)).unwrap();
+        let (_, endpoint) =
+            self.world.add(config, Arc::new(NoHandler)).expect("the world is made for it");
         let addresses = self.nodes.iter().map(|node| address(node.id).to_string());
         let mut config = ClientConfig::new(addresses.collect::<Vec<_>>());
         config.timeout = Duration::from_secs(5);
@@ -244,7 +241,7 @@ fn what_is_written_is_on_three_nodes_and_outlives_their_primary() {
             let key = format!("key-{}", number % 50);
             match client.put(&key, number.to_string()).await {
                 Ok(_) => counts.set(counts.get() + 1),
-                Err(error) => eprintln!("put {number}: {error}"),
+                Err(error) => panic!("put {number}: {error}"),
             }
             match client.get(&key).await {
                 Ok(Lookup::Found(value)) => {
@@ -252,7 +249,7 @@ fn what_is_written_is_on_three_nodes_and_outlives_their_primary() {
                     reads.set(reads.get() + 1);
                 }
                 Ok(Lookup::Absent { .. }) => panic!("{key} was written"),
-                Err(error) => eprintln!("get {number}: {error}"),
+                Err(error) => panic!("get {number}: {error}"),
             }
             client
                 .endpoint()
@@ -275,5 +272,4 @@ fn what_is_written_is_on_three_nodes_and_outlives_their_primary() {
         partition.configuration.members.len()
     };
     assert!(play.state.partitions().map(members).all(|members| members == 3));
-    let _ = (Time::ZERO, &play.random);
 }

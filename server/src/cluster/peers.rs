@@ -1,7 +1,7 @@
 //! The nodes that this one shares partitions with: a connection each, and what waits for room on it.
 //!
 //! Messages between replicas are sent by whoever has made them, on the thread that holds the partition: none waits. What finds no room waits in the
-//! node's outbox, in order, for the [pump](Peers::pump); and what does not fit there is dropped, as the network might have: replicas send it again.
+//! node's outbox, in order, for the [pump](Link::pump); and what does not fit there is dropped, as the network might have: replicas send it again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
