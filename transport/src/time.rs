@@ -55,8 +55,9 @@ pub enum Clock {
     System(SystemClock),
     /// Virtual time; see [`ManualClock`].
     Manual(ManualClock),
-    /// What one machine of a simulation takes virtual time for; see [`SkewedClock`].
-    Skewed(SkewedClock),
+    /// What one machine of a simulation takes virtual time for; see [`SkewedClock`]. Elsewhere, so that every connection, which has a clock, is
+    /// no larger for it.
+    Skewed(Arc<SkewedClock>),
 }
 
 /// The system's monotonic clock; its origin is when it was made.

@@ -111,7 +111,7 @@ impl Seat {
 
 fn clock(skew: Option<Skew>, truth: &ManualClock) -> Clock {
     match skew {
-        Some(skew) => Clock::Skewed(SkewedClock::new(truth.clone(), skew)),
+        Some(skew) => Clock::Skewed(SkewedClock::new(truth.clone(), skew).into()),
         None => Clock::Manual(truth.clone()),
     }
 }

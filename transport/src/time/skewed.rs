@@ -114,7 +114,7 @@ mod tests {
         let (_, hand) = Clock::manual();
         hand.advance_to(at(2_000_000_000));
         let skew = Skew { rate_ppm: 500_000, wall_ahead_ms: -300 };
-        let clock = Clock::Skewed(SkewedClock::new(hand.clone(), skew));
+        let clock = Clock::Skewed(SkewedClock::new(hand.clone(), skew).into());
         assert_eq!((clock.now(), clock.unix_millis()), (Time::ZERO, 700));
         hand.advance_to(at(4_000_000_000));
         assert_eq!((clock.now(), clock.last_tick()), (at(1_000_000_000), at(1_000_000_000)));

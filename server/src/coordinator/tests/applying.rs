@@ -1,7 +1,8 @@
 //! What commands do to configurations, tables and clients, and what is refused.
 
 use weft_protocol::{
-    CatalogError, Configuration, Durability, PartitionId, TableAlteration, TableId, TableOptions,
+    CatalogError, Configuration, Durability, PartitionId, TableAlteration, TableClass, TableId,
+    TableOptions,
 };
 use weft_transport::NodeId;
 
@@ -272,7 +273,7 @@ fn epochs_end_and_nothing_is_changed_then() {
 }
 
 #[test]
-fn tables_bring_their_classes_and_the_map_is_that_of_the_default_table() {
+fn tables_bring_their_classes_and_the_map_has_all() {
     let mut state = cluster(2, TableOptions::default(), 4);
     let options = TableOptions { replicas: 1, ..TableOptions::default() };
     let create = |name: &str, options| Command::CreateTable { name: name.to_owned(), options };
@@ -297,8 +298,13 @@ fn tables_bring_their_classes_and_the_map_is_that_of_the_default_table() {
     assert_eq!(state.table_options(TableId(1)).unwrap().quota_bytes, Some(7));
     let map = state.cluster_map().unwrap();
     assert_eq!((map.epoch(), map.nodes().len()), (state.version(), 2));
-    assert!(map.partitions().len() == 4);
-    assert!(map.partitions().iter().all(|partition| partition.primary == Some(NodeId(1))));
+    let primaries = |class: TableClass| {
+        let entries = map.partitions_of(class).iter();
+        entries.map(|entry| entry.primary).collect::<Vec<_>>()
+    };
+    assert_eq!(primaries(TableClass::DEFAULT), [Some(NodeId(1)); 4]);
+    let Class { replicas, durability } = class;
+    assert_eq!(primaries(TableClass { replicas, durability }), [Some(NodeId(2)); 4]);
     apply(&mut state, Command::DropTable { name: "people".to_owned() }).unwrap();
     assert_eq!(state.table_options(TableId(1)), None);
 }
