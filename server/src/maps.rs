@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Map, MapReply};
+use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Map, MapReply, Member, NodeEntry};
+use weft_transport::Incarnation;
 
 use crate::limits::MAPS_KEPT;
 
@@ -18,6 +19,14 @@ impl Maps {
     /// The map to go by, once there is one.
     pub(crate) fn current(&self) -> Option<Arc<ClusterMap>> {
         self.kept.read().back().cloned()
+    }
+
+    /// Whether it is a node of the map, in this life. Where the map knows of no lives, which a list of peers does not, it is none.
+    pub(crate) fn has(&self, member: Member) -> bool {
+        let kept = self.kept.read();
+        let node = kept.back().and_then(|map| map.node(member.node));
+        let is_known = |node: &NodeEntry| node.incarnation != Incarnation(0);
+        node.is_some_and(|node| is_known(node) && node.incarnation == member.incarnation)
     }
 
     /// Goes by `map` from now on, unless that is older than the one at hand. One of the same epoch takes its place.
@@ -54,8 +63,7 @@ impl Maps {
 
 #[cfg(test)]
 mod tests {
-    use weft_protocol::NodeEntry;
-    use weft_transport::{Incarnation, NodeId};
+    use weft_transport::NodeId;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use arrayvec::ArrayVec;
 use weft_protocol::{
-    ErrorReply, Key, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
+    ErrorReply, Key, Member, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
 };
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId};
@@ -81,12 +81,16 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         }
     }
 
-    /// Another node has said something.
+    /// Somebody has said something that he waits for no answer to. Only nodes of the map are listened to, in the lives that it has: whoever else says
+    /// that he is a partition's new primary would be believed.
     pub(crate) fn hear(&mut self, message: &[u8]) {
         self.held.release();
         let node = self.node;
         let (peer, now) = (self.replies.batch.peer(), node.now_by_both());
-        if !node.cluster.handle(&node.partitions, peer, message, now, &mut self.due) {
+        let from = Member { node: peer.node, incarnation: peer.incarnation };
+        let is_heard = node.maps.has(from)
+            && node.cluster.handle(&node.partitions, from, message, now, &mut self.due);
+        if !is_heard {
             self.tally.event(Event::Malformed);
         }
     }

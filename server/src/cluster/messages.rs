@@ -3,7 +3,6 @@
 use weft_protocol::Member;
 use weft_protocol::limits::ACKNOWLEDGEMENTS_MAX;
 use weft_protocol::replication::{Acknowledgement, Acknowledgements, PeerMessage};
-use weft_transport::Peer;
 
 use super::Cluster;
 use super::hosted::{Due, Now};
@@ -15,12 +14,11 @@ impl Cluster {
     pub(crate) fn handle(
         &self,
         partitions: &Partitions,
-        peer: &Peer,
+        from: Member,
         message: &[u8],
         now: Now,
         due: &mut Due,
     ) -> bool {
-        let from = Member { node: peer.node, incarnation: peer.incarnation };
         let Ok(message) = PeerMessage::decode(message) else { return false };
         match &message {
             PeerMessage::Lease(lease) => {

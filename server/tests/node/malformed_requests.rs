@@ -3,14 +3,15 @@
 
 use std::ops::Bound;
 use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX};
+use weft_protocol::replication::{Fence, PeerMessage, SnapshotBegin};
 
 use weft_protocol::{
     AbortUpload, Append, Catalog, CatalogBytes, CompareAndSet, CompleteUpload, Completion,
     CompletionId, Delete, ErrorCode, Exists, Expire, FieldChange, GetAndDelete, GetAndPut,
     GetFields, GetRange, HotKeys, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
-    OpenClient, Operation, Pair, Put, PutFields, PutTables, Range, RenewClient, ReplyHead, Request,
-    Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate, UploadEffect,
-    UploadPiece, Value, Version, Watch, WatchEnd, WatchNext, Watched, prefix,
+    OpenClient, Operation, Pair, PartitionId, Put, PutFields, PutTables, Range, RenewClient,
+    ReplyHead, Request, Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate,
+    UploadEffect, UploadPiece, Value, Version, Watch, WatchEnd, WatchNext, Watched, prefix,
 };
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
@@ -255,21 +256,53 @@ fn requests_spoilt_at_random_are_all_answered() {
     assert_serves(&node, &client);
 }
 
+/// Whoever is no node of the map has no word in what its nodes hold.
 #[test]
-fn a_message_that_asks_for_no_answer_gets_none() {
+fn a_stranger_can_neither_fence_a_partition_nor_empty_it() {
     let node = start(settings());
     let client = Client::to(&node);
+    client.put(b"kept", b"value");
     let mut peer = RawPeer::greeted(&node, Windows::default());
-    let body = good_get();
+    let epoch = Version::EPOCH_MAX;
+    let mut count = 0;
+    for partition in (0..64).map(PartitionId) {
+        let session = epoch;
+        let base = Version::new(epoch, 9);
+        let told = [
+            PeerMessage::Fence(Fence { partition, epoch, map_version: u64::MAX }),
+            PeerMessage::SnapshotBegin(SnapshotBegin { partition, epoch, base, session }),
+        ];
+        for told in told {
+            let mut body = vec![0; told.encoded_len()];
+            told.encode(&mut body);
+            peer.write(&message(&body));
+            count += 1;
+        }
+    }
+    client.wait_for("requests.malformed", |malformed| malformed == count);
+    assert_eq!(client.get(b"kept").as_deref(), Some(b"value".as_slice()));
+    assert_serves(&node, &client);
+}
+
+/// A frame that nobody waits for an answer to.
+fn message(body: &[u8]) -> Vec<u8> {
     let header = weft_transport::frame::Header {
         kind: Kind::Message,
         ..request_header(0, body.len() as u32)
     };
     let mut frame = header.encode().to_vec();
-    frame.extend(&body);
+    frame.extend(body);
     frame.resize(frame.len().next_multiple_of(8), 0);
     assert!(frame.len() > HEADER_BYTES);
-    peer.write(&frame);
+    frame
+}
+
+#[test]
+fn a_message_that_asks_for_no_answer_gets_none() {
+    let node = start(settings());
+    let client = Client::to(&node);
+    let mut peer = RawPeer::greeted(&node, Windows::default());
+    peer.write(&message(&good_get()));
     peer.request(9, get(b"some key"));
     let (answer, _) = std::iter::from_fn(|| peer.read_frame())
         .find(|(header, _)| header.kind != Kind::Credit)
