@@ -58,6 +58,12 @@ impl TableClass {
     /// The class of the table that is always there.
     pub const DEFAULT: Self = Self { replicas: 3, durability: Durability::Memory };
 
+    /// With how many members in sync a partition of the class takes writes, once it ever had as many: one copy of what was acknowledged
+    /// may be lost.
+    pub const fn min_in_sync(self) -> u8 {
+        if self.replicas >= 2 { 2 } else { 1 }
+    }
+
     /// Whether tables may be of this class.
     pub const fn is_supported(self) -> bool {
         self.replicas >= 1 && self.replicas <= TableOptions::REPLICAS_MAX

@@ -27,7 +27,7 @@ mod state;
 mod tests;
 
 pub use changes::Changes;
-pub use class::{Class, PartitionRun};
+pub use class::PartitionRun;
 pub use command::{
     Applied, ClientId, ClusterId, Command, Found, Join, Outcome, Proposal, ProposalId,
 };

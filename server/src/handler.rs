@@ -200,11 +200,6 @@ impl NodeHandler {
         self.partitions.positions().map(digest).collect()
     }
 
-    /// Tells clients of `map` from now on, unless that is older than the one at hand. What this node serves stays as it is.
-    pub fn replace_map(&self, map: ClusterMap) {
-        self.maps.replace(map);
-    }
-
     /// Says whom to ask for what only a shell knows. Without that, it is missing from the stats.
     pub fn observe(&self, surroundings: impl Fn() -> Surroundings + Send + Sync + 'static) {
         *self.surroundings.write() = Some(Box::new(surroundings));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use weft_client::{Client, ClientConfig, Lookup};
-use weft_protocol::{Member, TableClass, TableOptions};
+use weft_protocol::{Member, TableOptions};
 use weft_server::coordinator::{
     ClusterId, ClusterState, Command, Found, Join, Liveness, NodeDescription, Outcome, Planner,
     PlannerSettings, Proposal, ProposalId,
@@ -172,10 +172,7 @@ impl Play {
                 .partitions()
                 .map(|(id, partition)| Placement {
                     id,
-                    class: TableClass {
-                        replicas: partition.class.replicas,
-                        durability: partition.class.durability,
-                    },
+                    class: partition.class,
                     first_slot: partition.first_slot,
                     last_slot: partition.last_slot,
                     configuration: partition.configuration.clone(),

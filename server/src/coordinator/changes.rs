@@ -5,7 +5,7 @@ use weft_protocol::{
 };
 use weft_transport::NodeId;
 
-use super::class::{Class, PartitionRun};
+use super::class::PartitionRun;
 use super::command::ClientId;
 use super::history::Gone;
 use super::node::Node;
@@ -28,7 +28,7 @@ pub struct Changes<'a> {
     /// The tables, if there were others.
     pub catalog: Option<&'a Catalog>,
     /// The partitions of each class, if the tables are told, or a class is among the partitions.
-    pub classes: Vec<(Class, PartitionRun)>,
+    pub classes: Vec<(TableClass, PartitionRun)>,
     /// The clients whose leases have run out.
     pub expired: Vec<ClientId>,
     /// If this is whole, the clients that have leases: those of lower numbers than the last ever given out which are not among them have none any more.
@@ -47,11 +47,10 @@ impl ClusterState {
         });
         let entries = self.partitions().map(|(id, partition)| {
             let Partition { class, first_slot, last_slot, ref configuration, .. } = *partition;
-            let Class { replicas, durability } = class;
             let node_of = |member: &Member| member.node;
             PartitionEntry {
                 id,
-                class: TableClass { replicas, durability },
+                class,
                 first_slot,
                 last_slot,
                 epoch: configuration.epoch,
@@ -88,7 +87,7 @@ impl ClusterState {
         let is_changed = |(_, partition): &(_, &Partition)| partition.changed_at > since;
         let partitions: Vec<_> = self.partitions().filter(is_changed).collect();
         let catalog = (self.catalog_changed_at > since).then_some(&self.catalog);
-        let is_told = |class: Class| {
+        let is_told = |class: TableClass| {
             catalog.is_some() || partitions.iter().any(|(_, partition)| partition.class == class)
         };
         let placed = self.classes.iter().filter_map(|(class, run)| Some((*class, (*run)?)));

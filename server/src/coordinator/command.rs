@@ -1,31 +1,17 @@
 //! What can be proposed, and what comes of it.
 
-use std::fmt;
-
-use weft_protocol::{Configuration, Member, PartitionId, TableAlteration, TableId, TableOptions};
+use weft_protocol::{
+    Configuration, Member, PartitionId, TableAlteration, TableClass, TableId, TableOptions,
+};
 use weft_transport::{Incarnation, NodeId};
 
-use super::class::Class;
 use super::node::NodeDescription;
+pub use super::raft::{ClusterId, ProposalId};
 use super::rejection::Rejection;
-
-/// Which cluster: drawn at random when it is founded, so that nodes of two never meet unnoticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterId(pub u128);
-
-impl fmt::Display for ClusterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
 
 /// A client with a lease, whose mutations have an effect exactly once. From 1 on, and never given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
-
-/// Which proposal this is: drawn at random by who makes it, and the same in every attempt at it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProposalId(pub u128);
 
 impl ProposalId {
     /// Of a proposal that need not be remembered, since it says what it goes by: repeated, it is refused. All that a
@@ -83,7 +69,7 @@ pub enum Command {
     /// Makes the partitions of a class.
     Place {
         /// The class, which has none.
-        class: Class,
+        class: TableClass,
         /// The members of each partition, of which the first becomes primary.
         partitions: Vec<Vec<Member>>,
     },

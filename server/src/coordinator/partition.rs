@@ -1,16 +1,15 @@
 //! What the cluster knows of a partition.
 
-use weft_protocol::{Configuration, Member, Slot};
+use weft_protocol::{Configuration, Member, Slot, TableClass};
 use weft_transport::NodeId;
 
-use super::class::Class;
 use super::rejection::Rejection;
 
 /// A run of slots of a class, and who holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     /// Of which tables.
-    pub class: Class,
+    pub class: TableClass,
     /// Its first slot.
     pub first_slot: Slot,
     /// Its last slot, which belongs to it too.

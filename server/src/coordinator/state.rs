@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weft_protocol::{Catalog, Member, PartitionId, TableId, TableOptions};
+use weft_protocol::{Catalog, Member, PartitionId, TableClass, TableId, TableOptions};
 use weft_transport::NodeId;
 
-use super::class::{Class, PartitionRun};
+use super::class::PartitionRun;
 use super::command::{ClientId, ClusterId};
 use super::history::History;
 use super::node::Node;
@@ -31,7 +31,7 @@ pub struct ClusterState {
     pub(super) last_incarnation: u64,
     pub(super) nodes: BTreeMap<NodeId, Node>,
     /// The partitions of a class, once they were placed.
-    pub(super) classes: BTreeMap<Class, Option<PartitionRun>>,
+    pub(super) classes: BTreeMap<TableClass, Option<PartitionRun>>,
     /// By number.
     pub(super) partitions: Vec<Partition>,
     pub(super) catalog: Catalog,
@@ -70,7 +70,7 @@ impl ClusterState {
     }
 
     /// The classes of tables, each with its partitions once they were placed.
-    pub fn classes(&self) -> impl ExactSizeIterator<Item = (Class, Option<PartitionRun>)> {
+    pub fn classes(&self) -> impl ExactSizeIterator<Item = (TableClass, Option<PartitionRun>)> {
         self.classes.iter().map(|(class, run)| (*class, *run))
     }
 
@@ -114,13 +114,13 @@ impl ClusterState {
     }
 
     /// Of how many members a partition of the class is to be, with so many [holders](Self::holder_count).
-    pub fn replicas_wanted(class: Class, holder_count: usize) -> usize {
+    pub fn replicas_wanted(class: TableClass, holder_count: usize) -> usize {
         usize::from(class.replicas).min(holder_count)
     }
 
     /// With how many members in sync a partition of the class takes writes: as many as its class asks for, if there are as many
     /// [holders](Self::holder_count). A new one begins so.
-    pub(super) fn min_in_sync_possible(class: Class, holder_count: usize) -> u8 {
+    pub(super) fn min_in_sync_possible(class: TableClass, holder_count: usize) -> u8 {
         let wanted = Self::replicas_wanted(class, holder_count).max(1);
         // At most 3.
         class.min_in_sync().min(wanted as u8)
@@ -129,7 +129,7 @@ impl ClusterState {
     /// `present` for a partition that has so many members: once it had as many as its class asks for, fewer do no more.
     pub(super) fn min_in_sync_raised(
         present: u8,
-        class: Class,
+        class: TableClass,
         member_count: usize,
         holder_count: usize,
     ) -> u8 {

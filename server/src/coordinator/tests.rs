@@ -79,7 +79,7 @@ fn cluster(nodes: u64, options: TableOptions, partitions: u16) -> ClusterState {
     }
     let members: Vec<_> =
         (1..=nodes.min(options.replicas.into())).map(|node| member(node, node)).collect();
-    let class = super::Class::of(&options);
+    let class = options.class();
     let partitions = vec![members; usize::from(partitions)];
     assert_eq!(apply(&mut state, Command::Place { class, partitions }), Ok(Outcome::Done));
     state

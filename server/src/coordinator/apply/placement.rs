@@ -1,15 +1,15 @@
 //! Partitions that begin empty: those of a new class, and those whose loss was accepted.
 
-use weft_protocol::{Configuration, Member, PartitionId, Slot};
+use weft_protocol::{Configuration, Member, PartitionId, Slot, TableClass};
 
-use crate::coordinator::class::{Class, PartitionRun};
+use crate::coordinator::class::PartitionRun;
 use crate::coordinator::command::{Applied, Outcome};
 use crate::coordinator::partition::{Partition, are_distinct};
 use crate::coordinator::rejection::Rejection;
 use crate::coordinator::state::ClusterState;
 
 impl ClusterState {
-    pub(super) fn place(&mut self, class: Class, partitions: &[Vec<Member>]) -> Applied {
+    pub(super) fn place(&mut self, class: TableClass, partitions: &[Vec<Member>]) -> Applied {
         if self.classes.get(&class) != Some(&None) {
             return Err(Rejection::ClassPlaced);
         }
@@ -67,7 +67,7 @@ impl ClusterState {
     }
 
     /// Whether `members` can be given an empty partition.
-    fn check_holders(&self, class: Class, members: &[Member]) -> Result<(), Rejection> {
+    fn check_holders(&self, class: TableClass, members: &[Member]) -> Result<(), Rejection> {
         if members.is_empty() || members.len() > usize::from(class.replicas) {
             return Err(Rejection::ReplicaCount);
         }

@@ -2,7 +2,6 @@
 
 use weft_protocol::{Catalog, CatalogError, TableAlteration, TableId, TableOptions};
 
-use crate::coordinator::class::Class;
 use crate::coordinator::command::{Applied, Outcome};
 use crate::coordinator::rejection::Rejection;
 use crate::coordinator::state::ClusterState;
@@ -41,9 +40,9 @@ impl ClusterState {
     /// The catalog is another one. Classes that it is the first to need are without partitions until they are placed; those that it needs no more
     /// keep theirs, which are empty and cost little, for the next table of the kind.
     pub(super) fn replace_catalog(&mut self, catalog: Catalog) {
-        self.classes.entry(Class::of(&catalog.default_options())).or_default();
+        self.classes.entry(catalog.default_options().class()).or_default();
         for table in catalog.tables() {
-            self.classes.entry(Class::of(&table.options)).or_default();
+            self.classes.entry(table.options.class()).or_default();
         }
         self.catalog = catalog;
         self.catalog_changed_at = self.next_version();

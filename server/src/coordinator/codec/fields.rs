@@ -1,10 +1,11 @@
 //! What entries and snapshots both have: members, configurations, nodes, tables.
 
-use weft_protocol::{Configuration, Durability, Eviction, Member, TableAlteration, TableOptions};
+use weft_protocol::{
+    Configuration, Durability, Eviction, Member, TableAlteration, TableClass, TableOptions,
+};
 use weft_transport::{Incarnation, NodeId};
 
 use super::{CodecError, narrow, required};
-use crate::coordinator::class::Class;
 use crate::coordinator::node::NodeDescription;
 use crate::coordinator::partition::are_distinct;
 use crate::limits::REPLICAS_HELD_MAX;
@@ -173,15 +174,15 @@ pub(super) struct ClassMessage {
     durability: i32,
 }
 
-impl From<Class> for ClassMessage {
-    fn from(class: Class) -> Self {
+impl From<TableClass> for ClassMessage {
+    fn from(class: TableClass) -> Self {
         let mut message = Self { replicas: u32::from(class.replicas), durability: 0 };
         message.set_durability(class.durability.into());
         message
     }
 }
 
-impl TryFrom<ClassMessage> for Class {
+impl TryFrom<ClassMessage> for TableClass {
     type Error = CodecError;
 
     fn try_from(message: ClassMessage) -> Result<Self, CodecError> {
@@ -271,7 +272,7 @@ pub(super) struct OptionsMessage {
 impl From<TableOptions> for OptionsMessage {
     fn from(options: TableOptions) -> Self {
         let TableOptions { ordered, quota_bytes, eviction, replicas: _, durability: _ } = options;
-        let class = Some(Class::of(&options).into());
+        let class = Some(options.class().into());
         let mut message = Self { ordered, quota_bytes, eviction: 0, class };
         message.set_eviction(eviction.into());
         message
@@ -283,7 +284,7 @@ impl TryFrom<OptionsMessage> for TableOptions {
 
     fn try_from(message: OptionsMessage) -> Result<Self, CodecError> {
         let OptionsMessage { ordered, quota_bytes, eviction: number, class } = message;
-        let Class { replicas, durability } = required(class, "class")?.try_into()?;
+        let TableClass { replicas, durability } = required(class, "class")?.try_into()?;
         Ok(Self { ordered, quota_bytes, eviction: eviction(number)?, replicas, durability })
     }
 }

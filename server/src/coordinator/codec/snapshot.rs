@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use weft_protocol::limits::{NODES_MAX, TABLES_MAX};
-use weft_protocol::{Catalog, Configuration, PartitionId, Slot, TableEntry, TableId};
+use weft_protocol::{Catalog, Configuration, PartitionId, Slot, TableClass, TableEntry, TableId};
 use weft_transport::{Incarnation, NodeId};
 
 use super::fields::{ClassMessage, ConfigurationMessage, DescriptionMessage, OptionsMessage, Wide};
 use super::outcome::OutcomeMessage;
 use super::{CodecError, FORMAT, narrow, required};
-use crate::coordinator::class::{Class, PartitionRun};
+use crate::coordinator::class::PartitionRun;
 use crate::coordinator::command::{ClientId, ClusterId, ProposalId};
 use crate::coordinator::history::{Gone, History};
 use crate::coordinator::node::Node;
@@ -307,7 +307,7 @@ fn nodes(messages: Vec<NodeMessage>) -> Result<BTreeMap<NodeId, Node>, CodecErro
 fn classes(
     entries: &[ClassEntry],
     count: u16,
-) -> Result<BTreeMap<Class, Option<PartitionRun>>, CodecError> {
+) -> Result<BTreeMap<TableClass, Option<PartitionRun>>, CodecError> {
     let mut classes = BTreeMap::new();
     for entry in entries {
         let class = required(entry.class, "class")?.try_into()?;
@@ -341,7 +341,7 @@ impl From<&Partition> for PartitionMessage {
 /// The partitions, each of which is of one class.
 fn partitions(
     messages: Vec<PartitionMessage>,
-    classes: &BTreeMap<Class, Option<PartitionRun>>,
+    classes: &BTreeMap<TableClass, Option<PartitionRun>>,
 ) -> Result<Vec<Partition>, CodecError> {
     let refused = CodecError::Field { field: "partitions" };
     let mut class_of = vec![None; messages.len()];
@@ -358,7 +358,7 @@ fn partitions(
         let slot = Slot::from_number(narrow(number, "slot")?);
         required(slot, "slot")
     };
-    let partition = |(message, class): (PartitionMessage, Option<Class>)| {
+    let partition = |(message, class): (PartitionMessage, Option<TableClass>)| {
         let configuration = required(message.configuration, "configuration")?;
         Ok(Partition {
             class: required(class, "class")?,

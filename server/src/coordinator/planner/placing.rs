@@ -1,10 +1,9 @@
 //! Where partitions begin.
 
-use weft_protocol::{Member, PartitionId};
+use weft_protocol::{Member, PartitionId, TableClass};
 
 use super::round::Round;
 use super::seats::{SeatIndex, SeatList, Seats};
-use crate::coordinator::class::Class;
 use crate::coordinator::command::Command;
 use crate::coordinator::state::ClusterState;
 
@@ -24,7 +23,7 @@ impl Round<'_> {
 }
 
 /// The members of a new partition: of different zones, on the nodes that have least; and first the one that is primary of fewest.
-fn place(seats: &mut Seats, class: Class) -> Vec<Member> {
+fn place(seats: &mut Seats, class: TableClass) -> Vec<Member> {
     let mut taken = SeatList::new();
     while taken.len() < usize::from(class.replicas) {
         let Some(index) = seats.pick(&taken, |_| false, |_| false) else { break };

@@ -8,8 +8,7 @@ use weft_transport::NodeId;
 
 use super::{CLUSTER, apply, cluster, first_join, found, member};
 use crate::coordinator::{
-    Applied, Class, ClientId, ClusterId, ClusterState, Command, Outcome, Proposal, ProposalId,
-    Rejection,
+    Applied, ClientId, ClusterId, ClusterState, Command, Outcome, Proposal, ProposalId, Rejection,
 };
 use crate::limits::{PARTITIONS_PER_CLASS_MAX, PROPOSALS_MAX};
 
@@ -213,7 +212,7 @@ fn nodes_that_are_down_count_among_those_that_a_new_partition_waits_for() {
         apply(&mut state, Command::Join(first_join(node, ""))).unwrap();
     }
     apply(&mut state, Command::MarkDown { member: member(2, 2) }).unwrap();
-    let class = Class::of(&TableOptions::default());
+    let class = TableOptions::default().class();
     let place = |members| Command::Place { class, partitions: vec![members] };
     let down = Err(Rejection::NotAHolder { node: NodeId(2) });
     assert_eq!(apply(&mut state, place(vec![member(1, 1), member(2, 2)])), down);
@@ -285,7 +284,7 @@ fn tables_bring_their_classes_and_the_map_has_all() {
     let replicas = CatalogError::Replicas { replicas: 4 };
     let four = TableOptions { replicas: 4, ..options };
     assert_eq!(apply(&mut state, create("four", four)), Err(replicas.into()));
-    let class = Class::of(&options);
+    let class = options.class();
     assert_eq!(state.classes().find(|(other, _)| *other == class), Some((class, None)));
     let partitions = vec![vec![member(2, 2)]; 4];
     apply(&mut state, Command::Place { class, partitions }).unwrap();
@@ -303,8 +302,7 @@ fn tables_bring_their_classes_and_the_map_has_all() {
         entries.map(|entry| entry.primary).collect::<Vec<_>>()
     };
     assert_eq!(primaries(TableClass::DEFAULT), [Some(NodeId(1)); 4]);
-    let Class { replicas, durability } = class;
-    assert_eq!(primaries(TableClass { replicas, durability }), [Some(NodeId(2)); 4]);
+    assert_eq!(primaries(class), [Some(NodeId(2)); 4]);
     apply(&mut state, Command::DropTable { name: "people".to_owned() }).unwrap();
     assert_eq!(state.table_options(TableId(1)), None);
 }

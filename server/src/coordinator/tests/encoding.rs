@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use weft_protocol::{
-    Configuration, Durability, Eviction, Member, PartitionId, TableAlteration, TableOptions,
+    Configuration, Durability, Eviction, Member, PartitionId, TableAlteration, TableClass,
+    TableOptions,
 };
 use weft_transport::{Incarnation, NodeId};
 
@@ -13,8 +14,7 @@ use crate::coordinator::codec::{
     CodecError, decode_entry, decode_snapshot, encode_entry, encode_snapshot,
 };
 use crate::coordinator::{
-    Class, ClientId, ClusterId, ClusterState, Command, Found, Join, NodeDescription, Proposal,
-    ProposalId,
+    ClientId, ClusterId, ClusterState, Command, Found, Join, NodeDescription, Proposal, ProposalId,
 };
 use crate::limits::{ENTRY_COMMANDS_MAX, ENTRY_MAX, REPLICAS_HELD_MAX};
 
@@ -28,15 +28,15 @@ fn some_members() -> impl Strategy<Value = Vec<Member>> {
     })
 }
 
-fn a_class() -> impl Strategy<Value = Class> {
+fn a_class() -> impl Strategy<Value = TableClass> {
     let durability = prop::sample::select(&Durability::ALL[..]);
-    (1..=3_u8, durability).prop_map(|(replicas, durability)| Class { replicas, durability })
+    (1..=3_u8, durability).prop_map(|(replicas, durability)| TableClass { replicas, durability })
 }
 
 fn some_options() -> impl Strategy<Value = TableOptions> {
     let eviction = prop::sample::select(&Eviction::ALL[..]);
     let parts = (any::<bool>(), option::of(any::<u64>()), eviction, a_class());
-    parts.prop_map(|(ordered, quota_bytes, eviction, Class { replicas, durability })| {
+    parts.prop_map(|(ordered, quota_bytes, eviction, TableClass { replicas, durability })| {
         TableOptions { ordered, quota_bytes, eviction, replicas, durability }
     })
 }
@@ -236,7 +236,7 @@ fn the_bytes_are_those_of_format_1() {
     let name = "yarns".to_owned();
     let eviction = Some(Eviction::SoonestExpiry);
     let change = TableAlteration { quota_bytes: Some(None), eviction };
-    let class = Class { replicas: 2, durability: Durability::Disk };
+    let class = TableClass { replicas: 2, durability: Durability::Disk };
     let partitions = vec![vec![member(1, 2), member(2, 1)], vec![member(2, 1)]];
     let join = Join { description: description(3, "attic"), ..super::next_join(3, 2, &[1, 5]) };
     let commands = [

@@ -90,7 +90,7 @@ fn an_entry_takes_the_placement_of_the_largest_class_and_a_snapshot_all_of_them(
         (0..3).map(|at| member((index * 7 + at * 31) % 2_000 + 1, u64::MAX)).collect::<Vec<_>>()
     };
     let partitions = (0..u64::from(PARTITIONS)).map(members).collect();
-    let class = crate::coordinator::Class::of(&TableOptions::default());
+    let class = TableOptions::default().class();
     let command = Command::Place { class, partitions };
     let id = crate::coordinator::ProposalId(u128::MAX);
     let proposal = crate::coordinator::Proposal { id, command };

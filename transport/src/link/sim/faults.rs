@@ -229,7 +229,7 @@ impl State {
 }
 
 impl Connection {
-    /// What has not arrived on `side` by `now` does not, for now.
+    /// What has not arrived on `side` by `now` is held until the way is open again.
     fn hold(&mut self, side: usize, now: Time) {
         let pipe = &mut self.pipes[side];
         let under_way = pipe.chunks.iter_mut().map(|(arrives, _)| arrives).chain(&mut pipe.ends_at);
