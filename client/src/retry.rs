@@ -181,6 +181,8 @@ const fn bears_repeating(code: ErrorCode) -> bool {
             | ErrorCode::TooFewReplicas
             | ErrorCode::NotServing
             | ErrorCode::CompletionsFull
+            | ErrorCode::DiskBehind
+            | ErrorCode::DiskFailed
     )
 }
 

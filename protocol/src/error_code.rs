@@ -161,6 +161,15 @@ error_codes! {
     Deposed = 1122, "deposed",
         "The node ceased to be the primary of the key's partition while the request waited for the other replicas. It may have been applied.",
         "The client library asks the new primary again, under the same number, and is told what came of it.";
+    DiskBehind = 1123, "disk behind",
+        "The node's disk is full, or too slow for what is written to tables that are kept on it: too much waits already. Nothing was written.",
+        "The client library asks again until the deadline. If the error persists, make room on the node's disk (the node goes on by itself), or write less.";
+    DiskFailed = 1124, "disk failed",
+        "A write or a sync of the node's disk has failed, so the node takes no writes any more to tables that are kept on it. Nothing was written.",
+        "The client library asks again until the deadline: another node may take over. Otherwise check the disk and restart the node; its log names what failed.";
+    DiskFailedMeanwhile = 1125, "disk failed meanwhile",
+        "A write or a sync of the node's disk failed while the request waited until what it did was on it. It may have been applied.",
+        "Read the key to see what is there before you repeat a mutation that does not bear repeating. Check the disk and restart the node; its log names what failed.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";
@@ -237,6 +246,7 @@ impl ErrorCode {
             self,
             Self::RequestForgotten
                 | Self::Deposed
+                | Self::DiskFailedMeanwhile
                 | Self::Internal
                 | Self::DeadlineMaybeApplied
                 | Self::DisconnectedMaybeApplied
