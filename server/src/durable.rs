@@ -8,7 +8,7 @@
 //!
 //! From the outside in:
 //!
-//! - [`CommitThread`] is the shell: the log, its directory and the thread that does for it what it asks.
+//! - [`Journal`] is a log as those see it who append to it; [`CommitThread`], the shell: the thread that does for it on a disk what it asks.
 //! - [`Log`] is the core, without I/O and clock: it takes entries, says what to write and sync ([`Effect`]), and is told
 //!   when that is done. What was synced it tells by [`Event`]s. So "acknowledged before synced" can be seen in simulation.
 //! - [`recover`] reads all files and says of each partition how complete it is; [`Recovery::replay`] gives its entries.
@@ -28,6 +28,7 @@ mod disk;
 mod file_header;
 mod frame;
 mod holdings;
+mod journal;
 mod log;
 mod planted;
 mod recovery;
@@ -41,6 +42,7 @@ pub use directory::{Directory, DirectoryError};
 pub use disk::{Disk, DiskError, Effect, perform};
 pub use file_header::{Identity, Mode};
 pub use frame::{FrameHeader, FrameKind};
+pub use journal::Journal;
 pub use log::{AppendError, Event, Log, Poisoned, Settings, Snapshot, State};
 pub use planted::Planted;
 pub use recovery::{OpenError, PartitionFound, Recovery, recover};

@@ -52,6 +52,12 @@ pub enum Incomplete {
     /// It was incomplete at an earlier start, and has not begun anew since.
     #[error("it was incomplete when the node started before")]
     Earlier,
+    /// The log has all of it, and this node could not take it in: for want of memory, or because this release contradicts the one that wrote it.
+    #[error("it cannot be taken in: {error}")]
+    NotTakenIn {
+        /// Why.
+        error: String,
+    },
     /// The log says nothing of it: it is another node's, or all that told of it is gone.
     #[error("the log does not know it")]
     Unknown,

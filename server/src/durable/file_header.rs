@@ -19,6 +19,16 @@ pub enum Mode {
     Fsync = 2,
 }
 
+impl Mode {
+    /// What the command line and configuration call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Disk => "disk",
+            Mode::Fsync => "fsync",
+        }
+    }
+}
+
 /// Whose log it is. The files of another are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {

@@ -38,6 +38,8 @@ pub use self::admission::{AppendError, Snapshot};
 pub struct Settings {
     /// A file of this many bytes is followed by the next.
     pub file_bytes: u64,
+    /// Bytes that may wait to be written. From half of that on there is [no room](Log::has_room).
+    pub backlog_bytes: usize,
     /// In [`Mode::Disk`]: how long an entry waits to be synced, at most.
     pub sync_interval: Duration,
     /// In [`Mode::Disk`]: what is written is synced from this many bytes on.
@@ -49,6 +51,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             file_bytes: LOG_FILE_BYTES,
+            backlog_bytes: LOG_BACKLOG_MAX,
             sync_interval: LOG_SYNC_INTERVAL,
             sync_bytes: LOG_SYNC_BYTES,
             plant: Plant::NONE,
@@ -87,6 +90,11 @@ pub enum Event {
         partition: PartitionId,
         /// The epoch.
         epoch: u32,
+    },
+    /// So does that it begins anew: what became durable of it before is void.
+    BegunAnew {
+        /// The partition.
+        partition: PartitionId,
     },
     /// So does a whole snapshot: what was before it is not needed any more.
     SnapshotDurable {
@@ -193,6 +201,11 @@ impl Log {
         }
     }
 
+    /// Whose log it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
     /// What it is up to.
     pub fn state(&self) -> &State {
         &self.state
@@ -201,7 +214,7 @@ impl Log {
     /// Whether entries can be appended without filling the memory for what waits. Who is told that there is no room is to take no writes
     /// for a while.
     pub fn has_room(&self) -> bool {
-        matches!(self.state, State::Open) && self.pending.bytes() < LOG_BACKLOG_MAX / 2
+        matches!(self.state, State::Open) && self.pending.bytes() < self.settings.backlog_bytes / 2
     }
 
     /// Bytes that wait to be written.

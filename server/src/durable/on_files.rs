@@ -86,6 +86,7 @@ fn replayed(path: &Path, recovery: &Recovery) -> Vec<(PartitionId, Vec<u8>)> {
             bytes.entry(partition).or_default().extend_from_slice(entries);
         }
         Replayed::Piece { .. } => panic!("no snapshot was made"),
+        Replayed::Base { .. } | Replayed::BaseEnd { .. } => {}
     };
     recovery.replay(&mut directory, &mut |_| true, &mut visit).unwrap();
     bytes.into_iter().collect()

@@ -13,12 +13,24 @@ use super::scan::{Found, Scanner};
 /// What a partition is to be told again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replayed<'a> {
-    /// Records of its snapshot: each is what its key had then, and newer than what was told before.
+    /// The partition's last whole snapshot begins here, or the partition, empty. It is told first, of one that is complete.
+    Base {
+        /// Whose.
+        partition: PartitionId,
+        /// The entry as of which it begins.
+        last: Version,
+    },
+    /// Records of its snapshot, as whoever appended them took them in.
     Piece {
         /// Whose.
         partition: PartitionId,
         /// Records one after the other.
         records: &'a [u8],
+    },
+    /// All pieces of the snapshot were told.
+    BaseEnd {
+        /// Whose.
+        partition: PartitionId,
     },
     /// Entries that follow on each other.
     Entries {
@@ -97,6 +109,14 @@ impl Recovery {
                         // Of a snapshot that never ended, what was told may be incomplete, but entries tell all.
                         let is_of_base = place < held.base_end || held.broken.is_some();
                         match header.kind {
+                            FrameKind::SnapshotBegin | FrameKind::AnewBegin
+                                if place == held.base =>
+                            {
+                                visit(Replayed::Base { partition, last: header.last });
+                            }
+                            FrameKind::SnapshotEnd if place == held.base_end => {
+                                visit(Replayed::BaseEnd { partition });
+                            }
                             FrameKind::Entries if is_needed => visit(Replayed::Entries {
                                 partition,
                                 first: header.first,

@@ -385,7 +385,7 @@ impl Run {
                         }
                     }
                 }
-                Event::Opened | Event::Full | Event::Resumed => {}
+                Event::Opened | Event::BegunAnew { .. } | Event::Full | Event::Resumed => {}
                 Event::Closed | Event::Poisoned { .. } => {}
             }
         }
@@ -453,6 +453,7 @@ pub(super) fn replayed(
         let (partition, mut bytes) = match replayed {
             Replayed::Piece { partition, records } => (partition, records),
             Replayed::Entries { partition, entries, .. } => (partition, entries),
+            Replayed::Base { .. } | Replayed::BaseEnd { .. } => return,
         };
         let held = found.entry(partition).or_default();
         while let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() {

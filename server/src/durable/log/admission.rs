@@ -7,7 +7,7 @@ use crate::durable::completeness::Incomplete;
 use crate::durable::frame::{FrameHeader, FrameKind};
 use crate::durable::holdings::{Held, Position};
 use crate::durable::planted::Planted;
-use crate::limits::{FRAME_BODY_MAX, LOG_BACKLOG_MAX, LOG_FRAME_BYTES};
+use crate::limits::{FRAME_BODY_MAX, LOG_FRAME_BYTES};
 
 use super::{Log, Poisoned, State};
 
@@ -221,7 +221,7 @@ impl Log {
             State::Poisoned(poisoned) => return Err(AppendError::Poisoned(poisoned.clone())),
         }
         let bytes = self.pending.bytes();
-        if bytes > LOG_BACKLOG_MAX {
+        if bytes > self.settings.backlog_bytes {
             return Err(AppendError::Backlog { bytes });
         }
         let len = pieces.iter().map(|piece| piece.len()).sum();

@@ -277,6 +277,7 @@ impl Log {
         let event = match header.kind {
             FrameKind::Entries => Event::Durable { partition, version: header.last },
             FrameKind::Fence => Event::Fenced { partition, epoch: header.epoch },
+            FrameKind::AnewBegin => Event::BegunAnew { partition },
             FrameKind::SnapshotEnd => Event::SnapshotDurable { partition },
             _ => return,
         };
