@@ -29,7 +29,7 @@ impl Replica {
         if !self.configuration.as_ref().is_some_and(|configuration| configuration.takes_writes()) {
             return Err(RecordError::TooFewMembers);
         }
-        if self.tail.bytes() >= self.settings.tail_bytes_max {
+        if self.tail.bytes() >= self.room_bytes {
             return Err(RecordError::TailFull);
         }
         let sequence = self.tail.last().sequence();
@@ -40,14 +40,17 @@ impl Replica {
     }
 
     /// The primary has made an entry, and applied it: it goes to all members. The reply waits until it is
-    /// [committed](Effect::Committed).
+    /// [committed](Effect::Committed). Whether there is room for it is to be asked before it is made.
     ///
     /// # Errors
     ///
-    /// As [`next_version`](Self::next_version), or [`RecordError::OutOfOrder`] if the entry has another version.
+    /// [`RecordError::NotServing`], or [`RecordError::OutOfOrder`] if the entry has another version than the next.
     #[inline]
     pub fn record(&mut self, entry: Entry<'_>) -> Result<(), RecordError> {
-        if self.next_version()? != entry.version {
+        if !self.is_serving() {
+            return Err(RecordError::NotServing);
+        }
+        if entry.version != Version::new(self.epoch, self.tail.last().sequence() + 1) {
             return Err(RecordError::OutOfOrder);
         }
         self.tail.push(entry);

@@ -74,7 +74,7 @@ impl Replica {
             // A configuration that has this life of this node as a member, and no learner ever was: the partition is new.
             Role::None => self.role = Role::Member,
             Role::Learner(learning) => {
-                let is_complete = learning.is_complete(self.own())
+                let is_complete = learning.is_complete(self.own(), self.settings.is_synced)
                     || self.settings.has(PlantedBug::CaughtUpTooEarly);
                 if is_complete {
                     self.role = Role::Member;

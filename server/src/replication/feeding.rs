@@ -89,6 +89,11 @@ impl Feeding {
         !self.has_begun || self.acked < self.next || (self.is_end_sent && !self.is_complete)
     }
 
+    /// Whether the learner has taken everything, and may wait for its disk.
+    pub(super) fn waits_for_disk(&self) -> bool {
+        self.is_end_sent && self.acked == self.next && !self.is_complete
+    }
+
     /// What was sent and not acknowledged is sent again.
     pub(super) fn send_again(&mut self) {
         self.next = self.acked;

@@ -21,7 +21,9 @@ impl Replica {
         match &self.role {
             Role::None => return,
             // Of a configuration that has it as a member, or it would not be asked; that one has not come yet.
-            Role::Learner(learning) if learning.is_complete(self.own()) => {
+            Role::Learner(learning)
+                if learning.is_complete(self.own(), self.settings.is_synced) =>
+            {
                 self.role = Role::Member;
             }
             Role::Learner(_) => return,

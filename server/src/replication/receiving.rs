@@ -26,7 +26,8 @@ impl Replica {
             Role::Member => append.session == 0,
             // Entries of no session are for members: the configuration that made this learner one has not come yet.
             Role::Learner(learning) if append.session == 0 => {
-                learning.is_complete(self.own()) && append.epoch > self.epoch
+                learning.is_complete(self.own(), self.settings.is_synced)
+                    && append.epoch > self.epoch
             }
             Role::Learner(learning) => learning.session == append.session,
         };
@@ -151,7 +152,7 @@ impl Replica {
     fn answer_pieces(&mut self) {
         if let Some(learning) = self.learning() {
             let (session, pieces) = (learning.session, learning.pieces);
-            let is_complete = learning.is_complete(self.own());
+            let is_complete = learning.is_complete(self.own(), self.settings.is_synced);
             self.tell_pieces(session, pieces, is_complete);
         }
     }

@@ -56,6 +56,8 @@ pub struct Replica {
     pub(super) acknowledge_due: bool,
     /// Nothing can be applied or synced any more, or something contradicts what is here: it takes no part.
     pub(super) is_failed: bool,
+    /// Bytes of the tail from which on no entries are made.
+    pub(super) room_bytes: usize,
     pub(super) failure_told_at: Time,
     pub(super) answers: VecDeque<(Member, Answer)>,
     pub(super) effects: VecDeque<Effect>,
@@ -103,6 +105,7 @@ impl Replica {
     ) -> Self {
         let lease_until = leases.forgotten_until();
         let tail = Tail::new(Version::NONE, settings.append_bytes);
+        let room_bytes = settings.tail_bytes_max;
         Self {
             partition,
             me,
@@ -121,6 +124,7 @@ impl Replica {
             lease_until,
             acknowledge_due: false,
             is_failed: false,
+            room_bytes,
             failure_told_at: Time::ZERO,
             answers: VecDeque::new(),
             effects: VecDeque::new(),
@@ -129,7 +133,7 @@ impl Replica {
     }
 
     /// A replica whose log was complete on disk when its node was started: it has every entry up to `base`, in its store, and
-    /// `entries` behind that, in its store too. Others may ask for these, so they should be as many as a tail holds. It is a member if a configuration
+    /// `entries` behind that, in its store too, and has taken nothing below `epoch`. Others may ask for these, so they should be as many as a tail holds. It is a member if a configuration
     /// says so of this life of the node, and forgets everything otherwise.
     pub fn recovered<'e>(
         partition: PartitionId,
@@ -138,6 +142,7 @@ impl Replica {
         leases: Arc<Leases>,
         base: Version,
         entries: impl IntoIterator<Item = Entry<'e>>,
+        epoch: u32,
     ) -> Self {
         let mut replica = Self::new(partition, me, settings, leases);
         replica.tail.reset(base);
@@ -146,7 +151,7 @@ impl Replica {
         }
         let last = replica.tail.last();
         (replica.applied, replica.synced) = (last.sequence(), last.sequence());
-        replica.epoch = last.epoch();
+        replica.epoch = epoch.max(last.epoch());
         replica.role = Role::Member;
         replica
     }
@@ -201,6 +206,17 @@ impl Replica {
         self.have_changed();
     }
 
+    /// The snapshot of which this replica [has all pieces](Self::has_all_pieces) is on disk for good, and all entries that were applied before it had them.
+    pub fn snapshot_synced(&mut self) {
+        if let Role::Learner(learning) = &mut self.role
+            && learning.has_all_pieces()
+            && !learning.is_on_disk
+        {
+            learning.is_on_disk = true;
+            self.have_changed();
+        }
+    }
+
     /// The store or the disk has failed: this replica acknowledges and serves nothing any more, and the coordinator is to go on
     /// without it.
     pub fn fail(&mut self) {
@@ -218,7 +234,8 @@ impl Replica {
         }
         learning.is_taking = false;
         learning.pieces += 1;
-        let (pieces, is_complete) = (learning.pieces, learning.is_complete(own));
+        let is_complete = learning.is_complete(own, self.settings.is_synced);
+        let pieces = learning.pieces;
         self.tell_pieces(session, pieces, is_complete);
     }
 
@@ -284,7 +301,7 @@ impl Replica {
             Role::Primary(_) => self.commit(),
             Role::Learner(learning) => {
                 self.acknowledge_due = true;
-                if learning.is_complete(own) {
+                if learning.is_complete(own, self.settings.is_synced) {
                     let (session, pieces) = (learning.session, learning.pieces);
                     self.tell_pieces(session, pieces, true);
                 }

@@ -26,13 +26,21 @@ pub(super) struct Learning {
     pub(super) is_taking: bool,
     /// How many pieces there are, and up to where entries are needed, once that was said.
     pub(super) end: Option<(u32, u64)>,
+    /// Whether the snapshot is on disk for good.
+    pub(super) is_on_disk: bool,
 }
 
 impl Learning {
     /// Whether it has everything that it needs to be a member, having entries up to `own` in the way that an acknowledgement means. In
-    /// class `fsync` they have to be on disk: a record of the snapshot may be newer than they are, and would be there after a crash
-    /// without the entry that made it.
-    pub(super) fn is_complete(&self, own: u64) -> bool {
-        self.end.is_some_and(|(pieces, through)| self.pieces == pieces && own >= through)
+    /// class `fsync`, which `is_synced`, they have to be on disk: a record of the snapshot may be newer than they are, and would be there after a crash
+    /// without the entry that made it. So has the snapshot, or a member would come back with less than it has acknowledged.
+    pub(super) fn is_complete(&self, own: u64, is_synced: bool) -> bool {
+        let is_kept = self.is_on_disk || !is_synced;
+        is_kept && self.has_all_pieces() && self.end.is_some_and(|(_, through)| own >= through)
+    }
+
+    /// Whether it has taken all pieces of the snapshot.
+    pub(super) fn has_all_pieces(&self) -> bool {
+        self.end.is_some_and(|(pieces, _)| self.pieces == pieces)
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Follower {
     pub(super) since_epoch: u32,
     /// The lease that it granted.
     pub(super) lease: Arc<HeldLease>,
+    /// That it grants none before then is no trouble: a node that kept its place through a restart does not know whom it granted what before.
+    pub(super) lease_expected_from: Time,
     pub(super) is_connected: bool,
     /// The last entry that it had when it was fenced.
     pub(super) fenced: Option<Version>,
@@ -96,6 +98,7 @@ impl Follower {
             standing,
             since_epoch,
             lease: leases.held(member),
+            lease_expected_from: now + leases.settings().granted(),
             is_connected: true,
             fenced: None,
             fence_sent_at: None,

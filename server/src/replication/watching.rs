@@ -8,6 +8,9 @@ use super::roles::Role;
 use super::settings::Settings;
 use super::tenure::{Follower, Phase};
 
+/// A learner of class `fsync` that has taken everything, and says nothing while its disk catches up, is waited for so many times as long as others.
+const DISK_PATIENCE: u32 = 8;
+
 impl Replica {
     /// Time has come to `now`. To be called at every heartbeat, or at least a few times within
     /// [`resend_after`](Settings::resend_after), and at [`next_deadline`](Self::next_deadline).
@@ -55,7 +58,13 @@ impl Replica {
             let is_reported = follower
                 .reported_at
                 .is_some_and(|at| now.since(at) < settings.unreachable_after / 2);
-            if now.since(since) >= settings.unreachable_after && !is_reported {
+            let waits_for_disk = follower.feeding().is_some_and(|feeding| feeding.waits_for_disk());
+            let patience = if settings.is_synced && waits_for_disk {
+                settings.unreachable_after * DISK_PATIENCE
+            } else {
+                settings.unreachable_after
+            };
+            if now.since(since) >= patience && !is_reported {
                 follower.reported_at = Some(now);
                 effects.push_back(Effect::Unreachable { member: follower.member, epoch });
             }
@@ -105,7 +114,9 @@ fn is_troubled(follower: &Follower, phase: Phase, last: u64, now: Time) -> bool 
         Phase::Fencing => follower.is_member() && follower.fenced.is_none(),
         Phase::Adopting { from, .. } => from == follower.member,
         Phase::Waiting | Phase::Serving => {
-            let has_no_lease = phase == Phase::Serving && follower.lease.until() <= now;
+            let has_no_lease = phase == Phase::Serving
+                && follower.lease.until() <= now
+                && follower.lease_expected_from <= now;
             match follower.feeding() {
                 None => follower.acked < last || has_no_lease,
                 Some(feeding) => {

@@ -261,6 +261,11 @@ impl World {
 
     /// Carries out what the replica wants, until it wants nothing more.
     pub(super) fn drive(&mut self, node: usize, partition: usize) -> Check {
+        let host = &mut self.nodes[node].hosts[partition];
+        let last = host.store.base.sequence() + host.store.log.len() as u64;
+        if self.settings.is_synced && host.synced >= last {
+            host.replica.snapshot_synced();
+        }
         while let Some(effect) = self.nodes[node].hosts[partition].replica.poll_effect() {
             self.carry_out(node, partition, effect)?;
         }

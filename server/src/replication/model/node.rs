@@ -108,7 +108,7 @@ impl Node {
                         });
                         let base = disk.store.base;
                         let replica =
-                            Replica::recovered(partition, me, settings, leases, base, entries);
+                            Replica::recovered(partition, me, settings, leases, base, entries, 0);
                         (replica, disk.store)
                     }
                     None => (Replica::new(partition, me, settings, leases), Store::default()),
