@@ -2,6 +2,7 @@
 //!
 //! - `agent`: what goes on beside requests: connections come and go, time passes, learners are fed.
 //! - `hosted`: a partition and its replica, under one lock: what the protocol wants done is done there.
+//! - `logged`: what of a partition is on its way to the log on disk.
 //! - `peers`: the connections to other nodes, and what waits for room on them.
 //! - `messages`: what other nodes say, to whom it is about.
 //! - `feeding`: walks through partitions for those who are to hold them too.
@@ -10,6 +11,7 @@
 pub(crate) mod agent;
 pub(crate) mod feeding;
 pub(crate) mod hosted;
+pub(crate) mod logged;
 pub(crate) mod messages;
 pub(crate) mod peers;
 pub(crate) mod reports;

@@ -81,7 +81,11 @@ impl Evictor {
         }
         while gone_bytes < bytes && exhausted < partitions.len() {
             let position = self.turn.fetch_add(1, Ordering::Relaxed) % partitions.len();
-            let evicted = partitions.lock(position as u16).evict(of, SCAN_BUCKETS_MAX, now_ms);
+            let mut hosted = partitions.host(position as u16);
+            let evicted = hosted.partition.evict(of, SCAN_BUCKETS_MAX, now_ms);
+            // They go on their way with what is written there next, or with the next heartbeat.
+            hosted.record();
+            drop(hosted);
             let Evicted { objects, bytes, is_exhausted } = evicted;
             self.objects.fetch_add(objects, Ordering::Relaxed);
             self.bytes.fetch_add(if objects > 0 { bytes } else { 0 }, Ordering::Relaxed);

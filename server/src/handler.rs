@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use parking_lot::RwLock;
-use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Member, PartitionId, StatsReply};
+use weft_protocol::{
+    ClusterMap, Durability, ErrorCode, ErrorReply, Member, PartitionId, StatsReply,
+};
 use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, SendError, Time};
 
 use crate::answers::Answers;
@@ -26,8 +28,10 @@ use crate::cluster::Cluster;
 use crate::cluster::hosted::{Due, Now};
 pub use crate::cluster::reports::{Report, Told};
 use crate::counters::Counters;
+use crate::durable::{Event, Mode};
 use crate::evictor::Evictor;
 use crate::hot_keys::HotKeys;
+use crate::logs::{Logs, NoLog, RecoveredPartition, log_of};
 use crate::maps::Maps;
 use crate::memory::NodeMemory;
 use crate::partitions::Partitions;
@@ -62,6 +66,8 @@ pub struct NodeOptions {
     pub replica_settings: Settings,
     /// Whether the node may have had an earlier life whose leases still run.
     pub has_earlier_life: bool,
+    /// What is kept on disk. A node without can hold only what is kept in memory.
+    pub logs: Option<Logs>,
 }
 
 /// A storage node without sockets and threads.
@@ -71,6 +77,7 @@ pub struct NodeHandler {
     pub(crate) memory: NodeMemory,
     pub(crate) partitions: Partitions,
     pub(crate) cluster: Cluster,
+    pub(crate) logs: Option<Logs>,
     pub(crate) pins: Pins,
     pub(crate) catalog: NodeCatalog,
     pub(crate) cleaner: Cleaner,
@@ -101,6 +108,7 @@ impl NodeOptions {
             lease_settings: LeaseSettings::default(),
             replica_settings: Settings::default(),
             has_earlier_life: false,
+            logs: None,
         }
     }
 }
@@ -121,6 +129,7 @@ impl NodeHandler {
             lease_settings,
             replica_settings,
             has_earlier_life,
+            logs,
         } = options;
         let started_at = clock.now();
         let me = Member { node, incarnation };
@@ -134,6 +143,7 @@ impl NodeHandler {
             watches: Watches::new(&memory.network, seed, started_at),
             partitions: Partitions::new(&memory.store, seed)?,
             cluster,
+            logs,
             pins: Pins::new(memory.clone()),
             catalog: NodeCatalog::new(&memory.store),
             cleaner: Cleaner::new(memory.store.clone()),
@@ -156,20 +166,43 @@ impl NodeHandler {
     /// by that from now on. Placements that are older than what is known are ignored, so that maps may come in any order.
     ///
     /// # Errors
-    /// [`StoreError::MemoryLimit`] if there is no room for more partitions; those before it were taken.
+    /// [`StoreError::MemoryLimit`] if there is no room for more partitions; those before it were taken. [`StoreError::NoDataDirectory`] if a partition's tables
+    /// are kept on disk, and this node has [no logs](NodeOptions::logs), and [`StoreError::PartitionIncomplete`] if its log of one is not complete though it is to be
+    /// a member in an epoch that the log knows; all others were taken.
     pub fn learn(&self, map: ClusterMap, placements: &[Placement]) -> Result<(), StoreError> {
         let (version, now) = (map.epoch(), self.now_by_both());
         let mut due = Due::default();
+        let mut refused = Ok(());
         for placement in placements {
             let configuration = &placement.configuration;
             let me = self.cluster.me;
             let holds = configuration.has_member(me) || configuration.learners.contains(&me);
+            let logs = self.logs.as_ref();
+            let durability = match self.cluster.settings().is_synced {
+                true => Durability::Fsync,
+                false => placement.class.durability,
+            };
+            let is_here = holds || logs.is_some_and(|logs| logs.waits(placement.id));
+            let is_new_here = configuration.has_member(me) && !configuration.is_lost;
+            let lacks = |logs: &Logs| is_new_here && logs.lacks(placement.id, configuration.epoch);
             let position = match self.partitions.position_of_id(placement.id) {
-                None if !holds => None,
-                _ => Some(self.partitions.host_of(&self.cluster, placement)?),
+                None if !is_here => None,
+                None if logs.is_some_and(lacks) => {
+                    let partition = placement.id.0;
+                    refused = Err(StoreError::PartitionIncomplete { partition });
+                    None
+                }
+                _ => match log_of(logs, durability) {
+                    Ok(log) => Some(self.partitions.host_of(&self.cluster, placement, log)?),
+                    Err(NoLog) => {
+                        refused = Err(StoreError::NoDataDirectory { partition: placement.id.0 });
+                        None
+                    }
+                },
             };
             if let Some(position) = position {
-                if configuration.members.len() + configuration.learners.len() > 1 {
+                let is_synced = durability == Durability::Fsync;
+                if is_synced || configuration.members.len() + configuration.learners.len() > 1 {
                     self.partitions.withhold_from_now_on();
                 }
                 let mut hosted = self.partitions.host(position);
@@ -183,7 +216,79 @@ impl NodeHandler {
         self.cluster.leases.learned(version);
         self.maps.replace(map);
         self.cluster.deliver(&self.answers, &mut due);
-        Ok(())
+        refused
+    }
+
+    /// What its logs had of partitions when it started, by number. Those that are complete keep their place, if the coordinator is told of them before it gives the node its
+    /// life; all others begin anew.
+    pub fn recovered(&self) -> &[RecoveredPartition] {
+        self.logs.as_ref().map_or(&[], Logs::found)
+    }
+
+    /// What is kept on disk, if anything is.
+    pub fn logs(&self) -> Option<&Logs> {
+        self.logs.as_ref()
+    }
+
+    /// The log of `mode` tells what became so. Whoever drives the log calls this, in order.
+    pub fn log_told(&self, mode: Mode, events: &[Event]) {
+        let (now, mut due) = (self.now_by_both(), Due::default());
+        let mut is_of_all = false;
+        for event in events {
+            match event {
+                Event::Durable { partition, .. }
+                | Event::BegunAnew { partition }
+                | Event::SnapshotDurable { partition } => {
+                    let Some(position) = self.partitions.position_of_id(*partition) else {
+                        continue;
+                    };
+                    let mut hosted = self.partitions.host(position);
+                    hosted.log_told(event);
+                    hosted.settle(&self.cluster, now, &mut due);
+                }
+                Event::Fenced { .. } => {}
+                Event::Opened | Event::Closed => is_of_all = true,
+                Event::Full => {
+                    let log = mode.name();
+                    tracing::warn!(log, "the disk is full: writes are refused until it has room");
+                    is_of_all = true;
+                }
+                Event::Resumed => {
+                    tracing::info!(log = mode.name(), "the disk has room again");
+                    is_of_all = true;
+                }
+                Event::Poisoned { error } => {
+                    let log = mode.name();
+                    tracing::error!(log, %error, "a log failed: nothing is acknowledged any more that it has to have; check the disk and restart the node");
+                    is_of_all = true;
+                }
+            }
+        }
+        let is_awaited = self.logs.as_ref().is_some_and(|logs| logs.journal(mode).take_awaited());
+        if is_of_all || is_awaited {
+            self.settle_log(mode, now, &mut due);
+        }
+        self.cluster.deliver(&self.answers, &mut due);
+    }
+
+    /// Hands over to the logs what they had no room for before. Returns whether they have all of it now, or have failed.
+    pub fn flush_logs(&self) -> bool {
+        let (now, mut due) = (self.now_by_both(), Due::default());
+        for journal in self.logs.iter().flat_map(Logs::journals) {
+            self.settle_log(journal.mode(), now, &mut due);
+        }
+        self.cluster.deliver(&self.answers, &mut due);
+        self.partitions.positions().all(|position| self.partitions.host(position).is_flushed())
+    }
+
+    fn settle_log(&self, mode: Mode, now: Now, due: &mut Due) {
+        for position in self.partitions.positions() {
+            let mut hosted = self.partitions.host(position);
+            if hosted.is_in(mode) {
+                hosted.record();
+                hosted.settle(&self.cluster, now, due);
+            }
+        }
     }
 
     /// What the coordinator is to be told of the partitions here, and whether this node wants to see a newer map. `reporter` is woken when there is more;
@@ -222,14 +327,15 @@ impl NodeHandler {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// For some ten microseconds, ends watches that nobody asks for, removes objects that are of no use any more, or empties segments of the log if memory is
-    /// short enough for that. Returns whether there was something to do.
+    /// For some ten microseconds, ends watches that nobody asks for, removes objects that are of no use any more, empties segments of the log if memory is
+    /// short enough for that, or goes on with writing partitions anew to their log on disk. Returns whether there was something to do.
     pub fn clean(&self) -> bool {
         let (now, now_ms) = (self.clock.now(), self.clock.unix_millis());
         // In this order: what is removed does not have to move.
         self.watches.end_abandoned(&self.partitions, now)
             || self.sweeper.step(&self.partitions, self.cleaner.is_memory_short(), now, now_ms)
             || self.cleaner.step(&self.partitions, now_ms)
+            || self.logs.as_ref().is_some_and(|logs| logs.rewrite(&self.partitions))
     }
 
     /// For a millisecond or several, gets memory ready for what will be written next, if much is written. Returns whether there was something to do.
@@ -302,7 +408,9 @@ impl NodeHandler {
             StoreError::NotARecord => ErrorReply::new(ErrorCode::NotARecord),
             StoreError::NotANumber => ErrorReply::new(ErrorCode::NotANumber),
             StoreError::NumberOverflow => ErrorReply::new(ErrorCode::NumberOverflow),
-            StoreError::VersionsExhausted { .. }
+            StoreError::NoDataDirectory { .. }
+            | StoreError::PartitionIncomplete { .. }
+            | StoreError::VersionsExhausted { .. }
             | StoreError::EpochsExhausted { .. }
             | StoreError::SegmentsExhausted { .. } => {
                 tracing::error!(%error, "a partition can take no more writes");

@@ -13,7 +13,7 @@
 //! - [`store`]: the partitions' objects, index and log.
 //! - [`replication`]: how the members of a partition come to hold the same, as state machines that know neither store nor network.
 //! - [`coordinator`]: what the nodes of a cluster agree about, and who holds what in it.
-//! - [`durable`]: what is kept of them on disk.
+//! - [`durable`]: what is kept of them on disk; [`logs`]: that of a node, and what it finds there when it starts.
 
 #![deny(unsafe_code)]
 
@@ -26,6 +26,7 @@ pub mod durable;
 pub mod handler;
 pub mod http;
 pub mod limits;
+pub mod logs;
 pub mod memory;
 pub mod monitor;
 pub mod node;

@@ -183,6 +183,9 @@ pub const FRAME_BODY_MAX: usize = 160 << 20;
 /// who appends asks before whether there is room, and stops taking writes while there is none.
 pub const LOG_BACKLOG_MAX: usize = 64 << 20;
 
+/// The share of a node's memory that may wait for each of its logs, if that is less.
+pub const LOG_BACKLOG_SHARE: u64 = 16;
+
 /// Bytes that are written to the log in one piece, unless one frame is longer.
 pub const LOG_WRITE_BYTES: usize = 1 << 20;
 
@@ -207,6 +210,13 @@ pub const LOG_SYNC_BYTES: u64 = 32 << 20;
 
 /// How long a log whose disk is full waits before it tries again to make a file.
 pub const LOG_FULL_PAUSE: Duration = Duration::from_millis(500);
+
+/// Entries of a partition that a node keeps when it starts from its log, for members that have come less far: what can have been
+/// on its way to the disks of several nodes at a time.
+pub const RECOVERED_TAIL_BYTES: usize = 8 << 20;
+
+/// The share of the node's memory that such entries of all partitions may take, beside it, until members have compared what they have.
+pub const RECOVERED_TAIL_SHARE: u64 = 16;
 
 const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);

@@ -18,8 +18,10 @@ use weft_transport::{Incarnation, Memory};
 use self::classes::{CLASSES, Classes, class_index};
 use self::hosts::Hosts;
 use crate::cluster::Cluster;
-use crate::cluster::hosted::{Hosted, Terms};
+use crate::cluster::hosted::{Hosted, InLog, Terms};
+use crate::durable::Mode;
 use crate::limits::BATCH_MAX;
+use crate::logs::Logs;
 use crate::store::{LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag, Tags};
 use crate::withheld::{Answer, Withheld};
 
@@ -136,7 +138,7 @@ impl Partitions {
         })
     }
 
-    /// Where the partition with this number is, added if it is not there yet.
+    /// Where the partition with this number is, added with what the node's `log` has of it if it is not there yet.
     ///
     /// # Errors
     /// [`StoreError::MemoryLimit`].
@@ -144,6 +146,7 @@ impl Partitions {
         &self,
         cluster: &Cluster,
         placement: &Placement,
+        log: Option<(&Logs, Mode)>,
     ) -> Result<u16, StoreError> {
         if let Some(position) = self.position_of_id(placement.id) {
             return Ok(position);
@@ -156,6 +159,7 @@ impl Partitions {
                 seed: self.seed,
                 memory: self.memory.clone(),
             },
+            log.map_or(InLog::Unlogged, |(logs, mode)| logs.take(placement.id, mode)),
         )?;
         let slots = (placement.first_slot, placement.last_slot);
         let position = self.hosts.add(slots, hosted)?;
@@ -494,7 +498,7 @@ impl Partitions {
         let cluster = Cluster::new(me, leases, settings, Time::ZERO, false);
         let partitions = Partitions::new(memory, seed).unwrap();
         let placement = &Placement::of_nodes_alone(&map, me.incarnation)[0];
-        let position = partitions.host_of(&cluster, placement).unwrap();
+        let position = partitions.host_of(&cluster, placement, None).unwrap();
         let now = Now { time: Time::ZERO, unix_ms: 0 };
         let mut hosted = partitions.host(position);
         hosted.configure(&cluster, &placement.configuration, 1, now, &mut Due::default());

@@ -15,7 +15,7 @@ use crate::dispatch::{Arrived, dispatch};
 use crate::handler::NodeHandler;
 use crate::hot_keys::{Access, Sampler};
 use crate::limits::BATCH_MAX;
-use crate::partitions::Held;
+use crate::partitions::{Committed, Held};
 use crate::replies::Replies;
 use crate::scratch::{Room, Use};
 use crate::sending::{Sending, sending};
@@ -106,6 +106,12 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     #[cold]
     fn withhold(&mut self) {
         let Some((answer, awaited)) = self.replies.take_waiting() else { return };
+        for (position, _) in &awaited {
+            // It is told so at the end of the batch: nothing else would tell it.
+            if self.held.host(*position).has_failed_log() {
+                self.recorded.insert(*position);
+            }
+        }
         if let Some(answer) = self.held.withhold(answer, &awaited) {
             self.node.answers.give(answer);
         }
@@ -207,6 +213,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
                 Err(StoreError::QuotaReached { limit }) if self.evict_for(table, len, limit) => {}
                 Err(error) => return Err(node.refusal(&error)),
             }
+        }
+    }
+
+    /// Takes in what was changed at `position` by other means than [`write`](Self::write): the answer waits for that.
+    pub(crate) fn take_in(&mut self, position: u16) {
+        let hosted = self.held.host(position);
+        let committed = Committed { position, terms: hosted.terms() };
+        let version = hosted.partition.version();
+        if hosted.record() {
+            self.recorded.insert(position);
+            self.replies.depends_on_commit(committed, version);
         }
     }
 

@@ -6,7 +6,7 @@
 //!   world.
 //! - [`world`]: network, hosts and tasks in one virtual time. [`executor`]: which task goes on.
 //! - [`nemesis`]: what disturbs a run. [`sometimes`]: whether it has met what it is there to meet.
-//! - [`disk`]: what a crash leaves of files. The node's log runs on it, in the disk's own tests.
+//! - [`disk`]: what a crash leaves of files. The node's log runs on it, in the disk's own tests; [`logs`]: those of whole nodes.
 //! - [`history`]: what clients asked for and were told. [`linearizability`]: whether any order
 //!   explains it. [`ledger`]: whether every change that was acknowledged is there, once.
 //! - [`shrink`]: a smaller run that fails in the same way.
@@ -22,6 +22,7 @@ pub mod history;
 pub mod ledger;
 pub mod limits;
 pub mod linearizability;
+pub mod logs;
 pub mod nemesis;
 pub mod scenario;
 pub mod shrink;

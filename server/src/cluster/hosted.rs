@@ -1,14 +1,18 @@
 //! A partition that this node holds, and its replica: what the protocol wants done is done here, under the partition's lock.
 
+use std::collections::VecDeque;
+
 use weft_protocol::replication::{Acknowledgement, Entry, PeerMessage, SnapshotRecords};
 use weft_protocol::{Configuration, ErrorCode, ErrorReply, Member, PartitionId, Version};
 use weft_transport::Time;
 
 use super::Cluster;
 use super::feeding::Feed;
+use super::logged::{Durable, Logged};
 use super::reports::Report;
+use crate::durable::{Event, Mode};
 use crate::replication::{Effect, Handled, RecordError, Replica};
-use crate::store::{ApplyError, Partition, PartitionConfig, StoreError};
+use crate::store::{ApplyError, Gather, Partition, PartitionConfig, Snapshot, StoreError};
 use crate::withheld::{Answer, Waiting, Withheld};
 
 /// Bytes in front of the records of a piece: the entry as of which they are.
@@ -26,8 +30,37 @@ pub(crate) struct Hosted {
     is_alone: bool,
     /// Entries up to this one wait for the first piece of a snapshot, which says which tables there are.
     held_up: Option<u64>,
+    /// Where entries go that are kept on disk.
+    logged: Option<Box<Logged>>,
+    /// A piece of a snapshot that is on its way to the log: of which session, and its number.
+    piece_due: Option<(u32, u32)>,
+    /// Whether the partition is lost: what the log has of it is all that is left then.
+    is_lost: bool,
     /// A record of an entry.
     scratch: Vec<u8>,
+}
+
+/// What the node's log has of a partition that is to be hosted.
+#[derive(Debug)]
+pub(crate) enum InLog {
+    /// It is not kept on disk.
+    Unlogged,
+    /// Nothing of use.
+    Nothing(Logged),
+    /// All of it.
+    Whole(Logged, Box<Recovered>),
+}
+
+/// A partition as its log has it.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) partition: Partition,
+    /// What comes before the entries that are kept.
+    pub(crate) base: Version,
+    /// The last entries, which others may ask for.
+    pub(crate) entries: VecDeque<(Version, Box<[u8]>)>,
+    /// It takes nothing of a lower epoch.
+    pub(crate) epoch: u32,
 }
 
 /// When it is, by both clocks.
@@ -63,13 +96,31 @@ pub(crate) struct Terms {
 }
 
 impl Hosted {
-    /// A partition that holds nothing.
-    pub(crate) fn new(cluster: &Cluster, config: PartitionConfig) -> Result<Hosted, StoreError> {
-        let id = PartitionId(config.id);
-        let mut partition = Partition::new(config)?;
+    /// A partition that holds what the node's log has of it.
+    pub(crate) fn new(
+        cluster: &Cluster,
+        config: PartitionConfig,
+        in_log: InLog,
+    ) -> Result<Hosted, StoreError> {
+        let (id, me) = (PartitionId(config.id), cluster.me);
+        let (mut settings, leases) = (cluster.settings().clone(), cluster.leases.clone());
+        let (logged, recovered) = match in_log {
+            InLog::Unlogged => (None, None),
+            InLog::Nothing(logged) => (Some(Box::new(logged)), None),
+            InLog::Whole(logged, recovered) => (Some(Box::new(logged)), Some(recovered)),
+        };
+        settings.is_synced |= logged.as_ref().is_some_and(|logged| logged.mode() == Mode::Fsync);
+        let (mut partition, replica) = match recovered {
+            None => (Partition::new(config)?, Replica::new(id, me, settings, leases)),
+            Some(recovered) => {
+                let Recovered { partition, base, entries, epoch } = *recovered;
+                let entries =
+                    entries.iter().map(|(version, bytes)| Entry { version: *version, bytes });
+                let replica = Replica::recovered(id, me, settings, leases, base, entries, epoch);
+                (partition, replica)
+            }
+        };
         partition.set_following(true);
-        let leases = cluster.leases.clone();
-        let replica = Replica::new(id, cluster.me, cluster.settings().clone(), leases);
         Ok(Hosted {
             partition,
             replica,
@@ -77,6 +128,9 @@ impl Hosted {
             withheld: Withheld::default(),
             is_alone: false,
             held_up: None,
+            logged,
+            piece_due: None,
+            is_lost: false,
             scratch: Vec::new(),
         })
     }
@@ -95,9 +149,11 @@ impl Hosted {
     pub(crate) fn may_write(&self) -> Result<(), ErrorReply<'static>> {
         self.replica.next_version().map(drop).map_err(|error| match error {
             RecordError::TooFewMembers => ErrorReply::new(ErrorCode::TooFewReplicas),
-            RecordError::NotServing | RecordError::TailFull => {
-                ErrorReply::new(ErrorCode::NotServing)
+            RecordError::TailFull => {
+                let logged = self.logged.as_ref().filter(|logged| logged.refuses());
+                logged.map_or(ErrorReply::new(ErrorCode::NotServing), |logged| logged.refusal())
             }
+            RecordError::NotServing => ErrorReply::new(ErrorCode::NotServing),
             RecordError::OutOfSequences | RecordError::OutOfOrder => {
                 ErrorReply::new(ErrorCode::Internal)
             }
@@ -111,14 +167,23 @@ impl Hosted {
     }
 
     fn record_entries(&mut self) -> bool {
-        let Hosted { partition, replica, scratch, .. } = self;
+        let Hosted { partition, replica, logged, scratch, is_alone, .. } = self;
         let mut has_recorded = false;
         while let Some(entry) = partition.take_entry() {
             has_recorded = true;
-            scratch.clear();
-            entry.bytes.copy_to(scratch);
-            let recorded = replica.record(Entry { version: entry.version, bytes: scratch });
-            recorded.expect("it was asked before whether a write may be made");
+            let (version, copied) = (entry.version, entry.bytes);
+            let bytes = match logged {
+                Some(logged) => logged.entry(version, |bytes| copied.copy_to(bytes)),
+                None => {
+                    scratch.clear();
+                    copied.copy_to(scratch);
+                    &*scratch
+                }
+            };
+            if !*is_alone {
+                let recorded = replica.record(Entry { version, bytes });
+                recorded.expect("only who serves makes entries, one after the other");
+            }
         }
         has_recorded
     }
@@ -133,6 +198,7 @@ impl Hosted {
         due: &mut Due,
     ) {
         self.say_how_far();
+        self.is_lost = configuration.is_lost;
         self.replica.configure(configuration, map_version, now.time);
         self.settle(cluster, now, due);
     }
@@ -169,8 +235,64 @@ impl Hosted {
 
     /// Time has passed.
     pub(crate) fn tick(&mut self, cluster: &Cluster, now: Now, due: &mut Due) {
+        self.record();
         self.replica.tick(now.time);
         self.settle(cluster, now, due);
+    }
+
+    /// The log tells something of this partition.
+    pub(crate) fn log_told(&mut self, event: &Event) {
+        match self.logged.as_mut().and_then(|logged| logged.told(event)) {
+            Some(Durable::Entries(sequence)) => self.replica.synced(sequence),
+            Some(Durable::Snapshot) => self.replica.snapshot_synced(),
+            None => {}
+        }
+    }
+
+    /// Begins to write it anew to its log, if that has all of it, with the tables that there are. Returns the snapshot, and its number.
+    pub(crate) fn begin_rewrite(&mut self) -> Option<(u64, Snapshot)> {
+        let logged = self.logged.as_mut()?;
+        if self.partition.is_learning() || !self.replica.is_in_sync() {
+            return None;
+        }
+        let snapshot = self.partition.snapshot();
+        let number = logged.begin_rewrite(snapshot.head())?;
+        Some((number, snapshot))
+    }
+
+    /// Whether the snapshot of this number is still being written.
+    pub(crate) fn is_rewriting(&self, number: u64) -> bool {
+        self.logged.as_ref().is_some_and(|logged| logged.is_rewriting(number))
+    }
+
+    /// Appends the piece that `next` gathers to the log, or the end of the snapshot. Returns whether it goes on; nothing if there is no room for a
+    /// piece now, so that none was gathered.
+    pub(crate) fn rewrite(
+        &mut self,
+        next: impl FnOnce(&Partition) -> Option<Gather>,
+    ) -> Option<bool> {
+        self.record();
+        let logged = self.logged.as_mut()?;
+        if !logged.takes_piece() {
+            return None;
+        }
+        let piece = next(&self.partition).map(|piece| piece.all().to_vec());
+        Some(logged.rewrite(piece.as_deref()))
+    }
+
+    /// Whether its log has failed, so that who waits for it is to be told.
+    pub(crate) fn has_failed_log(&self) -> bool {
+        self.logged.as_ref().is_some_and(|logged| logged.has_failed())
+    }
+
+    /// Whether its log has taken all that has happened, or has failed.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.logged.as_ref().is_none_or(|logged| logged.is_flushed() || logged.has_failed())
+    }
+
+    /// Whether it is kept in this log.
+    pub(crate) fn is_in(&self, mode: Mode) -> bool {
+        self.logged.as_ref().is_some_and(|logged| logged.mode() == mode)
     }
 
     /// There is a connection to a node, or none any more.
@@ -192,10 +314,18 @@ impl Hosted {
 
     /// Does what the replica wants done, and sends what it has to say.
     pub(crate) fn settle(&mut self, cluster: &Cluster, now: Now, due: &mut Due) {
-        while let Some(effect) = self.replica.poll_effect() {
-            self.carry_out(effect, cluster, now, due);
+        loop {
+            while let Some(effect) = self.replica.poll_effect() {
+                self.carry_out(effect, cluster, now, due);
+            }
+            self.keep_to_role(due);
+            if self.logged.is_some() {
+                self.write_down(cluster, due);
+            }
+            if !self.replica.has_effects() {
+                break;
+            }
         }
-        self.keep_to_role(due);
         if self.partition.is_learning() && self.replica.is_in_sync() {
             self.partition.end_snapshot();
         }
@@ -205,6 +335,51 @@ impl Hosted {
         due.acknowledgements.extend(self.replica.poll_acknowledgement());
     }
 
+    /// Hands over to the log what has happened since; nothing is told of it before.
+    fn write_down(&mut self, cluster: &Cluster, due: &mut Due) {
+        let Hosted {
+            partition, replica, logged: Some(logged), withheld, is_lost, piece_due, ..
+        } = self
+        else {
+            return;
+        };
+        // Before that, it may yet turn out to be a member's.
+        if replica.is_configured() {
+            if logged.is_absent() && replica.is_in_sync() {
+                logged.create(replica.epoch(), partition.last_entry());
+            } else if logged.has_remains() && !replica.is_learner() && !*is_lost {
+                logged.forget();
+            }
+        }
+        logged.fence(replica.epoch());
+        logged.flush();
+        if logged.is_flushed()
+            && !logged.has_failed()
+            && let Some((session, piece)) = piece_due.take()
+        {
+            replica.piece_taken(session, piece);
+        }
+        if logged.is_learning() && (replica.has_all_pieces() || replica.is_in_sync()) {
+            logged.end();
+            logged.flush();
+        }
+        replica.applied(logged.taken());
+        replica.refuse_entries(logged.refuses());
+        if !logged.has_failed() {
+            return;
+        }
+        // What waits may be durable or not; nobody will know before the node is started anew.
+        let refusal = ErrorReply::new(ErrorCode::DiskFailedMeanwhile);
+        withheld.refuse_all(&refusal, &mut due.answers);
+        if !replica.is_sole_member()
+            && replica.is_in_sync()
+            && logged.is_failure_due(replica.epoch())
+        {
+            let (id, epoch) = (replica.partition(), replica.epoch());
+            cluster.reports.add(id, cluster.me, Report::Unreachable, epoch);
+        }
+    }
+
     fn carry_out(&mut self, effect: Effect, cluster: &Cluster, now: Now, due: &mut Due) {
         let id = self.replica.partition();
         match effect {
@@ -212,9 +387,17 @@ impl Hosted {
                 Some(held_up) => *held_up = last,
                 None => self.apply(last, now),
             },
-            Effect::Reset { .. } => {
+            Effect::Reset { base } => {
                 self.partition.clear();
-                self.held_up = self.replica.is_learner().then_some(0);
+                self.piece_due = None;
+                let is_learner = self.replica.is_learner();
+                self.held_up = is_learner.then_some(0);
+                match &mut self.logged {
+                    Some(logged) if is_learner => logged.begin_anew(self.replica.epoch(), base),
+                    Some(logged) if self.is_lost => logged.abandon(),
+                    Some(logged) => logged.forget(),
+                    None => {}
+                }
             }
             Effect::Committed { sequence } => {
                 self.committed = sequence;
@@ -263,34 +446,42 @@ impl Hosted {
         } else {
             self.committed = self.replica.committed();
         }
-        let records = serves && !self.is_alone;
+        let records = serves && (!self.is_alone || self.logged.is_some());
         if records != self.partition.is_recording() {
             self.partition.set_recording(records);
         }
     }
 
-    /// While it is alone, the replica does not hear of entries.
+    /// While it is alone, the replica does not hear of entries. What was removed for want of memory is an entry that nobody has handed over yet.
     fn say_how_far(&mut self) {
+        self.record();
         if self.is_alone {
             self.replica.advance_alone(self.partition.last_entry());
         }
     }
 
     fn apply(&mut self, last: u64, now: Now) {
-        let Hosted { partition, replica, .. } = self;
+        let Hosted { partition, replica, logged, .. } = self;
         let first = partition.last_entry().sequence() + 1;
         let mut applied = first - 1;
         let mut refused = None;
         for entry in replica.entries(first, last) {
             match partition.apply_entries(entry.bytes, now.unix_ms) {
-                Ok(version) => applied = version.sequence(),
+                Ok(version) => {
+                    applied = version.sequence();
+                    if let Some(logged) = logged {
+                        logged.entry(version, |bytes| bytes.extend_from_slice(entry.bytes));
+                    }
+                }
                 Err(error) => {
                     refused = Some(error);
                     break;
                 }
             }
         }
-        replica.applied(applied);
+        if logged.is_none() {
+            replica.applied(applied);
+        }
         if let Some(error) = refused {
             self.fail(&error);
         }
@@ -311,7 +502,14 @@ impl Hosted {
         };
         match taken {
             Ok(()) => {
-                self.replica.piece_taken(records.session, records.piece);
+                match &mut self.logged {
+                    // It counts when the log has it, so that no more comes than that takes.
+                    Some(logged) => {
+                        logged.piece(bytes);
+                        self.piece_due = Some((records.session, records.piece));
+                    }
+                    None => self.replica.piece_taken(records.session, records.piece),
+                }
                 if let Some(last) = self.held_up.take() {
                     self.apply(last, now);
                 }

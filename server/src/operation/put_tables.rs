@@ -21,6 +21,7 @@ pub(crate) fn execute(
         .catalog
         .put(partitions, evictor, hot_keys, put.expected, catalog)
         .map_err(|error| node.refusal(&StoreError::MemoryLimit(error)))?;
+    partitions.positions().for_each(|position| work.take_in(position));
     node.sweeper.look_for_buried();
     work.replies.reply(call, reply);
     Ok(())

@@ -10,14 +10,16 @@ pub(crate) fn execute(
     call: CallId,
     truncate: &Truncate,
 ) -> Result<(), ErrorReply<'static>> {
-    work.held.release();
     let partitions = &work.node.partitions;
     let mut removed = 0;
     for position in partitions.served(truncate.table).iter().copied() {
-        let Some(count) = partitions.lock(position).truncate(truncate.table) else {
+        let hosted = work.held.host(position);
+        hosted.may_write()?;
+        let Some(count) = hosted.partition.truncate(truncate.table) else {
             return Err(ErrorReply::new(ErrorCode::TableUnknown));
         };
         removed += count;
+        work.take_in(position);
     }
     work.node.sweeper.look_for_buried();
     work.replies.reply(call, TruncateReply { removed });

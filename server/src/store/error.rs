@@ -55,6 +55,22 @@ pub enum StoreError {
     /// There is no such upload, pieces of it are missing, or the object to copy them from is not what it was.
     #[error("complete an upload: it is unknown, or not whole")]
     UploadUnknown,
+    /// The partition is to be kept on disk, and the node keeps nothing there.
+    #[error(
+        "hold partition {partition}: its tables are kept on disk, and this node has no data directory"
+    )]
+    NoDataDirectory {
+        /// The partition.
+        partition: u16,
+    },
+    /// The node's log of the partition is not complete, and who is to hold it is not told that it is lost: it would be served without what is missing.
+    #[error(
+        "hold partition {partition}: what this node has of it on disk is not complete; restore it, or accept the loss"
+    )]
+    PartitionIncomplete {
+        /// The partition.
+        partition: u16,
+    },
     /// The partition has no such table.
     #[error("store an object of table {table}: there is none")]
     TableUnknown {

@@ -235,6 +235,8 @@ impl Refusal {
             | StoreError::QuotaReached { .. }
             | StoreError::TableUnknown { .. }
             | StoreError::UploadUnknown
+            | StoreError::NoDataDirectory { .. }
+            | StoreError::PartitionIncomplete { .. }
             | StoreError::VersionsExhausted { .. }
             | StoreError::EpochsExhausted { .. }
             | StoreError::SegmentsExhausted { .. } => return None,

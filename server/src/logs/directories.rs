@@ -1,0 +1,117 @@
+//! The logs of a node in a directory of the system, and their threads.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Logs, LogsOptions, RecoverError};
+use crate::durable::{CommitThread, Directory, DirectoryError, Journal, Mode, Poisoned};
+use crate::handler::NodeHandler;
+
+/// How long a node that stops in good order waits until its logs have taken what has happened.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
+const FLUSH_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why the logs in a directory are not opened. Nothing was changed, but that directories are there.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenLogsError {
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// What is in it cannot.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+}
+
+/// Why the logs do not take anything.
+#[derive(Debug, thiserror::Error)]
+pub enum StartLogsError {
+    /// The system refuses a thread.
+    #[error("cannot start a thread for the log: {0}")]
+    Thread(#[from] io::Error),
+    /// The disk is full, or fails.
+    #[error(transparent)]
+    Poisoned(#[from] Poisoned),
+}
+
+/// The directories of a node's logs, `disk` and `fsync`, which nobody else uses meanwhile.
+#[derive(Debug)]
+pub struct LogDirectories {
+    directories: [(Arc<Journal>, Directory); 2],
+}
+
+/// The threads of a node's logs. Dropped, they stop as in a crash; [`close`](Self::close) ends the logs in good order.
+#[derive(Debug)]
+pub struct LogThreads {
+    threads: [CommitThread; 2],
+    handler: Arc<NodeHandler>,
+}
+
+impl LogDirectories {
+    /// Opens the logs in `path`, which is made if it is not there: what there is, for [`NodeOptions`](crate::handler::NodeOptions), and where they go on, to be
+    /// [started](Self::start) when there is a node.
+    ///
+    /// # Errors
+    /// [`OpenLogsError`].
+    pub fn open(
+        path: &Path,
+        options: &LogsOptions,
+    ) -> Result<(Logs, LogDirectories), OpenLogsError> {
+        let mut of_disk = Directory::open(&path.join("disk"))?;
+        let mut of_fsync = Directory::open(&path.join("fsync"))?;
+        let logs = Logs::recover(options, &mut of_disk, &mut of_fsync)?;
+        let journal = |mode| Arc::clone(logs.journal(mode));
+        let directories = [(journal(Mode::Disk), of_disk), (journal(Mode::Fsync), of_fsync)];
+        Ok((logs, LogDirectories { directories }))
+    }
+
+    /// Has the logs written, and `handler`, which was made with them, told what became durable. Returns when the logs take something.
+    ///
+    /// # Errors
+    /// When the system refuses a thread, or the disk is full or fails.
+    pub fn start(self, handler: &Arc<NodeHandler>) -> Result<LogThreads, StartLogsError> {
+        let [of_disk, of_fsync] = self.directories;
+        let start = |(journal, directory): (Arc<Journal>, Directory)| {
+            let (mode, handler) = (journal.mode(), Arc::clone(handler));
+            CommitThread::drive(journal, directory, move |events| handler.log_told(mode, events))
+        };
+        let journals = [Arc::clone(&of_disk.0), Arc::clone(&of_fsync.0)];
+        let threads = [start(of_disk)?, start(of_fsync)?];
+        for journal in journals {
+            while journal.is_opening() {
+                pause();
+            }
+            journal.failure().map_or(Ok(()), Err)?;
+        }
+        Ok(LogThreads { threads, handler: Arc::clone(handler) })
+    }
+}
+
+impl LogThreads {
+    /// Writes all that has happened and marks the logs as complete. The node has to take no more by then. What its logs have not taken after half a minute, since
+    /// the disk is full for example, is not waited for: they are not marked then.
+    ///
+    /// # Errors
+    /// [`Poisoned`] if that fails, or something did before.
+    pub fn close(self) -> Result<(), Poisoned> {
+        let clock = self.handler.clock().clone();
+        let until = clock.now() + FLUSH_PATIENCE;
+        while !self.handler.flush_logs() {
+            if clock.now() >= until {
+                tracing::error!("the disk takes nothing: logs are not closed in good order");
+                return Ok(());
+            }
+            pause();
+        }
+        let [of_disk, of_fsync] = self.threads;
+        // The second, too, if the first has failed.
+        let closed = of_disk.close();
+        of_fsync.close().and(closed)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a shell that waits for its disk")]
+fn pause() {
+    std::thread::sleep(FLUSH_PAUSE);
+}

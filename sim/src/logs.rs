@@ -1,0 +1,138 @@
+//! The logs of a node on a disk of the world: what is done for them takes time, and a crash comes wherever it comes.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use weft_server::durable::{Disk as Files, DiskError, Effect, Journal, Mode, perform};
+use weft_server::handler::NodeHandler;
+use weft_server::logs::{Logs, LogsOptions, RecoverError};
+use weft_transport::Endpoint;
+
+use crate::disk::Disk;
+
+/// A folder of a disk.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    disk: Arc<Mutex<Disk>>,
+    /// What the names of its files begin with.
+    prefix: &'static str,
+}
+
+impl Folder {
+    /// The folder of a log.
+    pub fn of(disk: Arc<Mutex<Disk>>, mode: Mode) -> Folder {
+        let prefix = match mode {
+            Mode::Disk => "disk/",
+            Mode::Fsync => "fsync/",
+        };
+        Folder { disk, prefix }
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+impl Files for Folder {
+    fn names(&mut self) -> Result<Vec<String>, DiskError> {
+        let names = self.disk.lock().names()?;
+        Ok(names
+            .iter()
+            .filter_map(|name| name.strip_prefix(self.prefix))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    fn create(&mut self, name: &str, reserve_bytes: u64) -> Result<(), DiskError> {
+        self.disk.lock().create(&self.name(name), reserve_bytes)
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+        self.disk.lock().append(&self.name(name), bytes)
+    }
+
+    fn sync(&mut self, name: &str) -> Result<(), DiskError> {
+        self.disk.lock().sync(&self.name(name))
+    }
+
+    fn sync_names(&mut self) -> Result<(), DiskError> {
+        self.disk.lock().sync_names()
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        self.disk.lock().remove(&self.name(name))
+    }
+
+    fn settle(&mut self, name: &str) -> Result<(), DiskError> {
+        self.disk.lock().settle(&self.name(name))
+    }
+
+    fn read_at(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize, DiskError> {
+        self.disk.lock().read_at(&self.name(name), offset, into)
+    }
+}
+
+/// The logs that there are on a disk.
+///
+/// # Errors
+/// See [`Logs::recover`].
+pub fn recover(disk: &Arc<Mutex<Disk>>, options: &LogsOptions) -> Result<Logs, RecoverError> {
+    let folder = |mode| Folder::of(Arc::clone(disk), mode);
+    Logs::recover(options, &mut folder(Mode::Disk), &mut folder(Mode::Fsync))
+}
+
+/// Does for a log of a node what it asks for, each in a time drawn from `takes`, until it is closed or has failed.
+pub async fn keep(
+    handler: Arc<NodeHandler>,
+    mode: Mode,
+    disk: Arc<Mutex<Disk>>,
+    endpoint: Endpoint,
+    takes: Range<Duration>,
+    seed: u64,
+) {
+    let Some(logs) = handler.logs() else { return };
+    let journal = Arc::clone(logs.journal(mode));
+    let mut folder = Folder::of(disk, mode);
+    let mut random = StdRng::seed_from_u64(seed);
+    while !journal.has_failed() {
+        let effect = next(&journal, &endpoint).await;
+        // What is written is there before anybody is told, and may be lost as long as it was not synced.
+        let is_sync = matches!(effect, Effect::Sync { .. } | Effect::SyncNames);
+        let early = (!is_sync).then(|| perform(&mut folder, &effect));
+        let time = random.random_range(takes.clone());
+        endpoint.sleep_until(endpoint.clock().now() + time).await;
+        let outcome = early.unwrap_or_else(|| perform(&mut folder, &effect));
+        journal.done(effect, outcome);
+        handler.log_told(mode, &journal.take_events());
+    }
+}
+
+/// Waits for what the log asks for next.
+async fn next(journal: &Journal, endpoint: &Endpoint) -> Effect {
+    loop {
+        let due = journal.next_at();
+        let mut sleep = due.map(|at| endpoint.sleep_until(at));
+        let effect = poll_fn(|context| {
+            if let Some(effect) = journal.poll(context.waker()) {
+                return std::task::Poll::Ready(Some(effect));
+            }
+            // It may be due at another time now.
+            if journal.next_at() != due {
+                return std::task::Poll::Ready(None);
+            }
+            match &mut sleep {
+                Some(sleep) => Pin::new(sleep).poll(context).map(|()| None),
+                None => std::task::Poll::Pending,
+            }
+        });
+        if let Some(effect) = effect.await {
+            return effect;
+        }
+    }
+}
