@@ -2,7 +2,7 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/health` | 200 as long as the process runs |
+//! | `/health` | 200 as long as the process runs; 503 when a log on disk has failed, and only a restart helps |
 //! | `/ready` | 200 while the node takes data connections, 503 before and after |
 //! | `/metrics` | every counter of the node in the Prometheus text format |
 //!
@@ -83,10 +83,17 @@ impl Drop for HttpServer {
 
 fn routes(monitor: Monitor) -> Router {
     Router::new()
-        .route("/health", get(|| async { "ok\n" }))
+        .route("/health", get(health))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics))
         .with_state(Arc::new(monitor))
+}
+
+async fn health(State(monitor): State<Arc<Monitor>>) -> impl IntoResponse {
+    match monitor.failure() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(failure) => (StatusCode::SERVICE_UNAVAILABLE, format!("{failure}\n")),
+    }
 }
 
 async fn ready(State(monitor): State<Arc<Monitor>>) -> impl IntoResponse {

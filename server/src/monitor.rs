@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::durable::Poisoned;
 use crate::handler::NodeHandler;
 use crate::report::{self, Figure};
 
@@ -27,6 +28,11 @@ impl Monitor {
     /// Whether the node takes data connections.
     pub fn is_serving(&self) -> bool {
         self.serving.load(Ordering::Acquire)
+    }
+
+    /// What has failed for good, so that the node has to be restarted.
+    pub fn failure(&self) -> Option<Poisoned> {
+        self.handler.logs()?.journals().find_map(|journal| journal.failure())
     }
 
     pub(crate) fn figures(&self) -> Vec<Figure> {

@@ -8,6 +8,7 @@ use weft_transport::Purpose;
 pub(crate) use self::family::{Family, Kind};
 use crate::counters::Event;
 use crate::handler::NodeHandler;
+use crate::logs::Logs;
 use crate::process::CpuTime;
 
 /// What the shell around a node knows and the node does not.
@@ -58,6 +59,18 @@ pub(crate) fn figures(node: &NodeHandler) -> Vec<Figure> {
     add(&family::MEMORY_RESIDENT, "", node.memory.resident_bytes());
     for purpose in Purpose::ALL {
         add(&family::MEMORY_PURPOSE, purpose.name(), node.memory.allocated_for(purpose));
+    }
+
+    let logs: Vec<_> = node.logs().into_iter().flat_map(Logs::journals).collect();
+    for journal in &logs {
+        add(&family::DURABLE_BYTES, journal.mode().name(), journal.with(|log, _| log.bytes()));
+    }
+    for journal in &logs {
+        let backlog_bytes = journal.with(|log, _| log.backlog_bytes());
+        add(&family::DURABLE_BACKLOG, journal.mode().name(), backlog_bytes as u64);
+    }
+    for journal in &logs {
+        add(&family::DURABLE_FAILED, journal.mode().name(), u64::from(journal.has_failed()));
     }
 
     let counts = node.counters.total();

@@ -121,6 +121,28 @@ pub(super) static MEMORY_PURPOSE: Family = Family {
     help: "Bytes counted against the limit, by what they are for.",
 };
 
+pub(super) static DURABLE_BYTES: Family = Family {
+    name: "durable.bytes.",
+    metric: "weft_durable_bytes",
+    label: "log",
+    kind: Kind::Gauge,
+    help: "Bytes of the files of the log on disk.",
+};
+pub(super) static DURABLE_BACKLOG: Family = Family {
+    name: "durable.backlog_bytes.",
+    metric: "weft_durable_backlog_bytes",
+    label: "log",
+    kind: Kind::Gauge,
+    help: "Bytes that wait to be written to the log on disk.",
+};
+pub(super) static DURABLE_FAILED: Family = Family {
+    name: "durable.failed.",
+    metric: "weft_durable_failed",
+    label: "log",
+    kind: Kind::Gauge,
+    help: "Whether the log on disk has failed, so that nothing is acknowledged that it has to have: 0 or 1.",
+};
+
 pub(super) static OPERATIONS: Family = Family {
     name: stat_name::OPERATIONS,
     metric: "weft_operations_total",
