@@ -1,7 +1,11 @@
 //! Whole nodes that hold partitions together, in a world of faults, under a coordinator that is always there.
 
+#[path = "replicas/on_disk.rs"]
+mod on_disk;
+
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -10,16 +14,20 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use weft_client::{Client, ClientConfig, Lookup};
-use weft_protocol::{Member, TableOptions};
+use weft_protocol::{ClusterMap, Durability, Member, PartitionEntry, TableClass, TableOptions};
 use weft_server::coordinator::{
     ClusterId, ClusterState, Command, Found, Join, Liveness, NodeDescription, Outcome, Planner,
     PlannerSettings, Proposal, ProposalId,
 };
+use weft_server::durable::{Mode, Settings};
 use weft_server::handler::{NodeHandler, NodeOptions, Placement, Report};
+use weft_server::logs::{Logs, LogsOptions};
 use weft_server::memory::NodeMemory;
-use weft_sim::world::{MemberId, World};
+use weft_sim::logs;
+use weft_sim::world::{DiskFate, MemberId, World};
 use weft_transport::{
-    EndpointConfig, Memory, MemoryConfig, NoHandler, NodeId, SimConfig, SimCrash,
+    Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId, SimConfig,
+    SimCrash,
 };
 
 const STEP: Duration = Duration::from_millis(10);
@@ -32,6 +40,8 @@ struct Node {
     id: u64,
     host: MemberId,
     life: Option<(Member, Arc<NodeHandler>)>,
+    /// The life that its disk is of.
+    last_life: Option<Incarnation>,
     told: u64,
 }
 
@@ -42,15 +52,22 @@ struct Play {
     liveness: Liveness,
     planner: Planner,
     nodes: Vec<Node>,
+    default_table: TableOptions,
+    /// How long a disk takes for one thing.
+    disk_takes: Range<Duration>,
 }
 
 impl Play {
     fn new(seed: u64, nodes: u64, replicas: u8) -> Play {
+        Play::with(seed, nodes, TableOptions { replicas, ..TableOptions::default() })
+    }
+
+    /// A cluster whose one table is like this.
+    fn with(seed: u64, nodes: u64, default_table: TableOptions) -> Play {
         let delay = Duration::from_micros(50)..Duration::from_millis(2);
         let mut world = World::new(seed, SimConfig { seed, delay, loss: 0.0, partial: 0.3 });
         let settings = PlannerSettings::default();
         let mut state = ClusterState::default();
-        let default_table = TableOptions { replicas, ..TableOptions::default() };
         let found = Found {
             cluster: ClusterId(7),
             default_table,
@@ -65,13 +82,16 @@ impl Play {
                 id,
                 host: world.add_host(address(id).ip(), None),
                 life: None,
+                last_life: None,
                 told: 0,
             })
             .collect();
         let liveness = Liveness::new(settings.down_after);
         let random = StdRng::seed_from_u64(seed);
         let planner = Planner::new(settings);
-        let mut play = Play { world, random, state, liveness, planner, nodes };
+        let disk_takes = Duration::from_micros(50)..Duration::from_millis(5);
+        let mut play =
+            Play { world, random, state, liveness, planner, nodes, default_table, disk_takes };
         for index in 0..play.nodes.len() {
             play.begin(index);
         }
@@ -87,11 +107,17 @@ impl Play {
     fn begin(&mut self, index: usize) {
         let (id, host) = (self.nodes[index].id, self.nodes[index].host);
         let node = NodeId(id);
+        let memory = NodeMemory::divide(64 << 20).expect("the world is made for it");
+        let clock = self.world.clock_of(host).clone();
+        let logs = self.logs(node, host, &memory);
+        let found = logs.iter().flat_map(Logs::found);
+        let complete = found.filter(|found| found.completeness.is_complete());
+        let complete = complete.map(|found| found.partition).collect();
         let join = Join {
             cluster: None,
             node,
-            last_incarnation: None,
-            complete: Vec::new(),
+            last_incarnation: self.nodes[index].last_life,
+            complete,
             wire_version: 1,
             description: NodeDescription {
                 data_address: address(id).to_string(),
@@ -104,20 +130,52 @@ impl Play {
         let outcome = self.apply(Command::Join(join));
         let Some(Outcome::Joined { incarnation, .. }) = outcome else { panic!("{outcome:?}") };
         let me = Member { node, incarnation };
-        let memory = NodeMemory::divide(64 << 20).expect("the world is made for it");
         let config = EndpointConfig::new(node, incarnation, memory.network.clone());
-        let clock = self.world.clock_of(host).clone();
         let mut options = NodeOptions::new(me, memory, clock, 7);
         options.has_earlier_life = self.world.life(host) > 1;
+        let is_logged = logs.is_some();
+        options.logs = logs;
+        options.replica_settings.is_synced = self.default_table.durability == Durability::Fsync;
         let handler = Arc::new(NodeHandler::new(options).expect("the world is made for it"));
         let endpoint = self
             .world
             .add_endpoint(host, config, Arc::clone(&handler) as _)
             .expect("the world is made for it");
         endpoint.listen(address(id)).expect("the world is made for it");
+        if is_logged {
+            self.nodes[index].last_life = Some(incarnation);
+            self.keep_logs(host, &handler, &endpoint);
+        }
         self.world.spawn_background(host, Arc::clone(&handler).take_part(endpoint));
         self.nodes[index].life = Some((me, handler));
         self.nodes[index].told = 0;
+    }
+
+    /// What is on a node's disk, if anything is to be.
+    fn logs(&self, node: NodeId, host: MemberId, memory: &NodeMemory) -> Option<Logs> {
+        if self.default_table.durability == Durability::Memory {
+            return None;
+        }
+        let options = LogsOptions {
+            cluster: 7,
+            node,
+            memory: memory.clone(),
+            seed: 7,
+            clock: self.world.clock_of(host).clone(),
+            settings: Settings::default(),
+        };
+        let logs = logs::recover(&self.world.disk(host), &options);
+        Some(logs.expect("the disk is the node's own"))
+    }
+
+    fn keep_logs(&mut self, host: MemberId, handler: &Arc<NodeHandler>, endpoint: &Endpoint) {
+        for mode in [Mode::Disk, Mode::Fsync] {
+            let takes = self.disk_takes.clone();
+            let (handler, endpoint) = (Arc::clone(handler), endpoint.clone());
+            let (disk, seed) = (self.world.disk(host), self.random.random());
+            let keeping = logs::keep(handler, mode, disk, endpoint, takes, seed);
+            self.world.spawn_background(host, keeping);
+        }
     }
 
     fn crash(&mut self, index: usize) {
@@ -126,8 +184,13 @@ impl Play {
     }
 
     fn restart(&mut self, index: usize) {
+        self.nodes[index].last_life = None;
+        self.restart_with(index, DiskFate::Wiped);
+    }
+
+    fn restart_with(&mut self, index: usize, fate: DiskFate) {
         let host = self.nodes[index].host;
-        self.world.restart(host, weft_sim::world::DiskFate::Wiped, |_| {});
+        self.world.restart(host, fate, |_| {});
         self.begin(index);
     }
 
@@ -162,6 +225,12 @@ impl Play {
             let _ = self.state.apply(&Proposal { id: ProposalId::NONE, command });
         }
         let Some(map) = self.state.cluster_map() else { return };
+        // The table that is always there is of one class to clients and nodes; that its partitions are kept on disk, only coordinator and replicas know.
+        let (class, nodes) = (TableClass::DEFAULT, map.nodes().to_vec());
+        let partitions = map.partitions().iter().cloned();
+        let partitions = partitions.map(|partition| PartitionEntry { class, ..partition });
+        let map = ClusterMap::new(map.epoch(), nodes, partitions.collect());
+        let map = map.expect("it was one");
         for node in &mut self.nodes {
             let Some((_, handler)) = &node.life else { continue };
             if node.told == map.epoch() {
@@ -172,7 +241,7 @@ impl Play {
                 .partitions()
                 .map(|(id, partition)| Placement {
                     id,
-                    class: partition.class,
+                    class,
                     first_slot: partition.first_slot,
                     last_slot: partition.last_slot,
                     configuration: partition.configuration.clone(),
