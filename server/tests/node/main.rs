@@ -19,6 +19,7 @@ mod hot_keys;
 mod http_crowd;
 mod malformed_requests;
 mod memory_limit;
+mod on_disk;
 mod operations;
 mod process;
 mod revising;
