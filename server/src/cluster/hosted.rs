@@ -150,7 +150,7 @@ impl Hosted {
         self.replica.next_version().map(drop).map_err(|error| match error {
             RecordError::TooFewMembers => ErrorReply::new(ErrorCode::TooFewReplicas),
             RecordError::TailFull => {
-                let logged = self.logged.as_ref().filter(|logged| logged.refuses());
+                let logged = self.logged.as_ref().filter(|_| self.replica.refuses_entries());
                 logged.map_or(ErrorReply::new(ErrorCode::NotServing), |logged| logged.refusal())
             }
             RecordError::NotServing => ErrorReply::new(ErrorCode::NotServing),
@@ -364,7 +364,7 @@ impl Hosted {
             logged.flush();
         }
         replica.applied(logged.taken());
-        replica.refuse_entries(logged.refuses());
+        replica.refuse_entries(logged.refuses_for_now());
         if !logged.has_failed() {
             return;
         }

@@ -142,6 +142,16 @@ impl Logged {
         !self.queue.is_empty() || !self.journal.has_room() || self.has_failed()
     }
 
+    /// The same; if they are, the partition is looked at again when there may be room.
+    pub(super) fn refuses_for_now(&self) -> bool {
+        if !self.refuses() {
+            return false;
+        }
+        self.journal.await_room();
+        // There may have been some just before that was said.
+        self.refuses()
+    }
+
     /// What they are told then.
     pub(super) fn refusal(&self) -> ErrorReply<'static> {
         let has_failed = self.has_failed();

@@ -66,7 +66,7 @@ impl Journal {
 
     /// Whether there was room for more when the log was last used. See [`Log::has_room`].
     pub fn has_room(&self) -> bool {
-        self.has_room.load(Ordering::Relaxed)
+        self.has_room.load(Ordering::SeqCst)
     }
 
     /// Whether the log has failed, for good.
@@ -87,14 +87,14 @@ impl Journal {
         }
     }
 
-    /// Somebody waits for room: he looks again when something was written.
+    /// Somebody waits for room: he is to look once more whether there is, and looks again when something was written.
     pub(crate) fn await_room(&self) {
-        self.is_awaited.store(true, Ordering::Relaxed);
+        self.is_awaited.store(true, Ordering::SeqCst);
     }
 
     /// Whether somebody has waited for room since this was last asked.
     pub(crate) fn take_awaited(&self) -> bool {
-        self.is_awaited.swap(false, Ordering::Relaxed)
+        self.is_awaited.swap(false, Ordering::SeqCst)
     }
 
     /// The next thing to be done on the disk, if any. `driver` is woken when there may be something that was not there now.
@@ -127,7 +127,7 @@ impl Journal {
     }
 
     pub(super) fn note(&self, log: &Log) {
-        self.has_room.store(log.has_room(), Ordering::Relaxed);
+        self.has_room.store(log.has_room(), Ordering::SeqCst);
         if let State::Poisoned(_) = log.state() {
             self.has_failed.store(true, Ordering::Relaxed);
         }

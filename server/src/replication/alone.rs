@@ -29,6 +29,11 @@ impl Replica {
         self.room_bytes = if refuses { 0 } else { self.settings.tail_bytes_max };
     }
 
+    /// Whether it has none made for that.
+    pub fn refuses_entries(&self) -> bool {
+        self.room_bytes == 0
+    }
+
     /// Whether nobody else is a member: no one could take this one's place.
     pub fn is_sole_member(&self) -> bool {
         let configuration = self.configuration.as_ref();
