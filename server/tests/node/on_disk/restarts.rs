@@ -27,7 +27,8 @@ fn all_that_fsync_acknowledged_is_there_after_crashes() {
         let found = node.found();
         if life > 1 {
             assert_eq!(found.iter().filter(|one| **one == (Durability::Fsync, true)).count(), 4);
-            assert_eq!(found.iter().filter(|one| **one == (Durability::Disk, false)).count(), 4);
+            // Of these, what was written behind may or may not be there yet; it is not all in any case.
+            assert!(!found.contains(&(Durability::Disk, true)), "{found:?}");
         }
         for number in 0..200 {
             let expected = (life > 1 && number % 7 != 0).then(|| value(number, life - 1));
