@@ -29,6 +29,7 @@ mod replica;
 mod roles;
 mod sending;
 mod settings;
+mod standing;
 mod tail;
 mod tenure;
 mod watching;

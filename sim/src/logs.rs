@@ -21,17 +21,13 @@ use crate::disk::Disk;
 pub struct Folder {
     disk: Arc<Mutex<Disk>>,
     /// What the names of its files begin with.
-    prefix: &'static str,
+    prefix: String,
 }
 
 impl Folder {
     /// The folder of a log.
     pub fn of(disk: Arc<Mutex<Disk>>, mode: Mode) -> Folder {
-        let prefix = match mode {
-            Mode::Disk => "disk/",
-            Mode::Fsync => "fsync/",
-        };
-        Folder { disk, prefix }
+        Folder { disk, prefix: format!("{}/", mode.name()) }
     }
 
     fn name(&self, name: &str) -> String {
@@ -44,7 +40,7 @@ impl Files for Folder {
         let names = self.disk.lock().names()?;
         Ok(names
             .iter()
-            .filter_map(|name| name.strip_prefix(self.prefix))
+            .filter_map(|name| name.strip_prefix(&self.prefix))
             .map(str::to_owned)
             .collect())
     }

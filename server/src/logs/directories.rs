@@ -58,8 +58,8 @@ impl LogDirectories {
         path: &Path,
         options: &LogsOptions,
     ) -> Result<(Logs, LogDirectories), OpenLogsError> {
-        let mut of_disk = Directory::open(&path.join("disk"))?;
-        let mut of_fsync = Directory::open(&path.join("fsync"))?;
+        let mut of_disk = Directory::open(&path.join(Mode::Disk.name()))?;
+        let mut of_fsync = Directory::open(&path.join(Mode::Fsync.name()))?;
         let logs = Logs::recover(options, &mut of_disk, &mut of_fsync)?;
         let journal = |mode| Arc::clone(logs.journal(mode));
         let directories = [(journal(Mode::Disk), of_disk), (journal(Mode::Fsync), of_fsync)];
