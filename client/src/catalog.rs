@@ -1,33 +1,49 @@
-//! How the nodes of a cluster come to agree about its tables: clients see to it.
+//! Which tables there are: the coordinators decide, and nodes learn of it.
 //!
-//! A node keeps the catalog that it was given last, and takes another one only in the place of the version that the client has read
-//! from that very node. Whoever changes the tables reads the catalogs of all nodes, makes the next version of the newest one, and
-//! gives it to one node after the other, by their ids. So of two that change them at the same time one finds another version at the
-//! first node, and begins anew: what the first node has taken is decided. A newer catalog that is found at one of the others was made
-//! of that. Should two catalogs of one version ever be about (the first node was started anew in between), the one of the last node
-//! counts: whoever got that far was done everywhere.
+//! Any node has the coordinators change the tables, and answers when that is decided, with the version of a catalog in which it is so. One node is
+//! asked after the other, each for a while, under one completion id: so it is one proposal, that is done once.
 //!
-//! A node that was started anew knows no tables. Whoever is told by one that there is no such table gives it, and all that have an older
-//! one, the newest catalog, and tries again.
+//! Nodes learn of a new catalog a moment later, each by itself. So this client remembers the newest version that it was told of, and takes no
+//! older catalog for an answer: a node that does not know a table is asked again, until a catalog that is new enough says that there is no such table.
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::{Either, FutureExt, select};
-use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
+use futures_util::lock::Mutex;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use weft_protocol::{
-    Catalog, CatalogBytes, CatalogError, PutTables, PutTablesReply, TableId, Tables, TablesReply,
+    Catalog, CatalogError, Completion, ErrorCode, ReplyError, TableOptions, Tables, TablesReply,
 };
 use weft_transport::{Body, Reply, Time};
 
 use crate::core::Core;
 use crate::error::ClientError;
-use crate::limits::{CATALOG_PATIENCE, PAUSE_MAX};
+use crate::limits::{CATALOG_PATIENCE, DECISION_PATIENCE, SPREAD_PATIENCE};
 use crate::remote::Remote;
-use crate::retry::Effect;
+use crate::retry::{Effect, Identity, MapNeed, Retry, told};
+use crate::table::Table;
 
-/// A node, and the version of the catalog that it has.
-type Known = (Arc<Remote>, u64);
+/// What this client has heard of the cluster's catalog.
+#[derive(Debug, Default)]
+pub(crate) struct CatalogHeard {
+    /// The newest version.
+    version: AtomicU64,
+    /// What was found when nodes were last asked about a table that one does not know, and when that began; whoever holds the lock asks them.
+    looked_up: Mutex<Option<(Time, Catalog)>>,
+}
+
+impl CatalogHeard {
+    /// There is a catalog of this version.
+    fn of(&self, version: u64) {
+        self.version.fetch_max(version, Ordering::Relaxed);
+    }
+
+    fn is_outdated(&self, catalog: &Catalog) -> bool {
+        catalog.version() < self.version.load(Ordering::Relaxed)
+    }
+}
 
 impl Core {
     /// Asks one node, once.
@@ -47,20 +63,32 @@ impl Core {
         }
     }
 
-    /// The newest catalog of those nodes that answer. If it `will_do`, a node that hangs is not waited for longer than
-    /// [`CATALOG_PATIENCE`] behind the first answer.
+    /// The newest catalog of those nodes that answer, at least as new as any that this client was told of. If it `will_do`, a node that hangs is not
+    /// waited for longer than [`CATALOG_PATIENCE`] behind the first answer.
     ///
     /// # Errors
-    /// The last one, if none does.
+    /// The last one, if no node answers; [`ClientError::TablesUnsettled`] if those that do have older ones.
     pub(crate) async fn newest_catalog(
         &self,
         will_do: impl Fn(&Catalog) -> bool,
         deadline: Time,
     ) -> Result<Catalog, ClientError> {
-        let (answers, failed) = self.first_catalogs(will_do, deadline).await;
-        match newest(answers.into_iter().map(|(_, catalog)| catalog)) {
-            Some(catalog) => Ok(catalog),
-            None => Err(failed.expect("a cluster has a node")),
+        let mut retry = Retry::new(Effect::Read, deadline);
+        loop {
+            let will_do =
+                |catalog: &Catalog| !self.catalog.is_outdated(catalog) && will_do(catalog);
+            let (answers, failed) = self.first_catalogs(will_do, deadline).await;
+            let Some(newest) = answers.into_iter().max_by_key(Catalog::version) else {
+                return Err(failed.expect("a cluster has a node"));
+            };
+            if !self.catalog.is_outdated(&newest) {
+                self.catalog.of(newest.version());
+                return Ok(newest);
+            }
+            let Some(next) = self.next_attempt(&mut retry, MapNeed::Recheck) else {
+                return Err(ClientError::TablesUnsettled { timeout: self.config.timeout });
+            };
+            self.endpoint.sleep_until(next.at).await;
         }
     }
 
@@ -70,15 +98,15 @@ impl Core {
         &self,
         will_do: impl Fn(&Catalog) -> bool,
         deadline: Time,
-    ) -> (Vec<(Arc<Remote>, Catalog)>, Option<ClientError>) {
+    ) -> (Vec<Catalog>, Option<ClientError>) {
         let cluster = self.keeper.current_owned();
         let asked = cluster.remotes().iter().map(|remote| self.catalog_of(remote, deadline));
         let mut asked = asked.collect::<FuturesUnordered<_>>();
-        let (mut answers, mut failed) = (Vec::<(Arc<Remote>, Catalog)>::new(), None);
+        let (mut answers, mut failed) = (Vec::<Catalog>::new(), None);
         let mut patience = pin!(self.endpoint.sleep_until(Time::MAX).fuse());
         let mut is_over = false;
         loop {
-            if is_over && answers.iter().any(|(_, catalog)| will_do(catalog)) {
+            if is_over && answers.iter().any(&will_do) {
                 break;
             }
             let next = if is_over {
@@ -104,126 +132,145 @@ impl Core {
                 None => break,
             }
         }
-        answers.sort_by_key(|(remote, _)| remote.name().id);
         (answers, failed)
-    }
-
-    /// Has all nodes take the catalog that `change` makes of the newest one. Returns it.
-    ///
-    /// # Errors
-    /// What `change` says, or a node that does not answer; nodes before it may have taken the new catalog then.
-    pub(crate) async fn change_tables(
-        &self,
-        change: impl Fn(&Catalog) -> Result<Catalog, CatalogError>,
-    ) -> Result<Catalog, ClientError> {
-        let deadline = self.deadline();
-        loop {
-            let catalogs: Result<Vec<_>, _> = self.catalogs(deadline).await.into_iter().collect();
-            let (known, current) = of_nodes(catalogs?);
-            let mut current = current.expect("a cluster has a node");
-            if current.version() == 0 {
-                // Not from 1 on: after all nodes were started anew, a client that has an old table open is not to find another one
-                // under its number.
-                current = Catalog::numbered_after(TableId(self.random() as u16));
-            }
-            let next = change(&current).map_err(ClientError::Catalog)?;
-            let (first, others) = known.split_first().expect("a cluster has a node");
-            if self.give(first, &next, deadline).await?.is_none() {
-                let given = self.give_all(others, &next, deadline).await;
-                return given.map(|()| next).map_err(ClientError::after_others);
-            }
-            let again = self.endpoint.clock().now() + PAUSE_MAX.mul_f64(self.random_share());
-            if again >= deadline {
-                return Err(ClientError::TablesUnsettled { timeout: self.config.timeout });
-            }
-            self.endpoint.sleep_until(again).await;
-        }
-    }
-
-    /// Gives the newest catalog to nodes that have an older one, as far as they answer; unless somebody has begun to do so since this
-    /// was called.
-    pub(crate) async fn settle_tables(&self, deadline: Time) {
-        let asked_at = self.endpoint.clock().now();
-        let mut settled = self.tables_settled.lock().await;
-        if settled.is_some_and(|began| began >= asked_at) {
-            return;
-        }
-        let began = self.endpoint.clock().now();
-        let (answers, _) = self.first_catalogs(|_| true, deadline).await;
-        let (mut behind, newest) = of_nodes(answers);
-        if let Some(newest) = newest {
-            behind.retain(|(_, version)| *version < newest.version());
-            // Who does not answer is told when it does.
-            let _ = self.give_all(&behind, &newest, deadline).await;
-        }
-        *settled = Some(began);
-    }
-
-    async fn catalogs(&self, deadline: Time) -> Vec<Result<(Arc<Remote>, Catalog), ClientError>> {
-        let cluster = self.keeper.current_owned();
-        let asked = cluster.remotes().iter().map(|remote| self.catalog_of(remote, deadline));
-        asked.collect::<FuturesOrdered<_>>().collect().await
     }
 
     async fn catalog_of(
         &self,
         remote: &Arc<Remote>,
         deadline: Time,
-    ) -> Result<(Arc<Remote>, Catalog), ClientError> {
+    ) -> Result<Catalog, ClientError> {
         let asked = self.ask_node(remote, Tables, Effect::Read, deadline).await;
         let (reply, connection) = asked?;
         let reply = TablesReply::decode(&reply);
-        let reply = reply.map_err(|error| ClientError::of_reply(&connection, error))?;
-        Ok((Arc::clone(remote), reply.catalog))
+        Ok(reply.map_err(|error| ClientError::of_reply(&connection, error))?.catalog)
     }
 
-    /// Gives a decided `catalog` to nodes that are known to have older ones.
-    async fn give_all(
+    /// Whether there is no such table any more, by a catalog that is new enough and was asked for after this was called. As long as no node has one,
+    /// it is taken to be there.
+    pub(crate) async fn is_gone(&self, table: Table, deadline: Time) -> bool {
+        let asked_at = self.endpoint.clock().now();
+        let mut looked_up = self.catalog.looked_up.lock().await;
+        let is_fresh = looked_up.as_ref().is_some_and(|(began, catalog)| {
+            *began >= asked_at && !self.catalog.is_outdated(catalog)
+        });
+        if !is_fresh {
+            let began = self.endpoint.clock().now();
+            let Ok(catalog) = self.newest_catalog(|_| true, deadline).await else { return false };
+            *looked_up = Some((began, catalog));
+        }
+        let found = looked_up.as_ref().map(|(_, catalog)| catalog.class_of(table.id));
+        found.is_some_and(|class| class != Some(table.class))
+    }
+
+    /// Has the coordinators decide a `request` about the table of this name. Returns what is `read` from the reply, with the version of the catalog in which it is so; nodes know that one by then, as a rule.
+    ///
+    /// # Errors
+    /// [`ClientError::Catalog`] if the rules of tables forbid it.
+    pub(crate) async fn change_tables<B: Body, T>(
         &self,
-        known: &[Known],
-        catalog: &Catalog,
+        name: &str,
+        request: impl Fn(Option<Completion>) -> B,
+        read: impl Fn(&[u8]) -> Result<(T, u64), ReplyError<'_>>,
+    ) -> Result<T, ClientError> {
+        let deadline = self.deadline();
+        let ticket = self.begin(&*self.session, 1, deadline).await?;
+        let decided = self.have_decided(ticket.completion(), request, read, deadline).await;
+        let (told, version) = decided.map_err(|error| forbidden(error, name))?;
+        drop(ticket);
+        self.catalog.of(version);
+        self.see_spread(deadline).await;
+        Ok(told)
+    }
+
+    async fn have_decided<B: Body, R>(
+        &self,
+        completion: Option<Completion>,
+        request: impl Fn(Option<Completion>) -> B,
+        read: impl Fn(&[u8]) -> Result<R, ReplyError<'_>>,
         deadline: Time,
-    ) -> Result<(), ClientError> {
-        for known in known {
-            let mut known = known.clone();
-            // One that has an older catalog after all was started anew meanwhile.
-            while let Some(version) = self.give(&known, catalog, deadline).await?
-                && version < catalog.version()
-            {
-                known.1 = version;
+    ) -> Result<R, ClientError> {
+        let mut retry = Retry::new(Effect::Mutation, deadline);
+        let mut doubt = None;
+        for turn in self.random() >> 1.. {
+            let cluster = self.keeper.current_owned();
+            let remotes = cluster.remotes();
+            let remote = &remotes[(turn % remotes.len() as u64) as usize];
+            let until = self.endpoint.clock().now() + DECISION_PATIENCE;
+            let has_others = completion.is_some() && remotes.len() > 1;
+            let until = if has_others { deadline.min(until) } else { deadline };
+            let asked = self.ask_node(remote, request(completion), Effect::Mutation, until).await;
+            let error = match asked {
+                Ok((reply, connection)) => match read(&reply) {
+                    Ok(decided) => return Ok(decided),
+                    Err(error) => ClientError::of_reply(&connection, error),
+                },
+                Err(error) => error,
+            };
+            let is_unavailable = error.code() == ErrorCode::CoordinatorsUnavailable;
+            if is_unavailable || error.is_in_doubt() {
+                doubt = Some(error.clone());
             }
+            let need = match (completion, &doubt) {
+                // Of one and the same proposal, this is what was decided, whenever that was.
+                _ if is_decision(error.code()) => return Err(error),
+                (Some(_), _) if is_unavailable => Some(MapNeed::Recheck),
+                (None, _) => retry.need(&error, cluster.epoch(), Identity::None),
+                (Some(_), None) => retry.need(&error, cluster.epoch(), Identity::Certain),
+                (Some(_), Some(_)) => retry.need(&error, cluster.epoch(), Identity::Doubtful),
+            };
+            // Another client's request would be another proposal.
+            let need = need.filter(|need| *need != MapNeed::Lease);
+            let Some(next) = need.and_then(|need| self.next_attempt(&mut retry, need)) else {
+                return Err(told(error, doubt));
+            };
+            self.prepare(Table::DEFAULT, next, &mut retry).await;
         }
-        Ok(())
+        unreachable!("there are more turns than time")
     }
 
-    /// Gives `catalog` to a node in the place of the version that it is known to have. Returns the version that it has if that is another
-    /// one; it stays then.
-    async fn give(
-        &self,
-        (remote, known): &Known,
-        catalog: &Catalog,
-        deadline: Time,
-    ) -> Result<Option<u64>, ClientError> {
-        let mut buffer = Vec::new();
-        let bytes = CatalogBytes::of(catalog, &mut buffer);
-        let put = PutTables { expected: *known, catalog: bytes };
-        let asked = self.ask_node(remote, put, Effect::Mutation, deadline).await;
-        let (reply, connection) = asked?;
-        match PutTablesReply::decode(&reply) {
-            Ok(PutTablesReply::Done { .. }) => Ok(None),
-            Ok(PutTablesReply::Conflict { version }) => Ok(Some(version)),
-            Err(error) => Err(ClientError::of_reply(&connection, error)),
+    /// Waits a while until all nodes that answer have as new a catalog as this client was told of, so that whoever is told that it is done finds it so.
+    async fn see_spread(&self, deadline: Time) {
+        let deadline = deadline.min(self.endpoint.clock().now() + SPREAD_PATIENCE);
+        let mut retry = Retry::new(Effect::Read, deadline);
+        loop {
+            let (answers, _) = self.first_catalogs(|_| true, deadline).await;
+            if !answers.is_empty()
+                && !answers.iter().any(|catalog| self.catalog.is_outdated(catalog))
+            {
+                return;
+            }
+            let Some(next) = self.next_attempt(&mut retry, MapNeed::Recheck) else { return };
+            self.endpoint.sleep_until(next.at).await;
         }
     }
 }
 
-/// Which version each node has, and the newest catalog.
-fn of_nodes(catalogs: Vec<(Arc<Remote>, Catalog)>) -> (Vec<Known>, Option<Catalog>) {
-    let known = catalogs.iter().map(|(remote, catalog)| (Arc::clone(remote), catalog.version()));
-    (known.collect(), newest(catalogs.into_iter().map(|(_, catalog)| catalog)))
+/// Whether it is what the coordinators, or the rules that they go by, say of a change.
+fn is_decision(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::TableExists
+            | ErrorCode::TableUnknown
+            | ErrorCode::TooManyTables
+            | ErrorCode::TableNameMalformed
+            | ErrorCode::UnsupportedReplicas
+    )
 }
 
-/// Of the newest version; of several of these, the last node's.
-fn newest(catalogs: impl IntoIterator<Item = Catalog>) -> Option<Catalog> {
-    catalogs.into_iter().max_by_key(Catalog::version)
+/// A change of the table of this name that the coordinators have refused.
+fn forbidden(error: ClientError, name: &str) -> ClientError {
+    let name = || name.to_owned();
+    ClientError::Catalog(match error.code() {
+        ErrorCode::TableExists => CatalogError::Exists { name: name() },
+        ErrorCode::TableUnknown => CatalogError::Unknown { name: name() },
+        ErrorCode::TooManyTables => CatalogError::Full,
+        _ => return error,
+    })
+}
+
+/// Whether a table may have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    let made = Catalog::default().with(name, TableOptions::default());
+    !matches!(made, Err(CatalogError::MalformedName { .. }))
 }

@@ -27,6 +27,7 @@ use weft_transport::{
 };
 
 use crate::blocking::BlockingClient;
+use crate::catalog::CatalogHeard;
 use crate::config::ClientConfig;
 use crate::core::{Ask, Core};
 use crate::error::{ClientError, NodeName};
@@ -65,6 +66,7 @@ use crate::upload::{Start, Upload, Uploading};
 /// # let settings = Settings {
 /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
 /// #     http: Some(HttpAddress::Off),
+/// #     control: Some(HttpAddress::Off),
 /// #     ..Settings::default()
 /// # };
 /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
@@ -137,7 +139,7 @@ impl Client {
             keeper,
             session: Arc::new(Session::new()),
             lease_kept: Mutex::default(),
-            tables_settled: Mutex::default(),
+            catalog: CatalogHeard::default(),
             random,
         });
         Ok(Self { core, table: Table::DEFAULT })
@@ -267,6 +269,7 @@ impl Client {
     /// # let settings = Settings {
     /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
     /// #     http: Some(HttpAddress::Off),
+    /// #     control: Some(HttpAddress::Off),
     /// #     ..Settings::default()
     /// # };
     /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
@@ -338,6 +341,7 @@ impl Client {
     /// # let settings = Settings {
     /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
     /// #     http: Some(HttpAddress::Off),
+    /// #     control: Some(HttpAddress::Off),
     /// #     ..Settings::default()
     /// # };
     /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use weft_protocol::{ClusterMap, Member, Slot, TableClass};
+use weft_protocol::{ClusterMap, Member, Slot, TableClass, TableId};
 use weft_transport::{Connection, NodeId};
 
 use crate::error::{ClientError, NodeName};
 use crate::remote::Remote;
+use crate::table::Table;
 
 /// A map and its nodes. It never changes; a newer map makes a new `Cluster`, and so does a connection in the place of one that has ended.
 #[derive(Debug)]
@@ -54,16 +55,26 @@ impl Cluster {
         &self.remotes
     }
 
-    /// The node that serves `slot` of the tables of `class`.
+    /// Which partitions `table` is in.
     #[inline]
-    pub(crate) fn primary(&self, class: TableClass, slot: Slot) -> Option<&Arc<Remote>> {
-        self.map.primary_index(class, slot).map(|index| &self.remotes[index])
+    fn class_of(&self, table: Table) -> TableClass {
+        match table.id {
+            // What it is like was said when the cluster was founded.
+            TableId::DEFAULT => self.map.default_class(),
+            _ => table.class,
+        }
     }
 
-    /// Why no node serves `slot` of the tables of `class`.
-    pub(crate) fn unserved(&self, class: TableClass, slot: Slot) -> ClientError {
+    /// The node that serves `slot` of `table`.
+    #[inline]
+    pub(crate) fn primary(&self, table: Table, slot: Slot) -> Option<&Arc<Remote>> {
+        self.map.primary_index(self.class_of(table), slot).map(|index| &self.remotes[index])
+    }
+
+    /// Why no node serves `slot` of `table`.
+    pub(crate) fn unserved(&self, table: Table, slot: Slot) -> ClientError {
         let epoch = self.epoch();
-        let partition = self.map.partition_of(class, slot);
+        let partition = self.map.partition_of(self.class_of(table), slot);
         match partition.map(|partition| &self.map.partitions()[partition]) {
             Some(partition) if partition.is_lost => {
                 ClientError::PartitionLost { partition: partition.id, epoch }
@@ -72,27 +83,27 @@ impl Cluster {
         }
     }
 
-    /// Which node serves `slot` of the tables of `class`, in which life.
-    pub(crate) fn member(&self, class: TableClass, slot: Slot) -> Option<Member> {
-        let primary = self.map.primary_of(class, slot)?;
+    /// Which node serves `slot` of `table`, in which life.
+    pub(crate) fn member(&self, table: Table, slot: Slot) -> Option<Member> {
+        let primary = self.map.primary_of(self.class_of(table), slot)?;
         Some(Member { node: primary.id, incarnation: primary.incarnation })
     }
 
     /// Whether `member` is not who serves `slot` any more: another node does, a later life of it, or nobody.
-    pub(crate) fn has_deposed(&self, member: Member, class: TableClass, slot: Slot) -> bool {
-        self.member(class, slot).is_none_or(|primary| {
+    pub(crate) fn has_deposed(&self, member: Member, table: Table, slot: Slot) -> bool {
+        self.member(table, slot).is_none_or(|primary| {
             primary.node != member.node || primary.incarnation > member.incarnation
         })
     }
 
-    /// A slot of each node that serves some of the tables of `class`.
+    /// A slot of each node that serves some of `table`.
     ///
     /// # Errors
     /// [`ClientError::SlotUnowned`] if there is a slot that no node serves.
-    pub(crate) fn slots_of_nodes(&self, class: TableClass) -> Result<Vec<Slot>, ClientError> {
+    pub(crate) fn slots_of_nodes(&self, table: Table) -> Result<Vec<Slot>, ClientError> {
         let (mut owners, mut slots) = (Vec::new(), Vec::new());
         let mut next = 0;
-        for partition in self.map.partitions_of(class) {
+        for partition in self.map.partitions_of(self.class_of(table)) {
             let Some(primary) = partition.primary else { break };
             if partition.first_slot.number() != next {
                 break;
@@ -104,7 +115,7 @@ impl Cluster {
             }
         }
         match Slot::from_number(next) {
-            Some(slot) => Err(self.unserved(class, slot)),
+            Some(slot) => Err(self.unserved(table, slot)),
             None => Ok(slots),
         }
     }
@@ -136,7 +147,7 @@ mod tests {
     fn every_slot_leads_to_the_node_that_the_map_names() {
         let cluster = Cluster::new(map(1, &[(7, "c:1"), (1, "a:1"), (3, "b:1")]), None);
         for slot in (0..Slot::COUNT).map(|number| Slot::from_number(number).unwrap()) {
-            let owner = cluster.primary(TableClass::DEFAULT, slot).unwrap().name().id;
+            let owner = cluster.primary(Table::DEFAULT, slot).unwrap().name().id;
             assert_eq!(owner, cluster.map().owner_of(slot).unwrap().id);
         }
     }

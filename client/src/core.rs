@@ -22,6 +22,7 @@ use weft_transport::{Body, CallError, Connection, Endpoint, Reply, Time};
 
 pub(crate) use self::patience::member_of;
 
+use crate::catalog::CatalogHeard;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::limits::ATTEMPT_PATIENCE;
@@ -64,8 +65,7 @@ pub(crate) struct Core {
     pub(crate) session: Arc<Session>,
     /// Whoever holds it asks for a lease, or renews it.
     pub(crate) lease_kept: Mutex<()>,
-    /// When somebody last began to see to it that all nodes know all tables; whoever holds the lock does that.
-    pub(crate) tables_settled: Mutex<Option<Time>>,
+    pub(crate) catalog: CatalogHeard,
     /// How many random numbers were drawn, on top of where they start.
     pub(crate) random: AtomicU64,
 }
@@ -155,7 +155,7 @@ impl Core {
     #[inline]
     fn open_primary(&self, table: Table, slot: Slot) -> Option<(Connection, u64)> {
         let cluster = self.keeper.current();
-        let connection = cluster.primary(table.class, slot)?.open()?;
+        let connection = cluster.primary(table, slot)?.open()?;
         Some((connection, cluster.epoch()))
     }
 
@@ -179,15 +179,19 @@ impl Core {
         retry.after(need, self.endpoint.clock().now(), self.random())
     }
 
-    /// Waits until `next` may start, and sees to the map or the tables.
-    pub(crate) async fn prepare(&self, next: Next, deadline: Time) {
+    /// Waits until the `next` attempt at something in `table` may start, and sees to the map, or whether there is the table.
+    pub(crate) async fn prepare(&self, table: Table, next: Next, retry: &mut Retry) {
         if next.at > self.endpoint.clock().now() {
             self.endpoint.sleep_until(next.at).await;
         }
         match next.map {
             MapNeed::Lease => {}
-            MapNeed::Tables => self.settle_tables(deadline).await,
-            need => self.keeper.provide(&self.endpoint, need, deadline).await,
+            MapNeed::Tables => {
+                if self.is_gone(table, retry.deadline()).await {
+                    retry.table_gone();
+                }
+            }
+            need => self.keeper.provide(&self.endpoint, need, retry.deadline()).await,
         }
     }
 
@@ -200,11 +204,6 @@ impl Core {
             }
             error => error,
         }
-    }
-
-    /// A random number from a half to 1.
-    pub(crate) fn random_share(&self) -> f64 {
-        0.5 + (self.random() >> 12) as f64 / (1_u64 << 53) as f64
     }
 
     /// 64 random bits, the same ones in every run that starts alike (SplitMix64).

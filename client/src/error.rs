@@ -149,10 +149,10 @@ pub enum ClientError {
     /// There is no such table, there is one already, or its name is none.
     #[error("{}; {}", .0, Advice(catalog_code(.0)))]
     Catalog(CatalogError),
-    /// Others changed the tables again and again.
+    /// No node that answers has as new a list of the tables as this client was told of.
     #[error(
-        "the tables could not be changed within {timeout:?}, since others changed them again and \
-         again; look at `kv table list`, and ask again"
+        "no node has told within {timeout:?} which tables there are by now; look at `kv cluster \
+         status`, and ask again"
     )]
     TablesUnsettled {
         /// The time that the operation had.
@@ -404,7 +404,7 @@ impl Unreachable {
     fn advice(&self) -> &'static str {
         match self {
             Self::Address(AddressError::TimedOut) => "ask again, or look at the name service",
-            Self::Address(_) => "correct its address in the --peers of every node",
+            Self::Address(_) => "correct the --advertise that it was started with",
             Self::Connect(ConnectError::ShutDown { .. }) => {
                 "keep the client until its requests are answered"
             }
@@ -420,7 +420,7 @@ impl Unreachable {
             }
             Self::Connect(_) => "check that it runs",
             Self::OtherNode { .. } => {
-                "compare the --node-id, --peers and --listen that the two were started with"
+                "compare the --node-id, --listen and --advertise that the two were started with"
             }
         }
     }

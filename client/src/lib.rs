@@ -11,7 +11,7 @@
 //! - `typed`: values that are a program's types, archived by rkyv and used where they were received.
 //! - `graph`: values that are graphs of objects, used where they were received.
 //! - `watch`: what happens to keys, as it happens, of all nodes that matter.
-//! - `catalog`: how nodes come to agree about tables.
+//! - `catalog`: which tables there are, and how they are changed.
 //! - `retry`: what is tried again, and when; `session`: which mutation is which, for however often it is tried; both without I/O and
 //!   without a clock.
 //! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.

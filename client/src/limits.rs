@@ -38,6 +38,12 @@ pub(crate) const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(10);
 /// For how long nodes that have not said which tables there are are waited for when another one has.
 pub(crate) const CATALOG_PATIENCE: Duration = Duration::from_millis(250);
 
+/// How long one node may take to have a change of the tables decided before another one is asked as well, for the same change.
+pub(crate) const DECISION_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a change of the tables that is decided waits for nodes to learn of it. Who is told of it does not depend on that.
+pub(crate) const SPREAD_PATIENCE: Duration = Duration::from_millis(500);
+
 /// The map is not fetched again on mere suspicion (an owner that cannot be reached) when the last
 /// fetch ended less than this ago.
 pub(crate) const MAP_FRESH: Duration = Duration::from_millis(100);

@@ -215,7 +215,7 @@ impl Range {
     /// Finds out anew which nodes have parts of what is left of the range.
     fn divide(&mut self, cluster: &Cluster) -> Result<(), ClientError> {
         let part = |slot| Part { slot, page: VecDeque::new(), has_more: true, last: None };
-        self.parts = cluster.slots_of_nodes(self.table.class)?.into_iter().map(part).collect();
+        self.parts = cluster.slots_of_nodes(self.table)?.into_iter().map(part).collect();
         self.map_epoch = cluster.epoch();
         Ok(())
     }

@@ -43,7 +43,7 @@ pub(crate) enum MapNeed {
     Lease,
     /// There may be a newer one: look, unless somebody has just looked.
     Recheck,
-    /// The node may have missed that there is a table.
+    /// The node may not have heard yet that there is the table: look whether there is.
     Tables,
     /// There is one of this epoch.
     AtLeast(u64),
@@ -66,16 +66,25 @@ pub(crate) struct Retry {
     pauses: u32,
     /// The newest map that this operation has asked for.
     epoch_sought: u64,
-    /// Whether it was seen to that nodes know all tables.
-    tables_sought: bool,
+    /// Whether the table was looked for.
+    table_sought: bool,
+    /// Whether it was not found, so that a node that does not know it is right.
+    table_gone: bool,
     /// Whether another lease was sought.
     lease_sought: bool,
 }
 
 impl Retry {
     pub(crate) const fn new(effect: Effect, deadline: Time) -> Self {
-        let (epoch_sought, tables_sought, lease_sought) = (0, false, false);
-        Self { effect, deadline, pauses: 0, epoch_sought, tables_sought, lease_sought }
+        Self {
+            effect,
+            deadline,
+            pauses: 0,
+            epoch_sought: 0,
+            table_sought: false,
+            table_gone: false,
+            lease_sought: false,
+        }
     }
 
     pub(crate) const fn effect(&self) -> Effect {
@@ -106,7 +115,7 @@ impl Retry {
                 Some(MapNeed::AtLeast(*newest))
             }
             ClientError::Refused { code: ErrorCode::TableUnknown, .. } => {
-                (!self.tables_sought).then_some(MapNeed::Tables)
+                (!self.table_gone).then_some(MapNeed::Tables)
             }
             ClientError::Refused { code, .. } => bears_repeating(*code).then_some(MapNeed::Recheck),
             ClientError::SlotUnowned { .. } => Some(MapNeed::Recheck),
@@ -143,19 +152,24 @@ impl Retry {
                 self.epoch_sought = epoch;
                 (Duration::ZERO, need)
             }
-            MapNeed::Tables => {
-                self.tables_sought = true;
+            MapNeed::Tables if !self.table_sought => {
+                self.table_sought = true;
                 (Duration::ZERO, need)
             }
             MapNeed::Lease if !self.lease_sought => {
                 self.lease_sought = true;
                 (Duration::ZERO, need)
             }
-            MapNeed::Lease => (self.pause(random), need),
+            MapNeed::Lease | MapNeed::Tables => (self.pause(random), need),
             MapNeed::AtLeast(_) | MapNeed::Recheck => (self.pause(random), MapNeed::Recheck),
         };
         let at = now + pause;
         (at < self.deadline).then_some(Next { at, map })
+    }
+
+    /// The table that is asked for is not there any more, by a catalog that is new enough.
+    pub(crate) const fn table_gone(&mut self) {
+        self.table_gone = true;
     }
 
     fn may_repeat(&self, applied: Applied, identity: Identity) -> bool {
@@ -334,11 +348,15 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_told_of_the_tables_once() {
+    fn a_table_that_a_node_does_not_know_is_asked_for_until_it_is_known_to_be_gone() {
         let unknown = refused(ErrorCode::TableUnknown, 0);
         let mut retry = Retry::new(Effect::Mutation, DEADLINE);
         let next = retry.after(retry.need(&unknown, MAP_EPOCH, Identity::Certain).unwrap(), NOW, 0);
         assert_eq!(next, Some(Next { at: NOW, map: MapNeed::Tables }));
+        let need = retry.need(&unknown, MAP_EPOCH, Identity::Certain).unwrap();
+        let next = retry.after(need, NOW, 0).unwrap();
+        assert!(next.at > NOW && next.map == MapNeed::Tables, "not in a circle");
+        retry.table_gone();
         assert_eq!(retry.need(&unknown, MAP_EPOCH, Identity::Certain), None);
     }
 

@@ -6,6 +6,7 @@ use weft_protocol::{Catalog, CatalogError, TableClass, TableId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) id: TableId,
+    /// Of the table that is always there, [the map](weft_protocol::ClusterMap::default_class) says it.
     pub(crate) class: TableClass,
 }
 

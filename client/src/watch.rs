@@ -111,7 +111,7 @@ impl Watch {
         loop {
             let cluster = core.keeper.current_owned();
             let mut opening = FuturesUnordered::new();
-            for slot in cluster.slots_of_nodes(table.class)? {
+            for slot in cluster.slots_of_nodes(table)? {
                 let ask = AskWatch { slot, watched: Watched::Prefix(prefix), queue_bytes };
                 opening.push(core.ask(table, ask));
             }

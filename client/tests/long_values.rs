@@ -20,6 +20,7 @@ fn node(memory: &str) -> Node {
     let settings = Settings {
         listen: Some("127.0.0.1:0".parse().unwrap()),
         http: Some(HttpAddress::Off),
+        control: Some(HttpAddress::Off),
         memory: Some(memory.parse().unwrap()),
         reactors: Some(1.try_into().unwrap()),
         ..Settings::default()

@@ -85,6 +85,7 @@ fn clients() -> &'static [BlockingClient; 2] {
         let settings = Settings {
             listen: Some("127.0.0.1:0".parse().unwrap()),
             http: Some(HttpAddress::Off),
+            control: Some(HttpAddress::Off),
             memory: Some("128MiB".parse().unwrap()),
             ..Settings::default()
         };

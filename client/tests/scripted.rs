@@ -216,7 +216,9 @@ fn an_address_where_another_node_answers_is_not_used() {
     let found = NodeId(3);
     // Both are named, and the advice is not to start what runs already.
     let text = error.to_string();
-    for part in ["node 1 at ", "node 3 answers at its address", "--node-id, --peers and --listen"] {
+    for part in
+        ["node 1 at ", "node 3 answers at its address", "--node-id, --listen and --advertise"]
+    {
         assert!(text.contains(part), "{text:?} lacks {part:?}");
     }
     assert!(!text.contains("check that it runs"), "{text}");

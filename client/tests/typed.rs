@@ -99,6 +99,7 @@ fn start_over(link: LinkPolicy) -> (Node, BlockingClient) {
     let settings = Settings {
         listen: Some("127.0.0.1:0".parse().unwrap()),
         http: Some(HttpAddress::Off),
+        control: Some(HttpAddress::Off),
         memory: Some("256MiB".parse().unwrap()),
         ..Settings::default()
     };

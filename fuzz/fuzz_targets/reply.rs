@@ -6,17 +6,18 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_protocol::{
-    AbortUploadReply, AppendReply, ClusterMap, CompareAndSetReply, DeleteReply, ExistsReply,
-    ExpireReply, FieldsReply, GetRangeReply, GetReply, HotKeysReply, IncrementReply, MapReply,
-    MultiDeletePart, MultiGetPart, MultiPutPart, NodeEntry, OpenClientReply, PreviousReply,
-    PutReply, PutTablesReply, Record, ReplyError, ScanReply, Slot, StatsReply, TableStatsReply,
-    TablesReply, TruncateReply, UploadPieceReply, WatchEndReply, WatchNextReply, WatchReply,
+    AbortUploadReply, AppendReply, ClusterMap, CompareAndSetReply, CreateTableReply, DeleteReply,
+    ExistsReply, ExpireReply, FieldsReply, GetRangeReply, GetReply, HotKeysReply, IncrementReply,
+    MapReply, MultiDeletePart, MultiGetPart, MultiPutPart, NodeEntry, OpenClientReply,
+    PreviousReply, PutReply, PutTablesReply, Record, ReplyError, ScanReply, Slot, StatsReply,
+    TableChangedReply, TableStatsReply, TablesReply, TruncateReply, UploadPieceReply,
+    WatchEndReply, WatchNextReply, WatchReply,
 };
 use weft_transport::{Incarnation, NodeId};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 29 {
+    let outcome = match operation % 31 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -69,6 +70,8 @@ fuzz_target!(|bytes: &[u8]| {
         }),
         26 => WatchEndReply::decode(message).map(drop),
         27 => OpenClientReply::decode(message).map(drop),
+        28 => CreateTableReply::decode(message).map(drop),
+        29 => TableChangedReply::decode(message).map(drop),
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()

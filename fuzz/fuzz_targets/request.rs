@@ -61,7 +61,11 @@ fuzz_target!(|message: &[u8]| {
             let piece_len = piece.copied_len as usize + piece.bytes.len();
             assert_eq!(UploadPiece::piece_len(piece.value_len, piece.offset), Some(piece_len));
         }
-        Request::Get(_)
+        Request::Ask(_)
+        | Request::CreateTable(_)
+        | Request::DropTable(_)
+        | Request::AlterTable(_)
+        | Request::Get(_)
         | Request::Put(_)
         | Request::Delete(_)
         | Request::Exists(_)

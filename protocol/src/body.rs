@@ -4,10 +4,14 @@ use weft_transport::Body;
 
 use crate::numbered::NumberedHead;
 use crate::operation::abort_upload::{AbortUpload, AbortUploadReply};
+use crate::operation::alter_table::AlterTable;
 use crate::operation::append::{Append, AppendReply};
+use crate::operation::ask::{Ask, AskReply};
 use crate::operation::compare_and_set::{CompareAndSet, CompareAndSetReply};
 use crate::operation::complete_upload::CompleteUpload;
+use crate::operation::create_table::{CreateTable, CreateTableReply};
 use crate::operation::delete::{Delete, DeleteReply};
+use crate::operation::drop_table::{DropTable, TableChangedReply};
 use crate::operation::exists::{Exists, ExistsReply};
 use crate::operation::expire::{Expire, ExpireReply};
 use crate::operation::get::{Get, GetFoundHead, GetReply};
@@ -103,6 +107,10 @@ bodies!(
     WatchEnd,
     OpenClient,
     RenewClient,
+    Ask<'_>,
+    CreateTable<'_>,
+    DropTable<'_>,
+    AlterTable<'_>,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -129,5 +137,8 @@ bodies!(
     WatchNextReply<'_>,
     WatchEndReply,
     OpenClientReply,
+    AskReply<'_>,
+    CreateTableReply,
+    TableChangedReply,
     ErrorReply<'_>,
 );

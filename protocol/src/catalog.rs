@@ -157,7 +157,7 @@ impl Catalog {
     /// Which tables the table of this number shares partitions with.
     pub fn class_of(&self, id: TableId) -> Option<TableClass> {
         if id == TableId::DEFAULT {
-            return Some(TableClass::DEFAULT);
+            return Some(self.default.class());
         }
         self.table(id).map(|table| table.options.class())
     }
@@ -270,7 +270,7 @@ fn check_replicas(options: &TableOptions) -> Result<(), CatalogError> {
 impl Catalog {
     /// Bytes of the catalog in a message.
     pub fn encoded_len(&self) -> usize {
-        HEAD_LEN + self.entries().map(|(_, name, _)| TABLE_LEN_MIN + name.len()).sum::<usize>()
+        HEAD_LEN + self.entries().map(|(_, name, _)| table_len(name)).sum::<usize>()
     }
 
     pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
@@ -278,13 +278,7 @@ impl Catalog {
         writer.u16(self.last.0);
         writer.u16(self.entries().count() as u16);
         for (id, name, options) in self.entries() {
-            writer.u16(id.0);
-            writer.u16(flags(options));
-            writer.u16(name.len() as u16);
-            writer.u16(0);
-            // No table could hold anything with a quota of 0.
-            writer.u64(options.quota_bytes.unwrap_or(0));
-            writer.bytes(name.as_bytes());
+            encode_table(id, name, options, writer);
         }
     }
 
@@ -300,11 +294,12 @@ impl Catalog {
         let fits = reader.rest().len() / TABLE_LEN_MIN;
         catalog.tables.reserve(count.min(fits));
         for position in 0..count {
-            let table = decode_table(&mut reader)?;
+            let (id, name, options) = decode_table(&mut reader)?;
+            let table = TableEntry { id, name: name.to_owned(), options };
             if position == 0 && table.id == TableId::DEFAULT {
                 let is_it = table.name == TableId::DEFAULT_NAME
                     && !table.options.ordered
-                    && table.options.class() == TableClass::DEFAULT;
+                    && table.options.class().is_supported();
                 if !is_it || table.options == default {
                     return Err(DecodeError::ContradictoryTables { id: table.id });
                 }
@@ -324,34 +319,56 @@ impl Catalog {
     }
 }
 
+/// Bytes of a table of this name.
+pub(crate) const fn table_len(name: &str) -> usize {
+    TABLE_LEN_MIN + name.len()
+}
+
+/// Writes a table as a catalog has it.
+pub(crate) fn encode_table(
+    id: TableId,
+    name: &str,
+    options: &TableOptions,
+    writer: &mut Writer<'_>,
+) {
+    writer.u16(id.0);
+    writer.u16(flags(options));
+    writer.u16(name.len() as u16);
+    writer.u16(0);
+    // No table could hold anything with a quota of 0.
+    writer.u64(options.quota_bytes.unwrap_or(0));
+    writer.bytes(name.as_bytes());
+}
+
+/// Reads the name of a table, with which the message ends.
+pub(crate) fn decode_name<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeError> {
+    let malformed = DecodeError::InvalidText { field: "table name" };
+    let len = u16::try_from(reader.rest().len()).map_err(|_| malformed)?;
+    let name = reader.text(len, "table name")?;
+    if is_name(name) { Ok(name) } else { Err(malformed) }
+}
+
 fn flags(options: &TableOptions) -> u16 {
-    let eviction = match options.eviction {
-        Eviction::None => 0,
-        Eviction::LeastRecentlyUsed => 1,
-        Eviction::SoonestExpiry => 2,
-    };
     let replicas = match options.replicas {
         replicas @ 1..3 => u16::from(replicas),
         _ => 0,
     };
     (if options.ordered { ORDERED } else { 0 })
-        | eviction << EVICTION_SHIFT
+        | u16::from(options.eviction.number()) << EVICTION_SHIFT
         | u16::from(options.durability.number()) << DURABILITY_SHIFT
         | replicas << REPLICAS_SHIFT
 }
 
-fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
+/// Reads a table as a catalog has it.
+pub(crate) fn decode_table<'a>(
+    reader: &mut Reader<'a>,
+) -> Result<(TableId, &'a str, TableOptions), DecodeError> {
     let (id, flags) = (TableId(reader.u16()?), reader.u16()?);
     let name_len = reader.u16()?;
     if reader.u16()? != 0 {
         return Err(DecodeError::ReservedField { field: "table reserved" });
     }
-    let eviction = match (flags & EVICTION_MASK) >> EVICTION_SHIFT {
-        0 => Eviction::None,
-        1 => Eviction::LeastRecentlyUsed,
-        2 => Eviction::SoonestExpiry,
-        _ => return Err(DecodeError::UnsupportedTableFlags { flags }),
-    };
+    let eviction = Eviction::from_number(((flags & EVICTION_MASK) >> EVICTION_SHIFT) as u8);
     let durability = ((flags & DURABILITY_MASK) >> DURABILITY_SHIFT) as u8;
     let replicas = match (flags & REPLICAS_MASK) >> REPLICAS_SHIFT {
         0 => 3,
@@ -359,7 +376,9 @@ fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
         _ => return Err(DecodeError::UnsupportedTableFlags { flags }),
     };
     let known = ORDERED | EVICTION_MASK | DURABILITY_MASK | REPLICAS_MASK;
-    let (Some(durability), 0) = (Durability::from_number(durability), flags & !known) else {
+    let (Some(eviction), Some(durability), 0) =
+        (eviction, Durability::from_number(durability), flags & !known)
+    else {
         return Err(DecodeError::UnsupportedTableFlags { flags });
     };
     let quota_bytes = Some(reader.u64()?).filter(|quota| *quota != 0);
@@ -369,7 +388,7 @@ fn decode_table(reader: &mut Reader<'_>) -> Result<TableEntry, DecodeError> {
     }
     let ordered = flags & ORDERED != 0;
     let options = TableOptions { ordered, quota_bytes, eviction, replicas, durability };
-    Ok(TableEntry { id, name: name.to_owned(), options })
+    Ok((id, name, options))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub struct ClusterMap {
     primaries: Vec<u16>,
     /// Which of the partitions are of which class.
     classes: Vec<ClassRun>,
+    default_class: TableClass,
 }
 
 /// In the place of the primary of a partition that has none.
@@ -217,7 +218,9 @@ impl ClusterMap {
             }
             primaries.push(primary_among(partition, &nodes)?);
         }
-        Ok(Self { epoch, nodes, partitions, primaries, classes })
+        let first = partitions.iter().find(|partition| partition.id == PartitionId(0));
+        let default_class = first.map_or(TableClass::DEFAULT, |partition| partition.class);
+        Ok(Self { epoch, nodes, partitions, primaries, classes, default_class })
     }
 
     /// A map in which `nodes` share `partitions` of the [usual class](TableClass::DEFAULT) evenly, each alone serving a run of them in the order of
@@ -305,14 +308,20 @@ impl ClusterMap {
         (primary != NOBODY).then_some(usize::from(primary))
     }
 
-    /// The node that serves `slot` of the tables of the [usual class](TableClass::DEFAULT).
+    /// The class of the table that is always there: that of the partition with the number 0, since its partitions are placed first.
+    #[inline]
+    pub fn default_class(&self) -> TableClass {
+        self.default_class
+    }
+
+    /// The node that serves `slot` of the [table that is always there](Self::default_class).
     pub fn owner_of(&self, slot: Slot) -> Option<&NodeEntry> {
-        self.primary_of(TableClass::DEFAULT, slot)
+        self.primary_of(self.default_class, slot)
     }
 
     /// Where in [`nodes`](Self::nodes) that node is.
     pub fn owner_index(&self, slot: Slot) -> Option<usize> {
-        self.primary_index(TableClass::DEFAULT, slot)
+        self.primary_index(self.default_class, slot)
     }
 
     /// Where in [`partitions`](Self::partitions) the partition of `slot` is, for tables of `class`. The partition is

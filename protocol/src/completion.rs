@@ -37,6 +37,12 @@ impl Completion {
     /// How far behind a mutation's sequence the first incomplete one may be: what the wire carries.
     pub const SPAN_MAX: u64 = u32::MAX as u64;
 
+    /// What item `index` of the multi-request that this is of tells.
+    #[must_use]
+    pub const fn item(self, index: usize) -> Self {
+        Self { id: self.id.item(index), first_incomplete: self.first_incomplete }
+    }
+
     /// The completion of a message that says so, of a request with `count` items.
     #[inline]
     pub(crate) fn checked(

@@ -161,13 +161,31 @@ error_codes! {
     Deposed = 1122, "deposed",
         "The node ceased to be the primary of the key's partition while the request waited for the other replicas. It may have been applied.",
         "The client library asks the new primary again, under the same number, and is told what came of it.";
-    DiskBehind = 1123, "disk behind",
+    CoordinatorsUnavailable = 1123, "coordinators unavailable",
+        "The node that was asked has not found a quorum of the cluster's coordinators in time. A change that was asked for may have been applied, or may still be.",
+        "Ask again, or another node. If the error persists, check that most of the coordinators are up and reach one another.";
+    NodeUnknown = 1124, "node unknown",
+        "The cluster has no node of this id.",
+        "`kv cluster nodes` lists the nodes.";
+    PartitionUnknown = 1125, "partition unknown",
+        "The cluster has no partition of this number.",
+        "`kv cluster partitions` lists the partitions.";
+    NotPossible = 1126, "not possible",
+        "As the cluster is, what was asked cannot be done. The error says why. Nothing was changed.",
+        "Look at `kv cluster status`.";
+    NotYet = 1127, "not yet",
+        "What was asked cannot be done now, but will be possible soon. Nothing was changed.",
+        "Ask again in some seconds.";
+    ChangedMeanwhile = 1128, "changed meanwhile",
+        "Somebody else has changed the same. What was asked goes by what is not so any more, and was not done.",
+        "Look how it is now, and ask again.";
+    DiskBehind = 1129, "disk behind",
         "The node's disk is full, or too slow for what is written to tables that are kept on it: too much waits already. Nothing was written.",
         "The client library asks again until the deadline. If the error persists, make room on the node's disk (the node goes on by itself), or write less.";
-    DiskFailed = 1124, "disk failed",
+    DiskFailed = 1130, "disk failed",
         "A write or a sync of the node's disk has failed, so the node takes no writes any more to tables that are kept on it. Nothing was written.",
         "The client library asks again until the deadline: another node may take over. Otherwise check the disk and restart the node; its log names what failed.";
-    DiskFailedMeanwhile = 1125, "disk failed meanwhile",
+    DiskFailedMeanwhile = 1131, "disk failed meanwhile",
         "A write or a sync of the node's disk failed while the request waited until what it did was on it. It may have been applied.",
         "Read the key to see what is there before you repeat a mutation that does not bear repeating. Check the disk and restart the node; its log names what failed.";
     Internal = 1199, "internal error",
@@ -191,7 +209,7 @@ error_codes! {
         "Read the key to see what is there before you repeat a mutation that does not bear repeating.";
     HandshakeRefused = 1206, "handshake refused",
         "The peer answered, but it is not the node that was meant, or none that this client can talk to: a node with another id, another program, another wire version, or an earlier life of the node.",
-        "If the error names another node that answers there, compare the --node-id, --peers and --listen that the two were started with: the map gives one the address of the other. Otherwise check that the address is a node's data port, and that client and node are of matching releases.";
+        "If the error names another node that answers there, compare the --node-id, --listen and --advertise that the two were started with: the map gives one the address of the other. Otherwise check that the address is a node's data port, and that client and node are of matching releases.";
     MalformedReply = 1207, "malformed reply",
         "The client could not read the server's reply. A mutation may have been applied.",
         "Use a client of the server's release; if it is one, report a bug with the text of the error.";
@@ -214,8 +232,8 @@ error_codes! {
         "There is a table of this name already.",
         "Use it, or give another name; any but default can be dropped.";
     TablesUnsettled = 1214, "tables unsettled",
-        "Others changed the tables again and again while this client wanted to. The change may have been applied, on some nodes or on all.",
-        "Look at `kv table list`, and ask again.";
+        "No node told in time which tables there are by now, though this client knows that they have changed. A change that it was part of may have been applied.",
+        "Look at `kv cluster status`, and ask again.";
     PartlyApplied = 1215, "applied on some nodes",
         "Some nodes have done it, and one has not: the error says which, and why. The request may have been applied, on some nodes or on all.",
         "Ask again when all nodes answer; what was created or dropped in part is told by `kv table list`.";
@@ -246,6 +264,7 @@ impl ErrorCode {
             self,
             Self::RequestForgotten
                 | Self::Deposed
+                | Self::CoordinatorsUnavailable
                 | Self::DiskFailedMeanwhile
                 | Self::Internal
                 | Self::DeadlineMaybeApplied

@@ -24,6 +24,8 @@ mod cluster_map;
 mod codec;
 mod completion;
 mod configuration;
+#[cfg(feature = "control")]
+pub mod control;
 mod error;
 mod error_code;
 mod key;
@@ -59,10 +61,14 @@ pub use list::{Keys, List, ListIter, Pair, Pairs};
 pub use numbered::NumberedHead;
 pub use operation::Operation;
 pub use operation::abort_upload::{AbortUpload, AbortUploadReply};
+pub use operation::alter_table::AlterTable;
 pub use operation::append::{Append, AppendReply};
+pub use operation::ask::{Ask, AskReply};
 pub use operation::compare_and_set::{CompareAndSet, CompareAndSetReply};
 pub use operation::complete_upload::{CompleteUpload, UploadEffect};
+pub use operation::create_table::{CreateTable, CreateTableReply};
 pub use operation::delete::{Delete, DeleteReply};
+pub use operation::drop_table::{DropTable, TableChangedReply};
 pub use operation::exists::{Exists, ExistsReply};
 pub use operation::expire::{Expire, ExpireReply};
 pub use operation::get::{Get, GetFoundHead, GetReply};
@@ -97,7 +103,9 @@ pub use record::{FieldChange, NotARecord, Record};
 pub use reply::{ErrorReply, ReplyHead, Status};
 pub use request::Request;
 pub use slot::Slot;
-pub use table::{Durability, Eviction, TableAlteration, TableClass, TableId, TableOptions};
+pub use table::{
+    Durability, Eviction, TableAlteration, TableClass, TableId, TableOptions, UnknownDurability,
+};
 pub use target::Target;
 pub use value::Value;
 pub use version::{MalformedVersion, Version};

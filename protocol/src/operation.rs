@@ -1,10 +1,14 @@
 //! The operations: one file each, with the request, the reply, and the bytes of both.
 
 pub mod abort_upload;
+pub mod alter_table;
 pub mod append;
+pub mod ask;
 pub mod compare_and_set;
 pub mod complete_upload;
+pub mod create_table;
 pub mod delete;
+pub mod drop_table;
 pub mod exists;
 pub mod expire;
 pub mod get;
@@ -106,13 +110,21 @@ pub enum Operation {
     OpenClient = 32,
     /// Ask to be remembered for longer.
     RenewClient = 33,
+    /// Have a node's coordinator do or tell something.
+    Ask = 34,
+    /// Have the cluster make one more table.
+    CreateTable = 35,
+    /// Have the cluster remove a table.
+    DropTable = 36,
+    /// Have the cluster change a table.
+    AlterTable = 37,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 33] = [
+    const ALL: [Self; 37] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -146,6 +158,10 @@ impl Operation {
         Self::WatchEnd,
         Self::OpenClient,
         Self::RenewClient,
+        Self::Ask,
+        Self::CreateTable,
+        Self::DropTable,
+        Self::AlterTable,
     ];
 
     /// All operations, by number.
@@ -190,6 +206,10 @@ impl Operation {
             31 => Self::WatchEnd,
             32 => Self::OpenClient,
             33 => Self::RenewClient,
+            34 => Self::Ask,
+            35 => Self::CreateTable,
+            36 => Self::DropTable,
+            37 => Self::AlterTable,
             _ => return None,
         })
     }
@@ -236,6 +256,10 @@ impl Operation {
             Self::WatchEnd => "watch_end",
             Self::OpenClient => "open_client",
             Self::RenewClient => "renew_client",
+            Self::Ask => "ask",
+            Self::CreateTable => "create_table",
+            Self::DropTable => "drop_table",
+            Self::AlterTable => "alter_table",
         }
     }
 
@@ -255,6 +279,9 @@ impl Operation {
             | Self::Expire
             | Self::PutFields
             | Self::PutTables
+            | Self::CreateTable
+            | Self::DropTable
+            | Self::AlterTable
             | Self::Truncate
             | Self::CompleteUpload => true,
             Self::Get
@@ -275,7 +302,8 @@ impl Operation {
             | Self::WatchNext
             | Self::WatchEnd
             | Self::OpenClient
-            | Self::RenewClient => false,
+            | Self::RenewClient
+            | Self::Ask => false,
         }
     }
 }

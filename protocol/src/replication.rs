@@ -9,6 +9,7 @@ mod append;
 mod entries;
 mod fence;
 mod lease;
+mod notice;
 mod snapshot;
 
 pub use acknowledge::{Acknowledgement, Acknowledgements, Missing, Stale};
@@ -16,6 +17,7 @@ pub use append::{AppendEntries, Tail, TailEntries};
 pub use entries::{Entries, Entry, EntryIter};
 pub use fence::{Fence, Fenced};
 pub use lease::{Grant, Lease};
+pub use notice::Notice;
 pub use snapshot::{SnapshotAcknowledge, SnapshotBegin, SnapshotEnd, SnapshotRecords};
 
 use weft_transport::Body;
@@ -61,6 +63,8 @@ pub enum PeerMessage<'a> {
     SnapshotEnd(SnapshotEnd),
     /// How far a learner has come with records.
     SnapshotAcknowledge(SnapshotAcknowledge),
+    /// What a coordinator or a node is to know.
+    Notice(Notice<'a>),
 }
 
 /// What a message is, as its first byte says.
@@ -81,10 +85,11 @@ pub(crate) enum Kind {
     SnapshotRecords,
     SnapshotEnd,
     SnapshotAcknowledge,
+    Notice,
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Append,
         Self::Acknowledge,
         Self::Missing,
@@ -99,6 +104,7 @@ impl Kind {
         Self::SnapshotRecords,
         Self::SnapshotEnd,
         Self::SnapshotAcknowledge,
+        Self::Notice,
     ];
 
     fn from_number(number: u8) -> Result<Self, DecodeError> {
@@ -180,6 +186,7 @@ impl<'a> PeerMessage<'a> {
             Kind::SnapshotAcknowledge => {
                 Self::SnapshotAcknowledge(SnapshotAcknowledge::decode(head, reader)?)
             }
+            Kind::Notice => Self::Notice(Notice::decode(head, reader)?),
         })
     }
 
@@ -199,6 +206,7 @@ impl<'a> PeerMessage<'a> {
                 Self::TailEntries(entries) => entries.body_len(),
                 Self::Grant(_) | Self::SnapshotEnd(_) => 24,
                 Self::SnapshotRecords(records) => records.body_len(),
+                Self::Notice(notice) => notice.body.len(),
             }
     }
 
@@ -220,6 +228,7 @@ impl<'a> PeerMessage<'a> {
             Self::SnapshotRecords(records) => records.encode(&mut writer),
             Self::SnapshotEnd(end) => end.encode(&mut writer),
             Self::SnapshotAcknowledge(acknowledge) => acknowledge.encode(&mut writer),
+            Self::Notice(notice) => notice.encode(&mut writer),
         }
         writer.finish();
     }
@@ -238,7 +247,7 @@ impl<'a> PeerMessage<'a> {
             Self::SnapshotRecords(records) => Some(records.partition),
             Self::SnapshotEnd(end) => Some(end.partition),
             Self::SnapshotAcknowledge(acknowledge) => Some(acknowledge.partition),
-            Self::Acknowledge(_) | Self::Lease(_) | Self::Grant(_) => None,
+            Self::Acknowledge(_) | Self::Lease(_) | Self::Grant(_) | Self::Notice(_) => None,
         }
     }
 }

@@ -5,10 +5,14 @@ use crate::error::DecodeError;
 use crate::key::Key;
 use crate::operation::Operation;
 use crate::operation::abort_upload::AbortUpload;
+use crate::operation::alter_table::AlterTable;
 use crate::operation::append::Append;
+use crate::operation::ask::Ask;
 use crate::operation::compare_and_set::CompareAndSet;
 use crate::operation::complete_upload::CompleteUpload;
+use crate::operation::create_table::CreateTable;
 use crate::operation::delete::Delete;
+use crate::operation::drop_table::DropTable;
 use crate::operation::exists::Exists;
 use crate::operation::expire::Expire;
 use crate::operation::get::Get;
@@ -109,6 +113,14 @@ pub enum Request<'a> {
     OpenClient(OpenClient),
     /// Ask to be remembered for longer.
     RenewClient(RenewClient),
+    /// Have a node's coordinator do or tell something.
+    Ask(Ask<'a>),
+    /// Have the cluster make one more table.
+    CreateTable(CreateTable<'a>),
+    /// Have the cluster remove a table.
+    DropTable(DropTable<'a>),
+    /// Have the cluster change a table.
+    AlterTable(AlterTable<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -156,6 +168,10 @@ impl<'a> Request<'a> {
             Operation::WatchEnd => Self::WatchEnd(WatchEnd::decode(prefix, reader)?),
             Operation::OpenClient => Self::OpenClient(OpenClient::decode(prefix, reader)?),
             Operation::RenewClient => Self::RenewClient(RenewClient::decode(prefix, reader)?),
+            Operation::Ask => Self::Ask(Ask::decode(prefix, reader)?),
+            Operation::CreateTable => Self::CreateTable(CreateTable::decode(prefix, reader)?),
+            Operation::DropTable => Self::DropTable(DropTable::decode(prefix, reader)?),
+            Operation::AlterTable => Self::AlterTable(AlterTable::decode(prefix, reader)?),
         })
     }
 
@@ -196,6 +212,10 @@ impl<'a> Request<'a> {
             Self::WatchEnd(_) => Operation::WatchEnd,
             Self::OpenClient(_) => Operation::OpenClient,
             Self::RenewClient(_) => Operation::RenewClient,
+            Self::Ask(_) => Operation::Ask,
+            Self::CreateTable(_) => Operation::CreateTable,
+            Self::DropTable(_) => Operation::DropTable,
+            Self::AlterTable(_) => Operation::AlterTable,
         }
     }
 
@@ -238,7 +258,11 @@ impl<'a> Request<'a> {
             | Self::WatchNext(_)
             | Self::WatchEnd(_)
             | Self::OpenClient(_)
-            | Self::RenewClient(_) => return None,
+            | Self::RenewClient(_)
+            | Self::Ask(_)
+            | Self::CreateTable(_)
+            | Self::DropTable(_)
+            | Self::AlterTable(_) => return None,
         };
         Some((target.table, target.key))
     }
@@ -259,6 +283,9 @@ impl<'a> Request<'a> {
             Self::CompleteUpload(complete) => complete.target.completion,
             Self::MultiPut(multi_put) => multi_put.completion,
             Self::MultiDelete(multi_delete) => multi_delete.completion,
+            Self::CreateTable(create) => create.completion,
+            Self::DropTable(dropped) => dropped.completion,
+            Self::AlterTable(alter) => alter.completion,
             // Nothing but memory is taken and given back by the one and the other, so that nothing is to be remembered of them.
             Self::UploadPiece(_)
             | Self::AbortUpload(_)
@@ -280,7 +307,8 @@ impl<'a> Request<'a> {
             | Self::WatchNext(_)
             | Self::WatchEnd(_)
             | Self::OpenClient(_)
-            | Self::RenewClient(_) => None,
+            | Self::RenewClient(_)
+            | Self::Ask(_) => None,
         }
     }
 
@@ -321,6 +349,10 @@ impl<'a> Request<'a> {
             Self::WatchEnd(request) => request.encoded_len(),
             Self::OpenClient(request) => request.encoded_len(),
             Self::RenewClient(request) => request.encoded_len(),
+            Self::Ask(request) => request.encoded_len(),
+            Self::CreateTable(request) => request.encoded_len(),
+            Self::DropTable(request) => request.encoded_len(),
+            Self::AlterTable(request) => request.encoded_len(),
         }
     }
 
@@ -362,6 +394,10 @@ impl<'a> Request<'a> {
             Self::WatchEnd(request) => request.encode(buffer),
             Self::OpenClient(request) => request.encode(buffer),
             Self::RenewClient(request) => request.encode(buffer),
+            Self::Ask(request) => request.encode(buffer),
+            Self::CreateTable(request) => request.encode(buffer),
+            Self::DropTable(request) => request.encode(buffer),
+            Self::AlterTable(request) => request.encode(buffer),
         }
     }
 }
@@ -396,6 +432,9 @@ mod tests {
                 put.changes.iter().map(|change| 8 + change.name.len() + len(change.value)).sum()
             }
             Request::PutTables(put) => put.catalog.catalog().tables().len(),
+            Request::CreateTable(create) => create.name.len(),
+            Request::DropTable(dropped) => dropped.name.len(),
+            Request::AlterTable(alter) => alter.name.len(),
             Request::Range(range) => [range.lower, range.upper]
                 .iter()
                 .map(|bound| match bound {
@@ -437,7 +476,8 @@ mod tests {
             | Request::WatchNext(_)
             | Request::WatchEnd(_)
             | Request::OpenClient(_)
-            | Request::RenewClient(_) => 0,
+            | Request::RenewClient(_)
+            | Request::Ask(_) => 0,
         };
         value_len + request.key().map_or(0, |(_, key)| key.len())
     }

@@ -55,7 +55,10 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::MultiPut
         | Operation::MultiDelete
         | Operation::CompleteUpload
-        | Operation::AbortUpload => FLAG_COMPLETION,
+        | Operation::AbortUpload
+        | Operation::CreateTable
+        | Operation::DropTable
+        | Operation::AlterTable => FLAG_COMPLETION,
         Operation::Scan | Operation::Range => FLAG_VALUES,
         Operation::Watch => FLAG_PREFIX,
         Operation::Get
@@ -73,7 +76,8 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::WatchNext
         | Operation::WatchEnd
         | Operation::OpenClient
-        | Operation::RenewClient => 0,
+        | Operation::RenewClient
+        | Operation::Ask => 0,
     };
     for bit in 0..8 {
         let flags = 1 << bit;
@@ -115,7 +119,10 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::MultiPut
         | Operation::MultiDelete
         | Operation::HotKeys
-        | Operation::WatchNext => {
+        | Operation::WatchNext
+        | Operation::Ask
+        | Operation::DropTable
+        | Operation::AlterTable => {
             reserved(10, "key length");
         }
         Operation::Stats
@@ -126,7 +133,8 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::TableStats
         | Operation::WatchEnd
         | Operation::OpenClient
-        | Operation::RenewClient => {
+        | Operation::RenewClient
+        | Operation::CreateTable => {
             reserved(10, "key length");
             reserved(12, "argument");
         }

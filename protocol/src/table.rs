@@ -1,6 +1,7 @@
 //! Which table a key belongs to, and what a table is like.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// A table's number. Keys of different tables are different keys, though they share slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,6 +124,23 @@ impl Durability {
     }
 }
 
+impl FromStr for Durability {
+    type Err = UnknownDurability;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDurability> {
+        let named = Self::ALL.into_iter().find(|durability| durability.name() == text);
+        named.ok_or_else(|| UnknownDurability { name: text.to_owned() })
+    }
+}
+
+/// A name of no durability.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is no durability; write memory, disk or fsync")]
+pub struct UnknownDurability {
+    /// What was given.
+    pub name: String,
+}
+
 impl fmt::Display for Durability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -176,6 +194,25 @@ pub enum Eviction {
 impl Eviction {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::None, Self::LeastRecentlyUsed, Self::SoonestExpiry];
+
+    /// What it is on the wire.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::LeastRecentlyUsed => 1,
+            Self::SoonestExpiry => 2,
+        }
+    }
+
+    /// The one that is this number on the wire.
+    pub(crate) const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::None),
+            1 => Some(Self::LeastRecentlyUsed),
+            2 => Some(Self::SoonestExpiry),
+            _ => None,
+        }
+    }
 
     /// What the command line and configuration call it.
     pub const fn name(self) -> &'static str {

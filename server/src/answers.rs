@@ -3,6 +3,7 @@
 use std::task::Waker;
 
 use parking_lot::Mutex;
+use weft_transport::{Body, Memory, Responder};
 
 use crate::withheld::Answer;
 
@@ -20,6 +21,13 @@ struct Late {
 }
 
 impl Answers {
+    /// Writes an answer and gives it, unless there is no memory for it: then its caller learns that there is none.
+    pub(crate) fn write_and_give(&self, memory: &Memory, responder: Responder, body: impl Body) {
+        if let Ok(answer) = Answer::write(memory, responder, body, None) {
+            self.give(answer);
+        }
+    }
+
     /// Gives an answer. Waits for nobody; the caller may hold no partition.
     pub(crate) fn give(&self, answer: Answer) {
         let Err(answer) = answer.try_send() else { return };

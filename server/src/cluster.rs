@@ -1,20 +1,32 @@
 //! A node among others: its replicas, the nodes that it shares partitions with, and what it tells the coordinator.
 //!
 //! - `agent`: what goes on beside requests: connections come and go, time passes, learners are fed.
+//! - `asking`: who in this node has a question leaves it to the agent.
+//! - `coordination`: what arrives for the coordinator of this node, and from one for the node.
+//! - `heartbeats`: that the node is there, and what the coordinators answer.
 //! - `hosted`: a partition and its replica, under one lock: what the protocol wants done is done there.
 //! - `logged`: what of a partition is on its way to the log on disk.
 //! - `peers`: the connections to other nodes, and what waits for room on them.
 //! - `messages`: what other nodes say, to whom it is about.
 //! - `feeding`: walks through partitions for those who are to hold them too.
+//! - `questions`: who of the coordinators answers what.
+//! - `view`: what was committed, as far as is known here.
 //! - `reports`: what the coordinator is to know.
+//! - `tables`: which tables the partitions are to have.
 
 pub(crate) mod agent;
+pub(crate) mod asking;
+pub(crate) mod coordination;
 pub(crate) mod feeding;
+pub(crate) mod heartbeats;
 pub(crate) mod hosted;
 pub(crate) mod logged;
 pub(crate) mod messages;
 pub(crate) mod peers;
+pub(crate) mod questions;
 pub(crate) mod reports;
+pub(crate) mod tables;
+pub(crate) mod view;
 
 use std::sync::Arc;
 
@@ -22,11 +34,14 @@ use parking_lot::Mutex;
 use weft_protocol::Member;
 use weft_transport::Time;
 
+use crate::clients::Clients;
 use crate::replication::{LeaseSettings, Leases, Settings};
 
 use self::feeding::Feeds;
 use self::peers::Peers;
 use self::reports::Reports;
+use self::tables::WantedTables;
+use self::view::View;
 
 /// What a node is to the others.
 #[derive(Debug)]
@@ -35,7 +50,10 @@ pub(crate) struct Cluster {
     pub(crate) leases: Arc<Leases>,
     pub(crate) peers: Peers,
     pub(crate) reports: Reports,
+    pub(crate) tables: WantedTables,
     pub(crate) feeds: Mutex<Feeds>,
+    pub(crate) view: Mutex<View>,
+    pub(crate) clients: Arc<Clients>,
     settings: Settings,
 }
 
@@ -46,13 +64,17 @@ impl Cluster {
         settings: Settings,
         now: Time,
         has_earlier_life: bool,
+        clients: Arc<Clients>,
     ) -> Cluster {
         Cluster {
             me,
             leases: Arc::new(Leases::new(leases, now, has_earlier_life)),
             peers: Peers::default(),
             reports: Reports::default(),
+            tables: WantedTables::default(),
             feeds: Mutex::default(),
+            view: Mutex::default(),
+            clients,
             settings,
         }
     }

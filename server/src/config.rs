@@ -6,28 +6,28 @@
 //! `main` reads the environment. `docs/configuration.md` lists every setting.
 
 mod address;
+mod cluster;
 mod distinct;
 mod error;
 mod host;
 mod log;
-mod peers;
 mod settings;
 mod size;
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroUsize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use weft_protocol::{ClusterMap, NodeEntry, Slot};
-use weft_transport::{Incarnation, LinkPolicy, NodeId, PollPolicy, VerbsOptions};
+use weft_protocol::TableOptions;
+use weft_transport::{LinkPolicy, NodeId, PollPolicy, VerbsOptions};
 
-use crate::limits::REACTORS_MAX;
+use crate::limits::{PARTITIONS_PER_CLASS_MAX, REACTORS_MAX, ZONE_MAX};
 
 pub use self::address::{AddressError, HostPort, HttpAddress};
+pub use self::cluster::{Roles, RolesError, Seeds, SeedsError};
 pub use self::error::ConfigError;
 pub use self::host::Host;
 pub use self::log::{LogFilter, LogFilterError, LogFormat, LogFormatError};
-pub use self::peers::{PeerEntry, Peers, PeersError};
 pub use self::settings::{Args, Settings};
 pub use self::size::{MemoryLimit, MemorySize, SizeError};
 
@@ -48,23 +48,35 @@ const PARTITION_BYTES: u64 = 16 << 20;
 /// kernel's socket buffers) have room and nobody is killed for the lack of it.
 const MEMORY_DEFAULT: MemoryLimit = MemoryLimit::Percent(50.0);
 
-/// The epoch of a map that is worked out from the list of peers: no other ever replaces it.
-const STATIC_MAP_EPOCH: u64 = 1;
+/// Where the control API is by default.
+const CONTROL_DEFAULT: &str = "127.0.0.1:7401";
 
 /// Everything a node needs to know to start.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which of `peers` this node is.
-    pub node: NodeId,
-    /// Every node of the cluster with the address that clients reach it at, this one included.
-    pub peers: Peers,
+    /// Which node this is; `None` if its data directory has to say that.
+    pub node: Option<NodeId>,
+    /// Where nodes of the cluster may be found; `None` if this node founds one of its own.
+    pub join: Option<Seeds>,
     /// Where this node listens for data connections; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where others reach it, if that is elsewhere.
+    pub advertise: Option<SocketAddr>,
+    /// Where it keeps what is to outlive it, if anywhere.
+    pub data_dir: Option<PathBuf>,
+    /// What it is there for.
+    pub roles: Roles,
+    /// What fails together with it; may be empty.
+    pub zone: String,
+    /// Where it serves the control API, if it does.
+    pub control: Option<SocketAddr>,
+    /// What the table is like that is always there, if this node founds the cluster.
+    pub default_table: TableOptions,
     /// Where it serves health and metrics, if it does.
     pub http: Option<SocketAddr>,
     /// The hard limit on everything that the node stores and buffers.
     pub memory: MemorySize,
-    /// Partitions of the whole cluster; the same on every node.
+    /// Partitions of each class of tables, if this node founds the cluster.
     pub partitions: NonZeroU16,
     /// Threads that receive, execute and reply.
     pub reactors: NonZeroUsize,
@@ -99,50 +111,56 @@ impl Config {
     /// # Errors
     /// What is wrong and what to do about it.
     pub fn resolve(settings: Settings, host: Host) -> Result<Config, ConfigError> {
-        let (node, peers) = identity(&settings)?;
-        if let Some(peer) = peers.iter().find(|peer| peer.id.is_client()) {
-            return Err(ConfigError::NodeIdOfClient { id: peer.id.0 });
-        }
-        if settings.peers.is_some() {
-            distinct::check_peers(&peers)?;
-        }
-        let listen = match &settings.listen {
-            Some(listen) => listen.resolve()?,
-            None => peers.address_of(node).expect("identity() found it there").resolve()?,
-        };
-        let http = match settings.http.unwrap_or(HttpAddress::At(constant(HTTP_DEFAULT))) {
-            HttpAddress::Off => None,
-            HttpAddress::At(address) => Some(address.resolve()?),
-        };
-        if let Some(http) = http
-            && distinct::collide(listen, http)
-        {
-            return Err(ConfigError::PortTwice { listen, http });
-        }
+        let roles = settings.roles.unwrap_or(Roles::ALL);
+        let node = identity(&settings, roles)?;
+        let listen = settings.listen.unwrap_or_else(|| constant(LISTEN_DEFAULT)).resolve()?;
+        let http = settings.http.unwrap_or(HttpAddress::At(constant(HTTP_DEFAULT))).resolve()?;
+        let control = settings.control.unwrap_or(HttpAddress::At(constant(CONTROL_DEFAULT)));
+        let control = control.resolve()?;
+        refuse_twice(("listen", Some(listen)), ("http", http))?;
+        refuse_twice(("listen", Some(listen)), ("control", control))?;
+        refuse_twice(("http", http), ("control", control))?;
         if !settings.insecure.unwrap_or(false) {
             refuse_exposed("listen", Some(listen))?;
             refuse_exposed("http", http)?;
+            refuse_exposed("control", control)?;
+        }
+        let advertise = settings.advertise.map(|address| address.resolve()).transpose()?;
+        let reached_at = advertise.unwrap_or(listen);
+        let is_nowhere = reached_at.ip().to_canonical().is_unspecified();
+        if is_nowhere && (settings.join.is_some() || advertise.is_some()) {
+            return Err(ConfigError::Unspecified { address: reached_at });
+        }
+        let zone = settings.zone.unwrap_or_default();
+        if zone.len() > ZONE_MAX {
+            return Err(ConfigError::ZoneTooLong { len: zone.len() });
         }
         let memory = settings.memory.unwrap_or(MEMORY_DEFAULT).size(host.memory_bytes);
-        let is_alone = peers.len() == 1;
+        let is_alone = settings.join.is_none();
         let partitions = settings.partitions.unwrap_or_else(|| partitions_for(memory, is_alone));
-        if partitions.get() > Slot::COUNT {
+        if partitions.get() > PARTITIONS_PER_CLASS_MAX {
             return Err(ConfigError::TooManyPartitions { partitions: partitions.get() });
         }
-        if peers.len() > usize::from(partitions.get()) {
-            return Err(ConfigError::TooFewPartitions {
-                partitions: partitions.get(),
-                nodes: peers.len(),
-            });
-        }
+        let table = TableOptions::default();
+        let default_table = TableOptions {
+            replicas: settings.replicas.unwrap_or(table.replicas),
+            durability: settings.durability.unwrap_or(table.durability),
+            ..table
+        };
         let reactors = settings.reactors.unwrap_or(host.cores);
         if reactors.get() > REACTORS_MAX && settings.reactors.is_some() {
             return Err(ConfigError::TooManyReactors { reactors: reactors.get() });
         }
         Ok(Config {
             node,
-            peers,
+            join: settings.join,
             listen,
+            advertise,
+            data_dir: settings.data_dir,
+            roles,
+            zone,
+            control,
+            default_table,
             http,
             memory,
             partitions,
@@ -157,46 +175,44 @@ impl Config {
             log: settings.log.unwrap_or_default(),
         })
     }
-
-    /// Who owns what: every node an even share. The same on every node, so it leaves out what a
-    /// node knows of itself only, its incarnation (0 is "not known"). `listens_at` is where this node is if it is alone and was told to
-    /// take a free port.
-    pub fn map(&self, listens_at: SocketAddr) -> ClusterMap {
-        let is_elsewhere = self.peers.len() == 1 && self.listen.port() == 0;
-        let address_of = |peer: &PeerEntry| match is_elsewhere {
-            true => listens_at.to_string(),
-            false => peer.address.to_string(),
-        };
-        let nodes = self.peers.iter().map(|peer| NodeEntry {
-            id: peer.id,
-            incarnation: Incarnation(0),
-            address: address_of(peer),
-        });
-        ClusterMap::even(nodes.collect(), self.partitions.get(), STATIC_MAP_EPOCH)
-            .expect("peers and partitions were checked against the limits of a map")
-    }
 }
 
-/// How many partitions the cluster of a node has that was not told, and has so much `memory`.
+/// How many partitions a class has in the cluster of a node that was not told, and has so much `memory`.
 fn partitions_for(memory: MemorySize, is_alone: bool) -> NonZeroU16 {
     let few = u16::try_from(memory.bytes() / PARTITION_BYTES).ok().and_then(NonZeroU16::new);
     few.filter(|_| is_alone).map_or(PARTITIONS_DEFAULT, |few| few.min(PARTITIONS_DEFAULT))
 }
 
-/// Who this node is and who the others are. A node without peers is alone, at the address it
-/// listens on.
-fn identity(settings: &Settings) -> Result<(NodeId, Peers), ConfigError> {
-    match (&settings.peers, settings.node_id) {
-        (Some(_), None) => Err(ConfigError::NodeIdMissing),
-        (Some(peers), Some(id)) => match peers.address_of(NodeId(id)) {
-            Some(_) => Ok((NodeId(id), peers.clone())),
-            None => Err(ConfigError::NodeIdUnknown { id, peers: peers.to_string() }),
-        },
-        (None, id) => {
-            let node = NodeId(id.unwrap_or(NODE_ID_DEFAULT));
-            let address = settings.listen.clone().unwrap_or_else(|| constant(LISTEN_DEFAULT));
-            Ok((node, Peers::single(node, address)))
+/// Which node this is, if it was told, or is alone. Its data directory may know better.
+fn identity(settings: &Settings, roles: Roles) -> Result<Option<NodeId>, ConfigError> {
+    if let Some(id) = settings.node_id.filter(|id| *id >= 1 << 16) {
+        return Err(ConfigError::NodeIdRange { id });
+    }
+    let is_told = settings.node_id.is_some() || settings.data_dir.is_some();
+    match &settings.join {
+        Some(_) if !is_told => return Err(ConfigError::NodeIdMissing),
+        Some(_) if roles.coordinator && settings.data_dir.is_none() => {
+            return Err(ConfigError::DataDirMissing);
         }
+        None if !roles.coordinator => return Err(ConfigError::NothingToJoin),
+        Some(_) | None => {}
+    }
+    let alone = (!is_told).then_some(NODE_ID_DEFAULT);
+    Ok(settings.node_id.or(alone).map(NodeId))
+}
+
+/// Refuses two ports that are one.
+fn refuse_twice(
+    (first, one): (&'static str, Option<SocketAddr>),
+    (second, other): (&'static str, Option<SocketAddr>),
+) -> Result<(), ConfigError> {
+    match (one, other) {
+        (Some(first_address), Some(second_address))
+            if distinct::collide(first_address, second_address) =>
+        {
+            Err(ConfigError::PortTwice { first, first_address, second, second_address })
+        }
+        _ => Ok(()),
     }
 }
 

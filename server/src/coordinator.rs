@@ -10,30 +10,41 @@
 //! what was acknowledged, so that any of them may become its primary, and losing what was acknowledged takes losing all of them.
 
 mod apply;
+mod ask;
 mod changes;
 mod class;
 pub mod codec;
 mod command;
+mod denial;
 mod history;
 mod liveness;
 mod node;
+mod notice;
 mod partition;
 mod planner;
 mod proposals;
 pub mod raft;
 mod rejection;
+mod seat;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use ask::{Answer, Ask, Denial, DenialKind, Introduction, Leader};
 pub use changes::Changes;
+pub(crate) use changes::cluster_map_of;
 pub use class::PartitionRun;
 pub use command::{
     Applied, ClientId, ClusterId, Command, Found, Join, Outcome, Proposal, ProposalId,
 };
 pub use liveness::Liveness;
 pub use node::{Node, NodeDescription, Standing};
+pub use notice::{Heartbeat, Notice, Update};
 pub use partition::Partition;
 pub use planner::{Plan, Planner, PlannerSettings};
 pub use rejection::Rejection;
+pub use seat::{
+    Coordinator, CoordinatorSettings, Ended, ImmediateWriter, LogWriter, SeatEffects, SeatFailure,
+    ThreadWriter, founding_state, serve,
+};
 pub use state::ClusterState;

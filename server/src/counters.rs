@@ -37,6 +37,8 @@ pub enum Event {
     BytesRead,
     /// Bytes of values that were written.
     BytesWritten,
+    /// A mutation was asked for again, and answered as it was the first time.
+    Repeated,
     /// A write found no memory and waited for segments to be emptied.
     WriteWaited,
     /// A request found too little memory to be worked off in, and waited for a turn at what is kept back for that.
@@ -45,7 +47,7 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of their declaration.
-    pub const ALL: [Event; 14] = [
+    pub const ALL: [Event; 15] = [
         Event::Batch,
         Event::Refused,
         Event::Malformed,
@@ -58,6 +60,7 @@ impl Event {
         Event::PinRefused,
         Event::BytesRead,
         Event::BytesWritten,
+        Event::Repeated,
         Event::WriteWaited,
         Event::TurnTaken,
     ];

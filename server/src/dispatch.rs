@@ -5,10 +5,11 @@ use weft_transport::{CallId, Incoming, IncomingKind};
 
 use crate::counters::Event;
 use crate::operation::{
-    abort_upload, append, compare_and_set, complete_upload, delete, exists, expire, get,
-    get_and_delete, get_and_put, get_fields, get_range, hot_keys, increment, map, multi_delete,
-    multi_get, multi_put, open_client, put, put_fields, put_tables, range, renew_client, scan,
-    stats, table_stats, tables, truncate, upload_piece, watch, watch_end, watch_next,
+    abort_upload, alter_table, append, ask, compare_and_set, complete_upload, create_table, delete,
+    drop_table, exists, expire, get, get_and_delete, get_and_put, get_fields, get_range, hot_keys,
+    increment, map, multi_delete, multi_get, multi_put, open_client, put, put_fields, put_tables,
+    range, renew_client, scan, stats, table_stats, tables, truncate, upload_piece, watch,
+    watch_end, watch_next,
 };
 use crate::work::Work;
 
@@ -94,5 +95,9 @@ fn execute(
         Request::WatchEnd(end) => watch_end::execute(work, call, *end),
         Request::OpenClient(_) => open_client::execute(work, call),
         Request::RenewClient(renew) => renew_client::execute(work, call, *renew),
+        Request::Ask(asked) => ask::execute(work, call, asked),
+        Request::CreateTable(create) => create_table::execute(work, create),
+        Request::DropTable(dropped) => drop_table::execute(work, dropped),
+        Request::AlterTable(alter) => alter_table::execute(work, alter),
     }
 }

@@ -25,8 +25,10 @@ use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
 use crate::clients::Clients;
 use crate::cluster::Cluster;
+use crate::cluster::coordination::Coordination;
 use crate::cluster::hosted::{Due, Now};
 pub use crate::cluster::reports::{Report, Told};
+use crate::coordinator::ClusterId;
 use crate::counters::Counters;
 use crate::durable::{Event, Mode};
 use crate::evictor::Evictor;
@@ -87,10 +89,11 @@ pub struct NodeHandler {
     pub(crate) counters: Counters,
     pub(crate) hot_keys: HotKeys,
     pub(crate) watches: Watches,
-    pub(crate) answers: Answers,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) coordination: Arc<Coordination>,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
     pub(crate) maps: Maps,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     clock: Clock,
     started_at: Time,
     stopping: AtomicBool,
@@ -133,8 +136,15 @@ impl NodeHandler {
         } = options;
         let started_at = clock.now();
         let me = Member { node, incarnation };
-        let cluster =
-            Cluster::new(me, lease_settings, replica_settings, started_at, has_earlier_life);
+        let clients = Arc::new(Clients::new(seed, incarnation));
+        let cluster = Cluster::new(
+            me,
+            lease_settings,
+            replica_settings,
+            started_at,
+            has_earlier_life,
+            Arc::clone(&clients),
+        );
         Ok(NodeHandler {
             node,
             incarnation,
@@ -147,7 +157,8 @@ impl NodeHandler {
             pins: Pins::new(memory.clone()),
             catalog: NodeCatalog::new(&memory.store),
             cleaner: Cleaner::new(memory.store.clone()),
-            answers: Answers::default(),
+            answers: Arc::default(),
+            coordination: Arc::new(Coordination::new(node, seed.rotate_left(32) ^ incarnation.0)),
             evictor: Evictor::default(),
             sweeper: Sweeper::default(),
             scratch: Scratch::new(memory.network.clone()).map_err(StoreError::MemoryLimit)?,
@@ -155,11 +166,17 @@ impl NodeHandler {
             counters: Counters::new(),
             surroundings: RwLock::new(None),
             maps: Maps::default(),
-            clients: Clients::new(seed, incarnation),
+            clients,
             started_at,
             clock,
             stopping: AtomicBool::new(false),
         })
+    }
+
+    /// The node is of this cluster from now on, in which it may be a coordinator.
+    pub fn belong(&self, cluster: ClusterId, may_coordinate: bool) {
+        self.coordination.set_cluster(cluster);
+        self.coordination.set_may_coordinate(may_coordinate);
     }
 
     /// The coordinator has committed `map`, of which `placements` are all that concern this node, or did before: what it holds, serves and tells is
@@ -206,7 +223,7 @@ impl NodeHandler {
                     self.partitions.withhold_from_now_on();
                 }
                 let mut hosted = self.partitions.host(position);
-                hosted.configure(&self.cluster, configuration, version, now, &mut due);
+                hosted.configure(&self.cluster, placement, version, now, &mut due);
                 self.cluster.reports.settled(placement.id, configuration.epoch);
             }
             let serves = position.filter(|_| configuration.primary == Some(me));
@@ -216,6 +233,7 @@ impl NodeHandler {
         self.cluster.leases.learned(version);
         self.maps.replace(map);
         self.cluster.deliver(&self.answers, &mut due);
+        self.share_quotas_anew();
         refused
     }
 
@@ -297,6 +315,15 @@ impl NodeHandler {
         self.cluster.reports.due(reporter)
     }
 
+    /// Whether this node serves every partition that it is to be the primary of.
+    pub(crate) fn serves_what_it_leads(&self, map: &ClusterMap) -> bool {
+        let mut led = map.partitions().iter().filter(|entry| entry.primary == Some(self.node));
+        led.all(|entry| {
+            let position = self.partitions.position_of_id(entry.id);
+            position.is_some_and(|position| self.partitions.host(position).serves())
+        })
+    }
+
     /// A digest of every partition that this node holds, by number: equal on all members that have applied the same entries. With it, whether the
     /// node is in sync.
     pub fn digests(&self) -> Vec<(PartitionId, u128, bool)> {
@@ -327,12 +354,13 @@ impl NodeHandler {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// For some ten microseconds, ends watches that nobody asks for, removes objects that are of no use any more, empties segments of the log if memory is
+    /// For some ten microseconds, ends watches that nobody asks for, has partitions forget clients that are over, removes objects that are of no use any more, or empties segments of the log if memory is
     /// short enough for that, or goes on with writing partitions anew to their log on disk. Returns whether there was something to do.
     pub fn clean(&self) -> bool {
         let (now, now_ms) = (self.clock.now(), self.clock.unix_millis());
         // In this order: what is removed does not have to move.
         self.watches.end_abandoned(&self.partitions, now)
+            || self.see_to_clients(now)
             || self.sweeper.step(&self.partitions, self.cleaner.is_memory_short(), now, now_ms)
             || self.cleaner.step(&self.partitions, now_ms)
             || self.logs.as_ref().is_some_and(|logs| logs.rewrite(&self.partitions))

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use weft_protocol::TableOptions;
 use weft_protocol::limits::{
-    HOT_KEYS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, SCAN_PAGE_BYTES, WATCH_WAIT_MAX_MS,
+    HOT_KEYS_MAX, KEY_MAX, MULTI_KEYS_MAX, NODES_MAX, REQUEST_VALUE_MAX, SCAN_PAGE_BYTES,
+    WATCH_WAIT_MAX_MS,
 };
 use weft_transport::limits::MESSAGE_MAX;
 
@@ -22,8 +23,30 @@ pub const HOSTED_MAX: usize = 16384;
 /// How often a node asks those that it shares partitions with for their leases, and looks what has become of time.
 pub const HEARTBEAT: Duration = Duration::from_millis(50);
 
+/// Bytes that a node may use for messages before it is of a cluster.
+pub const FORMING_MEMORY: u64 = 16 << 20;
+
+/// Reports that a heartbeat carries.
+pub const REPORTS_PER_HEARTBEAT_MAX: usize = 4_096;
+
+/// For how long a node asks the coordinators before it says that they cannot be reached: longer than it takes to elect a leader.
+pub const ASK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// For how long it waits for one of them.
+pub const ASK_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// How long it rests when none of them knew.
+pub const ASK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Questions that a node has put to the coordinators at a time.
+pub const INQUIRIES_MAX: usize = 1_024;
+
 /// Bytes of messages to a node that wait for room on its connection: what does not fit is sent again when replicas miss an answer.
 pub const OUTBOX_BYTES: usize = 8 << 20;
+
+/// Bytes of messages that wait for a coordinator, or for a node from one; a single one may be longer. What does not fit is sent again by who misses an
+/// answer.
+pub const INBOX_BYTES: usize = 8 << 20;
 
 /// Values up to this length are copied into the reply; longer ones are gathered from the segment
 /// that they lie in. Copying a kilobyte is cheaper than counting a pin up and down and giving the
@@ -72,6 +95,15 @@ pub const CLIENT_LEASE: Duration = Duration::from_secs(60);
 /// The most clients that have leases, of a megabyte or two.
 pub const CLIENTS_MAX: usize = 1 << 16;
 
+/// Clients that are over of which a node remembers that by their numbers, where no coordinator tells: as many as can have leases.
+pub const CLIENTS_OVER_MAX: usize = CLIENTS_MAX;
+
+/// How often a node looks whether partitions of which it is the primary have clients that are over.
+pub const ENDING_PAUSE: Duration = Duration::from_secs(1);
+
+/// Clients that a partition forgets in one step: as many entries as take a millisecond or so.
+pub const CLIENTS_ENDED_TOGETHER: usize = 1_024;
+
 /// Maps that a node keeps to tell a client what has changed since it had one of them: a failover takes a few.
 pub const MAPS_KEPT: usize = 32;
 
@@ -102,7 +134,7 @@ pub const WATCH_LEASE: Duration = Duration::from_secs(30);
 /// The most data connections a node takes, whatever it has of memory and descriptors.
 pub const CONNECTIONS_MAX: u64 = 10_000;
 
-/// Descriptors that are not for data connections: those of the HTTP port, of the reactors, and of
+/// Descriptors that are not for data connections: those of the HTTP and the control port, of the reactors, and of
 /// connections that are being read to their end. Of very few, half.
 pub const DESCRIPTORS_RESERVED: u64 = 192;
 
@@ -126,8 +158,49 @@ pub const HTTP_BYTES: u64 = HTTP_CONNECTIONS_MAX as u64 * HTTP_CONNECTION_BYTES;
 /// How long an HTTP connection may last, from its acceptance to the last byte of its answer.
 pub const HTTP_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the HTTP port waits when the system cannot give it a connection.
-pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long the HTTP port and the control port wait when the system cannot give them a connection.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that the control port serves at once; one more ends the oldest.
+pub const CONTROL_CONNECTIONS_MAX: usize = 16;
+
+/// Calls that a connection to the control port may have under way, watches included.
+pub const CONTROL_CALLS_MAX: u32 = 4;
+
+/// The longest request of the control port, in bytes: the longest name of a table many times, and thousands of partitions.
+pub const CONTROL_REQUEST_MAX: usize = 16 << 10;
+
+/// Bytes of the headers of a call of the control port.
+pub const CONTROL_HEADERS_MAX: usize = 8 << 10;
+
+/// Bytes that may be on the way to the control port in a connection, and to or from it in a call: for people and their tools.
+pub const CONTROL_WINDOW_BYTES: u32 = 16 << 10;
+
+/// What a connection to the control port may take, in bytes: for each call its headers, its request, and what is on the way of that and of the
+/// answer; what is on the way besides; and the library's state. What is answered, a few megabytes in the largest of clusters, is there only while
+/// it is sent, as what a node is told of the map is.
+pub const CONTROL_CONNECTION_BYTES: u64 = CONTROL_CALLS_MAX as u64
+    * (CONTROL_HEADERS_MAX + CONTROL_REQUEST_MAX + 2 * CONTROL_WINDOW_BYTES as usize) as u64
+    + CONTROL_WINDOW_BYTES as u64
+    + (16 << 10);
+
+/// What all connections to the control port may take. Charged to the network's memory while the port is open.
+pub const CONTROL_BYTES: u64 = CONTROL_CONNECTIONS_MAX as u64 * CONTROL_CONNECTION_BYTES;
+
+/// How long a call of the control port waits for the coordinators: longer than they take to find another leader.
+pub const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a connection to the control port on which nothing happens is tried, and how long its answer may take.
+pub const CONTROL_KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// How long calls of the control port may take to end when the node stops.
+pub const CONTROL_STOP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Maps that the control port keeps to tell watchers what has changed: of each, some hundred kilobytes where there are hundreds of partitions.
+pub const CONTROL_MAPS_KEPT: usize = 4;
+
+/// Partitions that begin anew at a time when an operator accepts their loss.
+pub const CONTROL_LOSSES_TOGETHER: usize = 64;
 
 /// The most outcomes that a partition remembers of one client: four of the largest multi-requests, in each partition. A client that is
 /// told of more has to wait for answers.
@@ -170,6 +243,24 @@ pub const ENTRY_COMMANDS_MAX: usize = 4_096;
 
 /// The longest snapshot of the coordinator's state, in bytes: ten times that of 2,048 nodes, 9 classes of 4,096 partitions and 65,536 clients.
 pub const CLUSTER_SNAPSHOT_MAX: usize = 64 << 20;
+
+/// The longest answer of a coordinator, in bytes: how 2,048 nodes and 9 classes of 4,096 partitions are takes six million.
+pub const ANSWER_MAX: usize = 16 << 20;
+
+/// The longest notice between nodes and coordinators, in bytes: a snapshot from one coordinator to another, and what is around it.
+pub const NOTICE_MAX: usize = CLUSTER_SNAPSHOT_MAX + (2 << 20);
+
+/// Coordinators, those that only follow included: any two of five may be gone, and each is sent every entry.
+pub const COORDINATORS_MAX: usize = 5;
+
+/// Questions that a leader has not answered yet; whoever asks more is told to ask again.
+pub const QUESTIONS_MAX: usize = 8_192;
+
+/// Messages and questions that a coordinator takes before it does what they lead to, and looks at the time.
+pub const MAIL_TOGETHER: usize = 256;
+
+/// Lives of nodes that the leader tells of changes: twice as many as nodes, since one that was started anew may still be heard in both.
+pub const LISTENERS_MAX: usize = 2 * NODES_MAX;
 
 /// What the leader remembers of nodes that cannot reach one another, and of learners that have caught up, each.
 pub const REPORTS_MAX: usize = 65_536;
@@ -218,7 +309,8 @@ pub const RECOVERED_TAIL_BYTES: usize = 8 << 20;
 /// The share of the node's memory that such entries of all partitions may take, beside it, until members have compared what they have.
 pub const RECOVERED_TAIL_SHARE: u64 = 16;
 
-const _: () = assert!(DESCRIPTORS_RESERVED > HTTP_CONNECTIONS_MAX as u64);
+const _: () =
+    assert!(DESCRIPTORS_RESERVED > (HTTP_CONNECTIONS_MAX + CONTROL_CONNECTIONS_MAX) as u64);
 const _: () = assert!(HTTP_CONNECTION_BYTES > 2 * HTTP_HEAD_MAX as u64);
 const _: () =
     assert!(WATCH_QUEUE_MIN <= WATCH_QUEUE_DEFAULT && WATCH_QUEUE_DEFAULT <= WATCH_QUEUE_MAX);

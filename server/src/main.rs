@@ -6,15 +6,17 @@
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::thread;
 
 use anyhow::Context;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use weft_server::config::{Args, Config, LogFormat};
-use weft_server::node::Node;
+use weft_server::node::{Node, StartError};
 use weft_server::process;
 
 /// The configuration cannot be used.
@@ -39,17 +41,39 @@ fn main() -> ExitCode {
 fn run(config: &Config) -> anyhow::Result<()> {
     let runtime =
         runtime::Builder::new_current_thread().enable_io().build().context("cannot wait")?;
-    let signals = {
+    let mut signals = {
         let _guard = runtime.enter();
         Signals::catch().context("cannot catch signals")?
     };
     tracing::debug!(descriptors = process::raise_descriptor_limit(), "starting");
-    let node = Node::start(config)?;
-    let name = runtime.block_on(signals.first());
+    // A node may wait long for others. Whoever wants it to end meanwhile takes nothing away: it has promised nothing yet.
+    let starting = starting(config.clone())?;
+    let started = runtime.block_on(async {
+        tokio::select! {
+            started = starting => Some(started),
+            name = signals.next() => {
+                tracing::info!(signal = name, "stopped before it served");
+                None
+            }
+        }
+    });
+    let Some(started) = started else { return Ok(()) };
+    let node = started.context("the thread that starts the node has ended")??;
+    let name = runtime.block_on(signals.next());
     tracing::info!(signal = name, "stopping");
     node.stop();
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Starts a node on a thread of its own.
+fn starting(config: Config) -> io::Result<oneshot::Receiver<Result<Node, StartError>>> {
+    let (sender, receiver) = oneshot::channel();
+    // If nobody waits any more, the process ends.
+    thread::Builder::new()
+        .name("start".to_owned())
+        .spawn(move || drop(sender.send(Node::start(&config))))?;
+    Ok(receiver)
 }
 
 /// The signals that end a node.
@@ -67,7 +91,7 @@ impl Signals {
     }
 
     /// Waits for either, and says which it was.
-    async fn first(mut self) -> &'static str {
+    async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

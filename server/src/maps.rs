@@ -1,9 +1,11 @@
 //! The map, and those before it, so that a client that has one of these is told no more than what has changed.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use weft_protocol::{ClusterMap, ErrorCode, ErrorReply, Map, MapReply, Member, NodeEntry};
 use weft_transport::Incarnation;
 
@@ -13,6 +15,8 @@ use crate::limits::MAPS_KEPT;
 #[derive(Debug, Default)]
 pub(crate) struct Maps {
     kept: RwLock<VecDeque<Arc<ClusterMap>>>,
+    /// Those who wait for another one.
+    waiting: Mutex<Vec<Waker>>,
 }
 
 impl Maps {
@@ -41,6 +45,26 @@ impl Maps {
             drop(gone);
         }
         kept.push_back(Arc::new(map));
+        drop(kept);
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits for a map of a higher epoch, and returns that.
+    pub(crate) async fn newer_than(&self, epoch: u64) -> u64 {
+        poll_fn(|context| {
+            let mut waiting = self.waiting.lock();
+            // Whoever brings a newer one in after this look finds the waker.
+            let current = self.current().map_or(0, |map| map.epoch());
+            if current > epoch {
+                return Poll::Ready(current);
+            }
+            if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                waiting.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// What a client is told.
@@ -98,6 +122,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_newer_map_is_told_of_it_alone() {
+        let maps = Maps::default();
+        maps.replace(map(3));
+        assert_eq!(maps.newer_than(2).await, 3);
+        let waiting = maps.newer_than(3);
+        let bringing = async {
+            tokio::task::yield_now().await;
+            maps.replace(map(2));
+            tokio::task::yield_now().await;
+            maps.replace(map(5));
+        };
+        assert_eq!(futures_util::future::join(waiting, bringing).await.0, 5);
     }
 
     #[test]

@@ -1,27 +1,44 @@
-//! A storage node as a part of a process: memory, handler, endpoint and HTTP port put together.
+//! A node as a part of a process: memory, handler, endpoint, coordinator and HTTP port put together.
+
+mod beginning;
+mod threads;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use weft_protocol::Member;
 use weft_transport::limits::CONNECTION_BYTES;
-use weft_transport::{
-    Clock, Endpoint, EndpointConfig, EndpointError, Incarnation, MemoryError, Purpose,
-};
+use weft_transport::{Clock, Endpoint, EndpointConfig, EndpointError, MemoryError, Purpose};
 
 use crate::background_thread::BackgroundThread;
-use crate::config::Config;
-use crate::handler::{NodeHandler, NodeOptions, Placement};
+use crate::config::{Config, Seeds};
+use crate::control::ControlServer;
+use crate::coordinator::raft::{self, Failure, LogError};
+use crate::coordinator::{
+    Answer, Ask, ClusterId, Command, Coordinator, CoordinatorSettings, Denial, DenialKind, Ended,
+    Join, PlannerSettings, Proposal, ProposalId, Rejection, ThreadWriter, serve,
+};
+use crate::data_directory::{DataDirectory, DataDirectoryError};
+use crate::forming::FormingError;
+use crate::handler::{NodeHandler, NodeOptions};
 use crate::http::HttpServer;
-use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SHARE, DESCRIPTORS_RESERVED, HTTP_BYTES};
+use crate::limits::{
+    CONNECTIONS_MAX, CONNECTIONS_SHARE, CONTROL_BYTES, DESCRIPTORS_RESERVED, HTTP_BYTES,
+};
+use crate::logs::{LogThreads, OpenLogsError, StartLogsError};
 use crate::memory::NodeMemory;
 use crate::monitor::Monitor;
 use crate::process::{CpuTime, descriptor_limit};
 use crate::report::Surroundings;
-use crate::store::StoreError;
 use crate::watch_thread::WatchThread;
+
+use self::beginning::{Beginning, description};
+use self::threads::ClusterThread;
+
+/// How often it is looked whether the cluster knows of the node.
+const PLACED_PAUSE: Duration = Duration::from_millis(5);
 
 /// A node that serves, until it is stopped or dropped.
 #[derive(Debug)]
@@ -30,30 +47,29 @@ pub struct Node {
     handler: Arc<NodeHandler>,
     monitor: Monitor,
     http: Option<HttpServer>,
+    control: Option<ControlServer>,
     address: SocketAddr,
     /// What empties segments, and what gets memory ahead of the log.
     _background: [BackgroundThread; 2],
     /// Until the node is stopped.
     watches: Option<WatchThread>,
+    /// What goes on beside requests, and the coordinator.
+    cluster: Vec<ClusterThread>,
+    /// What writes the logs of partitions.
+    logs: Option<LogThreads>,
+    _directory: Option<DataDirectory>,
 }
 
 impl Node {
-    /// Starts a node, which serves when this returns.
+    /// Starts a node, which serves when this returns: it is of a cluster, which may take as long as it takes for others to be there.
     ///
     /// # Errors
     /// What the system refused.
     pub fn start(config: &Config) -> Result<Node, StartError> {
         let clock = Clock::system();
         let memory = NodeMemory::divide(config.memory.bytes()).map_err(StartError::Memory)?;
-        // Higher than in any earlier life of the node, unless the system's clock was set back.
-        let incarnation = Incarnation(clock.unix_millis());
-        let me = Member { node: config.node, incarnation };
-        let options = NodeOptions::new(me, memory.clone(), clock.clone(), random_seed());
-        let handler = NodeHandler::new(options);
-        let handler = Arc::new(
-            handler.expect("the static map's epoch is small, and the least memory has room for it"),
-        );
-        let monitor = Monitor::new(Arc::clone(&handler));
+        // Before others are waited for: whoever watches the process would take it for dead otherwise.
+        let monitor = Monitor::default();
         let http = match config.http {
             Some(address) => {
                 let charge = memory.network.charge(HTTP_BYTES, Purpose::Session);
@@ -63,13 +79,37 @@ impl Node {
             }
             None => None,
         };
+        let seed = random_seed();
+        let beginning = Beginning::find(config, &clock, &memory, seed)?;
+        let Beginning { me, cluster, directory, logs, has_earlier_life, listen, join, log } =
+            beginning;
+        let (logs, log_directories) = logs.unzip();
+        let mut options = NodeOptions::new(me, memory.clone(), clock.clone(), seed);
+        options.logs = logs;
+        options.has_earlier_life = has_earlier_life;
+        let handler = NodeHandler::new(options);
+        let handler =
+            Arc::new(handler.expect("the least memory has room for a node without partitions"));
+        handler.belong(cluster, config.roles.coordinator);
+        let logs = log_directories.map(|logs| logs.start(&handler)).transpose()?;
+        monitor.watch(Arc::clone(&handler));
+
+        let control = match config.control {
+            Some(address) => {
+                let charge = memory.network.charge(CONTROL_BYTES, Purpose::Session);
+                let charge = charge.map_err(StartError::Memory)?;
+                let server = ControlServer::start(address, Arc::clone(&handler), charge);
+                Some(server.map_err(|source| StartError::Control { address, source })?)
+            }
+            None => None,
+        };
 
         let account = memory.network.account();
         let connections_max = connections_max(account.limit_bytes, descriptor_limit());
         // Whoever comes is taken, whatever others keep of the network's memory at that moment.
         let sessions = account.allocated_for(Purpose::Session);
         memory.network.reserve_for_sessions(sessions + connections_max as u64 * CONNECTION_BYTES);
-        let mut settings = EndpointConfig::new(config.node, incarnation, memory.network);
+        let mut settings = EndpointConfig::new(me.node, me.incarnation, memory.network);
         settings.poll = config.poll;
         settings.links = config.link;
         settings.verbs = config.verbs.clone();
@@ -78,10 +118,7 @@ impl Node {
         settings.connections_max = connections_max;
         let endpoint =
             Endpoint::start(settings, Arc::clone(&handler) as _).map_err(StartError::Endpoint)?;
-        let address = endpoint.listen(config.listen).map_err(StartError::Listen)?;
-        let map = config.map(address);
-        let placements = Placement::of_nodes_alone(&map, incarnation);
-        handler.learn(map, &placements).map_err(StartError::Partitions)?;
+        let address = endpoint.listen(listen).map_err(StartError::Listen)?;
         handler.observe({
             let endpoint = endpoint.clone();
             move || {
@@ -103,18 +140,58 @@ impl Node {
         ];
         let watches = WatchThread::start(Arc::clone(&handler)).map_err(StartError::Watches)?;
         let watches = Some(watches);
+        let mut threads = Vec::new();
+        if let Some((log, recovered)) = log {
+            let raft = raft::Settings { seed: random_seed(), ..raft::Settings::default() };
+            let expected_nodes = config.join.as_ref().map_or(1, |seeds| seeds.iter().len());
+            let planner = PlannerSettings { expected_nodes, ..PlannerSettings::default() };
+            let settings = CoordinatorSettings { raft, planner };
+            let coordinator = Coordinator::new(settings, recovered, endpoint.clock().now())?;
+            let writer = ThreadWriter::start(log).map_err(StartError::Background)?;
+            let node = Arc::clone(&handler);
+            let thread = ClusterThread::start("coordinator", &endpoint, move |endpoint| {
+                coordinate(node, endpoint, coordinator, writer)
+            });
+            threads.push(thread.map_err(StartError::Background)?);
+        }
+        let seeds = config.join.iter().flat_map(Seeds::iter);
+        let seeds = seeds.filter_map(|seed| seed.resolve().ok()).collect();
+        let node = Arc::clone(&handler);
+        let thread = ClusterThread::start("cluster", &endpoint, move |endpoint| {
+            node.take_part(endpoint, seeds)
+        });
+        threads.push(thread.map_err(StartError::Background)?);
+        if let Some((id, join)) = join {
+            let description = description(config, address);
+            join_cluster(&handler, &endpoint, id, Join { description, ..join })?;
+        }
+        endpoint.block_on(until_placed(&handler, &endpoint, config.roles.storage));
         monitor.set_serving(true);
         tracing::info!(
-            node = config.node.0,
-            incarnation = incarnation.0,
+            node = me.node.0,
+            incarnation = me.incarnation.0,
+            %cluster,
             %address,
             http = http.as_ref().map(|http| tracing::field::display(http.address())),
+            control = control.as_ref().map(|control| tracing::field::display(control.address())),
             memory = %config.memory,
             reactors = config.reactors,
             poll = %config.poll,
             "serving"
         );
-        Ok(Node { endpoint, handler, monitor, http, address, _background: background, watches })
+        Ok(Node {
+            endpoint,
+            handler,
+            monitor,
+            http,
+            control,
+            address,
+            _background: background,
+            watches,
+            cluster: threads,
+            logs,
+            _directory: directory,
+        })
     }
 
     /// Where it takes data connections, with the real port if it was told 0.
@@ -125,6 +202,11 @@ impl Node {
     /// Where it serves health and metrics, if it does.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)
+    }
+
+    /// Where it serves the control API, if it does.
+    pub fn control_address(&self) -> Option<SocketAddr> {
+        self.control.as_ref().map(ControlServer::address)
     }
 
     /// What it does with requests.
@@ -145,7 +227,14 @@ impl Drop for Node {
         self.handler.take_no_more();
         // Those who wait for events are answered while there are connections.
         self.watches = None;
+        self.control = None;
+        // The coordinator's log is closed when its thread has ended.
+        self.cluster.clear();
         self.endpoint.shutdown();
+        // Nobody writes any more.
+        if let Some(Err(error)) = self.logs.take().map(LogThreads::close) {
+            tracing::error!(%error, "the logs were not closed in good order");
+        }
         // The handler would keep the endpoint, which keeps the handler.
         self.handler.forget_surroundings();
     }
@@ -166,9 +255,54 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// The memory has no room for the partitions.
-    #[error("cannot have the partitions; give more with --memory")]
-    Partitions(#[source] StoreError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    DataDirectory(#[from] DataDirectoryError),
+    /// The logs of partitions cannot be used.
+    #[error(transparent)]
+    Logs(#[from] OpenLogsError),
+    /// The logs of partitions take nothing.
+    #[error(transparent)]
+    StartLogs(#[from] StartLogsError),
+    /// The coordinator's log cannot be used.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A cluster cannot begin as it is to.
+    #[error("found a cluster: {0}")]
+    Founding(#[from] Rejection),
+    /// What is in the coordinator's log cannot be.
+    #[error(transparent)]
+    Coordinator(#[from] Failure),
+    /// There is no cluster that the node could be of.
+    #[error(transparent)]
+    Forming(#[from] FormingError),
+    /// The cluster does not take the node.
+    #[error("the cluster does not take this node: {0}")]
+    Denied(Denial),
+    /// Nothing says which node this is.
+    #[error(
+        "--join is given but not which node this is, and the data directory is new; add --node-id (or WEFT_NODE_ID)"
+    )]
+    NodeIdMissing,
+    /// The node was of a cluster, and has nobody to ask.
+    #[error(
+        "the data directory is of cluster {cluster}, and has no log of a coordinator's; give --join with addresses of that cluster, or an empty --data-dir"
+    )]
+    LogGone {
+        /// The cluster.
+        cluster: ClusterId,
+    },
+    /// The control port cannot be had.
+    #[error(
+        "cannot serve the control API on {address}; choose another with --control, or --control off"
+    )]
+    Control {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// A thread that empties segments or gets memory ready cannot start.
     #[error("cannot start a thread for what is done in the background")]
     Background(#[source] io::Error),
@@ -181,6 +315,54 @@ pub enum StartError {
     /// The endpoint cannot start.
     #[error("cannot start the node's endpoint")]
     Endpoint(#[source] EndpointError),
+}
+
+/// Runs the coordinator, and says why it has ended.
+async fn coordinate(
+    node: Arc<NodeHandler>,
+    endpoint: Endpoint,
+    coordinator: Coordinator,
+    writer: ThreadWriter,
+) {
+    match serve(node, endpoint, coordinator, writer).await {
+        Ended::Stopped => {}
+        Ended::Removed => tracing::warn!("this node is no coordinator any more"),
+        Ended::Failed(failure) => {
+            tracing::error!(%failure, "the coordinator of this node takes no part any more");
+        }
+    }
+}
+
+/// Has the node begin its life in the cluster. Waits for a leader.
+fn join_cluster(
+    handler: &NodeHandler,
+    endpoint: &Endpoint,
+    id: ProposalId,
+    join: Join,
+) -> Result<(), StartError> {
+    let ask = Ask::Propose(Proposal { id, command: Command::Join(join) });
+    loop {
+        match endpoint.block_on(handler.ask_coordinators(endpoint, &ask)) {
+            Answer::Decided(Ok(_)) => return Ok(()),
+            Answer::Decided(Err(denial)) if denial.kind != DenialKind::NotYet => {
+                return Err(StartError::Denied(denial));
+            }
+            answer => tracing::info!(?answer, "waiting for the cluster to take this node"),
+        }
+    }
+}
+
+/// Waits until the node knows who holds what, and there is something to hold.
+async fn until_placed(handler: &NodeHandler, endpoint: &Endpoint, holds_objects: bool) {
+    let is_placed = || {
+        let map = handler.map();
+        map.is_some_and(|map| {
+            !holds_objects || (!map.partitions().is_empty() && handler.serves_what_it_leads(&map))
+        })
+    };
+    while !is_placed() {
+        endpoint.sleep_until(endpoint.clock().now() + PLACED_PAUSE).await;
+    }
 }
 
 /// How many connections the network's memory and the limit on descriptors have room for.

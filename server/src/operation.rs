@@ -1,10 +1,14 @@
 //! The node's work for each operation: a file each, named as in `weft_protocol::operation`.
 
 pub(crate) mod abort_upload;
+pub(crate) mod alter_table;
 pub(crate) mod append;
+pub(crate) mod ask;
 pub(crate) mod compare_and_set;
 pub(crate) mod complete_upload;
+pub(crate) mod create_table;
 pub(crate) mod delete;
+pub(crate) mod drop_table;
 pub(crate) mod exists;
 pub(crate) mod expire;
 pub(crate) mod get;

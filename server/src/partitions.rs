@@ -58,6 +58,8 @@ pub struct Placement {
     pub last_slot: Slot,
     /// Who holds it.
     pub configuration: Configuration,
+    /// The epoch in which it began empty: what there is of it from before is no part of it.
+    pub born_in: u32,
 }
 
 impl Placement {
@@ -78,6 +80,7 @@ impl Placement {
                     min_in_sync: 1,
                     is_lost: entry.is_lost,
                 },
+                born_in: 0,
             }
         };
         map.partitions().iter().map(place).collect()
@@ -220,6 +223,13 @@ impl Partitions {
         self.hosts.get(position).slots
     }
 
+    /// Whether this node leads the partition at `position`, below [`len`](Self::len), by the map.
+    pub(crate) fn leads(&self, position: u16) -> bool {
+        let slot = usize::from(self.slots_of(position).0.number());
+        let mut routes = self.routes.iter().filter_map(OnceLock::get);
+        routes.any(|route| route.by_slot[slot].load(Ordering::Acquire) == position)
+    }
+
     /// Of which class each table is.
     pub(crate) fn classes(&self) -> &Classes {
         &self.classes
@@ -240,6 +250,20 @@ impl Partitions {
         let is_here = |slot: &&AtomicU16| slot.load(Ordering::Relaxed) != ELSEWHERE;
         let route = self.routes[self.classes.index_of(table)].get();
         route.map_or(0, |route| route.by_slot.iter().filter(is_here).count())
+    }
+
+    /// Of how many slots there are copies here, of `table`. Takes one lock after the other, so the caller may hold none.
+    pub(crate) fn slots_held(&self, table: TableId) -> usize {
+        let wanted = self.classes.index_of(table);
+        let held = self.hosts.iter().filter(|host| {
+            host.hosted.lock().held().is_some_and(|class| class_index(class) == wanted)
+        });
+        held.map(|host| usize::from(host.slots.1.number() - host.slots.0.number()) + 1).sum()
+    }
+
+    /// How many this node is the primary of. Takes one lock after the other, so the caller may hold none.
+    pub(crate) fn led(&self) -> usize {
+        self.hosts.iter().filter(|host| !host.hosted.lock().partition.is_following()).count()
     }
 
     /// Where the partitions are that this node serves for keys of `table`, by slot.
@@ -275,7 +299,12 @@ impl Partitions {
         // A node without partitions has the table that is always there, too.
         sums.insert(TableId::DEFAULT, TableUse::default());
         for host in self.hosts.iter() {
-            for one in host.hosted.lock().partition.table_uses() {
+            let partition = &host.hosted.lock().partition;
+            // Whoever asks all nodes counts everything once.
+            if partition.is_following() {
+                continue;
+            }
+            for one in partition.table_uses() {
                 let sum = sums.entry(one.table).or_default();
                 sum.table = one.table;
                 sum.objects += one.objects;
@@ -302,8 +331,12 @@ impl Partitions {
     pub(crate) fn stats(&self) -> PartitionStats {
         let mut sum = PartitionStats::default();
         for host in self.hosts.iter() {
-            let stats = host.hosted.lock().partition.stats();
-            sum.objects += stats.objects;
+            let partition = &host.hosted.lock().partition;
+            let stats = partition.stats();
+            // Whoever asks all nodes counts everything once. What is said of memory is of copies, too.
+            if !partition.is_following() {
+                sum.objects += stats.objects;
+            }
             sum.live_bytes += stats.live_bytes;
             sum.log_bytes += stats.log_bytes;
             sum.upload_bytes += stats.upload_bytes;
@@ -487,6 +520,7 @@ impl Partitions {
         use weft_protocol::NodeEntry;
         use weft_transport::{NodeId, Time};
 
+        use crate::clients::Clients;
         use crate::cluster::hosted::{Due, Now};
         use crate::replication::{LeaseSettings, Settings};
 
@@ -495,13 +529,14 @@ impl Partitions {
             NodeEntry { id: me.node, incarnation: me.incarnation, address: "here:1".to_owned() };
         let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
         let (leases, settings) = (LeaseSettings::default(), Settings::default());
-        let cluster = Cluster::new(me, leases, settings, Time::ZERO, false);
+        let clients = Arc::new(Clients::new(seed, me.incarnation));
+        let cluster = Cluster::new(me, leases, settings, Time::ZERO, false, clients);
         let partitions = Partitions::new(memory, seed).unwrap();
         let placement = &Placement::of_nodes_alone(&map, me.incarnation)[0];
         let position = partitions.host_of(&cluster, placement, None).unwrap();
         let now = Now { time: Time::ZERO, unix_ms: 0 };
         let mut hosted = partitions.host(position);
-        hosted.configure(&cluster, &placement.configuration, 1, now, &mut Due::default());
+        hosted.configure(&cluster, placement, 1, now, &mut Due::default());
         drop(hosted);
         partitions.lead(placement, Some(position));
         partitions

@@ -47,7 +47,7 @@ pub(crate) fn figures(node: &NodeHandler) -> Vec<Figure> {
     add(&family::EXPIRED, "", store.expired_removed);
     add(&family::EVICTED, "", node.evictor.objects());
     add(&family::EVICTED_BYTES, "", node.evictor.bytes());
-    add(&family::PARTITIONS, "", node.partitions.len() as u64);
+    add(&family::PARTITIONS, "", node.partitions.led() as u64);
     add(&family::CLEANER_MOVED, "", node.cleaner.moved_bytes());
     add(&family::CLEANER_FREED, "", node.cleaner.freed_bytes());
 

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use arrayvec::ArrayVec;
+use weft_protocol::replication::PeerMessage;
 use weft_protocol::{
-    ErrorReply, Key, Member, PartBuilder, Previous, PreviousReply, Request, ScanPage, Slot, TableId,
+    Completion, ErrorCode, ErrorReply, Key, Member, PartBuilder, Previous, PreviousReply, Request,
+    ScanPage, Slot, TableId,
 };
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId};
 
 use crate::cluster::hosted::Due;
+use crate::coordinator::codec::decode_notice;
 use crate::counters::{Event, Tally};
 use crate::dispatch::{Arrived, dispatch};
 use crate::handler::NodeHandler;
@@ -19,7 +22,7 @@ use crate::partitions::{Committed, Held};
 use crate::replies::Replies;
 use crate::scratch::{Room, Use};
 use crate::sending::{Sending, sending};
-use crate::store::{Partition, Replaced, StoreError};
+use crate::store::{Answer, Attempt, Once, OnceError, Partition, Replaced, StoreError};
 
 /// Stands for the slot of a request that has none.
 const NO_SLOT: Slot = Slot::from_number(0).expect("there is a first slot");
@@ -60,6 +63,13 @@ pub(crate) struct MadeRoom {
     swept_objects: u64,
 }
 
+/// What a write came to.
+pub(crate) struct Written<T> {
+    pub(crate) answer: T,
+    /// Whether it did so when it was asked for before, and nothing was done now.
+    pub(crate) is_repeated: bool,
+}
+
 impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     pub(crate) fn new(node: &'n NodeHandler, batch: &'b mut Batch<'f>, now_ms: u64) -> Self {
         let held = Held::new(&node.partitions);
@@ -88,8 +98,20 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         let node = self.node;
         let (peer, now) = (self.replies.batch.peer(), node.now_by_both());
         let from = Member { node: peer.node, incarnation: peer.incarnation };
-        let is_heard = node.maps.has(from)
-            && node.cluster.handle(&node.partitions, from, message, now, &mut self.due);
+        let is_heard = match PeerMessage::decode(message) {
+            Ok(PeerMessage::Notice(notice)) => match decode_notice(notice.body) {
+                Ok(heard) => {
+                    node.coordination.hear(from, notice.body.len(), heard);
+                    true
+                }
+                Err(_) => false,
+            },
+            Ok(message) if node.maps.has(from) => {
+                node.cluster.handle(&node.partitions, from, &message, now, &mut self.due);
+                true
+            }
+            Ok(_) | Err(_) => false,
+        };
         if !is_heard {
             self.tally.event(Event::Malformed);
         }
@@ -175,43 +197,62 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         }
     }
 
-    /// Has `write` done in the partition of `slot`. When it finds no memory for its `len` bytes, segments are emptied
-    /// and it is tried again, until that is of no use.
+    /// Has `write` done in the partition of `slot`, unless its `completion` says that it was done before: then what it came to is the answer once
+    /// more. When it finds no memory for its `len` bytes, segments are emptied and it is tried again, until that is of no use.
     ///
     /// # Errors
-    /// What to answer: this node has no such table or partition, or the write was refused.
+    /// What to answer: this node has no such table or partition, the write was refused, or it is not known any more whether it was done.
     #[inline]
-    pub(crate) fn write<T>(
+    pub(crate) fn write<T: Answer>(
         &mut self,
-        table: TableId,
-        slot: Slot,
+        (table, slot): (TableId, Slot),
+        completion: Option<Completion>,
         len: usize,
         mut write: impl FnMut(&mut Partition, u64) -> Result<T, StoreError>,
-    ) -> Result<T, ErrorReply<'static>> {
+    ) -> Result<Written<T>, ErrorReply<'static>> {
         let node = self.node;
+        let attempt = completion.map(Attempt::from);
         loop {
             let made = self.made_room();
             let (hosted, committed) = self.held.enter_to_write(table, slot)?;
             let partition = &mut hosted.partition;
-            let before_bytes = partition.written_bytes();
-            let written = write(partition, self.now_ms);
+            if let Some(attempt) = attempt {
+                check_client(node, partition, attempt)?;
+            }
+            let (before_bytes, now_ms) = (partition.written_bytes(), self.now_ms);
+            let once = partition.once(attempt, |partition| write(partition, now_ms));
             let version = partition.version();
-            if hosted.record() {
+            let has_recorded = hosted.record();
+            if has_recorded {
                 self.recorded.insert(committed.position);
-                self.replies.depends_on_commit(committed, version);
-            } else {
+            }
+            match &once {
+                // What an entry has done stays so, whoever is the primary when that is told.
+                Ok(once) if once.is_repeated || has_recorded => {
+                    self.replies.depends_on_commit(committed, once.version);
+                }
                 // What was found is told, whatever came of it.
-                self.replies.depends_on(committed, version)?;
+                _ => self.replies.depends_on(committed, version)?,
             }
             let partition = &hosted.partition;
-            match written {
-                Ok(done) => {
+            match once {
+                Ok(Once { answer: Ok(answer), is_repeated, .. }) => {
                     self.written_bytes += partition.written_bytes() - before_bytes;
-                    return Ok(done);
+                    if is_repeated {
+                        self.tally.event(Event::Repeated);
+                    }
+                    return Ok(Written { answer, is_repeated });
                 }
-                Err(StoreError::MemoryLimit(_)) if self.make_room(len, made) => {}
-                Err(StoreError::QuotaReached { limit }) if self.evict_for(table, len, limit) => {}
-                Err(error) => return Err(node.refusal(&error)),
+                Ok(Once { answer: Err(refusal), .. }) => {
+                    let gave_up = || ErrorReply::memory_limit(node.memory.limit_bytes());
+                    let error = refusal.error();
+                    return Err(error.map_or_else(gave_up, |error| node.refusal(&error)));
+                }
+                Err(OnceError::Refused(StoreError::MemoryLimit(_)))
+                    if self.make_room(len, made) => {}
+                Err(OnceError::Refused(StoreError::QuotaReached { limit }))
+                    if self.evict_for(table, len, limit) => {}
+                Err(error) => return Err(refusal(node, &error)),
             }
         }
     }
@@ -293,8 +334,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             let key = request.as_ref().ok().and_then(Request::key);
             let slot = key.map_or(NO_SLOT, |(_, key)| key.slot());
             let kind = incoming.kind;
-            let may_wait =
-                self.node.partitions.may_withhold() || matches!(request, Ok(Request::WatchNext(_)));
+            let may_wait = self.node.partitions.may_withhold()
+                || matches!(
+                    request,
+                    Ok(Request::WatchNext(_)
+                        | Request::Ask(_)
+                        | Request::CreateTable(_)
+                        | Request::DropTable(_)
+                        | Request::AlterTable(_)
+                        | Request::OpenClient(_)
+                        | Request::RenewClient(_))
+                );
             let incoming = may_wait.then(|| Box::new(incoming));
             run.push(Arrived { kind, request, slot, message, incoming });
         }
@@ -362,5 +412,34 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.replies.reply(call, part.finish());
         part.clear();
         self.part = Some(part);
+    }
+}
+
+/// Refuses what a client asks whose lease is over, where nothing is remembered of it: it may have been done before.
+///
+/// Where something is remembered of it, all is, and no harm is done. To be asked under the partition's lock: who ends a client in a
+/// partition has seen to it before that this says so.
+#[inline]
+fn check_client(
+    node: &NodeHandler,
+    partition: &Partition,
+    attempt: Attempt,
+) -> Result<(), ErrorReply<'static>> {
+    let client = attempt.id.client;
+    if !partition.has_client(client) && node.clients.is_over(client) {
+        return Err(ErrorReply::new(ErrorCode::RequestForgotten));
+    }
+    Ok(())
+}
+
+/// What a client is told of a mutation that was not tried.
+#[cold]
+fn refusal(node: &NodeHandler, error: &OnceError) -> ErrorReply<'static> {
+    match error {
+        OnceError::Refused(error) => node.refusal(error),
+        OnceError::Forgotten { .. } | OnceError::AnswerLost => {
+            ErrorReply::new(ErrorCode::RequestForgotten)
+        }
+        OnceError::TooManyOutcomes { .. } => ErrorReply::new(ErrorCode::CompletionsFull),
     }
 }

@@ -183,6 +183,18 @@ pub struct Connector {
 }
 
 impl Connector {
+    /// Of a client on a host, that finds its cluster at `addresses`.
+    pub fn new(
+        member: MemberId,
+        endpoint: Endpoint,
+        addresses: impl IntoIterator<Item = String>,
+        timeout: Duration,
+    ) -> Connector {
+        let mut config = ClientConfig::new(addresses);
+        config.timeout = timeout;
+        Connector { member, endpoint, config }
+    }
+
     /// The client's host.
     pub fn member(&self) -> MemberId {
         self.member

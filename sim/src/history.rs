@@ -5,7 +5,7 @@
 //! it is what "before" means to the checker.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
@@ -220,6 +220,14 @@ impl History {
     /// The operations, in the order in which they began.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
+    }
+
+    /// The history without what was done to some keys.
+    #[must_use]
+    pub fn without(&self, keys: &BTreeSet<Vec<u8>>) -> History {
+        let operations = self.operations.iter();
+        let operations = operations.filter(|operation| !keys.contains(&operation.key));
+        History { operations: operations.cloned().collect(), events: self.events }
     }
 
     /// The operations on each key, in the order in which they began.

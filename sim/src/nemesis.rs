@@ -37,7 +37,11 @@ pub struct Nemesis {
     /// Hosts that no fault but those between hosts concerns, such as clients'.
     bystanders: Vec<MemberId>,
     counts: Counts,
+    spares: Box<Spares>,
 }
+
+/// Whether a host is spared a fault that it could not come back from.
+pub type Spares = dyn FnMut(&World, MemberId, Kind) -> bool;
 
 /// How often faults of each kind were injected, and how often they bit.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -87,7 +91,14 @@ impl Nemesis {
     ) -> Self {
         let began = world.clock().now();
         let (ongoing, counts) = (Vec::new(), Counts::default());
-        Nemesis { plan, began, next: 0, ongoing, targets, bystanders, counts }
+        let spares = Box::new(|_: &World, _, _| false);
+        Nemesis { plan, began, next: 0, ongoing, targets, bystanders, counts, spares }
+    }
+
+    /// The same, but what `spares` says is not done.
+    #[must_use]
+    pub fn sparing(self, spares: impl FnMut(&World, MemberId, Kind) -> bool + 'static) -> Self {
+        Nemesis { spares: Box::new(spares), ..self }
     }
 
     /// When it has something to do next.
@@ -143,12 +154,15 @@ impl Nemesis {
 
     /// Returns what ends it, unless there is nobody to hit.
     fn inject(
-        &self,
+        &mut self,
         world: &mut World,
         fault: &Fault,
         random: &mut StdRng,
     ) -> Option<(Undo, Duration)> {
         let victim = self.victim(world, random)?;
+        if (self.spares)(world, victim, fault.kind) {
+            return None;
+        }
         let lasts = fault.lasts;
         let undo = match fault.kind {
             Kind::Lose => {

@@ -3,6 +3,7 @@
 
 mod caps;
 pub mod cluster;
+mod requester;
 pub mod store;
 
 use std::fmt;
@@ -26,16 +27,19 @@ pub use caps::{Caps, Size, Sizes, capped};
 pub enum Scenario {
     /// Clients and nodes under delay, lost connections and pauses.
     Store,
+    /// Coordinators, nodes and clients under everything.
+    Cluster,
 }
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 1] = [Scenario::Store];
+    pub const ALL: [Scenario; 2] = [Scenario::Store, Scenario::Cluster];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Scenario::Store => "store",
+            Scenario::Cluster => "cluster",
         }
     }
 
@@ -48,6 +52,7 @@ impl Scenario {
     pub fn run(self, seed: u64, caps: &Caps) -> Run {
         match self {
             Scenario::Store => store::run(seed, caps, &crate::cluster::production),
+            Scenario::Cluster => cluster::run(seed, caps),
         }
     }
 
@@ -55,6 +60,7 @@ impl Scenario {
     pub fn required(self) -> &'static [&'static str] {
         match self {
             Scenario::Store => store::REQUIRED,
+            Scenario::Cluster => cluster::REQUIRED,
         }
     }
 }
@@ -128,9 +134,25 @@ pub enum Failure {
         /// How long it may take.
         timeout: Duration,
     },
+    /// What may have been applied was not asked again until the time was over, though nodes remember it.
+    #[error("a client left it in doubt after {took:?} of its timeout of {timeout:?}: {error}")]
+    Doubt {
+        /// What it told.
+        error: ClientError,
+        /// How long it took.
+        took: Duration,
+        /// How long it may take.
+        timeout: Duration,
+    },
     /// The faults were over, and still an operation failed.
     #[error("after the faults had ended, a client failed: {0}")]
     NotHealed(ClientError),
+    /// The faults were over, and the cluster did not become what it should be.
+    #[error("after the faults had ended, the cluster did not settle: {reason}")]
+    NotConverged {
+        /// What is not as it should be.
+        reason: String,
+    },
     /// Changes are lost, there twice, or there though nobody made them.
     #[error("{} (first: {})", .0, .0.errors.first().map_or_else(String::new, ToString::to_string))]
     Ledger(Box<Ledger>),

@@ -31,7 +31,8 @@ fn caught(make: impl Fn(Seat) -> Arc<dyn Handler>) -> u64 {
         .filter(|seed| {
             let run = store::run(*seed, &Caps::default(), &|seat| Ok(make(seat)));
             match run.outcome {
-                Ok(()) => false,
+                // The node of a few lines refuses what it does not know, and so what is in doubt.
+                Ok(()) | Err(Failure::Doubt { .. }) => false,
                 Err(Failure::Linearizability(
                     CheckError::NotLinearizable(_) | CheckError::OutOfOrder(_),
                 )) => true,
@@ -90,6 +91,11 @@ fn a_value_under_the_version_of_another_is_caught() {
 #[test]
 fn a_changed_byte_is_caught() {
     assert_caught(Bug::ChangedByte);
+}
+
+#[test]
+fn a_mutation_that_is_done_again_when_it_is_asked_again_is_caught() {
+    assert_caught(Bug::ForgetNumbers);
 }
 
 /// Two nodes that each take themselves for the owner, as after a failover without fencing: batches

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use weft_client::{Client, ClientConfig, Lookup};
-use weft_protocol::{ClusterMap, Durability, Member, PartitionEntry, TableClass, TableOptions};
+use weft_protocol::{Durability, ErrorCode, Eviction, Member, TableAlteration, TableOptions};
 use weft_server::coordinator::{
     ClusterId, ClusterState, Command, Found, Join, Liveness, NodeDescription, Outcome, Planner,
     PlannerSettings, Proposal, ProposalId,
@@ -113,9 +113,11 @@ impl Play {
         let found = logs.iter().flat_map(Logs::found);
         let complete = found.filter(|found| found.completeness.is_complete());
         let complete = complete.map(|found| found.partition).collect();
+        let incarnation = Incarnation(1000 + self.world.life(host));
         let join = Join {
             cluster: None,
             node,
+            incarnation,
             last_incarnation: self.nodes[index].last_life,
             complete,
             wire_version: 1,
@@ -128,14 +130,13 @@ impl Play {
             },
         };
         let outcome = self.apply(Command::Join(join));
-        let Some(Outcome::Joined { incarnation, .. }) = outcome else { panic!("{outcome:?}") };
+        assert!(matches!(outcome, Some(Outcome::Joined { .. })), "{outcome:?}");
         let me = Member { node, incarnation };
         let config = EndpointConfig::new(node, incarnation, memory.network.clone());
         let mut options = NodeOptions::new(me, memory, clock, 7);
         options.has_earlier_life = self.world.life(host) > 1;
         let is_logged = logs.is_some();
         options.logs = logs;
-        options.replica_settings.is_synced = self.default_table.durability == Durability::Fsync;
         let handler = Arc::new(NodeHandler::new(options).expect("the world is made for it"));
         let endpoint = self
             .world
@@ -146,7 +147,7 @@ impl Play {
             self.nodes[index].last_life = Some(incarnation);
             self.keep_logs(host, &handler, &endpoint);
         }
-        self.world.spawn_background(host, Arc::clone(&handler).take_part(endpoint));
+        self.world.spawn_background(host, Arc::clone(&handler).take_part(endpoint, Vec::new()));
         self.nodes[index].life = Some((me, handler));
         self.nodes[index].told = 0;
     }
@@ -225,12 +226,6 @@ impl Play {
             let _ = self.state.apply(&Proposal { id: ProposalId::NONE, command });
         }
         let Some(map) = self.state.cluster_map() else { return };
-        // The table that is always there is of one class to clients and nodes; that its partitions are kept on disk, only coordinator and replicas know.
-        let (class, nodes) = (TableClass::DEFAULT, map.nodes().to_vec());
-        let partitions = map.partitions().iter().cloned();
-        let partitions = partitions.map(|partition| PartitionEntry { class, ..partition });
-        let map = ClusterMap::new(map.epoch(), nodes, partitions.collect());
-        let map = map.expect("it was one");
         for node in &mut self.nodes {
             let Some((_, handler)) = &node.life else { continue };
             if node.told == map.epoch() {
@@ -241,12 +236,14 @@ impl Play {
                 .partitions()
                 .map(|(id, partition)| Placement {
                     id,
-                    class,
+                    class: partition.class,
                     first_slot: partition.first_slot,
                     last_slot: partition.last_slot,
                     configuration: partition.configuration.clone(),
+                    born_in: partition.born_in,
                 })
                 .collect();
+            handler.learn_catalog(self.state.catalog()).expect("the world is made for it");
             handler.learn(map.clone(), &placements).expect("the world is made for it");
             node.told = map.epoch();
         }
@@ -338,4 +335,73 @@ fn what_is_written_is_on_three_nodes_and_outlives_their_primary() {
         partition.configuration.members.len()
     };
     assert!(play.state.partitions().map(members).all(|members| members == 3));
+}
+
+/// Tables come and go while nodes crash and come back: what each member has follows from the entries alone, and nobody is told of a table that is gone.
+#[test]
+fn tables_come_and_go_with_their_partitions() {
+    for seed in 1..=4 {
+        let mut play = Play::new(seed, 4, 3);
+        play.go_on(Duration::from_secs(3));
+        let mut tables = Vec::new();
+        for round in 0..6 {
+            let name = format!("table-{round}");
+            let options = TableOptions {
+                ordered: round % 2 == 0,
+                quota_bytes: Some(1 << 20),
+                ..TableOptions::default()
+            };
+            // A node that crashes at this moment has made the entries of some partitions, or of none.
+            play.apply(Command::CreateTable { name: name.clone(), options }).expect("it is new");
+            if round % 3 == 1 {
+                play.apply(Command::DropTable { name: tables.remove(0) }).expect("it was made");
+            }
+            tables.push(name);
+            play.coordinate();
+            let victim = play.random.random_range(0..4);
+            let delay = Duration::from_millis(play.random.random_range(0..4));
+            play.go_on(delay);
+            play.crash(victim);
+            play.go_on(Duration::from_secs(3));
+            write_to_each(&mut play, round, &tables);
+            play.restart(victim);
+            play.go_on(Duration::from_secs(12));
+            play.check_digests();
+        }
+        let alter =
+            TableAlteration { quota_bytes: Some(Some(1)), eviction: Some(Eviction::SoonestExpiry) };
+        play.apply(Command::AlterTable { name: tables[0].clone(), change: alter });
+        for gone in tables.drain(1..) {
+            play.apply(Command::DropTable { name: gone }).expect("it was made");
+        }
+        play.go_on(Duration::from_secs(1));
+        play.check_digests();
+        write_to_each(&mut play, 6, &tables);
+    }
+}
+
+/// Each table takes objects of every partition, and has those of the rounds before.
+fn write_to_each(play: &mut Play, round: u64, tables: &[String]) {
+    let connected = play.client(100 + round);
+    let done = Rc::new(Cell::new(false));
+    let (is_done, tables) = (Rc::clone(&done), tables.to_vec());
+    play.world.spawn(async move {
+        let client = connected.await;
+        for name in &tables {
+            let table = client.table(name).await.expect("it is there");
+            for number in 0..20_u32 {
+                let key = format!("key-{number}");
+                // Too much is refused by an eviction's quota, and that is all that may be.
+                match table.put(&key, number.to_string()).await {
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert_eq!(error.code(), ErrorCode::QuotaReached, "{name}: {error}")
+                    }
+                }
+            }
+        }
+        is_done.set(true);
+    });
+    play.go_on(Duration::from_secs(3));
+    assert!(done.get(), "round {round}");
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_client::{Client, ClientError, RangeOptions, ScanOptions, TableOptions};
+use weft_protocol::Catalog;
 use weft_server::memory::NodeMemory;
 use weft_sim::cluster::Nodes;
 use weft_sim::world::World;
@@ -47,9 +48,14 @@ fn requests_are_worked_off_though_no_memory_is_left_for_that() {
     let delay = Duration::from_micros(5)..Duration::from_micros(200);
     let mut world = World::new(seed, SimConfig { seed, delay, loss: 0.0, partial: 0.3 });
     let made: RefCell<Option<NodeMemory>> = RefCell::new(None);
+    let ordered = TableOptions { ordered: true, ..TableOptions::default() };
+    let catalog = Catalog::default().with("scanned", ordered).unwrap();
     let nodes = Nodes::build(&mut world, 1, 2, seed, &mut || None, &|seat| {
         made.replace(Some(seat.options.memory.clone()));
-        Ok(Arc::new(seat.handler()?) as _)
+        let handler = seat.handler()?;
+        // There is no coordinator that would tell it.
+        handler.learn_catalog(&catalog).unwrap();
+        Ok(Arc::new(handler) as _)
     });
     let (nodes, memory) = (nodes.unwrap(), made.take().unwrap());
     let connector = nodes.client(&mut world, 0, TIMEOUT).unwrap();
@@ -59,8 +65,7 @@ fn requests_are_worked_off_though_no_memory_is_left_for_that() {
         let network = memory.network.clone();
         async move {
             let client = connector.connect().await.unwrap();
-            let ordered = TableOptions { ordered: true, ..TableOptions::default() };
-            let client = client.create_table("scanned", ordered).await.unwrap();
+            let client = client.table("scanned").await.unwrap();
             for number in 0..OBJECTS {
                 client.put(format!("{number:05}"), "value").await.unwrap();
             }

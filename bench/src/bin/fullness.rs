@@ -69,6 +69,7 @@ fn holds(args: &Args, lens: &Range<usize>, percent: u64) -> Result<bool> {
     let settings = Settings {
         listen: Some("127.0.0.1:0".parse()?),
         http: Some("off".parse()?),
+        control: Some("off".parse()?),
         memory: Some(args.memory.parse()?),
         partitions: args.partitions,
         ..Settings::default()

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use weft_protocol::{
-    Catalog, CatalogError, ErrorCode, TableAlteration, TableEntry, TableId, TableOptions,
-    TableStats, TableStatsReply, TableUse, Truncate, TruncateReply,
+    AlterTable, Catalog, CatalogError, CreateTable, CreateTableReply, DropTable, ErrorCode,
+    ReplyError, TableAlteration, TableChangedReply, TableEntry, TableId, TableOptions, TableStats,
+    TableStatsReply, TableUse, Truncate, TruncateReply,
 };
 use weft_transport::Time;
 
 use super::Client;
+use crate::catalog::is_name;
 use crate::error::ClientError;
 use crate::range::{Range, RangeOptions};
 use crate::remote::Remote;
-use crate::retry::Effect;
+use crate::retry::{Effect, Identity, Retry};
 use crate::table::Table;
 
 /// A table, and what the cluster holds of it.
@@ -22,7 +24,7 @@ use crate::table::Table;
 pub struct TableSummary {
     /// Its name.
     pub name: String,
-    /// Its number, which is not given to another one before all others have been given out; after all nodes were started anew, only by chance.
+    /// Its number, which is not given to another one before all others have been given out.
     pub id: TableId,
     /// What it is like.
     pub options: TableOptions,
@@ -41,6 +43,7 @@ impl Client {
     /// # let settings = Settings {
     /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
     /// #     http: Some(HttpAddress::Off),
+    /// #     control: Some(HttpAddress::Off),
     /// #     ..Settings::default()
     /// # };
     /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
@@ -77,41 +80,50 @@ impl Client {
         Ok(Self { core: Arc::clone(&self.core), table })
     }
 
-    /// Makes a table on all nodes, which all have to answer. Returns this client for it.
+    /// Has the cluster make a table. Returns this client for it.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is one of this name, the name is none, or there are too many tables;
-    /// [`ClientError::PartlyApplied`] if a node does not answer and others have made it.
+    /// [`ClientError::Catalog`] if there is one of this name, the name is none, or there are too many tables; `WEFT-1123` if too few
+    /// coordinators answer.
     pub async fn create_table(
         &self,
         name: &str,
         options: TableOptions,
     ) -> Result<Self, ClientError> {
-        let catalog = self.core.change_tables(|catalog| catalog.with(name, options)).await?;
-        let table = Table::named(name, &catalog).map_err(ClientError::Catalog)?;
+        // What no cluster could do needs nobody to decide it.
+        Catalog::default().with(name, options).map_err(ClientError::Catalog)?;
+        let request = |completion| CreateTable { completion, name, options };
+        let id = self.core.change_tables(name, request, read_created).await?;
+        let table = Table { id, class: options.class() };
         Ok(Self { core: Arc::clone(&self.core), table })
     }
 
-    /// Changes the quota or the eviction of a table, which may be `default`, on all nodes, which all have to answer. What is there stays as it
-    /// is.
+    /// Changes the quota or the eviction of a table, which may be `default`, for the whole cluster. What is there stays as it is.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is none of this name; [`ClientError::PartlyApplied`] if a node does not answer and others have changed it.
+    /// [`ClientError::Catalog`] if there is none of this name; `WEFT-1123` if too few coordinators answer.
     pub async fn alter_table(
         &self,
         name: &str,
         change: TableAlteration,
     ) -> Result<(), ClientError> {
-        self.core.change_tables(|catalog| catalog.altered(name, change)).await.map(drop)
+        check_named(name)?;
+        let request = |completion| AlterTable { completion, name, change };
+        self.core.change_tables(name, request, read_changed).await
     }
 
-    /// Drops a table, with all its objects, on all nodes, which all have to answer. Clients of it are refused from then on.
+    /// Has the cluster drop a table, with all its objects. Clients of it are refused as soon as nodes have learned of it, which is
+    /// within milliseconds.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is none of this name, or it is `default`; [`ClientError::PartlyApplied`] if a node does not
-    /// answer and others have dropped it.
+    /// [`ClientError::Catalog`] if there is none of this name, or it is `default`; `WEFT-1123` if too few coordinators answer.
     pub async fn drop_table(&self, name: &str) -> Result<(), ClientError> {
-        self.core.change_tables(|catalog| catalog.without(name)).await.map(drop)
+        if name == TableId::DEFAULT_NAME {
+            return Err(ClientError::Catalog(CatalogError::Default));
+        }
+        check_named(name)?;
+        let request = |completion| DropTable { completion, name };
+        self.core.change_tables(name, request, read_changed).await
     }
 
     /// All tables, `default` first, and what the cluster holds of each.
@@ -145,12 +157,14 @@ impl Client {
     /// See [`ClientError`]. All nodes have to answer.
     pub async fn count(&self) -> Result<u64, ClientError> {
         let uses = self.table_uses().await?;
-        let mut of_table = uses.iter().filter(|table| table.table == self.table.id).peekable();
-        if of_table.peek().is_none() {
+        let of_table = uses.into_iter().filter(|table| table.table == self.table.id);
+        let objects: Vec<u64> = of_table.map(|table| table.objects).collect();
+        // Of one that was made just now, nodes may not know yet that it has nothing.
+        if objects.is_empty() && self.core.is_gone(self.table, self.core.deadline()).await {
             let name = format!("number {}", self.table.id);
             return Err(ClientError::Catalog(CatalogError::Unknown { name }));
         }
-        Ok(of_table.map(|table| table.objects).sum())
+        Ok(objects.into_iter().sum())
     }
 
     /// Removes all objects of this client's table. Returns how many there were.
@@ -161,14 +175,21 @@ impl Client {
         let cluster = self.core.keeper.current_owned();
         let (table, deadline) = (self.table.id, self.core.deadline());
         let request = Truncate { table, map_epoch: cluster.map().epoch_low() };
+        let cluster = &cluster;
         let asked = cluster.remotes().iter().map(|remote| async move {
-            let truncated = self.truncate_node(remote, request, deadline).await;
-            if !matches!(&truncated, Err(error) if error.code() == ErrorCode::TableUnknown) {
-                return truncated;
+            let mut retry = Retry::new(Effect::Mutation, deadline);
+            loop {
+                let error = match self.truncate_node(remote, request, deadline).await {
+                    // It may not have learned of the table yet.
+                    Err(error) if error.code() == ErrorCode::TableUnknown => error,
+                    truncated => return truncated,
+                };
+                let need = retry.need(&error, cluster.epoch(), Identity::None);
+                match need.and_then(|need| self.core.next_attempt(&mut retry, need)) {
+                    Some(next) => self.core.prepare(self.table, next, &mut retry).await,
+                    None => return Err(error),
+                }
             }
-            // It was started anew, maybe, and nobody has told it yet.
-            self.core.settle_tables(deadline).await;
-            self.truncate_node(remote, request, deadline).await
         });
         let all: Vec<Result<u64, _>> = asked.collect::<FuturesOrdered<_>>().collect().await;
         let is_partly = all.iter().any(Result::is_ok);
@@ -212,4 +233,23 @@ impl Client {
         let all: Result<Vec<Vec<TableUse>>, ClientError> = all.into_iter().collect();
         Ok(all?.into_iter().flatten().collect())
     }
+}
+
+/// # Errors
+/// [`CatalogError::Unknown`], if no table can have this name.
+fn check_named(name: &str) -> Result<(), ClientError> {
+    if is_name(name) {
+        return Ok(());
+    }
+    Err(ClientError::Catalog(CatalogError::Unknown { name: name.to_owned() }))
+}
+
+fn read_created(message: &[u8]) -> Result<(TableId, u64), ReplyError<'_>> {
+    let CreateTableReply { table, catalog_version } = CreateTableReply::decode(message)?;
+    Ok((table, catalog_version))
+}
+
+fn read_changed(message: &[u8]) -> Result<((), u64), ReplyError<'_>> {
+    let TableChangedReply { catalog_version } = TableChangedReply::decode(message)?;
+    Ok(((), catalog_version))
 }

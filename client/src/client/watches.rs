@@ -17,6 +17,7 @@ impl Client {
     /// # let settings = Settings {
     /// #     listen: Some("127.0.0.1:0".parse().unwrap()),
     /// #     http: Some(HttpAddress::Off),
+    /// #     control: Some(HttpAddress::Off),
     /// #     ..Settings::default()
     /// # };
     /// # let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();

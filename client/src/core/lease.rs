@@ -72,7 +72,7 @@ impl Core {
     }
 
     async fn open(&self, asked_at: Time, deadline: Time) -> Result<(), ClientError> {
-        match self.ask_any(OpenClient, deadline).await {
+        match self.ask_any(OpenClient, self.random(), deadline).await {
             Ok(OpenClientReply { client, lease_ms }) => {
                 self.session.opened(client, asked_at, duration(lease_ms));
                 Ok(())
@@ -88,7 +88,8 @@ impl Core {
     /// If it fails, somebody tries again soon; the lease may do until then.
     async fn renew(&self, asked_at: Time, deadline: Time) {
         let Some(client) = self.session.client() else { return };
-        match self.ask_any(RenewClient { client }, deadline).await {
+        // One and the same node, as long as that answers: of those that have no coordinator, each knows what it has heard itself.
+        match self.ask_any(RenewClient { client }, client, deadline).await {
             Ok(RenewClientReply { lease_ms, .. }) => {
                 self.session.renewed(client, asked_at, duration(lease_ms));
             }
@@ -99,15 +100,16 @@ impl Core {
         }
     }
 
-    /// Asks one node after the other, each for a short while, until one answers the one or the other way.
+    /// Asks one node after the other, each for a short while, until one answers the one or the other way. `choice` says where to begin.
     async fn ask_any(
         &self,
         request: impl Body + Copy,
+        choice: u64,
         deadline: Time,
     ) -> Result<OpenClientReply, ClientError> {
         let cluster = self.keeper.current_owned();
         let remotes = cluster.remotes();
-        let first = (self.random() % remotes.len() as u64) as usize;
+        let first = (choice % remotes.len() as u64) as usize;
         let in_turn = remotes[first..].iter().chain(&remotes[..first]).take(MAP_SOURCES_MAX);
         let mut failed = None;
         for remote in in_turn {

@@ -60,7 +60,7 @@ impl Core {
     async fn deposed(&self, member: Member, table: Table, slot: Slot, deadline: Time) {
         loop {
             self.keeper.provide(&self.endpoint, MapNeed::Recheck, deadline).await;
-            if self.keeper.current().has_deposed(member, table.class, slot) {
+            if self.keeper.current().has_deposed(member, table, slot) {
                 return;
             }
             self.be_patient().await;

@@ -49,7 +49,7 @@ impl Core {
                     if let (MapNeed::Lease, Some(client)) = (next.map, client) {
                         self.session.lost(client);
                     }
-                    self.prepare(next, deadline).await;
+                    self.prepare(table, next, &mut retry).await;
                 }
                 if A::EFFECT == Effect::Mutation {
                     ticket = match self.renumbered(ticket.take(), &doubt, deadline).await {
@@ -129,9 +129,9 @@ impl Core {
     ) -> Result<(Connection, u64), Failed> {
         let cluster = self.keeper.current_owned();
         let epoch = cluster.epoch();
-        let primary = cluster.primary(table.class, slot).zip(cluster.member(table.class, slot));
+        let primary = cluster.primary(table, slot).zip(cluster.member(table, slot));
         let Some((remote, member)) = primary else {
-            return Err((cluster.unserved(table.class, slot), epoch));
+            return Err((cluster.unserved(table, slot), epoch));
         };
         let connecting = self.keeper.connect(&self.endpoint, remote, deadline);
         match self.unless_deposed(connecting, member, table, slot, deadline).await {

@@ -148,12 +148,12 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
     fn divide(&mut self, share: Share<O::Element>, retry: Retry) {
         let cluster = self.core.keeper.current_owned();
         let map_epoch = cluster.epoch();
-        let class = self.table.class;
+        let table = self.table;
         let mut shares = BTreeMap::<_, (Arc<Remote>, Member, Share<_>)>::new();
         let mut unserved = Vec::new();
         for (position, element, doubt) in share.into_entries() {
             let slot = O::slot(&element);
-            match cluster.primary(class, slot).zip(cluster.member(class, slot)) {
+            match cluster.primary(table, slot).zip(cluster.member(table, slot)) {
                 Some((primary, member)) => {
                     let (_, _, share) = shares
                         .entry(member.node)
@@ -161,7 +161,7 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
                     share.push(position, element, doubt);
                 }
                 None => {
-                    let (error, client) = (cluster.unserved(class, slot), None);
+                    let (error, client) = (cluster.unserved(table, slot), None);
                     unserved.push(Failed { position, element, error, client, doubt });
                 }
             }
@@ -197,7 +197,7 @@ impl<'a, O: AskMany + 'a> Run<'a, O> {
             }
         }
         if let Some(next) = next {
-            self.under_way.push(Box::pin(wait(self.core.clone(), next, share, retry)));
+            self.under_way.push(Box::pin(wait(self.core.clone(), self.table, next, share, retry)));
         }
     }
 }
@@ -292,7 +292,13 @@ async fn receive<O: AskMany>(
     Event::End(route, asked, error)
 }
 
-async fn wait<E>(core: Arc<Core>, next: Next, share: Share<E>, retry: Retry) -> Event<E> {
-    core.prepare(next, retry.deadline()).await;
+async fn wait<E>(
+    core: Arc<Core>,
+    table: Table,
+    next: Next,
+    share: Share<E>,
+    mut retry: Retry,
+) -> Event<E> {
+    core.prepare(table, next, &mut retry).await;
     Event::Due(share, retry)
 }

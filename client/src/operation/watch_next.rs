@@ -9,6 +9,7 @@ use weft_transport::{NodeId, Time};
 use crate::core::Core;
 use crate::error::ClientError;
 use crate::retry::{Effect, Identity, Retry};
+use crate::table::Table;
 use crate::watch::WatchEvent;
 
 /// Events that follow one another, from the sequence of the first on.
@@ -46,7 +47,7 @@ impl Core {
                 .need(&error, epoch, Identity::None)
                 .and_then(|need| self.next_attempt(retry, need))
             {
-                Some(next) => self.prepare(next, retry.deadline()).await,
+                Some(next) => self.prepare(Table::DEFAULT, next, retry).await,
                 None => return Err(error),
             }
         }

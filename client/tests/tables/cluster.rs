@@ -3,15 +3,18 @@
 #![expect(clippy::disallowed_methods, reason = "it looks for free ports")]
 
 use std::net::TcpListener;
+use std::thread;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use weft_client::{BlockingClient, ClientConfig};
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
 
 /// Nodes that know one another, each of which can be started anew.
 pub(crate) struct Cluster {
-    peers: String,
+    /// What nodes keep.
+    folder: TempDir,
     pub(crate) addresses: Vec<String>,
     pub(crate) nodes: Vec<Option<Node>>,
 }
@@ -24,29 +27,40 @@ impl Cluster {
         let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
         let addresses: Vec<_> = listeners.iter().map(address).collect();
         drop(listeners);
-        let peer = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
-        let peers = addresses.iter().enumerate().map(peer).collect::<Vec<_>>().join(",");
-        let mut cluster = Cluster { peers, addresses, nodes: Vec::new() };
-        for at in 0..count {
-            cluster.nodes.push(None);
-            cluster.restart(at);
-        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut cluster = Cluster { folder, addresses, nodes: Vec::new() };
+        // Each waits for the others.
+        let starting: Vec<_> = (0..count)
+            .map(|at| {
+                let config = cluster.config(at);
+                thread::spawn(move || Node::start(&config).unwrap())
+            })
+            .collect();
+        cluster.nodes = starting.into_iter().map(|node| Some(node.join().unwrap())).collect();
         cluster
     }
 
     /// Starts a node, in the place of the one that ran.
     pub(crate) fn restart(&mut self, at: usize) {
         self.nodes[at] = None;
+        self.nodes[at] = Some(Node::start(&self.config(at)).unwrap());
+    }
+
+    fn config(&self, at: usize) -> Config {
         let settings = Settings {
             node_id: Some(at as u64 + 1),
-            peers: Some(self.peers.parse().unwrap()),
+            join: Some(self.addresses.join(",").parse().unwrap()),
+            listen: Some(self.addresses[at].parse().unwrap()),
+            data_dir: Some(self.folder.path().join(format!("node-{at}"))),
             http: Some(HttpAddress::Off),
-            memory: Some("64MiB".parse().unwrap()),
+            control: Some(HttpAddress::Off),
+            // Each node has a copy of all: more would leave small nodes no room.
+            partitions: Some(6.try_into().unwrap()),
+            memory: Some("192MiB".parse().unwrap()),
             reactors: Some(1.try_into().unwrap()),
             ..Settings::default()
         };
-        let config = Config::resolve(settings, Host::of_this_process()).unwrap();
-        self.nodes[at] = Some(Node::start(&config).unwrap());
+        Config::resolve(settings, Host::of_this_process()).unwrap()
     }
 
     pub(crate) fn client(&self) -> BlockingClient {

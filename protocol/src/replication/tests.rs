@@ -97,6 +97,7 @@ fn the_bytes_are_those_of_the_docs() {
                 is_complete: true,
             }),
         ),
+        ("notice", PeerMessage::Notice(Notice { body: b"sits" })),
     ];
     for (name, message) in examples {
         assert_eq!(written(&message), documented(name), "{name}");
@@ -154,8 +155,8 @@ fn a_count_or_a_length_beyond_the_limits_is_refused_before_it_is_used() {
 #[test]
 fn a_message_of_another_kind_version_or_epoch_range_is_refused() {
     let mut message = documented("stale");
-    message[0] = 15;
-    assert_eq!(PeerMessage::decode(&message), Err(DecodeError::UnknownMessage { kind: 15 }));
+    message[0] = 16;
+    assert_eq!(PeerMessage::decode(&message), Err(DecodeError::UnknownMessage { kind: 16 }));
     message[0] = 0;
     assert_eq!(PeerMessage::decode(&message), Err(DecodeError::UnknownMessage { kind: 0 }));
     message[1] = 2;

@@ -14,47 +14,61 @@ use futures_util::stream::FuturesUnordered;
 use weft_protocol::Member;
 use weft_transport::{ConnectionManager, Endpoint, NodeEvent, NodeEvents, Peer, Sleep};
 
+use super::coordination::Reply;
 use super::hosted::Due;
+use crate::coordinator::{Ask, Update};
 use crate::handler::NodeHandler;
-use crate::limits::HEARTBEAT;
+use crate::limits::{HEARTBEAT, INQUIRIES_MAX};
 
 /// Pieces that learners are given before something else has its turn.
 const PIECES_TOGETHER: usize = 4;
 
-/// What sends what waits for room.
-type Pump = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What goes on beside: what waits for room is sent, or an answer is waited for.
+type Errand = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What has happened.
 enum Happened {
     Event(Option<NodeEvent>),
     Tick,
     Fed,
+    Update(Box<Update>),
+    Question(Ask, Reply),
 }
 
 /// What the agent of a node goes by.
 struct Agent {
     node: Arc<NodeHandler>,
+    endpoint: Endpoint,
     manager: ConnectionManager,
     events: NodeEvents,
-    pumps: FuturesUnordered<Pump>,
-    /// The version of the map by which other nodes are looked for.
-    looked_at: u64,
+    pumps: FuturesUnordered<Errand>,
+    questions: FuturesUnordered<Errand>,
+    /// Where nodes are to be found of which nothing is known yet.
+    seeds: Vec<SocketAddr>,
+    /// The versions of what is known by which other nodes were looked for.
+    looked_at: Option<(u64, u64)>,
     listed: BTreeSet<SocketAddr>,
 }
 
 impl NodeHandler {
-    /// Takes part in the cluster for as long as the endpoint is there. The future is to be driven by one thread.
-    pub async fn take_part(self: Arc<NodeHandler>, endpoint: Endpoint) {
+    /// Takes part in the cluster for as long as the endpoint is there. Until the node knows others, it looks for them at `seeds`. The future is to be
+    /// driven by one thread.
+    pub async fn take_part(self: Arc<NodeHandler>, endpoint: Endpoint, seeds: Vec<SocketAddr>) {
         let manager = endpoint.manager();
         let events = manager.events();
         let mut agent = Agent {
             node: self,
+            endpoint: endpoint.clone(),
             manager,
             events,
             pumps: FuturesUnordered::new(),
-            looked_at: 0,
+            questions: FuturesUnordered::new(),
+            seeds,
+            looked_at: None,
             listed: BTreeSet::new(),
         };
+        agent.node.coordination.updates.open();
+        agent.node.coordination.questions.open();
         for peer in agent.manager.connected() {
             agent.connected(&peer);
         }
@@ -62,26 +76,43 @@ impl NodeHandler {
         loop {
             let mut ticking = endpoint.sleep_until(next_tick);
             match poll_fn(|context| agent.poll(&mut ticking, context)).await {
-                Happened::Event(None) => return,
+                Happened::Event(None) => break,
                 Happened::Event(Some(event)) => agent.handle(event),
                 Happened::Tick => {
                     agent.tick();
                     next_tick = endpoint.clock().now() + HEARTBEAT;
                 }
                 Happened::Fed => {}
+                Happened::Update(update) => {
+                    agent.node.take_in(*update);
+                    agent.welcome();
+                }
+                Happened::Question(ask, reply) => agent.ask(ask, reply),
             }
         }
+        agent.node.coordination.updates.close();
+        agent.node.coordination.questions.close();
     }
 }
 
 impl Agent {
     fn poll(&mut self, ticking: &mut Sleep, context: &mut Context<'_>) -> Poll<Happened> {
         while let Poll::Ready(Some(())) = self.pumps.poll_next_unpin(context) {}
+        while let Poll::Ready(Some(())) = self.questions.poll_next_unpin(context) {}
         if let Poll::Ready(event) = pin!(self.events.next()).poll(context) {
             return Poll::Ready(Happened::Event(event));
         }
         if Pin::new(ticking).poll(context).is_ready() {
             return Poll::Ready(Happened::Tick);
+        }
+        let coordination = &self.node.coordination;
+        if let Some(update) = coordination.updates.take(context.waker()) {
+            return Poll::Ready(Happened::Update(update));
+        }
+        if self.questions.len() < INQUIRIES_MAX
+            && let Some((ask, reply)) = coordination.questions.take(context.waker())
+        {
+            return Poll::Ready(Happened::Question(ask, reply));
         }
         self.node.cluster.feeds.lock().wakes(context.waker());
         if self.feed() { Poll::Ready(Happened::Fed) } else { Poll::Pending }
@@ -100,12 +131,32 @@ impl Agent {
         }
     }
 
+    /// There is a connection. Nothing is kept for whoever is not of the cluster, as far as that is known.
     fn connected(&mut self, peer: &Peer) {
+        let view = self.node.cluster.view.lock();
+        let is_stranger = view.version() > 0 && view.node(peer.node).is_none();
+        drop(view);
+        if is_stranger {
+            return;
+        }
         // It may be gone again.
         let Some(connection) = self.manager.connection(peer.node) else { return };
         let link = self.node.cluster.peers.connected(connection);
         self.pumps.push(Box::pin(link.pump()));
         self.peer_changed(peer, true);
+    }
+
+    /// Those who are connected may have been strangers before, or are now.
+    fn welcome(&mut self) {
+        let linked: BTreeSet<Member> = self.node.cluster.peers.members().into_iter().collect();
+        for peer in self.manager.connected() {
+            if !linked.contains(&Member { node: peer.node, incarnation: peer.incarnation }) {
+                self.connected(&peer);
+            }
+        }
+        let view = self.node.cluster.view.lock();
+        let strangers = linked.iter().filter(|member| view.node(member.node).is_none());
+        strangers.for_each(|member| self.node.cluster.peers.lost(member.node));
     }
 
     fn lost(&mut self, peer: &Peer) {
@@ -126,6 +177,7 @@ impl Agent {
 
     fn tick(&mut self) {
         self.look_for_others();
+        self.node.send_heartbeats();
         let NodeHandler { cluster, partitions, answers, .. } = &*self.node;
         let (now, mut due) = (self.node.now_by_both(), Due::default());
         cluster.ask_for_leases(now);
@@ -133,13 +185,26 @@ impl Agent {
         cluster.deliver(answers, &mut due);
     }
 
-    /// Has connections made to the nodes of the map.
+    /// Has connections made to the nodes of the cluster; before any is known, to those of the map, and to where some are said to be.
     fn look_for_others(&mut self) {
-        let Some(map) = self.node.map().filter(|map| map.epoch() > self.looked_at) else { return };
-        self.looked_at = map.epoch();
-        let others = map.nodes().iter().filter(|entry| entry.id != self.node.node);
-        let addresses: BTreeSet<SocketAddr> =
-            others.filter_map(|entry| entry.address.parse().ok()).collect();
+        let view = self.node.cluster.view.lock();
+        let version = view.version();
+        let map = self.node.map();
+        let looked_at = (version, map.as_ref().map_or(0, |map| map.epoch()));
+        if self.looked_at == Some(looked_at) {
+            return;
+        }
+        self.looked_at = Some(looked_at);
+        let others = view.nodes().filter(|other| other.id != self.node.node);
+        let mut addresses: BTreeSet<SocketAddr> =
+            others.filter_map(|other| other.description.data_address.parse().ok()).collect();
+        drop(view);
+        if version == 0 {
+            addresses.extend(&self.seeds);
+            let listed = map.iter().flat_map(|map| map.nodes());
+            let others = listed.filter(|other| other.id != self.node.node);
+            addresses.extend(others.filter_map(|other| other.address.parse::<SocketAddr>().ok()));
+        }
         for gone in self.listed.difference(&addresses) {
             self.manager.remove(*gone);
         }
@@ -147,6 +212,14 @@ impl Agent {
             self.manager.add(*new);
         }
         self.listed = addresses;
+    }
+
+    /// Has a question answered, whoever can.
+    fn ask(&mut self, ask: Ask, reply: Reply) {
+        let (node, endpoint) = (Arc::clone(&self.node), self.endpoint.clone());
+        self.questions.push(Box::pin(async move {
+            reply(node.ask_coordinators(&endpoint, &ask).await);
+        }));
     }
 
     /// Gives learners some of what there is. Returns whether there may be more to do.

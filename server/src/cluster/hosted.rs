@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 
 use weft_protocol::replication::{Acknowledgement, Entry, PeerMessage, SnapshotRecords};
-use weft_protocol::{Configuration, ErrorCode, ErrorReply, Member, PartitionId, Version};
+use weft_protocol::{ErrorCode, ErrorReply, Member, PartitionId, TableClass, Version};
 use weft_transport::Time;
 
 use super::Cluster;
 use super::feeding::Feed;
 use super::logged::{Durable, Logged};
 use super::reports::Report;
+use super::tables::BroughtTo;
 use crate::durable::{Event, Mode};
+use crate::partitions::Placement;
 use crate::replication::{Effect, Handled, RecordError, Replica};
 use crate::store::{ApplyError, Gather, Partition, PartitionConfig, Snapshot, StoreError};
 use crate::withheld::{Answer, Waiting, Withheld};
@@ -23,6 +25,10 @@ pub(super) const PIECE_HEAD: usize = 8;
 pub(crate) struct Hosted {
     pub(crate) partition: Partition,
     replica: Replica,
+    /// Of which tables it is.
+    pub(super) class: TableClass,
+    /// What its tables are by.
+    pub(super) brought_to: Option<BroughtTo>,
     /// The sequence up to which every member has every entry; the end of all sequences if there is no other member.
     committed: u64,
     withheld: Withheld,
@@ -124,6 +130,8 @@ impl Hosted {
         Ok(Hosted {
             partition,
             replica,
+            class: TableClass::DEFAULT,
+            brought_to: None,
             committed: 0,
             withheld: Withheld::default(),
             is_alone: false,
@@ -133,6 +141,11 @@ impl Hosted {
             is_lost: false,
             scratch: Vec::new(),
         })
+    }
+
+    /// Of which tables it is, if this node has a copy of it.
+    pub(crate) fn held(&self) -> Option<TableClass> {
+        (self.replica.is_in_sync() || self.replica.is_learner()).then_some(self.class)
     }
 
     /// On which terms what is read here may be told; nothing if this node is not the one to tell it.
@@ -158,6 +171,18 @@ impl Hosted {
                 ErrorReply::new(ErrorCode::Internal)
             }
         })
+    }
+
+    /// Whether this node is the primary, and may act as one.
+    #[inline]
+    pub(crate) fn serves(&self) -> bool {
+        self.replica.is_serving()
+    }
+
+    /// The catalog may be another one.
+    pub(crate) fn look_at_tables(&mut self, cluster: &Cluster, now: Now, due: &mut Due) {
+        self.say_how_far();
+        self.settle(cluster, now, due);
     }
 
     /// Hands the entries over that changes have made. Returns whether there were some, for other nodes to have.
@@ -192,13 +217,16 @@ impl Hosted {
     pub(crate) fn configure(
         &mut self,
         cluster: &Cluster,
-        configuration: &Configuration,
+        placement: &Placement,
         map_version: u64,
         now: Now,
         due: &mut Due,
     ) {
         self.say_how_far();
-        self.is_lost = configuration.is_lost;
+        let Placement { configuration, born_in, .. } = placement;
+        self.class = placement.class;
+        self.replica.begin_anew_if_before(*born_in);
+        self.is_lost = placement.configuration.is_lost;
         self.replica.configure(configuration, map_version, now.time);
         self.settle(cluster, now, due);
     }
@@ -215,7 +243,7 @@ impl Hosted {
         self.say_how_far();
         match self.replica.handle(from, message, now.time) {
             Handled::Done => {}
-            Handled::TakeRecords(records) => self.take_records(&records, now),
+            Handled::TakeRecords(records) => self.take_records(cluster, &records, now),
         }
         self.settle(cluster, now, due);
     }
@@ -326,6 +354,7 @@ impl Hosted {
                 break;
             }
         }
+        self.keep_tables(cluster);
         if self.partition.is_learning() && self.replica.is_in_sync() {
             self.partition.end_snapshot();
         }
@@ -385,10 +414,11 @@ impl Hosted {
         match effect {
             Effect::Apply { last, .. } => match &mut self.held_up {
                 Some(held_up) => *held_up = last,
-                None => self.apply(last, now),
+                None => self.apply(cluster, last, now),
             },
             Effect::Reset { base } => {
                 self.partition.clear();
+                self.brought_to = None;
                 self.piece_due = None;
                 let is_learner = self.replica.is_learner();
                 self.held_up = is_learner.then_some(0);
@@ -460,7 +490,7 @@ impl Hosted {
         }
     }
 
-    fn apply(&mut self, last: u64, now: Now) {
+    fn apply(&mut self, cluster: &Cluster, last: u64, now: Now) {
         let Hosted { partition, replica, logged, .. } = self;
         let first = partition.last_entry().sequence() + 1;
         let mut applied = first - 1;
@@ -482,13 +512,14 @@ impl Hosted {
         if logged.is_none() {
             replica.applied(applied);
         }
+        cluster.clients.are_over(&partition.take_ended());
         if let Some(error) = refused {
             self.fail(&error);
         }
     }
 
     /// Takes a piece of a snapshot, unless it is too early for it: then it comes again.
-    fn take_records(&mut self, records: &SnapshotRecords<'_>, now: Now) {
+    fn take_records(&mut self, cluster: &Cluster, records: &SnapshotRecords<'_>, now: Now) {
         let Some((as_of, bytes)) = records.records.split_first_chunk::<PIECE_HEAD>() else {
             return self.fail(&ApplyError::Malformed { offset: 0 });
         };
@@ -511,10 +542,10 @@ impl Hosted {
                     None => self.replica.piece_taken(records.session, records.piece),
                 }
                 if let Some(last) = self.held_up.take() {
-                    self.apply(last, now);
+                    self.apply(cluster, last, now);
                 }
             }
-            Err(ApplyError::TooEarly { .. }) => {}
+            Err(ApplyError::TooEarly { .. }) => self.replica.piece_left(records.session),
             Err(error) => self.fail(&error),
         }
     }

@@ -10,17 +10,16 @@ use crate::answers::Answers;
 use crate::partitions::Partitions;
 
 impl Cluster {
-    /// Handles a message of another node. What it leaves to be done is added to `due`. Returns whether it was one that can be understood.
+    /// Handles a message of another node. What it leaves to be done is added to `due`.
     pub(crate) fn handle(
         &self,
         partitions: &Partitions,
         from: Member,
-        message: &[u8],
+        message: &PeerMessage<'_>,
         now: Now,
         due: &mut Due,
-    ) -> bool {
-        let Ok(message) = PeerMessage::decode(message) else { return false };
-        match &message {
+    ) {
+        match message {
             PeerMessage::Lease(lease) => {
                 if let Some(grant) = self.leases.handle_lease(from, lease, now.time) {
                     self.peers.send(from, PeerMessage::Grant(grant));
@@ -38,17 +37,16 @@ impl Cluster {
             _ => {
                 let position = message.partition().and_then(|id| partitions.position_of_id(id));
                 if let Some(position) = position {
-                    partitions.host(position).handle(self, from, &message, now, due);
+                    partitions.host(position).handle(self, from, message, now, due);
                 }
                 if let PeerMessage::SnapshotAcknowledge(_) = message {
                     self.feeds.lock().wake();
                 }
             }
         }
-        true
     }
 
-    /// Asks every node that is connected for a lease.
+    /// Asks every node of the cluster that is connected for a lease.
     pub(crate) fn ask_for_leases(&self, now: Now) {
         let lease = self.leases.request(now.time);
         for member in self.peers.members() {

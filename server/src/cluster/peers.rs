@@ -76,6 +76,14 @@ impl Peers {
         }
     }
 
+    /// Sends a message to a node, whichever life of it there is a connection to: for what says itself whom it is for. Waits for nobody.
+    pub(crate) fn send_to_node(&self, to: NodeId, message: PeerMessage<'_>) {
+        let link = self.links.read().get(&to).cloned();
+        if let Some(link) = link {
+            link.send(message);
+        }
+    }
+
     /// Who is connected.
     pub(crate) fn members(&self) -> Vec<Member> {
         self.links.read().values().map(|link| link.member).collect()

@@ -28,20 +28,6 @@ impl HostPort {
         addresses.next().ok_or_else(|| unresolved(None))
     }
 
-    /// Every socket address that it stands for here and now; none if it cannot be told.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "names are resolved once, before the node starts"
-    )]
-    pub(super) fn resolve_all(&self) -> Vec<SocketAddr> {
-        self.0.to_socket_addrs().map(Iterator::collect).unwrap_or_default()
-    }
-
-    /// The same, if that takes no name service.
-    pub(super) fn as_number(&self) -> Option<SocketAddr> {
-        self.0.parse().ok()
-    }
-
     /// Whether it says which port: 0 leaves it to the system.
     pub(super) fn names_a_port(&self) -> bool {
         self.0.rsplit_once(':').is_some_and(|(_, port)| port.parse() != Ok(0_u16))
@@ -92,6 +78,19 @@ pub enum HttpAddress {
     Off,
     /// There.
     At(HostPort),
+}
+
+impl HttpAddress {
+    /// The socket address that it stands for here and now, if any.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unresolved`].
+    pub fn resolve(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        match self {
+            HttpAddress::Off => Ok(None),
+            HttpAddress::At(address) => address.resolve().map(Some),
+        }
+    }
 }
 
 impl FromStr for HttpAddress {

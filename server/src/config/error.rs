@@ -4,83 +4,62 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::limits::ZONE_MAX;
+
 /// Why a configuration cannot be used. Every message ends with what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// There are several nodes and this one does not know which it is.
+    /// The node is to be one of several and does not know which.
     #[error(
-        "the peers are given but not which of them this node is; add --node-id (or WEFT_NODE_ID)"
+        "--join is given but not which node this is; add --node-id (or WEFT_NODE_ID), another one on every node"
     )]
     NodeIdMissing,
-    /// The node is not among the peers.
-    #[error(
-        "node id {id} is not among the peers ({peers}); give one of their ids, or add the node to \
-         --peers"
-    )]
-    NodeIdUnknown {
-        /// The id given.
-        id: u64,
-        /// The peers given.
-        peers: String,
-    },
-    /// The id is one that clients draw.
-    #[error(
-        "node id {id} is one that clients draw at random; give the nodes ids below \
-         9223372036854775808, such as 1, 2, 3"
-    )]
-    NodeIdOfClient {
+    /// Ids of nodes have 16 bits.
+    #[error("node id {id} is too large; give the nodes ids below 65536, such as 1, 2, 3")]
+    NodeIdRange {
         /// The id given.
         id: u64,
     },
-    /// Two names of the list stand for one address.
+    /// A coordinator that forgets what it has agreed to would break the cluster.
     #[error(
-        "the peers {first} and {second} are at one address, {address}; give every node its own"
+        "a coordinator among others keeps what it has agreed to on disk; add --data-dir, or let others do it: --roles storage"
     )]
-    OneAddressTwice {
-        /// One of the entries, as given.
-        first: String,
-        /// The other.
-        second: String,
-        /// What both resolve to.
+    DataDirMissing,
+    /// A node that cannot be a coordinator has nobody to ask.
+    #[error(
+        "a node of the role storage alone needs a cluster; give --join, or the role coordinator too"
+    )]
+    NothingToJoin,
+    /// The address is every address of a host, which is none that anybody could connect to.
+    #[error(
+        "{address} names no host that others could connect to; give --advertise HOST:PORT (or WEFT_ADVERTISE)"
+    )]
+    Unspecified {
+        /// The address.
         address: SocketAddr,
     },
-    /// The address of a peer is every address of a host, which is none that a client could connect to.
-    #[error(
-        "the peer {entry} is at {address}, which names no host; a list of nodes needs the address that \
-         clients reach each at, and --listen says where a node listens"
-    )]
-    PeerUnspecified {
-        /// The entry, as given.
-        entry: String,
-        /// What it resolves to.
-        address: SocketAddr,
+    /// The zone's name is too long.
+    #[error("the name of the zone has {len} bytes; give one of at most {ZONE_MAX}")]
+    ZoneTooLong {
+        /// Its length.
+        len: usize,
     },
-    /// Data connections and HTTP want the same port.
+    /// Two ports are one.
     #[error(
-        "--listen {listen} and --http {http} want the same port; give --http (or WEFT_HTTP) another \
-         one, or `off`"
+        "--{first} {first_address} and --{second} {second_address} want the same port; give --{second} another one, or `off`"
     )]
     PortTwice {
-        /// Where data connections are to come in.
-        listen: SocketAddr,
-        /// Where HTTP is to be.
-        http: SocketAddr,
+        /// The flag of the one, without dashes.
+        first: &'static str,
+        /// Where that is to be.
+        first_address: SocketAddr,
+        /// The flag of the other.
+        second: &'static str,
+        /// Where that is to be.
+        second_address: SocketAddr,
     },
-    /// Some node would own nothing.
-    #[error(
-        "{partitions} partitions cannot be shared by {nodes} nodes; give --partitions {nodes} or \
-         more, the same on every node"
-    )]
-    TooFewPartitions {
-        /// Partitions given.
-        partitions: u16,
-        /// Nodes given.
-        nodes: usize,
-    },
-    /// There are not that many slots.
-    #[error(
-        "{partitions} partitions are more than there are slots; give --partitions 16384 or less"
-    )]
+    /// A class of tables is not divided into that many.
+    #[error("{partitions} partitions are too many; give --partitions 4096 or less")]
     TooManyPartitions {
         /// Partitions given.
         partitions: u16,

@@ -9,7 +9,9 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use serde::{Deserialize, Deserializer};
 use weft_transport::{LinkPolicy, PollPolicy};
 
-use super::{HostPort, HttpAddress, LogFilter, LogFormat, MemoryLimit, Peers};
+use weft_protocol::{Durability, TableOptions};
+
+use super::{HostPort, HttpAddress, LogFilter, LogFormat, MemoryLimit, Roles, Seeds};
 
 /// Weft's storage node: keeps objects in registered memory and serves them.
 #[derive(Debug, Clone, clap::Parser)]
@@ -52,20 +54,51 @@ fn without_empty_variables(command: Command) -> Command {
 #[derive(Debug, Clone, Default, clap::Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Settings {
-    /// Which of --peers this node is [default: 1 without --peers]
+    /// Which node of the cluster this is [default: what --data-dir says, or 1 without --join]
     #[arg(long, env = "WEFT_NODE_ID", value_name = "N", value_parser = node_id)]
     pub node_id: Option<u64>,
 
-    /// Every node of the cluster, this one included; the same on every node [default: this node
-    /// alone]
-    #[arg(long, env = "WEFT_PEERS", value_name = "ID=HOST:PORT,…")]
-    #[serde(deserialize_with = "from_text")]
-    pub peers: Option<Peers>,
+    /// Where nodes of the cluster may be found; with all that are to found it, the same on each [default: this node founds a cluster of its own]
+    #[arg(long, env = "WEFT_JOIN", value_name = "HOST:PORT,…")]
+    #[serde(deserialize_with = "from_list")]
+    pub join: Option<Seeds>,
 
-    /// Address for data connections [default: own entry of --peers, or 127.0.0.1:7400]
+    /// Address for data connections [default: 127.0.0.1:7400]
     #[arg(long, env = "WEFT_LISTEN", value_name = "HOST:PORT")]
     #[serde(deserialize_with = "from_text")]
     pub listen: Option<HostPort>,
+
+    /// Address that nodes and clients reach this node at [default: that of --listen]
+    #[arg(long, env = "WEFT_ADVERTISE", value_name = "HOST:PORT")]
+    #[serde(deserialize_with = "from_text")]
+    pub advertise: Option<HostPort>,
+
+    /// Where the node keeps what is to outlive it; a coordinator among others needs one [default: nowhere]
+    #[arg(long, env = "WEFT_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// What the node is there for [default: storage,coordinator]
+    #[arg(long, env = "WEFT_ROLES", value_name = "storage,coordinator")]
+    #[serde(deserialize_with = "from_list")]
+    pub roles: Option<Roles>,
+
+    /// What fails together with this node, such as a rack: copies are kept in different zones [default: none]
+    #[arg(long, env = "WEFT_ZONE", value_name = "NAME")]
+    pub zone: Option<String>,
+
+    /// Address of the control API, or `off` [default: 127.0.0.1:7401]
+    #[arg(long, env = "WEFT_CONTROL", value_name = "HOST:PORT|off")]
+    #[serde(deserialize_with = "from_text")]
+    pub control: Option<HttpAddress>,
+
+    /// Copies of each object of the table that is always there; for the node that founds the cluster [default: 3, or as many as there are nodes]
+    #[arg(long, env = "WEFT_REPLICAS", value_name = "N", value_parser = replicas)]
+    pub replicas: Option<u8>,
+
+    /// What a loss of power leaves of that table; for the node that founds the cluster [default: memory]
+    #[arg(long, env = "WEFT_DURABILITY", value_name = "memory|disk|fsync")]
+    #[serde(deserialize_with = "from_text")]
+    pub durability: Option<Durability>,
 
     /// Address of /health, /ready and /metrics, or `off` [default: 127.0.0.1:7402]
     #[arg(long, env = "WEFT_HTTP", value_name = "HOST:PORT|off")]
@@ -78,7 +111,7 @@ pub struct Settings {
     #[serde(deserialize_with = "from_text")]
     pub memory: Option<MemoryLimit>,
 
-    /// Partitions of the whole cluster; the same on every node [default: 64; fewer if there is one node, of less than 1GiB]
+    /// Partitions of each class of tables; for the node that founds the cluster [default: 64; fewer if it is alone and has less than 1GiB]
     #[arg(long, env = "WEFT_PARTITIONS", value_name = "N", value_parser = partitions)]
     pub partitions: Option<NonZeroU16>,
 
@@ -130,8 +163,15 @@ impl Settings {
     pub fn or(self, fallback: Settings) -> Settings {
         Settings {
             node_id: self.node_id.or(fallback.node_id),
-            peers: self.peers.or(fallback.peers),
+            join: self.join.or(fallback.join),
             listen: self.listen.or(fallback.listen),
+            advertise: self.advertise.or(fallback.advertise),
+            data_dir: self.data_dir.or(fallback.data_dir),
+            roles: self.roles.or(fallback.roles),
+            zone: self.zone.or(fallback.zone),
+            control: self.control.or(fallback.control),
+            replicas: self.replicas.or(fallback.replicas),
+            durability: self.durability.or(fallback.durability),
             http: self.http.or(fallback.http),
             memory: self.memory.or(fallback.memory),
             partitions: self.partitions.or(fallback.partitions),
@@ -158,13 +198,17 @@ pub(super) fn parse_file(text: &str) -> Result<Settings, toml::de::Error> {
     Ok(toml::from_str::<File>(text)?.server)
 }
 
-/// From which id on they are clients' is checked with the peers.
 fn node_id(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "give a whole number below 9223372036854775808, such as 1")
+    text.parse().map_err(|_| "give a whole number below 65536, such as 1")
+}
+
+fn replicas(text: &str) -> Result<u8, &'static str> {
+    let replicas = text.parse().ok().filter(|n| (1..=TableOptions::REPLICAS_MAX).contains(n));
+    replicas.ok_or("give a number from 1 to 3")
 }
 
 fn partitions(text: &str) -> Result<NonZeroU16, &'static str> {
-    text.parse().map_err(|_| "give a whole number from 1 to 16384")
+    text.parse().map_err(|_| "give a whole number from 1 to 4096")
 }
 
 fn reactors(text: &str) -> Result<NonZeroUsize, &'static str> {
@@ -177,6 +221,17 @@ fn boolean(text: &str) -> Result<bool, &'static str> {
         "false" | "no" | "off" | "0" | "f" | "n" => Ok(false),
         _ => Err("give true or false"),
     }
+}
+
+/// In the file, several of something are a list.
+fn from_list<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr,
+    T::Err: fmt::Display,
+{
+    let items = Vec::<String>::deserialize(deserializer)?;
+    items.join(",").parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// The file says the same as the command line, so the same parsers read it.

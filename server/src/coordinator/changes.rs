@@ -37,29 +37,41 @@ pub struct Changes<'a> {
     pub last_client: ClientId,
 }
 
+/// The map of clients as of a version.
+///
+/// # Errors
+/// [`MapError`]: these are no nodes and partitions of one state, or there is no node yet.
+pub(crate) fn cluster_map_of<'s>(
+    version: u64,
+    nodes: impl Iterator<Item = &'s Node>,
+    partitions: impl Iterator<Item = (PartitionId, &'s Partition)>,
+) -> Result<ClusterMap, MapError> {
+    let nodes = nodes.map(|node| NodeEntry {
+        id: node.id,
+        incarnation: node.incarnation,
+        address: node.description.data_address.clone(),
+    });
+    let entries = partitions.map(|(id, partition)| {
+        let Partition { class, first_slot, last_slot, ref configuration, .. } = *partition;
+        let node_of = |member: &Member| member.node;
+        PartitionEntry {
+            id,
+            class,
+            first_slot,
+            last_slot,
+            epoch: configuration.epoch,
+            primary: configuration.primary.as_ref().map(node_of),
+            members: configuration.members.iter().map(node_of).collect(),
+            is_lost: configuration.is_lost,
+        }
+    });
+    ClusterMap::new(version, nodes.collect(), entries.collect())
+}
+
 impl ClusterState {
     /// The map of clients: the nodes, and who holds which partitions. There is none before there is a node.
     pub fn cluster_map(&self) -> Option<ClusterMap> {
-        let nodes = self.nodes.values().map(|node| NodeEntry {
-            id: node.id,
-            incarnation: node.incarnation,
-            address: node.description.data_address.clone(),
-        });
-        let entries = self.partitions().map(|(id, partition)| {
-            let Partition { class, first_slot, last_slot, ref configuration, .. } = *partition;
-            let node_of = |member: &Member| member.node;
-            PartitionEntry {
-                id,
-                class,
-                first_slot,
-                last_slot,
-                epoch: configuration.epoch,
-                primary: configuration.primary.as_ref().map(node_of),
-                members: configuration.members.iter().map(node_of).collect(),
-                is_lost: configuration.is_lost,
-            }
-        });
-        match ClusterMap::new(self.version, nodes.collect(), entries.collect()) {
+        match cluster_map_of(self.version, self.nodes.values(), self.partitions()) {
             Ok(map) => Some(map),
             Err(MapError::NodeCount { .. } | MapError::NoEpoch) => None,
             Err(error) => panic!("a state makes a map that is consistent: {error}"),

@@ -1,25 +1,31 @@
-//! Entries of the coordinator's log, and snapshots of its state, as bytes.
+//! Entries of the coordinator's log, snapshots of its state, and what coordinators are asked and told, as bytes.
 //!
-//! Both are protobuf (prost), so that coordinators of two versions can read each other's while a cluster is upgraded: fields are added under new
+//! All are protobuf (prost), so that coordinators of two versions can read each other's while a cluster is upgraded: fields are added under new
 //! numbers, and none is given out again. A [`FORMAT`] that is not known is refused as a whole, and so is a command that is not known: a
 //! coordinator that left one out would not hold what the others hold.
 //!
-//! Whatever is read was written by a coordinator of this cluster. It is checked all the same, its length before anything is made of it: a disk may
-//! have changed it, and so may a mistake of ours.
+//! Whatever is read was written by a node or a coordinator of this cluster. It is checked all the same, its length before anything is made of it: a
+//! disk may have changed it, and so may a mistake of ours. Questions are asked by whoever can connect.
 
+mod ask;
 mod command;
 mod fields;
+mod notice;
 mod outcome;
 mod snapshot;
 
 use prost::Message;
 use thiserror::Error;
 
+use self::ask::{AnswerMessage, AskMessage, DecisionsMessage};
 use self::command::EntryMessage;
+use self::notice::NoticeMessage;
 use self::snapshot::SnapshotMessage;
-use super::command::Proposal;
+use super::ask::{Answer, Ask, Denial};
+use super::command::{Outcome, Proposal};
+use super::notice::Notice;
 use super::state::ClusterState;
-use crate::limits::{CLUSTER_SNAPSHOT_MAX, ENTRY_COMMANDS_MAX, ENTRY_MAX};
+use crate::limits::{ANSWER_MAX, CLUSTER_SNAPSHOT_MAX, ENTRY_COMMANDS_MAX, ENTRY_MAX, NOTICE_MAX};
 
 /// The version of entries and snapshots.
 pub const FORMAT: u32 = 1;
@@ -115,6 +121,61 @@ pub fn decode_snapshot(bytes: &[u8]) -> Result<ClusterState, CodecError> {
     let snapshot = SnapshotMessage::decode(bytes).map_err(malformed)?;
     check_format(snapshot.format)?;
     snapshot.try_into()
+}
+
+/// A question.
+///
+/// # Errors
+///
+/// [`CodecError`] if `bytes` are none.
+pub fn decode_ask(bytes: &[u8]) -> Result<Ask, CodecError> {
+    check_len(bytes, ENTRY_MAX)?;
+    AskMessage::decode(bytes).map_err(malformed)?.try_into()
+}
+
+/// A question as bytes.
+pub fn encode_ask(ask: &Ask) -> Vec<u8> {
+    AskMessage::from(ask).encode_to_vec()
+}
+
+/// An answer.
+///
+/// # Errors
+///
+/// [`CodecError`] if `bytes` are none.
+pub fn decode_answer(bytes: &[u8]) -> Result<Answer, CodecError> {
+    check_len(bytes, ANSWER_MAX)?;
+    AnswerMessage::decode(bytes).map_err(malformed)?.try_into()
+}
+
+/// An answer as bytes.
+pub fn encode_answer(answer: &Answer) -> Vec<u8> {
+    AnswerMessage::from(answer).encode_to_vec()
+}
+
+/// What came of the proposals of an entry, in their order.
+pub(super) fn encode_decisions(decided: &[Result<Outcome, Denial>]) -> Vec<u8> {
+    DecisionsMessage::from(decided).encode_to_vec()
+}
+
+/// What [`encode_decisions`] wrote.
+pub(super) fn decode_decisions(bytes: &[u8]) -> Result<Vec<Result<Outcome, Denial>>, CodecError> {
+    DecisionsMessage::decode(bytes).map_err(malformed)?.try_into()
+}
+
+/// A notice.
+///
+/// # Errors
+///
+/// [`CodecError`] if `bytes` are none.
+pub fn decode_notice(bytes: &[u8]) -> Result<Notice, CodecError> {
+    check_len(bytes, NOTICE_MAX)?;
+    NoticeMessage::decode(bytes).map_err(malformed)?.try_into()
+}
+
+/// A notice as bytes.
+pub fn encode_notice(notice: &Notice) -> Vec<u8> {
+    NoticeMessage::from(notice).encode_to_vec()
 }
 
 fn check_len(bytes: &[u8], limit: usize) -> Result<(), CodecError> {

@@ -34,7 +34,7 @@ pub struct Proposal {
 pub enum Command {
     /// Begins the cluster. Once.
     Found(Found),
-    /// A node begins a life in the cluster. It must have this life's number on its disk before it acts in it.
+    /// A node begins a life in the cluster. It must have this life's number on its disk before it asks.
     Join(Join),
     /// A node is to be relieved of what it holds; it is forgotten when it holds nothing any more.
     Leave {
@@ -180,7 +180,10 @@ pub struct Join {
     pub cluster: Option<ClusterId>,
     /// Its id, below 2^16.
     pub node: NodeId,
-    /// The life that its disk is of.
+    /// The life that it begins: later than all that it ever had. It chooses it, since it needs one before it can talk to anybody: the unix time in
+    /// milliseconds, or the number after the one on its disk if that is higher.
+    pub incarnation: Incarnation,
+    /// The life that its disk was of before.
     pub last_incarnation: Option<Incarnation>,
     /// The partitions of which it has, from that life, all that it ever acknowledged. They count only where the class has its data on disk.
     pub complete: Vec<PartitionId>,
@@ -202,7 +205,7 @@ pub enum Outcome {
     Joined {
         /// The cluster that it is of.
         cluster: ClusterId,
-        /// The life.
+        /// The life, as it was presented.
         incarnation: Incarnation,
     },
     /// The partition is in another epoch.

@@ -1,4 +1,4 @@
-//! What the leader hears.
+//! What coordinators hear.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,13 +9,17 @@ use weft_transport::{Incarnation, NodeId, Time};
 use super::state::ClusterState;
 use crate::limits::REPORTS_MAX;
 
-/// What the leader has heard since it began to lead: all that it goes by beside the state. It is no part of the state, and the next leader begins
-/// without it.
+/// What a coordinator has heard: all that it goes by beside the state when it leads. It is no part of the state. Each coordinator hears for itself, whether
+/// it leads or not, so that a new leader knows at once who is silent.
 ///
 /// The shell tells it what comes in, the node's own heartbeats among that, and calls [`prune`](Self::prune) now and then.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     gap_max: Duration,
+    /// The node that this is on, if there is one: that it hears itself proves nothing.
+    own: Option<NodeId>,
+    /// For how long some other node has been heard without a gap.
+    attention: Option<Report>,
     heard: BTreeMap<NodeId, Heard>,
     /// Who told of whom.
     apart: BTreeMap<(Member, Member), Report>,
@@ -32,7 +36,7 @@ struct Heard {
     last: Time,
 }
 
-/// For how long somebody has been told to be out of reach.
+/// For how long something has been heard, such as that somebody is out of reach.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
     pub(super) first: Time,
@@ -43,12 +47,29 @@ impl Liveness {
     /// Nothing was heard yet. After `gap_max` without a heartbeat a node is heard anew; it is
     /// [`PlannerSettings::down_after`](super::PlannerSettings::down_after).
     pub const fn new(gap_max: Duration) -> Self {
-        Self { gap_max, heard: BTreeMap::new(), apart: BTreeMap::new(), caught_up: BTreeMap::new() }
+        Self {
+            gap_max,
+            own: None,
+            attention: None,
+            heard: BTreeMap::new(),
+            apart: BTreeMap::new(),
+            caught_up: BTreeMap::new(),
+        }
+    }
+
+    /// The same for a coordinator that is on `node`.
+    pub fn on(node: NodeId, gap_max: Duration) -> Self {
+        Self { own: Some(node), ..Self::new(gap_max) }
     }
 
     /// A node's heartbeat came. Those of lives that are over are ignored.
     pub fn heard(&mut self, member: Member, now: Time) {
         let Member { node, incarnation } = member;
+        if Some(node) != self.own {
+            let latest = self.attention.filter(|latest| now.since(latest.last) <= self.gap_max);
+            let first = latest.map_or(now, |latest| latest.first);
+            self.attention = Some(Report { first, last: now });
+        }
         let heard = self.heard.entry(node).or_insert(Heard { incarnation, first: now, last: now });
         if incarnation < heard.incarnation {
             return;
@@ -97,6 +118,17 @@ impl Liveness {
     pub(super) fn run_of(&self, member: Member) -> Option<(Time, Time)> {
         let heard = self.heard.get(&member.node)?;
         (heard.incarnation == member.incarnation).then_some((heard.first, heard.last))
+    }
+
+    /// How long ago a node was last heard in this life.
+    pub fn silence_of(&self, member: Member, now: Time) -> Option<Duration> {
+        self.run_of(member).map(|(_, last)| now.since(last))
+    }
+
+    /// Since when other nodes have been heard without a gap, if they still are: who was silent since then is silent, and not just out of earshot.
+    pub(super) fn attentive_since(&self, now: Time) -> Option<Time> {
+        let latest = self.attention.filter(|latest| now.since(latest.last) <= self.gap_max);
+        latest.map(|latest| latest.first)
     }
 
     /// Whether nobody was told to be out of reach.

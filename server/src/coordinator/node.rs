@@ -52,8 +52,6 @@ pub struct Node {
     /// Whether all leases have run out that an earlier life of it may have granted. Before, it may not become anybody's primary: it has
     /// forgotten whom it promised what.
     pub is_settled: bool,
-    /// The life that its disk was of when it joined, until it has settled: should the answer to the join have been lost, it asks again from there.
-    pub(super) joined_from: Option<Incarnation>,
     /// The version in which it was last changed.
     pub(super) changed_at: u64,
 }

@@ -65,11 +65,17 @@ pub enum Rejection {
         /// The life that is up.
         incarnation: Incarnation,
     },
-    /// The node's disk is of a life that was never given out.
-    #[error("incarnation {presented} was never given out: the data is of another cluster")]
-    IncarnationUnknown {
+    /// The life that the node would begin is not later than the one that is known: its clock is behind, or this is an old message.
+    #[error(
+        "{node} would begin incarnation {presented}, and is known in {known}: set its clock, or start it again"
+    )]
+    IncarnationPast {
+        /// The id.
+        node: NodeId,
         /// The life that it presented.
         presented: Incarnation,
+        /// The life that is known.
+        known: Incarnation,
     },
     /// There are as many nodes as a cluster may have.
     #[error("the cluster has as many nodes as it may have")]

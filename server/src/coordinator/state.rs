@@ -27,8 +27,6 @@ pub struct ClusterState {
     pub(super) version: u64,
     pub(super) wire_version: u16,
     pub(super) partitions_per_class: u16,
-    /// The life that was given out last.
-    pub(super) last_incarnation: u64,
     pub(super) nodes: BTreeMap<NodeId, Node>,
     /// The partitions of a class, once they were placed.
     pub(super) classes: BTreeMap<TableClass, Option<PartitionRun>>,

@@ -1,6 +1,7 @@
 //! The state and the planner together, by what they do.
 
 mod applying;
+mod conversation;
 mod encoding;
 mod joining;
 mod planning;
@@ -33,11 +34,12 @@ fn description(node: u64, zone: &str) -> NodeDescription {
     }
 }
 
-/// A node that joins for the first time.
+/// A node that joins for the first time, in the life of its number.
 fn first_join(node: u64, zone: &str) -> Join {
     Join {
         cluster: None,
         node: NodeId(node),
+        incarnation: Incarnation(node),
         last_incarnation: None,
         complete: Vec::new(),
         wire_version: WIRE_VERSION,
@@ -45,10 +47,11 @@ fn first_join(node: u64, zone: &str) -> Join {
     }
 }
 
-/// A node that comes back and says that it has all of these partitions.
+/// A node that comes back, in the life after its last, and says that it has all of these partitions.
 fn next_join(node: u64, last: u64, complete: &[u16]) -> Join {
     Join {
         cluster: Some(CLUSTER),
+        incarnation: Incarnation(last + 1),
         last_incarnation: Some(Incarnation(last)),
         complete: complete.iter().copied().map(PartitionId).collect(),
         ..first_join(node, "")

@@ -1,52 +1,21 @@
-//! Serving HTTP connections so that none of them can keep the others out: each has one request, a
-//! limit on its head and a deadline, and when all places are taken the oldest gives up its own.
-
-use std::collections::VecDeque;
-use std::io;
+//! Serving HTTP connections: each has one request, a limit on its head and a deadline.
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use crate::limits::{HTTP_ACCEPT_PAUSE, HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX, HTTP_REQUEST_TIMEOUT};
+use crate::limits::{HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX, HTTP_REQUEST_TIMEOUT};
+use crate::places::Places;
 
-/// Serves whoever connects, and does not end.
+/// Serves whoever connects, and does not end. A connection has one request, so the oldest is the one whose request has been unfinished for longest.
 pub(super) async fn serve(listener: TcpListener, routes: Router) {
-    let mut open: VecDeque<JoinHandle<()>> = VecDeque::with_capacity(HTTP_CONNECTIONS_MAX);
-    let mut is_failing = false;
+    let mut places = Places::new("HTTP", HTTP_CONNECTIONS_MAX);
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                is_failing = false;
-                make_room(&mut open).await;
-                open.push_back(tokio::spawn(answer_one(stream, routes.clone())));
-            }
-            Err(error) if is_of_one_peer(&error) => {}
-            Err(error) => {
-                if !is_failing {
-                    tracing::warn!(%error, "the HTTP port cannot accept, and keeps trying");
-                }
-                is_failing = true;
-                sleep(HTTP_ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Ends the oldest connection if there are as many as may be. A connection has one request, so the
-/// oldest is the one whose request has been unfinished for longest.
-async fn make_room(open: &mut VecDeque<JoinHandle<()>>) {
-    open.retain(|connection| !connection.is_finished());
-    if open.len() >= HTTP_CONNECTIONS_MAX
-        && let Some(oldest) = open.pop_front()
-    {
-        oldest.abort();
-        // Its memory is free when it has ended, and not before.
-        let _ = oldest.await;
+        let stream = places.accept(&listener).await;
+        places.give(answer_one(stream, routes.clone())).await;
     }
 }
 
@@ -61,17 +30,6 @@ async fn answer_one(stream: TcpStream, routes: Router) {
         Ok(Err(error)) => tracing::debug!(%error, "an HTTP connection failed"),
         Err(_) => tracing::debug!("an HTTP request was not finished in time"),
     }
-}
-
-/// Whether the connection that was to be accepted had failed already, so that the next is not
-/// concerned.
-fn is_of_one_peer(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-    )
 }
 
 #[cfg(test)]

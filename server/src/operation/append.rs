@@ -17,10 +17,13 @@ pub(crate) fn execute(
     let &Append { target, expires_at_ms, tail } = append;
     let (table, key) = (target.table, target.key);
     let len = key.len() + tail.len();
-    let Appended { version, value_len } = work.write(table, slot, len, |partition, now_ms| {
+    let written = work.write((table, slot), target.completion, len, |partition, now_ms| {
         partition.append(table, &key, &tail, expires_at_ms, REQUEST_VALUE_MAX, now_ms)
     })?;
-    work.tally.add(Event::BytesWritten, tail.len() as u64);
+    if !written.is_repeated {
+        work.tally.add(Event::BytesWritten, tail.len() as u64);
+    }
+    let Appended { version, value_len } = written.answer;
     work.replies.reply(call, AppendReply { version, value_len: value_len as u64 });
     Ok(())
 }

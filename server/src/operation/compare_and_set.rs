@@ -16,13 +16,13 @@ pub(crate) fn execute(
     let &CompareAndSet { target, expires_at_ms, expected, value } = compare_and_set;
     let (table, key) = (target.table, target.key);
     let len = key.len() + value.len();
-    let compared = work.write(table, slot, len, |partition, now_ms| {
+    let written = work.write((table, slot), target.completion, len, |partition, now_ms| {
         partition.compare_and_set(table, &key, expected, &value, expires_at_ms, now_ms)
     })?;
-    if let Compared::Written(_) = compared {
+    if let (Compared::Written(_), false) = (written.answer, written.is_repeated) {
         work.tally.add(Event::BytesWritten, value.len() as u64);
     }
-    work.replies.reply(call, reply(compared));
+    work.replies.reply(call, reply(written.answer));
     Ok(())
 }
 

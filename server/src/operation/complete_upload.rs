@@ -16,10 +16,11 @@ pub(crate) fn execute(
     let &CompleteUpload { target, upload, effect } = complete;
     let (table, key) = (target.table, target.key);
     // The value's memory is taken; what may be missing is an entry of the index.
-    let completed = work.write(table, slot, key.len(), |partition, now_ms| {
-        partition.complete_upload(table, &key, upload, effect, now_ms)
-    })?;
-    match completed {
+    let written =
+        work.write((table, slot), target.completion, key.len(), |partition, now_ms| {
+            partition.complete_upload(table, &key, upload, effect, now_ms)
+        })?;
+    match written.answer {
         Completed::Put(version) => work.replies.reply(call, PutReply { version }),
         Completed::Compared(compared) => work.replies.reply(call, compare_and_set::reply(compared)),
         Completed::Replaced(replaced) => work.reply_previous(call, replaced),

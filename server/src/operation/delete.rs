@@ -3,6 +3,7 @@
 use weft_protocol::{Delete, DeleteReply, ErrorReply, Slot};
 use weft_transport::CallId;
 
+use crate::store::Deleted;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -12,9 +13,11 @@ pub(crate) fn execute(
     delete: &Delete<'_>,
 ) -> Result<(), ErrorReply<'static>> {
     let &Delete { target } = delete;
-    let deleted = work.write(target.table, slot, 0, |partition, now_ms| {
+    let place = (target.table, slot);
+    let written = work.write(place, target.completion, 0, |partition, now_ms| {
         partition.delete(target.table, &target.key, now_ms)
     })?;
-    work.replies.reply(call, DeleteReply { version: deleted.version, existed: deleted.existed });
+    let Deleted { version, existed } = written.answer;
+    work.replies.reply(call, DeleteReply { version, existed });
     Ok(())
 }

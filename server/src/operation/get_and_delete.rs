@@ -12,9 +12,10 @@ pub(crate) fn execute(
     delete: &GetAndDelete<'_>,
 ) -> Result<(), ErrorReply<'static>> {
     let &GetAndDelete { target } = delete;
-    let replaced = work.write(target.table, slot, 0, |partition, now_ms| {
+    let place = (target.table, slot);
+    let written = work.write(place, target.completion, 0, |partition, now_ms| {
         partition.get_and_delete(target.table, &target.key, now_ms)
     })?;
-    work.reply_previous(call, replaced);
+    work.reply_previous(call, written.answer);
     Ok(())
 }

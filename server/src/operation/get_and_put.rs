@@ -15,10 +15,12 @@ pub(crate) fn execute(
     let &GetAndPut { target, expires_at_ms, value } = put;
     let (table, key) = (target.table, target.key);
     let len = key.len() + value.len();
-    let replaced = work.write(table, slot, len, |partition, now_ms| {
+    let written = work.write((table, slot), target.completion, len, |partition, now_ms| {
         partition.get_and_put(table, &key, &value, expires_at_ms, now_ms)
     })?;
-    work.tally.add(Event::BytesWritten, value.len() as u64);
-    work.reply_previous(call, replaced);
+    if !written.is_repeated {
+        work.tally.add(Event::BytesWritten, value.len() as u64);
+    }
+    work.reply_previous(call, written.answer);
     Ok(())
 }

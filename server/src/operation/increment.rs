@@ -14,10 +14,11 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &Increment { target, expires_at_ms, delta } = increment;
     let (table, key) = (target.table, target.key);
-    let Incremented { version, number } =
-        work.write(table, slot, key.len(), |partition, now_ms| {
+    let written =
+        work.write((table, slot), target.completion, key.len(), |partition, now_ms| {
             partition.increment(table, &key, delta, expires_at_ms, now_ms)
         })?;
+    let Incremented { version, number } = written.answer;
     work.replies.reply(call, IncrementReply { version, number });
     Ok(())
 }

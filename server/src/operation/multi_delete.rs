@@ -8,24 +8,28 @@ use crate::counters::Event;
 use crate::hot_keys::Access;
 use crate::lookahead::Lookahead;
 use crate::partitions::Place;
-use crate::work::Work;
+use crate::store::Deleted;
+use crate::work::{Work, Written};
 
 pub(crate) fn execute(
     work: &mut Work<'_, '_, '_>,
     call: CallId,
     multi_delete: &MultiDelete<'_>,
 ) -> Result<(), ErrorReply<'static>> {
-    let &MultiDelete { table, keys, .. } = multi_delete;
+    let &MultiDelete { table, keys, completion, .. } = multi_delete;
     let mut part = work.take_part();
     let mut keys = Lookahead::new(table, keys.iter(), |key| *key);
     while let Some((index, key, Place { slot, .. })) = keys.next(&mut work.held) {
         work.tally.event(Event::Item);
         work.sample_item(table, key, Access::Write);
-        let done =
-            work.write(table, slot, 0, |partition, now_ms| partition.delete(table, &key, now_ms));
+        let completion = completion.map(|completion| completion.item(index));
+        let done = work.write((table, slot), completion, 0, |partition, now_ms| {
+            partition.delete(table, &key, now_ms)
+        });
         let pushed = match done {
-            Ok(deleted) => part
-                .push(index, &DeleteReply { version: deleted.version, existed: deleted.existed }),
+            Ok(Written { answer: Deleted { version, existed }, .. }) => {
+                part.push(index, &DeleteReply { version, existed })
+            }
             Err(error) => {
                 work.tally.event(Event::Refused);
                 part.push_error(index, &error)

@@ -14,10 +14,13 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &Put { target, value, expires_at_ms } = put;
     let len = target.key.len() + value.len();
-    let version = work.write(target.table, slot, len, |partition, now_ms| {
+    let place = (target.table, slot);
+    let written = work.write(place, target.completion, len, |partition, now_ms| {
         partition.put(target.table, &target.key, &value, expires_at_ms, now_ms)
     })?;
-    work.tally.add(Event::BytesWritten, value.len() as u64);
-    work.replies.reply(call, PutReply { version });
+    if !written.is_repeated {
+        work.tally.add(Event::BytesWritten, value.len() as u64);
+    }
+    work.replies.reply(call, PutReply { version: written.answer });
     Ok(())
 }

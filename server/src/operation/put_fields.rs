@@ -20,12 +20,15 @@ pub(crate) fn execute(
     let len: usize = changes.iter().map(|change| change.value.map_or(0, |value| value.len())).sum();
     work.provide(Use::Record);
     let mut record = mem::take(&mut work.record);
-    let written = work.write(table, slot, key.len() + len, |partition, now_ms| {
+    let (place, record_len) = ((table, slot), key.len() + len);
+    let written = work.write(place, target.completion, record_len, |partition, now_ms| {
         partition.put_fields(table, &key, changes, expires_at_ms, &mut record, now_ms)
     });
     work.record = record;
-    let version = written?;
-    work.tally.add(Event::BytesWritten, len as u64);
-    work.replies.reply(call, PutReply { version });
+    let written = written?;
+    if !written.is_repeated {
+        work.tally.add(Event::BytesWritten, len as u64);
+    }
+    work.replies.reply(call, PutReply { version: written.answer });
     Ok(())
 }

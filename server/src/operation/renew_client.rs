@@ -3,6 +3,7 @@
 use weft_protocol::{ErrorCode, ErrorReply, RenewClient};
 use weft_transport::CallId;
 
+use crate::clients::leasing;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -11,6 +12,10 @@ pub(crate) fn execute(
     renew: RenewClient,
 ) -> Result<(), ErrorReply<'static>> {
     let node = work.node;
+    if node.coordination.cluster().is_some() {
+        leasing::renew(work, renew.client);
+        return Ok(());
+    }
     let renewed = node.clients.renew(renew.client, node.now());
     let reply = renewed.ok_or(ErrorReply::new(ErrorCode::ClientUnknown))?;
     work.replies.reply(call, reply);

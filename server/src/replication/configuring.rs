@@ -43,6 +43,15 @@ impl Replica {
         }
     }
 
+    /// The partition began anew in `epoch`, empty: what this replica knows of it from before is of no use.
+    pub fn begin_anew_if_before(&mut self, epoch: u32) {
+        let is_before = self.configuration.as_ref().is_some_and(|known| known.epoch < epoch);
+        if is_before && !matches!(self.role, Role::None) {
+            self.demote();
+            self.drop_all(Role::None, Version::NONE);
+        }
+    }
+
     /// Goes by `epoch` from now on, and by the word of `primary`.
     pub(super) fn enter_epoch(&mut self, epoch: u32, primary: Option<Member>) {
         if primary != self.primary {

@@ -181,7 +181,10 @@ impl Replica {
                 self.handle_pieces(from, acknowledge, now);
             }
             // These are not about one partition: the node hands acknowledgements out, and leases to its `Leases`.
-            PeerMessage::Acknowledge(_) | PeerMessage::Lease(_) | PeerMessage::Grant(_) => {}
+            PeerMessage::Acknowledge(_)
+            | PeerMessage::Lease(_)
+            | PeerMessage::Grant(_)
+            | PeerMessage::Notice(_) => {}
         }
         Handled::Done
     }
@@ -237,6 +240,15 @@ impl Replica {
         let is_complete = learning.is_complete(own, self.settings.is_synced);
         let pieces = learning.pieces;
         self.tell_pieces(session, pieces, is_complete);
+    }
+
+    /// [`Handled::TakeRecords`] came too early: the piece is to be handed out again when it comes again.
+    pub fn piece_left(&mut self, session: u32) {
+        if let Role::Learner(learning) = &mut self.role
+            && learning.session == session
+        {
+            learning.is_taking = false;
+        }
     }
 
     /// What is to be done next.

@@ -189,6 +189,7 @@ pub(super) fn of_event(event: Event) -> &'static Family {
         Event::PinRefused => &PINS_REFUSED,
         Event::BytesRead => &BYTES_READ,
         Event::BytesWritten => &BYTES_WRITTEN,
+        Event::Repeated => &REPEATED,
         Event::WriteWaited => &WRITES_WAITED,
         Event::TurnTaken => &TURNS_TAKEN,
     }
@@ -237,6 +238,11 @@ static BYTES_READ: Family =
     counter("values.bytes_read", "weft_values_read_bytes_total", "Bytes of values read.");
 static BYTES_WRITTEN: Family =
     counter("values.bytes_written", "weft_values_written_bytes_total", "Bytes of values written.");
+static REPEATED: Family = counter(
+    "writes.repeated",
+    "weft_writes_repeated_total",
+    "Mutations that were asked for again and answered as they were the first time.",
+);
 static WRITES_WAITED: Family = counter(
     "writes.waited",
     "weft_writes_waited_total",

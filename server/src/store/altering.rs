@@ -27,6 +27,12 @@ impl Partition {
         Tables::bytes_of(count)
     }
 
+    /// The tables that there are besides [`TableId::DEFAULT`], by number, and whether each keeps its keys in order.
+    pub fn other_tables(&self) -> Vec<(TableId, bool)> {
+        let others = self.tables.iter().filter(|table| table.id() != TableId::DEFAULT);
+        others.map(|table| (table.id(), table.is_ordered())).collect()
+    }
+
     /// Adds a table, unless there is one of this number already. [`TableId::DEFAULT`] is always there. While entries are
     /// [recorded](Self::set_recording), this is one, unless there are no versions any more; then nothing changes.
     pub fn create_table(&mut self, config: TableConfig) {

@@ -48,6 +48,11 @@ impl Partition {
         self.follows = follows;
     }
 
+    /// Whether they do.
+    pub fn is_following(&self) -> bool {
+        self.follows
+    }
+
     /// The version of the last entry, with the epoch that it was made in; [`Version::NONE`] before the first.
     pub fn last_entry(&self) -> Version {
         let is_before = self.version.sequence() == self.before_epoch.sequence();
@@ -161,7 +166,7 @@ impl Partition {
                 self.completions.note(attempt, version, outcome);
             }
             Some((client, Told::Ended)) => {
-                self.completions.end(client);
+                self.completions.end_by_entry(client);
                 if let Some(learning) = &mut self.learning {
                     learning.ended(client, version);
                 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_protocol::{CompletionId, Version};
+use weft_protocol::{Completion, CompletionId, Version};
 use weft_transport::{Charge, Memory, MemoryError, Purpose};
 
 use super::outcome::{COPIED_MAX, Kept, Outcome};
@@ -27,6 +27,12 @@ pub struct Attempt {
     pub id: CompletionId,
     /// The first of the client's mutations that it has no answer to.
     pub first_incomplete: u64,
+}
+
+impl From<Completion> for Attempt {
+    fn from(told: Completion) -> Attempt {
+        Attempt { id: told.id, first_incomplete: told.first_incomplete }
+    }
 }
 
 /// What is known of a mutation before it is done.
@@ -59,12 +65,16 @@ pub(super) struct Completions {
     outcomes: usize,
     copied_bytes: usize,
     charge: Charge,
+    /// Clients that entries of a primary have ended, until this node has taken note.
+    ended: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) first_incomplete: u64,
     pub(super) outcomes: BTreeMap<u64, Remembered>,
+    /// Whether it has done something since somebody looked. No part of the state that replicas have in common.
+    is_heard: bool,
 }
 
 #[derive(Debug)]
@@ -76,7 +86,13 @@ pub(super) struct Remembered {
 impl Completions {
     pub(super) fn new(memory: &Memory) -> Completions {
         let charge = memory.charge(0, Purpose::Partition).expect("charging nothing needs no room");
-        Completions { clients: BTreeMap::new(), outcomes: 0, copied_bytes: 0, charge }
+        Completions {
+            clients: BTreeMap::new(),
+            outcomes: 0,
+            copied_bytes: 0,
+            charge,
+            ended: Vec::new(),
+        }
     }
 
     pub(super) fn recall(&self, attempt: Attempt) -> Recalled<'_> {
@@ -118,6 +134,7 @@ impl Completions {
         self.forget_up_to(client, first_incomplete);
         self.copy_if_short(&mut outcome);
         let Some(client) = self.clients.get_mut(&client) else { return };
+        client.is_heard = true;
         if sequence >= client.first_incomplete {
             self.copied_bytes += outcome.heap_bytes();
             match client.outcomes.insert(sequence, Remembered { version, outcome }) {
@@ -154,6 +171,24 @@ impl Completions {
         self.copied_bytes -= copies.sum::<usize>();
         self.give_back();
         true
+    }
+
+    /// The same by an entry of a primary, of which this node is to take note.
+    pub(super) fn end_by_entry(&mut self, client: u64) {
+        self.end(client);
+        self.ended.push(client);
+    }
+
+    /// The clients that entries have ended since the last time.
+    pub(super) fn take_ended(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// The clients, and of each whether it has done something since the last time.
+    pub(super) fn take_heard(&mut self) -> impl Iterator<Item = (u64, bool)> {
+        self.clients
+            .iter_mut()
+            .map(|(number, client)| (*number, std::mem::take(&mut client.is_heard)))
     }
 
     pub(super) fn has_client(&self, client: u64) -> bool {

@@ -78,6 +78,7 @@ impl Partition {
     ///
     /// # Errors
     /// Any [`OnceError`]; nothing has changed then.
+    #[inline]
     pub fn once<T: Answer>(
         &mut self,
         attempt: Option<Attempt>,
@@ -155,6 +156,23 @@ impl Partition {
             recording.completion(version, client, &record::ended());
         }
         Ok(())
+    }
+
+    /// Whether something is remembered of a client.
+    #[inline]
+    pub fn has_client(&self, client: u64) -> bool {
+        self.completions.has_client(client)
+    }
+
+    /// The clients that entries of a primary have ended, each once. Whoever applies entries takes note of them, under the partition's lock: what such a
+    /// client has asked before is not remembered here any more.
+    pub fn take_ended(&mut self) -> Vec<u64> {
+        self.completions.take_ended()
+    }
+
+    /// The clients of which something is remembered, and of each whether it has done something since this was asked last.
+    pub fn take_heard(&mut self) -> impl Iterator<Item = (u64, bool)> {
+        self.completions.take_heard()
     }
 
     /// The clients of which something is remembered.

@@ -28,9 +28,9 @@ fn wrong_values_are_named_with_what_to_do() {
     check(&["--memory", "1MiB"], &["at least 64"]);
     check(&["--memory", "101%"], &["--memory", "at most 100%"]);
     check(&["--node-id", "first"], &["--node-id", "give a whole number below", "such as 1"]);
-    check(&["--partitions", "0"], &["--partitions", "from 1 to 16384"]);
-    check(&["--partitions", "99999"], &["--partitions", "from 1 to 16384"]);
-    check(&["--partitions", "16385"], &["16384 or less"]);
+    check(&["--partitions", "0"], &["--partitions", "from 1 to 4096"]);
+    check(&["--partitions", "99999"], &["--partitions", "from 1 to 4096"]);
+    check(&["--partitions", "4097"], &["4096 or less"]);
     check(&["--reactors", "0"], &["--reactors", "from 1 to 1024"]);
     check(&["--reactors", "1025"], &["--reactors 1024 or less"]);
     check(&["--reactors", "1000000"], &["--reactors 1024 or less"]);
@@ -45,31 +45,41 @@ fn wrong_values_are_named_with_what_to_do() {
 }
 
 #[test]
-fn peers_have_to_make_a_cluster_with_this_node_in_it() {
+fn a_node_of_several_has_to_know_which_it_is_and_keep_what_it_agrees_to() {
     let check = |arguments: &[&str], says: &[&str]| check_refused(arguments, &[], says);
-    check(&["--peers", "1=127.0.0.1:1"], &["--node-id"]);
-    check(&["--peers", "1=127.0.0.1:1", "--node-id", "2"], &["node id 2", "1=127.0.0.1:1"]);
+    check(&["--join", "127.0.0.1:1"], &["--node-id"]);
+    check(&["--join", "127.0.0.1:1", "--node-id", "2"], &["--data-dir", "--roles storage"]);
+    check(&["--join", "127.0.0.1", "--node-id", "1"], &["HOST:PORT"]);
+    check(&["--join", "127.0.0.1:0", "--node-id", "1"], &["names no port"]);
+    check(&["--join", "a:1,a:1", "--node-id", "1"], &["a:1 is there twice"]);
+    check(&["--node-id", "65536"], &["65536", "below 65536"]);
+    check(&["--roles", "storage"], &["--join"]);
+    check(&["--roles", "proxy"], &["proxy", "storage,coordinator"]);
+    check(&["--replicas", "4"], &["--replicas", "from 1 to 3"]);
+    check(&["--durability", "tape"], &["memory, disk or fsync"]);
+    check(&["--advertise", "0.0.0.0:1"], &["names no host", "--advertise"]);
+    let zone = "z".repeat(65);
+    check(&["--zone", &zone], &["65 bytes", "at most 64"]);
     check(
-        &["--peers", "1=127.0.0.1:1,1=127.0.0.1:2", "--node-id", "1"],
-        &["node id 1 is there twice"],
+        &[
+            "--join",
+            "127.0.0.1:1",
+            "--node-id",
+            "1",
+            "--roles",
+            "storage",
+            "--listen",
+            "0.0.0.0:7411",
+            "--insecure",
+        ],
+        &["--advertise"],
     );
-    check(&["--peers", "127.0.0.1:1", "--node-id", "1"], &["ID=HOST:PORT"]);
-    let clients = (1_u64 << 63).to_string();
-    check(&["--node-id", &clients], &[&clients, "clients", "below 9223372036854775808"]);
-    let peers = format!("1=127.0.0.1:1,{clients}=127.0.0.1:2");
-    check(&["--node-id", "1", "--peers", &peers], &[&clients, "below 9223372036854775808"]);
-    check(
-        &["--peers", "1=127.0.0.1:1,2=localhost:1", "--node-id", "1"],
-        &["1=127.0.0.1:1 and 2=localhost:1", "give every node its own"],
-    );
-    let three = "1=127.0.0.1:1,2=127.0.0.1:2,3=127.0.0.1:3";
-    check(&["--peers", three, "--node-id", "1", "--partitions", "2"], &["--partitions 3 or more"]);
 }
 
 #[test]
 fn data_and_http_want_ports_of_their_own() {
     let check = |arguments: &[&str]| {
-        check_refused(arguments, &[], &["--listen", "--http", "WEFT_HTTP", "`off`"]);
+        check_refused(arguments, &[], &["--listen", "--http", "`off`"]);
     };
     check(&["--listen", "127.0.0.1:7411", "--http", "127.0.0.1:7411"]);
     check(&["--listen", "127.0.0.1:7411", "--http", "localhost:7411"]);
@@ -77,17 +87,23 @@ fn data_and_http_want_ports_of_their_own() {
     // The default of one may be what was given for the other.
     check(&["--listen", "127.0.0.1:7402"]);
     check(&["--http", "127.0.0.1:7400"]);
+    let control = ["--control", "127.0.0.1:7411", "--listen", "127.0.0.1:7411"];
+    check_refused(&control, &[], &["--listen", "--control"]);
+    let control = ["--control", "127.0.0.1:7411", "--http", "127.0.0.1:7411"];
+    check_refused(&control, &[], &["--http", "--control"]);
     Process::start(&["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"], &[]).end();
 }
 
 #[test]
 fn addresses_that_others_can_reach_need_insecure() {
-    for (flag, address) in
-        [("--listen", "0.0.0.0:0"), ("--listen", "[::]:0"), ("--http", "0.0.0.0:0")]
-    {
+    for (flag, address) in [
+        ("--listen", "0.0.0.0:0"),
+        ("--listen", "[::]:0"),
+        ("--http", "0.0.0.0:0"),
+        ("--control", "0.0.0.0:0"),
+    ] {
         check_refused(&[flag, address], &[], &[address, "--insecure"]);
     }
-    check_refused(&["--peers", "1=192.0.2.1:1", "--node-id", "1"], &[], &["192.0.2.1:1"]);
     // Asked for, it is had; and a variable that says no is heard.
     check_refused(&["--listen", "0.0.0.0:0"], &[("WEFT_INSECURE", "false")], &["--insecure"]);
     Process::start(&["--listen", "0.0.0.0:0", "--insecure"], &[]).end();
@@ -115,7 +131,7 @@ fn a_flag_goes_before_a_variable_before_the_file() {
 fn an_empty_variable_is_an_unset_one() {
     let file = file("[server]\nreactors = 4\n");
     let variables = [("WEFT_CONFIG", file.path().to_str().unwrap())];
-    let empty = ["WEFT_REACTORS", "WEFT_PEERS", "WEFT_INSECURE", "WEFT_POLL", "WEFT_LOG"];
+    let empty = ["WEFT_REACTORS", "WEFT_JOIN", "WEFT_INSECURE", "WEFT_POLL", "WEFT_LOG"];
     let variables = [&variables[..], &empty.map(|name| (name, ""))].concat();
     let node = Process::start(&[], &variables);
     assert_eq!(node.log_field("reactors"), "4");

@@ -6,7 +6,7 @@ use weft_protocol::{
     MultiGet, MultiPut, Pair, PutTables, PutTablesReply, TableId, TableOptions, Truncate, Value,
 };
 
-use crate::support::{Client, TABLE, delete, get, put, settings, start, target};
+use crate::support::{Client, EPOCH, TABLE, delete, get, put, settings, start, target};
 
 /// What is told of a key.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +45,7 @@ fn read_all(client: &Client, table: TableId, keys: &[Vec<u8>]) {
         let mut rest = &keys[..];
         while !rest.is_empty() {
             let (keys, after) = List::fitting(rest);
-            client.call_streamed(MultiGet { table, map_epoch: 1, keys });
+            client.call_streamed(MultiGet { table, map_epoch: EPOCH, keys });
             rest = after;
         }
     }
@@ -108,7 +108,7 @@ fn whatever_names_a_key_counts_and_reads_apart_from_writes() {
     let pair = Pair { key, value: Value::new(b"2").unwrap(), expires_at_ms: None };
     let (pairs, keys) = ([pair; 1_000], [key; 1_000]);
     let (pairs, keys) = (List::fitting(&pairs).0, List::fitting(&keys).0);
-    let (table, map_epoch, completion) = (TABLE, 1, None);
+    let (table, map_epoch, completion) = (TABLE, EPOCH, None);
     client.call_streamed(MultiPut { table, map_epoch, completion, pairs });
     client.call_streamed(MultiDelete { table, map_epoch, completion, keys });
     let asked = Key::new(b"asked for").unwrap();
@@ -142,7 +142,7 @@ fn keys_of_a_dropped_table_leave_and_those_of_a_truncated_one_stay() {
     assert_eq!(names(&told), [(dropped, key), (truncated, key), (TABLE, key)]);
 
     // It is still asked for, though there is nothing in it any more.
-    client.call(Truncate { table: truncated, map_epoch: 1 });
+    client.call(Truncate { table: truncated, map_epoch: EPOCH });
     let three = two.without("dropped").unwrap();
     give(&client, 2, &three);
     // Who has not heard of it is refused, and counts no less.

@@ -6,13 +6,16 @@ use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX};
 use weft_protocol::replication::{Fence, PeerMessage, SnapshotBegin};
 
 use weft_protocol::{
-    AbortUpload, Append, Catalog, CatalogBytes, CompareAndSet, CompleteUpload, Completion,
-    CompletionId, Delete, ErrorCode, Exists, Expire, FieldChange, GetAndDelete, GetAndPut,
-    GetFields, GetRange, HotKeys, Increment, Key, Keys, List, Map, MultiDelete, MultiGet, MultiPut,
-    OpenClient, Operation, Pair, PartitionId, Put, PutFields, PutTables, Range, RenewClient,
-    ReplyHead, Request, Scan, Stats, TableId, TableOptions, TableStats, Tables, Target, Truncate,
-    UploadEffect, UploadPiece, Value, Version, Watch, WatchEnd, WatchNext, Watched, prefix,
+    AbortUpload, AlterTable, Append, Ask, Catalog, CatalogBytes, CompareAndSet, CompleteUpload,
+    Completion, CompletionId, CreateTable, Delete, DropTable, ErrorCode, Exists, Expire,
+    FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange, HotKeys, Increment, Key, Keys, List,
+    Map, MultiDelete, MultiGet, MultiPut, OpenClient, Operation, Pair, PartitionId, Put, PutFields,
+    PutTables, Range, RenewClient, ReplyHead, Request, Scan, Stats, TableAlteration, TableId,
+    TableOptions, TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version,
+    Watch, WatchEnd, WatchNext, Watched, prefix,
 };
+use weft_server::coordinator;
+use weft_server::coordinator::codec::encode_ask;
 use weft_transport::Windows;
 use weft_transport::frame::{HEADER_BYTES, Kind};
 
@@ -158,6 +161,7 @@ fn requests_spoilt_at_random_are_all_answered() {
     let large = Value::new(&value).unwrap();
     let ordered = TableOptions { ordered: true, ..TableOptions::default() };
     let mut buffer = Vec::new();
+    let alteration = TableAlteration { quota_bytes: Some(None), eviction: None };
     let catalog = Catalog::default().with("ordered", ordered).unwrap();
     let catalog = CatalogBytes::of(&catalog, &mut buffer);
     let good = [
@@ -230,6 +234,12 @@ fn requests_spoilt_at_random_are_all_answered() {
         Request::WatchEnd(WatchEnd { id: 7 }),
         Request::OpenClient(OpenClient),
         Request::RenewClient(RenewClient { client: 7 }),
+        // Who is there.
+        Request::Ask(Ask { body: &encode_ask(&coordinator::Ask::Introduce) }),
+        // None of them changes anything, but for what a spoilt byte may make of them.
+        Request::CreateTable(CreateTable { completion, name: "default", options: ordered }),
+        Request::DropTable(DropTable { completion, name: "nothing" }),
+        Request::AlterTable(AlterTable { completion, name: "nothing", change: alteration }),
     ]
     .map(encoded);
     assert_eq!(good.len(), Operation::COUNT, "an operation is missing");

@@ -7,7 +7,9 @@ use weft_protocol::{
 use weft_server::process::raise_descriptor_limit;
 use weft_transport::Windows;
 
-use crate::support::{Client, Process, RawPeer, TABLE, assert_serves_at, put, request_header};
+use crate::support::{
+    Client, EPOCH, Process, RawPeer, TABLE, assert_serves_at, put, request_header,
+};
 
 const LIMIT: u64 = 64 << 20;
 
@@ -97,7 +99,7 @@ fn a_full_node_refuses_writes_and_serves_everything_else() {
     };
     let pairs = [pair("{key}large", &large[..]), pair("{key}other", &large[..100_000])];
     let (pairs, _) = List::fitting(&pairs);
-    let request = MultiPut { table: TABLE, map_epoch: 1, completion: None, pairs };
+    let request = MultiPut { table: TABLE, map_epoch: EPOCH, completion: None, pairs };
     for part in client.call_streamed(request) {
         for item in MultiPutPart::decode(&part).unwrap().items() {
             let Outcome::Failed(error) = item.outcome else { panic!("{item:?}") };

@@ -7,7 +7,9 @@ use weft_protocol::{
     TableId, Target, Value, stat_name,
 };
 
-use crate::support::{Client, TABLE, get, put, settings, start, target};
+use weft_transport::NodeId;
+
+use crate::support::{Client, EPOCH, TABLE, get, put, settings, start, start_together, target};
 
 #[test]
 fn what_was_put_is_got_until_it_is_deleted() {
@@ -42,7 +44,7 @@ fn exists_tells_without_the_value() {
     let client = Client::to(&node);
     let version = client.put(b"here", &[7; 100_000]);
     let exists = |key| {
-        let request = Exists { table: TABLE, map_epoch: 1, key: Key::new(key).unwrap() };
+        let request = Exists { table: TABLE, map_epoch: EPOCH, key: Key::new(key).unwrap() };
         ExistsReply::decode(&client.call(request)).unwrap()
     };
     assert_eq!(exists(b"here"), ExistsReply { version, exists: true });
@@ -128,7 +130,7 @@ fn multi_operations_answer_each_key_once() {
     assert!(rest.is_empty());
 
     let parts =
-        client.call_streamed(MultiPut { table: TABLE, map_epoch: 1, completion: None, pairs });
+        client.call_streamed(MultiPut { table: TABLE, map_epoch: EPOCH, completion: None, pairs });
     let mut written = Indices::new(900);
     for part in &parts {
         for item in MultiPutPart::decode(part).unwrap().items() {
@@ -139,7 +141,7 @@ fn multi_operations_answer_each_key_once() {
     written.assert_complete();
 
     let (keys, _) = List::fitting(&keys);
-    let parts = client.call_streamed(MultiGet { table: TABLE, map_epoch: 1, keys });
+    let parts = client.call_streamed(MultiGet { table: TABLE, map_epoch: EPOCH, keys });
     assert!(parts.len() > 1, "what is gathered ends a part");
     let mut read = Indices::new(1000);
     for part in &parts {
@@ -152,7 +154,7 @@ fn multi_operations_answer_each_key_once() {
     read.assert_complete();
     assert_eq!(client.stat("values.gathered"), 90);
 
-    let multi_delete = MultiDelete { table: TABLE, map_epoch: 1, completion: None, keys };
+    let multi_delete = MultiDelete { table: TABLE, map_epoch: EPOCH, completion: None, keys };
     let mut deleted = Indices::new(1000);
     for part in client.call_streamed(multi_delete) {
         for item in MultiDeletePart::decode(&part).unwrap().items() {
@@ -181,7 +183,7 @@ fn a_multi_get_of_more_than_there_is_room_for_leaves_the_rest_to_be_asked_again(
         let keys: Vec<_> = missing.iter().map(key).collect();
         let (keys, _) = List::fitting(&keys);
         let mut left = Vec::new();
-        for part in client.call_streamed(MultiGet { table: TABLE, map_epoch: 1, keys }) {
+        for part in client.call_streamed(MultiGet { table: TABLE, map_epoch: EPOCH, keys }) {
             for item in MultiGetPart::decode(&part).unwrap().items() {
                 let name = missing[item.index];
                 match item.outcome {
@@ -208,36 +210,37 @@ fn the_map_says_who_owns_what_and_where() {
     let client = Client::to(&node);
     let reply = client.call(Map { known_epoch: 0 });
     let MapReply::Map(map) = MapReply::decode(&reply).unwrap() else { panic!("a map") };
-    assert_eq!(map.epoch(), 1);
     assert_eq!(map.partitions().len(), 4, "a node of 64 MiB that is alone");
     assert_eq!(map.owner_of(Slot::of(b"any")).unwrap().address, node.address().to_string());
-    let reply = client.call(Map { known_epoch: 1 });
-    assert_eq!(MapReply::decode(&reply).unwrap(), MapReply::Unchanged { epoch: 1 });
+    let epoch = map.epoch();
+    let reply = client.call(Map { known_epoch: epoch });
+    assert_eq!(MapReply::decode(&reply).unwrap(), MapReply::Unchanged { epoch });
 }
 
 #[test]
 fn a_node_answers_for_its_own_slots_only() {
-    let peers = "1=127.0.0.1:1,2=127.0.0.1:2".parse().unwrap();
-    let mut settings = settings();
-    settings.node_id = Some(1);
-    settings.peers = Some(peers);
-    let node = start(settings);
-    let client = Client::to(&node);
-    // The even map gives the lower half of the slots to the lower id.
-    let (mine, theirs) = (b"bar", b"foo");
-    assert!(
-        Slot::of(mine).number() < Slot::COUNT / 2 && Slot::of(theirs).number() >= Slot::COUNT / 2
-    );
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = start_together(2, folder.path(), |settings| settings.replicas = Some(1));
+    let client = Client::to(&nodes[0]);
+    let reply = client.call(Map { known_epoch: 0 });
+    let MapReply::Map(map) = MapReply::decode(&reply).unwrap() else { panic!("a map") };
+    let key_of = |node: u64| {
+        let keys = (0..).map(|number: u32| number.to_string().into_bytes());
+        let is_of = |key: &Vec<u8>| map.owner_of(Slot::of(key)).unwrap().id == NodeId(node);
+        keys.take(1000).find(is_of).expect("either node owns an even share")
+    };
+    let (mine, theirs) = (&key_of(1)[..], &key_of(2)[..]);
     client.put(mine, b"value");
     for body in
         [weft_protocol::Request::Get(get(theirs)), weft_protocol::Request::Put(put(theirs, b""))]
     {
         let error = client.refused(body);
-        assert_eq!((error.code, error.argument), (ErrorCode::WrongOwner, 1));
+        assert_eq!(error.code, ErrorCode::WrongOwner);
+        assert!(error.argument >= map.epoch(), "it says by which map");
     }
     let keys = [Key::new(theirs).unwrap(), Key::new(mine).unwrap()];
     let (keys, _) = List::fitting(&keys);
-    let parts = client.call_streamed(MultiGet { table: TABLE, map_epoch: 1, keys });
+    let parts = client.call_streamed(MultiGet { table: TABLE, map_epoch: EPOCH, keys });
     let items: Vec<_> = MultiGetPart::decode(&parts[0]).unwrap().items().collect();
     assert!(matches!(&items[0].outcome, Outcome::Failed(e) if e.code == ErrorCode::WrongOwner));
     assert!(matches!(&items[1].outcome, Outcome::Done(r) if r.value() == Some(b"value")));

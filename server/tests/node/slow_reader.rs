@@ -11,7 +11,9 @@ use weft_transport::Windows;
 use weft_transport::frame::{Class, Header, Kind, frame_len};
 use weft_transport::limits::WINDOW_MAX;
 
-use crate::support::{Client, Process, RawPeer, TABLE, assert_serves_at, get, settings, start};
+use crate::support::{
+    Client, EPOCH, Process, RawPeer, TABLE, assert_serves_at, get, settings, start,
+};
 
 const LIMIT: u64 = 64 << 20;
 
@@ -131,7 +133,7 @@ fn a_long_value_that_may_not_be_pinned_is_copied_into_a_multi_get() {
     client.wait_for("values.gathered", |gathered| gathered == 3);
     let keys = ["large", "long", "nobody"].map(|key| Key::new(key.as_bytes()).unwrap());
     let (keys, _) = List::fitting(&keys);
-    let parts = client.call_streamed(MultiGet { table: TABLE, map_epoch: 1, keys });
+    let parts = client.call_streamed(MultiGet { table: TABLE, map_epoch: EPOCH, keys });
     let mut found = vec![None; 3];
     for part in &parts {
         for item in MultiGetPart::decode(part).unwrap().items() {

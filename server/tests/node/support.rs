@@ -1,10 +1,12 @@
 //! A node of its own for each test, and clients that speak to it in single requests.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,6 +32,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         listen: Some("127.0.0.1:0".parse().unwrap()),
         http: Some("off".parse().unwrap()),
+        control: Some("off".parse().unwrap()),
         memory: Some("64MiB".parse().unwrap()),
         reactors: Some(2.try_into().unwrap()),
         poll: Some(PollPolicy::Park),
@@ -43,15 +46,43 @@ pub(crate) fn start(settings: Settings) -> Node {
     Node::start(&config).unwrap()
 }
 
+/// Starts nodes 1, 2, … of one cluster, which keep what they have to in `folder`, with more settings of theirs.
+pub(crate) fn start_together(count: u16, folder: &Path, more: impl Fn(&mut Settings)) -> Vec<Node> {
+    // Free for the moment; others on this machine take ports from the same range, but seldom these.
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let addresses: Vec<_> =
+        listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+    drop(listeners);
+    let starting: Vec<_> = (1..)
+        .zip(&addresses)
+        .map(|(id, address)| {
+            let mut settings = Settings {
+                node_id: Some(id),
+                join: Some(addresses.join(",").parse().unwrap()),
+                listen: Some(address.parse().unwrap()),
+                data_dir: Some(folder.join(format!("node-{id}"))),
+                ..settings()
+            };
+            more(&mut settings);
+            // Each waits for the others.
+            thread::spawn(move || start(settings))
+        })
+        .collect();
+    starting.into_iter().map(|node| node.join().unwrap()).collect()
+}
+
+/// The version of the map of a node that founded its cluster: it was founded, the node joined, partitions were placed.
+pub(crate) const EPOCH: u32 = 3;
+
 /// The table that exists.
 pub(crate) const TABLE: TableId = TableId::DEFAULT;
 
 pub(crate) fn get(key: &[u8]) -> Get<'_> {
-    Get { table: TABLE, map_epoch: 1, key: Key::new(key).unwrap() }
+    Get { table: TABLE, map_epoch: EPOCH, key: Key::new(key).unwrap() }
 }
 
 pub(crate) fn target(key: &[u8]) -> Target<'_> {
-    Target { table: TABLE, map_epoch: 1, completion: None, key: Key::new(key).unwrap() }
+    Target { table: TABLE, map_epoch: EPOCH, completion: None, key: Key::new(key).unwrap() }
 }
 
 pub(crate) fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Put<'a> {
@@ -370,8 +401,10 @@ impl Process {
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
-        if !arguments.contains(&"--http") {
-            command.args(["--http", "off"]);
+        for flag in ["--http", "--control"] {
+            if !arguments.contains(&flag) {
+                command.args([flag, "off"]);
+            }
         }
         let mut child = command.args(["--log-format", "json"]).args(arguments).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());

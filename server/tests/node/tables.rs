@@ -11,7 +11,7 @@ use weft_protocol::{
     TablesReply, Target, Truncate, TruncateReply, Value,
 };
 
-use crate::support::{Client, TABLE, settings, start, target};
+use crate::support::{Client, EPOCH, TABLE, settings, start, target};
 
 const ORDERED: TableId = TableId(1);
 
@@ -42,7 +42,7 @@ fn put<'a>(table: TableId, key: &'a [u8], value: &'a [u8]) -> Put<'a> {
 
 fn get(client: &Client, table: TableId, key: &[u8]) -> Option<Vec<u8>> {
     let key = Key::new(key).unwrap();
-    let message = client.call(Get { table, map_epoch: 1, key });
+    let message = client.call(Get { table, map_epoch: EPOCH, key });
     match GetReply::decode(&message).unwrap() {
         GetReply::Found { value, .. } => Some(value.to_vec()),
         GetReply::Absent { .. } => None,
@@ -56,7 +56,7 @@ fn uses(client: &Client) -> Vec<TableUse> {
 fn all(objects_max: u32) -> Range<'static> {
     Range {
         table: ORDERED,
-        map_epoch: 1,
+        map_epoch: EPOCH,
         lower: Bound::Unbounded,
         upper: Bound::Unbounded,
         descending: false,
@@ -73,7 +73,7 @@ type Found = (Vec<u8>, Option<Vec<u8>>);
 fn page(client: &Client, range: Range<'_>) -> (Vec<Found>, bool) {
     let message = client.call(range);
     let page = ScanReply::decode(&message).unwrap();
-    assert_eq!(page.version.0, 1, "the epoch of the map");
+    assert_eq!(page.version.0, u64::from(EPOCH), "the epoch of the map");
     let owned = page.objects().map(|object| {
         let value = object.value_range.map(|range| message[range].to_vec());
         (object.key.to_vec(), value)
@@ -103,7 +103,7 @@ fn a_catalog_replaces_the_one_that_was_expected() {
     let three = two.without("ordered").unwrap();
     assert_eq!(give(&client, 2, &three), PutTablesReply::Done { version: 3 });
     let key = Key::new(b"key").unwrap();
-    let gone = Get { table: ORDERED, map_epoch: 1, key };
+    let gone = Get { table: ORDERED, map_epoch: EPOCH, key };
     assert_eq!(client.refused(gone).code, ErrorCode::TableUnknown);
     assert_eq!(client.get(b"key").unwrap(), b"of table 0");
     assert_eq!(get(&client, TableId(2), b"key").unwrap(), b"of table 2");
@@ -135,7 +135,7 @@ fn a_truncated_table_is_empty_at_once_and_its_memory_comes_back() {
     assert_eq!((before[0].table, before[0].objects), (TABLE, 500));
     assert_eq!((before[1].table, before[1].objects), (ORDERED, 500));
     assert!(before[1].bytes > 500 * 10_000 && before[1].bytes < 500 * 10_100);
-    let truncate = Truncate { table: ORDERED, map_epoch: 1 };
+    let truncate = Truncate { table: ORDERED, map_epoch: EPOCH };
     let removed = TruncateReply::decode(&client.call(truncate)).unwrap().removed;
     assert_eq!(removed, 500);
     assert_eq!(get(&client, ORDERED, b"key-1"), None);
@@ -146,7 +146,7 @@ fn a_truncated_table_is_empty_at_once_and_its_memory_comes_back() {
     client.wait_for("store.live_bytes", |live| live < 500 * 100);
     assert_eq!(get(&client, ORDERED, b"key-1").unwrap(), b"new");
     assert_eq!(client.get(b"key-499").unwrap(), b"stays");
-    let unknown = Truncate { table: TableId(9), map_epoch: 1 };
+    let unknown = Truncate { table: TableId(9), map_epoch: EPOCH };
     assert_eq!(client.refused(unknown).code, ErrorCode::TableUnknown);
 }
 
@@ -164,13 +164,13 @@ fn what_was_truncated_makes_room_for_the_next_write() {
     for table in [TABLE, ORDERED] {
         let count = (0..).find(|number| !written(table, *number)).unwrap();
         assert!(count > 20_000, "{count}");
-        let removed = client.call(Truncate { table, map_epoch: 1 });
+        let removed = client.call(Truncate { table, map_epoch: EPOCH });
         assert_eq!(TruncateReply::decode(&removed).unwrap().removed, u64::from(count));
         // Of other keys: with one that was there its record would go as it is met.
         for number in 1 << 20..(1 << 20) + count / 2 {
             assert!(written(table, number), "{number} of table {table} was refused");
         }
-        client.call(Truncate { table, map_epoch: 1 });
+        client.call(Truncate { table, map_epoch: EPOCH });
     }
 }
 
@@ -215,7 +215,7 @@ fn a_table_takes_as_much_as_its_quota_lets_it() {
     client.call(weft_protocol::Delete { target: of_table(table, names[4].as_bytes()) });
     assert!(written(&names[11]) && !written(&names[4]));
     client.put(b"elsewhere", &value);
-    client.call(Truncate { table, map_epoch: 1 });
+    client.call(Truncate { table, map_epoch: EPOCH });
     assert_eq!(names.iter().filter(|name| written(name)).count(), 10);
 }
 

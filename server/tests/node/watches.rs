@@ -11,7 +11,7 @@ use weft_protocol::{
 };
 use weft_server::limits::{WATCH_LEASE, WATCH_QUEUE_DEFAULT, WATCH_QUEUE_MIN, WATCHES_MAX};
 
-use crate::support::{Client, TABLE, delete, put, settings, start, target};
+use crate::support::{Client, EPOCH, TABLE, delete, put, settings, start, target};
 
 /// Longer than a test takes.
 const LONG_MS: u32 = u32::MAX;
@@ -36,7 +36,7 @@ fn prefix(bytes: &[u8]) -> Watched<'_> {
 }
 
 fn request(table: TableId, watched: Watched<'_>, queue_bytes: usize) -> Watch<'_> {
-    Watch { table, map_epoch: 1, watched, queue_bytes: queue_bytes as u32 }
+    Watch { table, map_epoch: EPOCH, watched, queue_bytes: queue_bytes as u32 }
 }
 
 fn open(client: &Client, table: TableId, watched: Watched<'_>) -> WatchReply {
@@ -191,7 +191,7 @@ fn a_prefix_is_watched_in_all_partitions() {
     let pairs: Vec<_> = names.iter().map(|name| pair(name)).collect();
     let keys: Vec<_> = pairs.iter().map(|pair| pair.key).collect();
     let (pairs, keys) = (List::fitting(&pairs).0, List::fitting(&keys).0);
-    let (table, map_epoch, completion) = (TABLE, 1, None);
+    let (table, map_epoch, completion) = (TABLE, EPOCH, None);
     client.call_streamed(MultiPut { table, map_epoch, completion, pairs });
     client.put(b"yarn", b"none of them");
     client.call_streamed(MultiDelete { table, map_epoch, completion, keys });
@@ -231,8 +231,8 @@ fn a_table_that_is_emptied_or_dropped_is_told_by_partition() {
         of_table(format!("key-{number}").as_bytes());
     }
     of_table(b"k");
-    client.call(Truncate { table, map_epoch: 1 });
-    client.call(Truncate { table, map_epoch: 1 });
+    client.call(Truncate { table, map_epoch: EPOCH });
+    client.call(Truncate { table, map_epoch: EPOCH });
     let partitions = client.stat(stat_name::PARTITIONS) as usize;
     let events = take(&client, id, 0, 1_001 + partitions);
     let (written, truncated) = events.split_at(1_001);
@@ -432,9 +432,9 @@ fn there_are_no_more_watches_than_a_node_takes() {
 fn what_is_not_the_nodes_is_not_watched() {
     let node = start(settings());
     let client = Client::to(&node);
-    let other_map = Watch { map_epoch: 2, ..request(TABLE, prefix(b""), 0) };
+    let other_map = Watch { map_epoch: EPOCH + 1, ..request(TABLE, prefix(b""), 0) };
     let refused = client.refused(other_map);
-    assert_eq!((refused.code, refused.argument), (ErrorCode::WrongOwner, 1));
+    assert_eq!((refused.code, refused.argument), (ErrorCode::WrongOwner, u64::from(EPOCH)));
     for watched in [key(b"loom"), prefix(b"lo")] {
         let refused = client.refused(request(TableId(9), watched, 0));
         assert_eq!(refused.code, ErrorCode::TableUnknown);

@@ -2,11 +2,13 @@
 //! their disks, under every fault that there is.
 //!
 //! How a node is built, and how a client works, is the builder's: it is given a host and what was drawn, and
-//! gives that host endpoints and tasks, in every life anew. Nothing here knows a protocol. There is no
-//! builder of production nodes yet, so the command does not offer this scenario; what is tried of it, by
-//! its tests, is that hosts live, die and come back around whatever a builder makes.
+//! gives that host endpoints and tasks, in every life anew. Here nothing knows a protocol; `nodes` builds what production
+//! runs, and the tests try that hosts live, die and come back around whatever a builder makes.
 
+mod met;
+mod nodes;
 mod options;
+mod run;
 #[cfg(test)]
 mod tests;
 
@@ -16,10 +18,12 @@ use weft_transport::Time;
 
 use super::{Caps, Failure, Sizes};
 use crate::cluster::BuildError;
-use crate::nemesis::{self, Nemesis, Plan};
+use crate::nemesis::{self, Nemesis, Plan, Spares};
 use crate::world::{DiskFate, MemberId, World};
 
+pub use met::REQUIRED;
 pub use options::{Durability, Options};
+pub use run::run;
 
 /// What a host is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +71,11 @@ pub trait Builder {
         place: Place,
         options: &Options,
     ) -> Result<(), BuildError>;
+
+    /// Which faults hosts are spared: those that nothing could come back from.
+    fn spares(&self) -> Box<Spares> {
+        Box::new(|_, _, _| false)
+    }
 
     /// How many operations have failed so far, which tells which faults were felt.
     fn failed(&self) -> u64;
@@ -141,7 +150,8 @@ impl Play {
         let nodes = self.members(Role::Coordinator).chain(self.members(Role::Storage)).collect();
         let clients = self.members(Role::Client).collect();
         let plan = std::mem::take(&mut self.plan);
-        let mut nemesis = Nemesis::new(plan, &self.world, nodes, clients);
+        let nemesis = Nemesis::new(plan, &self.world, nodes, clients);
+        let mut nemesis = nemesis.sparing(builder.spares());
         while let Some(at) = nemesis.next_at() {
             if self.world.run_until(at)? {
                 break;

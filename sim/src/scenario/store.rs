@@ -7,7 +7,6 @@
 
 mod met;
 mod options;
-mod requester;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use weft_transport::{SimCrash, Time};
 
 use self::options::{Going, Options};
-use self::requester::{Keys, Requester};
+use super::requester::{Keys, REQUESTERS_MAX, Requester};
 use super::{Caps, Failure, Run, Scenario, Summary};
 use crate::cluster::{MakeHandler, Nodes};
 use crate::history::{History, Recorder};
@@ -48,12 +47,16 @@ pub fn run(seed: u64, caps: &Caps, make_handler: &MakeHandler<'_>) -> Run {
         failed: Rc::default(),
         faults: nemesis::Counts::default(),
         gone: None,
+        again: Rc::default(),
+        doubt: Rc::default(),
     };
     let outcome = play.all(plan, make_handler);
     let history = play.recorder.history();
     let read = outcome.as_ref().map_or_else(|_| Vec::new(), Clone::clone);
     let ledger = Ledger::of(&history, |key| read.iter().any(|read| read == key));
     let outcome = outcome.and_then(|_| judge(&history, &ledger));
+    // The last, since what is told wrongly is worse than what is not told.
+    let outcome = outcome.and_then(|()| play.doubt.take().map_or(Ok(()), Err));
     let counters = play.world.network().counters();
     let summary = Summary {
         virtual_time: play.world.clock().now().since(Time::ZERO),
@@ -63,7 +66,7 @@ pub fn run(seed: u64, caps: &Caps, make_handler: &MakeHandler<'_>) -> Run {
         nodes_gone: u64::from(play.gone.is_some()),
         steps: play.world.steps(),
     };
-    let sometimes = met::sometimes(&history, &ledger, &summary, &counters);
+    let sometimes = met::sometimes(&history, &ledger, &summary, &counters, play.again.get());
     let (scenario, caps, faults) = (Scenario::Store, caps.clone(), play.faults);
     Run { scenario, seed, drawn, history, summary, caps, sizes, faults, sometimes, ledger, outcome }
 }
@@ -89,6 +92,10 @@ struct Play {
     failed: Rc<RefCell<Option<Failure>>>,
     faults: nemesis::Counts,
     gone: Option<MemberId>,
+    /// Changes that nodes were asked for again, and answered as before.
+    again: Rc<Cell<u64>>,
+    /// The first operation that was left in doubt before its time was over.
+    doubt: Rc<RefCell<Option<Failure>>>,
 }
 
 impl Play {
@@ -101,7 +108,10 @@ impl Play {
         let mut skew = || Some(options.skew(&mut skews));
         let nodes =
             Nodes::build(&mut self.world, nodes, partitions, seed, &mut skew, make_handler)?;
-        let keys = Rc::new(Keys::new(&self.options));
+        let keys = Rc::new({
+            let Options { registers, counters, lists, .. } = self.options;
+            Keys::new(registers, counters, lists)
+        });
         let clients = self.spawn_requesters(&nodes, &keys)?;
         self.disturb(&nodes, clients, plan)?;
         let read = self.read_all(&nodes, &keys)?;
@@ -179,7 +189,9 @@ impl Play {
         let there: Vec<Vec<u8>> =
             keys.all().filter(|key| Some(nodes.owner(key)) != self.gone).cloned().collect();
         let reader = self.requester(number * REQUESTERS_MAX, keys, HEALED_TIMEOUT);
-        self.world.spawn(reader.read_all(connector, there.clone()));
+        // One that is gone would be waited for.
+        let again = self.gone.is_none().then(|| Rc::clone(&self.again));
+        self.world.spawn(reader.read_all(connector, there.clone(), again));
         self.finish()?;
         Ok(there)
     }
@@ -193,8 +205,10 @@ impl Play {
             timeout,
             value_bytes_max: self.options.value_bytes_max,
             versions: RefCell::default(),
+            asked_at: Cell::new(Time::ZERO),
             failures: Rc::clone(&self.failures),
             failed: Rc::clone(&self.failed),
+            doubt: Rc::clone(&self.doubt),
         }
     }
 
@@ -203,9 +217,6 @@ impl Play {
         if self.world.run_until(end)? { Ok(()) } else { Err(Failure::TooLong { at: end }) }
     }
 }
-
-/// More than a client has, so that a requester keeps its number where there are fewer.
-const REQUESTERS_MAX: u32 = 16;
 
 /// Longer than the operations of any run take by far: every one has a deadline.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(3600);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use weft_protocol::{
     AppendReply, ClusterMap, DeleteReply, ErrorCode, ErrorReply, ExistsReply, GetReply,
-    IncrementReply, MapReply, PutReply, Request, Version,
+    IncrementReply, MapReply, OpenClientReply, PutReply, RenewClient, Request, Version,
 };
 use weft_sim::cluster::Seat;
-use weft_transport::{Batch, CallId, Handler, IncomingKind};
+use weft_transport::{Batch, Body, Handler, IncomingKind};
 
 /// What is wrong with the node; most bugs strike every few operations only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,9 +30,12 @@ pub(crate) enum Bug {
     MixedVersion,
     /// A get is told a value with one byte changed.
     ChangedByte,
+    /// What is asked again under its number is done again.
+    ForgetNumbers,
 }
 
 pub(crate) struct Toy {
+    node: u64,
     map: ClusterMap,
     bug: Bug,
     state: Mutex<State>,
@@ -47,6 +50,9 @@ struct State {
     operations: u64,
     /// A put to be written again, and when.
     again: Option<(u64, Vec<u8>, Vec<u8>)>,
+    /// What mutations were told, by their numbers.
+    told: BTreeMap<(u64, u64), Vec<u8>>,
+    clients: u64,
 }
 
 #[derive(Clone)]
@@ -57,7 +63,8 @@ struct Object {
 
 impl Toy {
     pub(crate) fn new(seat: &Seat, bug: Bug) -> Self {
-        Toy { map: seat.map.clone(), bug, state: Mutex::default() }
+        let node = seat.options.node.0;
+        Toy { node, map: seat.map.clone(), bug, state: Mutex::default() }
     }
 }
 
@@ -68,18 +75,28 @@ impl Handler for Toy {
             let IncomingKind::Call(call) = incoming.kind else { continue };
             let request =
                 Request::decode(incoming.body).expect("the client's requests are well-formed");
-            self.answer(&mut state, batch, call, request);
+            let number = request.completion().map(|told| (told.id.client, told.id.sequence));
+            let known = number.and_then(|number| state.told.get(&number).cloned());
+            let answer = match known {
+                Some(told) if self.bug != Bug::ForgetNumbers => told,
+                _ => self.answer(&mut state, request),
+            };
+            batch.reply(call, &answer[..]);
+            if let Some(number) = number {
+                state.told.insert(number, answer);
+            }
         }
     }
 }
 
 impl Toy {
-    fn answer(&self, state: &mut State, batch: &mut Batch<'_>, call: CallId, request: Request<'_>) {
+    fn answer(&self, state: &mut State, request: Request<'_>) -> Vec<u8> {
         state.operations += 1;
         if let Some((_, key, value)) = state.again.take_if(|(at, ..)| *at <= state.operations) {
             state.write(&key, &value);
         }
-        let strikes = state.operations.is_multiple_of(5);
+        // Few are deletes of what is there.
+        let strikes = state.operations.is_multiple_of(5) || self.bug == Bug::LoseDelete;
         let bug = if strikes { self.bug } else { Bug::None };
         match request {
             Request::Get(get) => {
@@ -97,21 +114,21 @@ impl Toy {
                         *byte ^= 1;
                     }
                 }
-                batch.reply(call, state.found(object.as_ref()));
+                bytes(state.found(object.as_ref()))
             }
             Request::Exists(exists) => {
                 let object = state.objects.get(&*exists.key);
                 let version = Version(object.map_or(state.newest, |object| object.version));
-                batch.reply(call, ExistsReply { version, exists: object.is_some() });
+                bytes(ExistsReply { version, exists: object.is_some() })
             }
             Request::Put(put) => match bug {
                 Bug::AcknowledgeWithoutApplying => {
                     state.newest += 1;
-                    batch.reply(call, PutReply { version: Version(state.newest) });
+                    bytes(PutReply { version: Version(state.newest) })
                 }
                 Bug::ApplyRefused => {
                     state.write(&put.target.key, &put.value);
-                    batch.reply(call, ErrorReply::memory_limit(0));
+                    bytes(ErrorReply::memory_limit(0))
                 }
                 _ => {
                     let version = state.write(&put.target.key, &put.value);
@@ -119,7 +136,7 @@ impl Toy {
                         let at = state.operations + 4;
                         state.again = Some((at, put.target.key.to_vec(), put.value.to_vec()));
                     }
-                    batch.reply(call, PutReply { version });
+                    bytes(PutReply { version })
                 }
             },
             Request::Delete(delete) => {
@@ -132,7 +149,7 @@ impl Toy {
                 if self.bug == Bug::ReuseVersion && existed {
                     state.newest -= 2;
                 }
-                batch.reply(call, DeleteReply { version, existed });
+                bytes(DeleteReply { version, existed })
             }
             Request::Append(append) => {
                 let key = &*append.target.key;
@@ -141,8 +158,8 @@ impl Toy {
                 let twice = [&whole[..], &append.tail].concat();
                 let value_len = whole.len() as u64;
                 match state.build(bug, key, &whole, &twice) {
-                    Some(version) => batch.reply(call, AppendReply { version, value_len }),
-                    None => batch.reply(call, ErrorReply::memory_limit(0)),
+                    Some(version) => bytes(AppendReply { version, value_len }),
+                    None => bytes(ErrorReply::memory_limit(0)),
                 }
             }
             Request::Increment(increment) => {
@@ -154,14 +171,27 @@ impl Toy {
                 let number = held + increment.delta;
                 let [once, twice] = [number, number + increment.delta].map(|sum| sum.to_string());
                 match state.build(bug, key, once.as_bytes(), twice.as_bytes()) {
-                    Some(version) => batch.reply(call, IncrementReply { version, number }),
-                    None => batch.reply(call, ErrorReply::memory_limit(0)),
+                    Some(version) => bytes(IncrementReply { version, number }),
+                    None => bytes(ErrorReply::memory_limit(0)),
                 }
             }
-            Request::Map(map) => batch.reply(call, MapReply::new(&self.map, map)),
-            _ => batch.reply(call, ErrorReply::new(ErrorCode::UnknownOperation)),
+            Request::OpenClient(_) => {
+                state.clients += 1;
+                bytes(OpenClientReply { client: self.node << 32 | state.clients, lease_ms: 60_000 })
+            }
+            Request::RenewClient(RenewClient { client }) => {
+                bytes(OpenClientReply { client, lease_ms: 60_000 })
+            }
+            Request::Map(map) => bytes(MapReply::new(&self.map, map)),
+            _ => bytes(ErrorReply::new(ErrorCode::UnknownOperation)),
         }
     }
+}
+
+fn bytes(body: impl Body) -> Vec<u8> {
+    let mut bytes = vec![0; body.len()];
+    body.write(&mut bytes);
+    bytes
 }
 
 impl State {

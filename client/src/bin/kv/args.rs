@@ -12,6 +12,7 @@ use weft_client::{
 use crate::command::append::Append;
 use crate::command::bench::Bench;
 use crate::command::bigkeys::Bigkeys;
+use crate::command::cluster::Cluster;
 use crate::command::completions::Completions;
 use crate::command::count::Count;
 use crate::command::del::Del;
@@ -55,6 +56,7 @@ Examples:
   kv get greeting                             print it, byte for byte when piped
   kv put picture @cat.jpg                     the value from a file; `-` is stdin
   kv stat                                     keys and memory of each node
+  kv cluster status                           nodes, partitions and coordinators
   kv explain WEFT-1203                        what an error code means
   kv                                          on a terminal: type commands, with history
 
@@ -166,6 +168,7 @@ pub(crate) enum Command {
     Top(Top),
     Ping(Ping),
     Bench(Bench),
+    Cluster(Cluster),
     Playground(Playground),
     Explain(Explain),
     Completions(Completions),
@@ -203,6 +206,7 @@ impl Command {
             Self::Top(top) => top.run(global, output),
             Self::Ping(ping) => ping.run(global, output),
             Self::Bench(bench) => bench.run(global, output),
+            Self::Cluster(cluster) => cluster.run(global, output),
             Self::Playground(playground) => playground.run(output),
             Self::Explain(explain) => explain.run(output),
             Self::Completions(completions) => completions.run(),

@@ -3,6 +3,7 @@
 pub(crate) mod append;
 pub(crate) mod bench;
 pub(crate) mod bigkeys;
+pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod del;

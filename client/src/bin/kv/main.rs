@@ -4,6 +4,7 @@
 //! - `args`: what is typed, as types that hold only what makes sense.
 //! - `command`: one file each, with its arguments and what it does.
 //! - `playground`: server processes on this machine: start, wait, stop.
+//! - `control`: calls of the control port, of whichever node answers; `health`: what is to be said of a cluster's status.
 //! - `duration`, `number`, `text`, `value`: what is typed for them.
 //! - `dump`: files of objects, and how far reading or writing one has come.
 //! - `repl`: lines on a terminal, each a command.
@@ -17,9 +18,11 @@
 mod args;
 mod command;
 mod complaint;
+mod control;
 mod dump;
 mod duration;
 mod environment;
+mod health;
 mod interrupt;
 mod number;
 mod output;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weft_protocol::limits::NODES_MAX;
 use weft_protocol::{Configuration, Durability, Member};
-use weft_transport::{Incarnation, NodeId};
+use weft_transport::NodeId;
 
 use super::NODE_ID_MAX;
 use super::partition::lose;
@@ -15,14 +15,29 @@ use crate::coordinator::partition::Partition;
 use crate::coordinator::rejection::Rejection;
 use crate::coordinator::state::ClusterState;
 
+/// What a node that joins is to the cluster.
+enum Coming {
+    /// In this life it joined already: the answer was lost.
+    Again,
+    /// What it was in its last life, so that what it says of its logs counts.
+    GoesOn,
+    /// A node without anything that counts.
+    Anew,
+}
+
 impl ClusterState {
     /// A node begins another life, with which the one before is over: what that one held is kept where all of it is on disk, and is gone elsewhere.
     pub(super) fn join(&mut self, join: &Join) -> Applied {
         let cluster = self.founded()?;
-        let goes_on = self.check_join(join)?;
+        let goes_on = match self.check_join(join)? {
+            Coming::Again => {
+                return Ok(Outcome::Joined { cluster, incarnation: join.incarnation });
+            }
+            Coming::GoesOn => true,
+            Coming::Anew => false,
+        };
         let known = self.nodes.get(&join.node);
-        let member =
-            Member { node: join.node, incarnation: Incarnation(self.last_incarnation + 1) };
+        let member = Member { node: join.node, incarnation: join.incarnation };
         let complete = goes_on.then(|| join.complete.iter().copied().collect::<BTreeSet<_>>());
         let complete = complete.unwrap_or_default();
         let mut changed = Vec::new();
@@ -33,7 +48,6 @@ impl ClusterState {
         }
         let is_new = known.is_none() && join.last_incarnation.is_none();
         let is_leaving = known.is_some_and(|node| node.is_leaving);
-        self.last_incarnation = member.incarnation.0;
         let node = Node {
             id: member.node,
             incarnation: member.incarnation,
@@ -43,7 +57,6 @@ impl ClusterState {
             is_leaving,
             // Who never was here has promised nothing.
             is_settled: is_new,
-            joined_from: join.last_incarnation.filter(|_| goes_on),
             changed_at: self.next_version(),
         };
         self.nodes.insert(node.id, node);
@@ -53,8 +66,7 @@ impl ClusterState {
         Ok(Outcome::Joined { cluster, incarnation: member.incarnation })
     }
 
-    /// Whether the node is what it was in its last life, so that what it says of its logs counts.
-    fn check_join(&self, join: &Join) -> Result<bool, Rejection> {
+    fn check_join(&self, join: &Join) -> Result<Coming, Rejection> {
         let cluster = self.founded()?;
         if let Some(presented) = join.cluster.filter(|presented| *presented != cluster) {
             return Err(Rejection::OtherCluster { presented, cluster });
@@ -67,24 +79,25 @@ impl ClusterState {
             return Err(Rejection::NodeIdRange { node: join.node });
         }
         join.description.check()?;
-        let known = self.nodes.get(&join.node);
-        let given_out = known.map_or(self.last_incarnation, |node| node.incarnation.0);
-        if let Some(presented) = join.last_incarnation.filter(|presented| presented.0 > given_out) {
-            return Err(Rejection::IncarnationUnknown { presented });
-        }
-        let Some(node) = known else {
+        let Some(node) = self.nodes.get(&join.node) else {
             let is_full = self.nodes.len() >= NODES_MAX;
-            return if is_full { Err(Rejection::TooManyNodes) } else { Ok(false) };
+            return if is_full { Err(Rejection::TooManyNodes) } else { Ok(Coming::Anew) };
         };
-        // A node whose answer was lost presents the life before the one that it does not know it has. In that one it did nothing yet: it would have
-        // it on its disk.
-        let last = join.last_incarnation;
-        let goes_on =
-            last.is_some() && (last == Some(node.incarnation) || last == node.joined_from);
-        if node.is_up && !goes_on {
-            return Err(Rejection::NodeIsUp { node: node.id, incarnation: node.incarnation });
+        let (presented, known) = (join.incarnation, node.incarnation);
+        if presented == known && join.description == node.description {
+            return Ok(Coming::Again);
         }
-        Ok(goes_on)
+        if presented <= known {
+            return Err(Rejection::IncarnationPast { node: node.id, presented, known });
+        }
+        // A disk may be of a later life than is known: one that ended before anybody heard of it, in which the node did nothing. One of an earlier life is
+        // an old copy, or another node's.
+        let goes_on = join.last_incarnation.is_some_and(|last| last >= known);
+        match (goes_on, node.is_up) {
+            (true, _) => Ok(Coming::GoesOn),
+            (false, false) => Ok(Coming::Anew),
+            (false, true) => Err(Rejection::NodeIsUp { node: node.id, incarnation: known }),
+        }
     }
 
     pub(super) fn leave(&mut self, id: NodeId) -> Applied {
@@ -172,7 +185,7 @@ impl ClusterState {
     pub(super) fn settle(&mut self, member: Member) -> Applied {
         self.current(member)?;
         if let Some(node) = self.nodes.get_mut(&member.node) {
-            (node.is_settled, node.joined_from) = (true, None);
+            node.is_settled = true;
         }
         Ok(Outcome::Done)
     }

@@ -104,6 +104,8 @@ struct JoinMessage {
     wire_version: u32,
     #[prost(message, optional, tag = "6")]
     description: Option<DescriptionMessage>,
+    #[prost(uint64, tag = "7")]
+    incarnation: u64,
 }
 
 /// The nodes once, and of each partition how many members it has and where in the nodes they are: a large class would repeat each node thousands of
@@ -213,6 +215,7 @@ impl From<&Command> for CommandOf {
             Command::Join(join) => Self::Join(JoinMessage {
                 cluster: join.cluster.map(|cluster| cluster.0.into()),
                 node: join.node.0,
+                incarnation: join.incarnation.0,
                 last_incarnation: join.last_incarnation.map(|last| last.0),
                 complete: join.complete.iter().map(|id| u32::from(id.0)).collect(),
                 wire_version: u32::from(join.wire_version),
@@ -356,6 +359,7 @@ impl TryFrom<JoinMessage> for Join {
         Ok(Self {
             cluster: join.cluster.map(|cluster| ClusterId(cluster.into())),
             node: NodeId(join.node),
+            incarnation: Incarnation(join.incarnation),
             last_incarnation: join.last_incarnation.map(Incarnation),
             complete: join.complete.into_iter().map(partition).collect::<Result<_, _>>()?,
             wire_version: narrow(join.wire_version, "wire_version")?,
@@ -422,6 +426,6 @@ impl ReplicaMessage {
     }
 }
 
-fn partition(number: u32) -> Result<PartitionId, CodecError> {
+pub(super) fn partition(number: u32) -> Result<PartitionId, CodecError> {
     narrow(number, "partition").map(PartitionId)
 }

@@ -30,33 +30,31 @@ pub(super) struct SnapshotMessage {
     wire_version: u32,
     #[prost(uint32, tag = "5")]
     partitions_per_class: u32,
-    #[prost(uint64, tag = "6")]
-    last_incarnation: u64,
-    #[prost(message, repeated, tag = "7")]
+    #[prost(message, repeated, tag = "6")]
     nodes: Vec<NodeMessage>,
-    #[prost(message, repeated, tag = "8")]
+    #[prost(message, repeated, tag = "7")]
     classes: Vec<ClassEntry>,
-    #[prost(message, repeated, tag = "9")]
+    #[prost(message, repeated, tag = "8")]
     partitions: Vec<PartitionMessage>,
-    #[prost(message, optional, tag = "10")]
+    #[prost(message, optional, tag = "9")]
     catalog: Option<CatalogMessage>,
-    #[prost(uint64, tag = "11")]
+    #[prost(uint64, tag = "10")]
     last_client: u64,
     /// Each client and how often its lease was renewed.
-    #[prost(uint64, repeated, tag = "12")]
+    #[prost(uint64, repeated, tag = "11")]
     clients: Vec<u64>,
-    #[prost(uint64, repeated, tag = "13")]
+    #[prost(uint64, repeated, tag = "12")]
     renewals: Vec<u64>,
-    #[prost(uint64, tag = "14")]
+    #[prost(uint64, tag = "13")]
     history_complete_since: u64,
-    #[prost(message, repeated, tag = "15")]
+    #[prost(message, repeated, tag = "14")]
     history: Vec<GoneMessage>,
-    #[prost(message, repeated, tag = "16")]
+    #[prost(message, repeated, tag = "15")]
     proposals: Vec<AcceptedMessage>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct NodeMessage {
+pub(super) struct NodeMessage {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(uint64, tag = "2")]
@@ -71,9 +69,7 @@ struct NodeMessage {
     is_leaving: bool,
     #[prost(bool, tag = "7")]
     is_settled: bool,
-    #[prost(uint64, optional, tag = "8")]
-    joined_from: Option<u64>,
-    #[prost(uint64, tag = "9")]
+    #[prost(uint64, tag = "8")]
     changed_at: u64,
 }
 
@@ -88,7 +84,7 @@ struct ClassEntry {
 
 /// The class follows from the number.
 #[derive(Clone, PartialEq, prost::Message)]
-struct PartitionMessage {
+pub(super) struct PartitionMessage {
     #[prost(message, optional, tag = "1")]
     configuration: Option<ConfigurationMessage>,
     #[prost(uint32, tag = "2")]
@@ -102,7 +98,7 @@ struct PartitionMessage {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct CatalogMessage {
+pub(super) struct CatalogMessage {
     #[prost(uint64, tag = "1")]
     version: u64,
     #[prost(uint32, tag = "2")]
@@ -172,7 +168,6 @@ impl From<&ClusterState> for SnapshotMessage {
             version: state.version,
             wire_version: u32::from(state.wire_version),
             partitions_per_class: u32::from(state.partitions_per_class),
-            last_incarnation: state.last_incarnation,
             nodes: state.nodes.values().map(Into::into).collect(),
             classes: classes.collect(),
             partitions: state.partitions.iter().map(Into::into).collect(),
@@ -209,7 +204,6 @@ impl TryFrom<SnapshotMessage> for ClusterState {
             version: message.version,
             wire_version: narrow(message.wire_version, "wire_version")?,
             partitions_per_class: count,
-            last_incarnation: message.last_incarnation,
             nodes: nodes(message.nodes)?,
             partitions: partitions(message.partitions, &classes)?,
             classes,
@@ -234,9 +228,6 @@ impl TryFrom<SnapshotMessage> for ClusterState {
 /// What a state promises about its parts: see [`ClusterState`].
 fn check(state: &ClusterState) -> Result<(), CodecError> {
     let refuse = |field| Err(CodecError::Field { field });
-    if state.nodes.values().any(|node| node.incarnation.0 > state.last_incarnation) {
-        return refuse("incarnation");
-    }
     for run in state.classes.values().flatten() {
         let mut next = 0;
         for partition in &state.partitions[run.positions()] {
@@ -276,16 +267,16 @@ impl From<&Node> for NodeMessage {
             is_up: node.is_up,
             is_leaving: node.is_leaving,
             is_settled: node.is_settled,
-            joined_from: node.joined_from.map(|incarnation| incarnation.0),
             changed_at: node.changed_at,
         }
     }
 }
 
-fn nodes(messages: Vec<NodeMessage>) -> Result<BTreeMap<NodeId, Node>, CodecError> {
-    let mut nodes = BTreeMap::new();
-    for message in messages {
-        let node = Node {
+impl TryFrom<NodeMessage> for Node {
+    type Error = CodecError;
+
+    fn try_from(message: NodeMessage) -> Result<Self, CodecError> {
+        let node = Self {
             id: NodeId(message.id),
             incarnation: Incarnation(message.incarnation),
             description: required(message.description, "description")?.into(),
@@ -293,11 +284,18 @@ fn nodes(messages: Vec<NodeMessage>) -> Result<BTreeMap<NodeId, Node>, CodecErro
             is_up: message.is_up,
             is_leaving: message.is_leaving,
             is_settled: message.is_settled,
-            joined_from: message.joined_from.map(Incarnation),
             changed_at: message.changed_at,
         };
         let is_node = node.description.check().is_ok();
-        if !is_node || nodes.insert(node.id, node).is_some() {
+        if is_node { Ok(node) } else { Err(CodecError::Field { field: "nodes" }) }
+    }
+}
+
+fn nodes(messages: Vec<NodeMessage>) -> Result<BTreeMap<NodeId, Node>, CodecError> {
+    let mut nodes = BTreeMap::new();
+    for message in messages {
+        let node = Node::try_from(message)?;
+        if nodes.insert(node.id, node).is_some() {
             return Err(CodecError::Field { field: "nodes" });
         }
     }
@@ -319,7 +317,7 @@ fn classes(
     Ok(classes)
 }
 
-fn run(first: u32, count: u16) -> Result<PartitionRun, CodecError> {
+pub(super) fn run(first: u32, count: u16) -> Result<PartitionRun, CodecError> {
     let is_run = first.saturating_add(u32::from(count)) <= 1 << 16;
     let first = is_run.then_some(first);
     let first = PartitionId(narrow(required(first, "first partition")?, "first partition")?);
@@ -354,26 +352,32 @@ fn partitions(
             }
         }
     }
-    let slot = |number| {
-        let slot = Slot::from_number(narrow(number, "slot")?);
-        required(slot, "slot")
+    let of_class = |(message, class): (PartitionMessage, Option<TableClass>)| {
+        message.of_class(required(class, "class")?)
     };
-    let partition = |(message, class): (PartitionMessage, Option<TableClass>)| {
-        let configuration = required(message.configuration, "configuration")?;
+    messages.into_iter().zip(class_of).map(of_class).collect()
+}
+
+impl PartitionMessage {
+    /// The partition, of a class that is known.
+    pub(super) fn of_class(self, class: TableClass) -> Result<Partition, CodecError> {
+        let slot = |number| {
+            let slot = Slot::from_number(narrow(number, "slot")?);
+            required(slot, "slot")
+        };
         Ok(Partition {
-            class: required(class, "class")?,
-            first_slot: slot(message.first_slot)?,
-            last_slot: slot(message.last_slot)?,
-            configuration: configuration.try_into()?,
-            born_in: message.born_in,
-            changed_at: message.changed_at,
+            class,
+            first_slot: slot(self.first_slot)?,
+            last_slot: slot(self.last_slot)?,
+            configuration: required(self.configuration, "configuration")?.try_into()?,
+            born_in: self.born_in,
+            changed_at: self.changed_at,
         })
-    };
-    messages.into_iter().zip(class_of).map(partition).collect()
+    }
 }
 
 impl CatalogMessage {
-    fn of(catalog: &Catalog, changed_at: u64) -> Self {
+    pub(super) fn of(catalog: &Catalog, changed_at: u64) -> Self {
         let table = |table: &TableEntry| TableMessage {
             id: u32::from(table.id.0),
             name: table.name.clone(),

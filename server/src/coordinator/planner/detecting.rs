@@ -8,7 +8,10 @@ use crate::coordinator::liveness::Liveness;
 use crate::coordinator::node::Node;
 use weft_transport::Time;
 
-/// Whether the node was heard lately. Of one that was not heard since the leader knows of its life that says nothing at first.
+/// Whether the node was heard lately.
+///
+/// Of one that was never heard in its life it says nothing at first that it is not: it is given its time from when the leader first saw it. So is one that
+/// was heard, unless this coordinator has heard others all the time: then the silence began before it led, and counts from there.
 pub(super) fn is_heard(
     node: &Node,
     liveness: &Liveness,
@@ -16,8 +19,11 @@ pub(super) fn is_heard(
     memory: &Memory,
     now: Time,
 ) -> bool {
-    let last = liveness.run_of(node.member()).map(|(_, last)| last);
-    let last = last.max(memory.seen(node.member()));
+    let seen = memory.seen(node.member());
+    let last = match (liveness.run_of(node.member()), liveness.attentive_since(now)) {
+        (Some((_, last)), Some(since)) => Some(last).max(seen.map(|seen| seen.min(since))),
+        (run, _) => run.map(|(_, last)| last).max(seen),
+    };
     last.is_some_and(|last| now.since(last) <= settings.down_after)
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Memory {
     partitions: Vec<PartitionMemory>,
     /// How often each lease had been renewed, and since when.
     clients: BTreeMap<ClientId, (u64, Time)>,
+    /// When it looked at the state first.
+    pub(super) began: Option<Time>,
     pub(super) clients_checked: Time,
     pub(super) handed_over: Time,
 }
@@ -49,6 +51,7 @@ struct PartitionMemory {
 impl Memory {
     /// Looks at nodes and partitions.
     pub(super) fn observe(&mut self, state: &ClusterState, now: Time) {
+        self.began.get_or_insert(now);
         self.nodes.retain(|node, _| state.node(*node).is_some());
         for node in state.nodes() {
             self.observe_node(node, now);

@@ -11,7 +11,13 @@ impl Round<'_> {
     /// Gives classes that have no partitions theirs, on the nodes that are heard. Those that come later are given their part then.
     pub(super) fn place_classes(&mut self) {
         let state = self.state;
-        for (class, run) in state.classes() {
+        if self.awaits_founders() {
+            return;
+        }
+        // Clients know the class of the table that is always there by its partitions' coming first.
+        let default = state.catalog().default_options().class();
+        let others = state.classes().filter(|(class, _)| *class != default);
+        for (class, run) in state.classes().filter(|(class, _)| *class == default).chain(others) {
             if run.is_some() || self.seats.open_count() == 0 {
                 continue;
             }
@@ -19,6 +25,14 @@ impl Round<'_> {
             let partitions = (0..count).map(|_| place(&mut self.seats, class)).collect();
             self.push(Command::Place { class, partitions });
         }
+    }
+
+    /// Whether those with whom the cluster is founded are still on their way: what is placed when all are there need not be moved.
+    fn awaits_founders(&self) -> bool {
+        let is_first = self.state.classes().all(|(_, run)| run.is_none());
+        let are_missing = self.seats.open_count() < self.settings.expected_nodes;
+        let began = self.memory.began.unwrap_or(self.now);
+        is_first && are_missing && self.now.since(began) < self.settings.expected_within
     }
 }
 

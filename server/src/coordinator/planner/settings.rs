@@ -38,6 +38,10 @@ pub struct PlannerSettings {
     pub handover_every: Duration,
     /// How many are then.
     pub handovers_max: usize,
+    /// With how many nodes the cluster is founded: before so many are there, nothing is placed,
+    pub expected_nodes: usize,
+    /// but for no longer than this.
+    pub expected_within: Duration,
     /// Commands of one plan. The next one has the rest.
     pub commands_max: usize,
 }
@@ -75,6 +79,8 @@ impl Default for PlannerSettings {
             handover_after: Duration::from_secs(2),
             handover_every: Duration::from_secs(1),
             handovers_max: 4,
+            expected_nodes: 0,
+            expected_within: Duration::from_secs(5),
             commands_max: 1024,
         }
     }

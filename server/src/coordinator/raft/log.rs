@@ -54,6 +54,16 @@ pub trait RaftLog {
     fn write(&mut self, batch: &Batch) -> Result<(), LogError>;
 }
 
+impl<L: RaftLog + ?Sized> RaftLog for Box<L> {
+    fn recover(&mut self) -> Result<Recovered, LogError> {
+        (**self).recover()
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<(), LogError> {
+        (**self).write(batch)
+    }
+}
+
 /// A place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {

@@ -7,7 +7,10 @@ use raft::eraftpb::ConfState;
 use weft_transport::NodeId;
 
 use super::identity::RaftId;
-use super::state_machine::RestoreError;
+use super::state_machine::{ProposalId, RestoreError};
+
+/// Admissions that are remembered, those of members that are gone included: questions come late by seconds, not by so many disks that were lost.
+const ADMISSIONS_KEPT: usize = 64;
 
 /// What a member may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,9 @@ pub struct RaftMember {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Roster {
     nodes: BTreeMap<u64, NodeId>,
+    /// Under which proposal the latest were admitted, those that are gone included: a node that asks again is told which member it is, by whoever leads then,
+    /// and a question that comes late admits nobody in the place of a member that has a log.
+    admissions: BTreeMap<u64, ProposalId>,
     /// Ids up to this one were handed out. One of them that is no member's is a former member's, and nobody's ever again.
     highest: u64,
 }
@@ -42,7 +48,12 @@ impl Roster {
         let nodes: BTreeMap<u64, NodeId> =
             members.iter().map(|(raft_id, node)| (raft_id.0, *node)).collect();
         let highest = nodes.keys().copied().max().unwrap_or(0);
-        Roster { nodes, highest }
+        Roster { nodes, admissions: BTreeMap::new(), highest }
+    }
+
+    /// The member that was admitted under `proposal`. It may be none any more.
+    pub(super) fn admitted(&self, proposal: ProposalId) -> Option<u64> {
+        self.admissions.iter().find(|(_, other)| **other == proposal).map(|(id, _)| *id)
     }
 
     /// The id for the next member.
@@ -73,9 +84,13 @@ impl Roster {
         self.nodes.len()
     }
 
-    pub(super) fn add(&mut self, id: u64, node: NodeId) {
+    pub(super) fn add(&mut self, id: u64, node: NodeId, proposal: ProposalId) {
         self.highest = self.highest.max(id);
         self.nodes.insert(id, node);
+        self.admissions.insert(id, proposal);
+        if self.admissions.len() > ADMISSIONS_KEPT {
+            self.admissions.pop_first();
+        }
     }
 
     /// Forgets who is no member any more.
@@ -115,6 +130,8 @@ pub(super) struct StateRecord {
     /// CRC32C of `state`: a snapshot travels, and is kept for long.
     #[prost(fixed32, tag = "4")]
     checksum: u32,
+    #[prost(message, repeated, tag = "5")]
+    admissions: Vec<AdmissionRecord>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -125,13 +142,31 @@ struct MemberRecord {
     node: u64,
 }
 
+/// A member, and the halves of the proposal under which it was admitted.
+#[derive(Clone, PartialEq, Message)]
+struct AdmissionRecord {
+    #[prost(uint64, tag = "1")]
+    raft: u64,
+    #[prost(fixed64, tag = "2")]
+    high: u64,
+    #[prost(fixed64, tag = "3")]
+    low: u64,
+}
+
 impl StateRecord {
     /// The data of a snapshot of roster and state.
     pub(super) fn encode(roster: &Roster, state: Vec<u8>) -> Vec<u8> {
         let member = |(raft, node): (&u64, &NodeId)| MemberRecord { raft: *raft, node: node.0 };
+        let admission = |(raft, proposal): (&u64, &ProposalId)| AdmissionRecord {
+            raft: *raft,
+            high: (proposal.0 >> 64) as u64,
+            low: proposal.0 as u64,
+        };
         let checksum = crc32c::crc32c(&state);
         let members = roster.nodes.iter().map(member).collect();
-        StateRecord { highest: roster.highest, members, state, checksum }.encode_to_vec()
+        let admissions = roster.admissions.iter().map(admission).collect();
+        StateRecord { highest: roster.highest, members, state, checksum, admissions }
+            .encode_to_vec()
     }
 
     /// Roster and state of a snapshot's data.
@@ -143,7 +178,12 @@ impl StateRecord {
         }
         let nodes =
             record.members.iter().map(|member| (member.raft, NodeId(member.node))).collect();
-        Ok((Roster { nodes, highest: record.highest }, record.state))
+        let admission = |record: &AdmissionRecord| {
+            let proposal = u128::from(record.high) << 64 | u128::from(record.low);
+            (record.raft, ProposalId(proposal))
+        };
+        let admissions = record.admissions.iter().map(admission).collect();
+        Ok((Roster { nodes, admissions, highest: record.highest }, record.state))
     }
 }
 

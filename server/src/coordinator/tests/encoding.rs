@@ -18,7 +18,7 @@ use crate::coordinator::{
 };
 use crate::limits::{ENTRY_COMMANDS_MAX, ENTRY_MAX, REPLICAS_HELD_MAX};
 
-fn a_member() -> impl Strategy<Value = Member> {
+pub(super) fn a_member() -> impl Strategy<Value = Member> {
     (any::<u64>(), any::<u64>()).prop_map(|(node, incarnation)| member(node, incarnation))
 }
 
@@ -65,16 +65,19 @@ fn a_join() -> impl Strategy<Value = Join> {
             is_coordinator,
         },
     );
-    let ids = (option::of(any::<u128>()), any::<u64>(), option::of(any::<u64>()));
+    let ids = (option::of(any::<u128>()), any::<u64>(), any::<u64>(), option::of(any::<u64>()));
     let rest = (vec(any::<u16>(), 0..20), any::<u16>(), description);
-    (ids, rest).prop_map(|((cluster, node, last), (complete, wire_version, description))| Join {
-        cluster: cluster.map(ClusterId),
-        node: NodeId(node),
-        last_incarnation: last.map(Incarnation),
-        complete: complete.into_iter().map(PartitionId).collect(),
-        wire_version,
-        description,
-    })
+    (ids, rest).prop_map(
+        |((cluster, node, incarnation, last), (complete, wire_version, description))| Join {
+            cluster: cluster.map(ClusterId),
+            node: NodeId(node),
+            incarnation: Incarnation(incarnation),
+            last_incarnation: last.map(Incarnation),
+            complete: complete.into_iter().map(PartitionId).collect(),
+            wire_version,
+            description,
+        },
+    )
 }
 
 fn a_command() -> impl Strategy<Value = Command> {
@@ -133,7 +136,7 @@ fn a_command() -> impl Strategy<Value = Command> {
     prop_oneof![nodes, partitions, others]
 }
 
-fn a_proposal() -> impl Strategy<Value = Proposal> {
+pub(super) fn a_proposal() -> impl Strategy<Value = Proposal> {
     (any::<u128>(), a_command()).prop_map(|(id, command)| Proposal { id: ProposalId(id), command })
 }
 
@@ -179,7 +182,7 @@ proptest! {
 }
 
 /// One that has something of everything.
-fn a_state() -> ClusterState {
+pub(super) fn a_state() -> ClusterState {
     let durability = Durability::Fsync;
     let mut state =
         cluster(3, TableOptions { replicas: 2, durability, ..TableOptions::default() }, 2);
@@ -195,7 +198,7 @@ fn a_state() -> ClusterState {
         Command::Join(super::next_join(2, 2, &[0])),
         Command::Join(first_join(4, "attic")),
         Command::Leave { node: NodeId(4) },
-        Command::Forget { member: member(4, 5) },
+        Command::Forget { member: member(4, 4) },
         Command::Leave { node: NodeId(3) },
     ];
     for (id, command) in (1..).zip(commands) {

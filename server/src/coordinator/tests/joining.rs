@@ -43,26 +43,40 @@ fn an_older_wire_version_is_refused_and_a_newer_one_taken() {
     assert_eq!(join(&mut state, with(WIRE_VERSION + 1)), joined(2));
 }
 
+/// A node of the id that nothing is known of, in this life.
+fn stranger(node: u64, incarnation: u64) -> Join {
+    Join { incarnation: Incarnation(incarnation), ..first_join(node, "") }
+}
+
 #[test]
 fn two_nodes_with_one_id_are_refused_while_one_is_up() {
     let mut state = cluster(2, TableOptions::default(), 1);
     let refused = Rejection::NodeIsUp { node: NodeId(2), incarnation: Incarnation(2) };
-    assert_eq!(join(&mut state, first_join(2, "")), Err(refused.clone()));
-    let older = Join { last_incarnation: Some(Incarnation(1)), ..first_join(2, "") };
-    assert_eq!(join(&mut state, older.clone()), Err(refused));
+    assert_eq!(join(&mut state, stranger(2, 9)), Err(refused.clone()));
+    let older = Join { last_incarnation: Some(Incarnation(1)), ..stranger(2, 9) };
+    assert_eq!(join(&mut state, older), Err(refused));
     // What has the disk of the life that is up is what was up.
     assert_eq!(join(&mut state, next_join(2, 2, &[])), joined(3));
     down(&mut state, 2, 3);
-    assert_eq!(join(&mut state, first_join(2, "")), joined(4));
+    assert_eq!(join(&mut state, stranger(2, 9)), joined(9));
 }
 
 #[test]
-fn a_life_that_was_never_given_out_is_refused() {
+fn a_life_that_is_not_later_than_the_one_before_is_refused() {
     let mut state = cluster(2, TableOptions::default(), 1);
-    let refused =
-        |presented| Err(Rejection::IncarnationUnknown { presented: Incarnation(presented) });
-    assert_eq!(join(&mut state, next_join(2, 3, &[])), refused(3));
-    assert_eq!(join(&mut state, next_join(7, 3, &[])), refused(3));
+    join(&mut state, next_join(2, 8, &[])).unwrap();
+    let refused = |presented| {
+        let (presented, known) = (Incarnation(presented), Incarnation(9));
+        Err(Rejection::IncarnationPast { node: NodeId(2), presented, known })
+    };
+    assert_eq!(join(&mut state, stranger(2, 8)), refused(8));
+    assert_eq!(join(&mut state, next_join(2, 2, &[])), refused(3));
+    // The same number, from elsewhere.
+    let mut other = stranger(2, 9);
+    other.description.data_address = "elsewhere:1".to_owned();
+    assert_eq!(join(&mut state, other.clone()), refused(9));
+    down(&mut state, 2, 9);
+    assert_eq!(join(&mut state, other), refused(9));
 }
 
 #[test]
@@ -83,7 +97,7 @@ fn what_a_node_says_of_itself_is_checked() {
 fn a_node_that_comes_back_without_its_data_is_no_member_any_more() {
     for (durability, complete) in [(Durability::Memory, &[0][..]), (Durability::Fsync, &[])] {
         let mut state = cluster(3, with(durability), 1);
-        assert_eq!(join(&mut state, next_join(2, 2, complete)), joined(4));
+        assert_eq!(join(&mut state, next_join(2, 2, complete)), joined(3));
         let configuration = &state.partition(PartitionId(0)).unwrap().configuration;
         assert_eq!(configuration.members, [member(1, 1), member(3, 3)], "{durability}");
         assert_eq!((configuration.epoch, configuration.primary), (2, Some(member(1, 1))));
@@ -94,9 +108,9 @@ fn a_node_that_comes_back_without_its_data_is_no_member_any_more() {
 fn a_node_that_has_everything_on_disk_keeps_its_place_but_is_no_primary() {
     for durability in [Durability::Disk, Durability::Fsync] {
         let mut state = cluster(3, with(durability), 2);
-        assert_eq!(join(&mut state, next_join(1, 1, &[1])), joined(4));
+        assert_eq!(join(&mut state, next_join(1, 1, &[1])), joined(2));
         let kept = &state.partition(PartitionId(1)).unwrap().configuration;
-        assert_eq!(kept.members, [member(1, 4), member(2, 2), member(3, 3)]);
+        assert_eq!(kept.members, [member(1, 2), member(2, 2), member(3, 3)]);
         assert_eq!((kept.epoch, kept.primary), (2, None));
         let lost = &state.partition(PartitionId(0)).unwrap().configuration;
         assert_eq!(lost.members, [member(2, 2), member(3, 3)]);
@@ -108,10 +122,10 @@ fn a_node_that_has_everything_on_disk_keeps_its_place_but_is_no_primary() {
 fn what_was_complete_in_a_life_before_the_last_is_not() {
     let mut state = cluster(3, with(Durability::Fsync), 1);
     join(&mut state, next_join(2, 2, &[0])).unwrap();
-    apply(&mut state, Command::Settle { member: member(2, 4) }).unwrap();
-    down(&mut state, 2, 4);
+    down(&mut state, 2, 3);
     // An old copy of the disk.
-    join(&mut state, next_join(2, 2, &[0])).unwrap();
+    let old = Join { incarnation: Incarnation(9), ..next_join(2, 2, &[0]) };
+    join(&mut state, old).unwrap();
     let configuration = &state.partition(PartitionId(0)).unwrap().configuration;
     assert_eq!(configuration.members, [member(1, 1), member(3, 3)]);
 }
@@ -127,22 +141,29 @@ fn the_last_member_without_its_data_is_a_lost_partition() {
 }
 
 #[test]
-fn a_node_whose_answer_was_lost_asks_again_and_loses_nothing() {
+fn a_node_whose_answer_was_lost_asks_again_and_is_told_the_same() {
     let mut state = cluster(1, with(Durability::Fsync), 1);
-    for incarnation in 2..5 {
-        assert_eq!(join(&mut state, next_join(1, 1, &[0])), joined(incarnation));
+    assert_eq!(join(&mut state, next_join(1, 1, &[0])), joined(2));
+    let before = state.clone();
+    // Whatever came between, and under whichever proposal it asks.
+    for id in [ProposalId::NONE, ProposalId(8)] {
+        let again = Proposal { id, command: Command::Join(next_join(1, 1, &[0])) };
+        assert_eq!(state.clone().apply(&again), joined(2));
+        assert_eq!(join(&mut state, next_join(1, 1, &[0])), joined(2));
+        assert_eq!(state, before);
+    }
+}
+
+#[test]
+fn a_node_that_ends_before_it_is_answered_loses_nothing() {
+    let mut state = cluster(1, with(Durability::Fsync), 1);
+    // Its disk is of life 5 when it asks for that, and it asks for each of the next ones again; some of them never arrive.
+    for (last, incarnation) in [(1, 5), (5, 6), (8, 9)] {
+        let next = Join { incarnation: Incarnation(incarnation), ..next_join(1, last, &[0]) };
+        assert_eq!(join(&mut state, next), joined(incarnation));
         let kept = &state.partition(PartitionId(0)).unwrap().configuration;
         assert_eq!(kept.members, [member(1, incarnation)]);
     }
-    // Under one proposal it is one life.
-    let id = ProposalId(9);
-    let proposal = Proposal { id, command: Command::Join(next_join(1, 4, &[0])) };
-    assert_eq!(state.apply(&proposal), joined(5));
-    assert_eq!(state.apply(&proposal), joined(5));
-    // Once the life has lasted, its number must be on the disk.
-    apply(&mut state, Command::Settle { member: member(1, 5) }).unwrap();
-    let refused = Rejection::NodeIsUp { node: NodeId(1), incarnation: Incarnation(5) };
-    assert_eq!(join(&mut state, next_join(1, 1, &[0])), Err(refused));
 }
 
 #[test]

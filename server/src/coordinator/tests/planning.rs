@@ -361,3 +361,24 @@ fn a_new_leader_gives_every_node_and_client_their_time() {
     run_for(&mut world, lease + Duration::from_secs(2));
     assert_eq!(world.state.clients().len(), 0);
 }
+
+#[test]
+fn partitions_are_placed_when_those_are_there_who_found_the_cluster_but_not_much_later() {
+    let founders = |expected_nodes| {
+        let mut world = World::new(1, 4, replicas(3));
+        world.expect_nodes(expected_nodes);
+        world.start(1, "a");
+        world.start(2, "b");
+        world
+    };
+    let is_placed = |world: &World| world.state.partitions().len() > 0;
+    let mut world = founders(3);
+    (0..40).for_each(|_| drop(world.step(TICK)));
+    assert!(!is_placed(&world));
+    world.start(3, "c");
+    until(&mut world, is_placed);
+    assert!(world.state.partitions().all(|(_, held)| held.configuration.members.len() == 3));
+    let took = until(&mut founders(3), is_placed);
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(6), "{took:?}");
+    assert!(until(&mut founders(2), is_placed) < Duration::from_secs(1));
+}

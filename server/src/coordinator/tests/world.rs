@@ -44,6 +44,8 @@ pub(super) struct Process {
     pub(super) life: Option<Incarnation>,
     /// The life that its disk is of.
     disk: Option<Incarnation>,
+    /// What it asks for until it is answered: the life that it begins is on its disk.
+    joining: Option<Join>,
     /// What its disk has all of.
     on_disk: BTreeSet<PartitionId>,
 }
@@ -94,12 +96,19 @@ impl World {
         world
     }
 
+    /// The cluster is founded with so many nodes.
+    pub(super) fn expect_nodes(&mut self, expected_nodes: usize) {
+        let settings = *self.planner.settings();
+        self.planner = Planner::new(PlannerSettings { expected_nodes, ..settings });
+    }
+
     pub(super) fn start(&mut self, node: u64, zone: &str) {
         let fresh = Process {
             zone: zone.to_owned(),
             is_running: true,
             life: None,
             disk: None,
+            joining: None,
             on_disk: BTreeSet::new(),
         };
         self.processes.entry(NodeId(node)).or_insert(fresh).is_running = true;
@@ -109,6 +118,7 @@ impl World {
     pub(super) fn stop(&mut self, node: NodeId, in_order: bool) {
         let Some(process) = self.processes.get_mut(&node) else { return };
         process.is_running = false;
+        process.joining = None;
         let Some(life) = process.life.take() else { return };
         process.on_disk.clear();
         let member = Member { node, incarnation: life };
@@ -185,25 +195,35 @@ impl World {
             })
             .map(|(node, _)| *node)
             .collect();
+        // After the clock was set back, a number that is on the disk may be higher.
+        let by_clock = self.now.nanos() / 1_000_000;
         for node in joining {
-            let process = &self.processes[&node];
-            let join = Join {
-                cluster: process.disk.map(|_| CLUSTER),
+            let process = self.processes.get_mut(&node).unwrap();
+            let (disk, zone) = (process.disk, process.zone.clone());
+            let (complete, description) =
+                (process.on_disk.iter().copied().collect(), description(node.0, &zone));
+            let incarnation = Incarnation(by_clock.max(disk.map_or(0, |disk| disk.0 + 1)));
+            let join = process.joining.get_or_insert_with(|| Join {
+                cluster: disk.map(|_| CLUSTER),
                 node,
-                last_incarnation: process.disk,
-                complete: process.on_disk.iter().copied().collect(),
+                incarnation,
+                last_incarnation: disk,
+                complete,
                 wire_version: WIRE_VERSION,
-                description: description(node.0, &process.zone),
-            };
-            let Ok(Outcome::Joined { incarnation, .. }) = self.apply(&Command::Join(join)) else {
-                continue;
-            };
-            // The answer may be lost, and the node asks again from where it was.
+                description,
+            });
+            let join = join.clone();
+            process.disk = Some(join.incarnation);
+            // The question may be lost, or the answer.
             if self.random.one_in(8) {
                 continue;
             }
+            let joined = self.apply(&Command::Join(join.clone()));
+            if joined.is_err() || self.random.one_in(8) {
+                continue;
+            }
             let process = self.processes.get_mut(&node).unwrap();
-            (process.life, process.disk) = (Some(incarnation), Some(incarnation));
+            (process.life, process.joining) = (Some(join.incarnation), None);
         }
     }
 
@@ -264,7 +284,12 @@ impl World {
         }
         if let (Command::Join(join), Ok(Outcome::Joined { incarnation, .. })) = (command, &applied)
         {
-            self.reborn(join, *incarnation);
+            assert_eq!(*incarnation, join.incarnation);
+            if before.is_current(Member { node: join.node, incarnation: *incarnation }) {
+                assert_eq!(self.state, before, "it is answered again, and that is all");
+            } else {
+                self.reborn(join);
+            }
         }
         for (id, partition) in self.state.partitions() {
             let was = before.partition(id).map(|partition| &partition.configuration);
@@ -291,8 +316,8 @@ impl World {
     }
 
     /// What a node had all of, it has in its next life too, if that is on its disk.
-    fn reborn(&mut self, join: &Join, incarnation: Incarnation) {
-        let member = Member { node: join.node, incarnation };
+    fn reborn(&mut self, join: &Join) {
+        let member = Member { node: join.node, incarnation: join.incarnation };
         let process = &self.processes[&join.node];
         for (id, all) in &mut self.complete {
             let had_all = all.iter().any(|other| other.node == join.node);

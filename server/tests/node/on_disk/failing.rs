@@ -135,7 +135,8 @@ fn what_waits_when_a_disk_fails_is_in_doubt_and_what_comes_later_is_refused() {
     let node = DiskNode::start_watched(folder.path(), 1, &watch);
     let memory = NodeMemory::divide(64 << 20).unwrap();
     let charge = memory.network.charge(HTTP_BYTES, Purpose::Session).unwrap();
-    let monitor = Monitor::new(node.handler.clone());
+    let monitor = Monitor::default();
+    monitor.watch(node.handler.clone());
     let http = HttpServer::start("127.0.0.1:0".parse().unwrap(), monitor, charge).unwrap();
     node.put(FSYNC, b"before", b"durable");
     assert!(ask(http.address(), "/health").starts_with("HTTP/1.1 200 "));

@@ -12,6 +12,7 @@ pub const REQUIRED: &[&str] = &[
     UNKNOWN,
     UNKNOWN_APPLIED,
     NOT_APPLIED,
+    REPEATED,
     CONFLICT,
     COMPARED,
     REPLACED,
@@ -29,6 +30,7 @@ pub const REQUIRED: &[&str] = &[
 const UNKNOWN: &str = "the outcome of a change is unknown";
 const UNKNOWN_APPLIED: &str = "a change of unknown outcome was applied";
 const NOT_APPLIED: &str = "a change was certainly not applied";
+const REPEATED: &str = "a change was asked for again, and answered as before";
 const CONFLICT: &str = "compare-and-set met another version";
 const COMPARED: &str = "compare-and-set wrote over the version it expected";
 const REPLACED: &str = "get-and-put replaced a value";
@@ -47,6 +49,7 @@ pub(super) fn sometimes(
     ledger: &Ledger,
     summary: &Summary,
     counters: &SimCounters,
+    again: u64,
 ) -> Sometimes {
     let mut sometimes = Sometimes::new();
     REQUIRED.iter().for_each(|situation| sometimes.note(situation, 0));
@@ -71,6 +74,7 @@ pub(super) fn sometimes(
         sometimes.note(situation, 1);
     }
     sometimes.note(UNKNOWN_APPLIED, ledger.unknown_applied);
+    sometimes.note(REPEATED, again);
     sometimes.note(LOST, counters.lost);
     sometimes.note(UNHEARD, counters.sends_held);
     sometimes.note(CONNECT_UNHEARD, counters.connects_held);

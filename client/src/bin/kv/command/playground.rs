@@ -30,6 +30,10 @@ struct Start {
           value_parser = number::within(1..=NODES_MAX as u16))]
     nodes: u16,
 
+    /// Copies of each object, on as many nodes [default: 3, or as many as there are nodes]
+    #[arg(long, env = "WEFT_PLAYGROUND_REPLICAS", value_name = "N", value_parser = number::within(1..=3))]
+    replicas: Option<u16>,
+
     /// Return once every node answers, and leave them running
     #[arg(long, env = "WEFT_PLAYGROUND_DETACH", value_parser = BoolishValueParser::new())]
     detach: bool,
@@ -91,6 +95,9 @@ impl Start {
         if let Some(memory) = self.memory {
             arguments.extend(["--memory".to_owned(), memory]);
         }
+        if let Some(replicas) = self.replicas {
+            arguments.extend(["--replicas".to_owned(), replicas.to_string()]);
+        }
         let plan = Plan {
             nodes: self.nodes,
             dir,
@@ -123,6 +130,7 @@ fn print(running: &Running, detached: bool, output: &mut Output) -> anyhow::Resu
                     "id": node.id,
                     "address": node.address,
                     "http": node.http,
+                    "control": node.control,
                     "pid": node.process.pid,
                 })
             });
@@ -139,10 +147,11 @@ fn print(running: &Running, detached: bool, output: &mut Output) -> anyhow::Resu
                     node.id.to_string(),
                     node.address.to_string(),
                     format!("http://{}", node.http),
+                    node.control.to_string(),
                     pid,
                 ]
             });
-            output.table(&["node", "address", "health, metrics", "pid"], rows, 3)?;
+            output.table(&["node", "address", "health, metrics", "control", "pid"], rows, 4)?;
             let (cluster, dir) = (state.cluster(), running.dir().display());
             output.line("")?;
             output.line(format!("use it   export WEFT_CLUSTER={cluster}"))?;

@@ -1,6 +1,7 @@
 //! Starting the nodes of a playground, and staying with them.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -33,6 +34,9 @@ pub(crate) struct Plan {
     /// How long the nodes may take until they answer.
     pub(crate) patience: Duration,
 }
+
+/// Where in the directory nodes keep what they have to.
+const KEPT: &str = "data";
 
 /// How a playground that somebody stayed with came to its end.
 #[derive(Debug)]
@@ -95,15 +99,27 @@ impl Plan {
     /// Starts every node's process, and writes down which they are.
     fn spawn(&self, server: &Path, locked: &Locked) -> anyhow::Result<(State, Vec<Child>)> {
         let count = usize::from(self.nodes);
-        let addresses = free_addresses(2 * count).context("cannot find free ports")?;
-        let (data, http) = addresses.split_at(count);
-        let peers: Vec<_> =
-            data.iter().zip(1..).map(|(address, id): (_, u64)| format!("{id}={address}")).collect();
-        let peers = peers.join(",");
+        let addresses = free_addresses(3 * count).context("cannot find free ports")?;
+        let (data, others) = addresses.split_at(count);
+        let (http, control) = others.split_at(count);
+        let seeds = data.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",");
+        let kept = locked.dir().join(KEPT);
+        // What an earlier playground kept is nothing to this one.
+        match fs::remove_dir_all(&kept) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", kept.display()));
+            }
+            Ok(()) | Err(_) => {}
+        }
         let mut state = State { nodes: Vec::new() };
         let mut children = Vec::new();
-        for (id, (&address, &http)) in (1..).zip(data.iter().zip(http)) {
-            let arguments = node_arguments(id, address, http, &peers);
+        for (id, ((&address, &http), &control)) in (1..).zip(data.iter().zip(http).zip(control)) {
+            let mut arguments = node_arguments(id, address, http, control);
+            if count > 1 {
+                let data_dir = kept.join(format!("node-{id}")).display().to_string();
+                arguments.extend(["--join".to_owned(), seeds.clone()]);
+                arguments.extend(["--data-dir".to_owned(), data_dir]);
+            }
             let log = locked.dir().join(log_name(id));
             let spawned = self.spawn_node(server, &arguments, &log).and_then(|child| {
                 let process = Identity::of(child.id());
@@ -111,7 +127,9 @@ impl Plan {
                 Ok(process?)
             });
             match spawned {
-                Ok(process) => state.nodes.push(state::Node { id, address, http, process }),
+                Ok(process) => {
+                    state.nodes.push(state::Node { id, address, http, control, process })
+                }
                 Err(error) => {
                     end(&state, children)?;
                     return Err(error.context(format!("cannot start {}", server.display())));
@@ -323,12 +341,17 @@ fn answers(client: &mut Option<Client>, state: &State, id: u64) -> bool {
     client.as_ref().is_some_and(|client| client.block_on(client.ping(NodeId(id))).is_ok())
 }
 
-fn node_arguments(id: u64, address: SocketAddr, http: SocketAddr, peers: &str) -> Vec<String> {
+fn node_arguments(
+    id: u64,
+    address: SocketAddr,
+    http: SocketAddr,
+    control: SocketAddr,
+) -> Vec<String> {
     let flags = [
         ("--node-id", id.to_string()),
-        ("--peers", peers.to_owned()),
         ("--listen", address.to_string()),
         ("--http", http.to_string()),
+        ("--control", control.to_string()),
     ];
     flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }

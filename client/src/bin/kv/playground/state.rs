@@ -27,6 +27,7 @@ pub(crate) struct Node {
     pub(crate) id: u64,
     pub(crate) address: SocketAddr,
     pub(crate) http: SocketAddr,
+    pub(crate) control: SocketAddr,
     #[serde(flatten)]
     pub(crate) process: Identity,
 }

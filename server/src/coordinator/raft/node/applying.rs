@@ -29,7 +29,7 @@ impl<M: StateMachine> RaftNode<M> {
         let id = entry.context[..].try_into().ok().map(|id| ProposalId(u128::from_le_bytes(id)));
         let outcome = match EntryType::from_i32(entry.entry_type) {
             Some(EntryType::EntryConfChangeV2) => {
-                let change = self.apply_change(&entry.data);
+                let change = self.apply_change(id.unwrap_or(ProposalId(0)), &entry.data);
                 change.map_or(Outcome::Overtaken, Outcome::Changed)
             }
             // Without an id: a leader's first entry.

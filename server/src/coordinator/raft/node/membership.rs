@@ -15,7 +15,7 @@ use weft_transport::{NodeId, Time};
 use super::{RaftNode, Refused};
 use crate::coordinator::raft::identity::RaftId;
 use crate::coordinator::raft::limits::{INDEX_MAX, MEMBERS_MAX};
-use crate::coordinator::raft::roster::{Arrivals, is_member};
+use crate::coordinator::raft::roster::{Arrivals, MemberRole, is_member};
 use crate::coordinator::raft::state_machine::{ProposalId, StateMachine};
 
 /// Entries that a learner may lack when it becomes a voter: what comes in while it is asked.
@@ -59,6 +59,67 @@ impl<M: StateMachine> RaftNode<M> {
             return Err(Refused::Behind { member, missing });
         }
         self.change(now, id, vec![single(ConfChangeType::AddNode, member.0)], Vec::new())
+    }
+
+    /// Gives several members other roles at once, or none: those that are removed are gone for good. None of them is this member.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn reshape(
+        &mut self,
+        now: Time,
+        id: ProposalId,
+        roles: &[(RaftId, Option<MemberRole>)],
+    ) -> Result<(), Refused> {
+        self.check_leads()?;
+        for (member, _) in roles {
+            if *member == self.identity.raft {
+                return Err(Refused::Leads);
+            }
+            if !is_member(&self.conf_state(), member.0) {
+                return Err(Refused::NoMember(*member));
+            }
+        }
+        let change = |(member, role): &(RaftId, Option<MemberRole>)| {
+            let kind = match role {
+                Some(MemberRole::Voter) => ConfChangeType::AddNode,
+                Some(MemberRole::Learner) => ConfChangeType::AddLearnerNode,
+                None => ConfChangeType::RemoveNode,
+            };
+            single(kind, member.0)
+        };
+        if roles.is_empty() {
+            return Ok(());
+        }
+        self.change(now, id, roles.iter().map(change).collect(), Vec::new())
+    }
+
+    /// How many committed entries a member lacks, as far as its leader, which this one is, knows.
+    pub fn behind(&self, member: RaftId) -> Option<u64> {
+        let matched = self.raw.raft.prs().get(member.0)?.matched;
+        Some(self.raw.raft.raft_log.committed.saturating_sub(matched))
+    }
+
+    /// Whether the member was heard lately.
+    pub fn hears(&self, now: Time, member: RaftId) -> bool {
+        self.lives(now, member.0)
+    }
+
+    /// The member that was admitted under a proposal, by this leader or one before it, as far as is applied here; and whether it still is one.
+    pub fn admitted(&self, id: ProposalId) -> Option<(RaftId, bool)> {
+        let raft = self.roster.admitted(id)?;
+        Some((RaftId(raft), !self.roster.is_former(raft)))
+    }
+
+    /// Whether the member lives and has about all that is committed, so that it can become a voter.
+    pub fn is_ready(&self, now: Time, member: RaftId) -> bool {
+        self.hears(now, member) && self.behind(member).is_some_and(|missing| missing <= BEHIND_MAX)
+    }
+
+    /// Whether nobody votes but this member, which does.
+    pub fn is_only_voter(&self) -> bool {
+        let ConfState { voters, voters_outgoing, .. } = self.conf_state();
+        voters == [self.identity.raft.0] && voters_outgoing.is_empty()
     }
 
     /// Removes a member for good: its id is nobody's from then on.
@@ -135,7 +196,11 @@ impl<M: StateMachine> RaftNode<M> {
     }
 
     /// Applies a change of members. `None` if it is none, or does not fit the members there are: then every member ignores it.
-    pub(super) fn apply_change(&mut self, data: &[u8]) -> Option<Option<RaftId>> {
+    pub(super) fn apply_change(
+        &mut self,
+        proposal: ProposalId,
+        data: &[u8],
+    ) -> Option<Option<RaftId>> {
         let change = ConfChangeV2::decode(data).ok()?;
         let known = |change: &ConfChangeSingle| {
             ConfChangeType::from_i32(change.change_type).is_some()
@@ -149,7 +214,7 @@ impl<M: StateMachine> RaftNode<M> {
         }
         let arriving = self.arriving(&change)?;
         let conf_state = self.raw.apply_conf_change(&change).ok()?;
-        arriving.iter().for_each(|(id, node)| self.roster.add(*id, *node));
+        arriving.iter().for_each(|(id, node)| self.roster.add(*id, *node, proposal));
         self.note_members(&conf_state);
         self.step_down_if_gone();
         // Whoever comes needs a snapshot with itself in it, and whoever goes must be gone from the next one.

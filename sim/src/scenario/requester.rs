@@ -14,7 +14,6 @@ use weft_client::{
 };
 use weft_transport::{Clock, Time};
 
-use super::options::Options;
 use crate::cluster::Connector;
 use crate::history::{Action, OperationId, Outcome, Recorder};
 use crate::ledger::ID_END;
@@ -28,13 +27,14 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(options: &Options) -> Self {
+    /// So many of each kind.
+    pub(super) fn new(registers: u32, counters: u32, lists: u32) -> Self {
         let keys =
             |kind: &str, count| (0..count).map(|key| format!("{kind}-{key}").into()).collect();
         Keys {
-            registers: keys("register", options.registers),
-            counters: keys("counter", options.counters),
-            lists: keys("list", options.lists),
+            registers: keys("register", registers),
+            counters: keys("counter", counters),
+            lists: keys("list", lists),
         }
     }
 
@@ -53,10 +53,14 @@ pub(super) struct Requester {
     pub(super) value_bytes_max: usize,
     /// The last version of each key that it was told.
     pub(super) versions: RefCell<BTreeMap<Vec<u8>, Version>>,
+    /// When it began what it asks for now.
+    pub(super) asked_at: Cell<Time>,
     /// Counts operations that fail.
     pub(super) failures: Rc<Cell<u64>>,
     /// Where a failure is left; the first one counts.
     pub(super) failed: Rc<RefCell<Option<Failure>>>,
+    /// Where it is left what was in doubt too early.
+    pub(super) doubt: Rc<RefCell<Option<Failure>>>,
 }
 
 impl Requester {
@@ -78,6 +82,7 @@ impl Requester {
         };
         for sequence in 0..operations {
             let asked_at = self.clock.now();
+            self.asked_at.set(asked_at);
             self.ask(&client, sequence, &mut random).await;
             self.check_time(asked_at);
             let pause = random.random_range(Duration::ZERO..=think);
@@ -85,8 +90,13 @@ impl Requester {
         }
     }
 
-    /// Reads every key; faults are over, so an error is a failure.
-    pub(super) async fn read_all(self, connector: Connector, keys: Vec<Vec<u8>>) {
+    /// Reads every key; faults are over, so an error is a failure. Counts what nodes have answered `again`, if that is wanted.
+    pub(super) async fn read_all(
+        self,
+        connector: Connector,
+        keys: Vec<Vec<u8>>,
+        again: Option<Rc<Cell<u64>>>,
+    ) {
         let client = match connector.connect().await {
             Ok(client) => client,
             Err(error) => return self.fail(Failure::NotHealed(error)),
@@ -99,12 +109,18 @@ impl Requester {
                 self.fail(Failure::NotHealed(error));
             }
         }
+        let Some(again) = again else { return };
+        for node in client.stats().await {
+            let repeated = node.stats.ok().and_then(|stats| stats.value(REPEATED));
+            again.set(again.get() + repeated.unwrap_or(0));
+        }
     }
 
     /// An operation has to end by its timeout, whatever happens on the network.
     fn check_time(&self, asked_at: Time) {
         let took = self.clock.now().since(asked_at);
-        if took > self.timeout {
+        // The client's clock may be slow by half a hundredth.
+        if took > self.timeout + self.timeout / 100 {
             let (number, timeout) = (self.number, self.timeout);
             let what = format!("client {number}, asked at {} us", asked_at.nanos() / 1000);
             self.fail(Failure::Late { what, took, timeout });
@@ -248,7 +264,16 @@ impl Requester {
                 self.recorder.not_applied(id, self.clock.now());
             }
             // What may have been applied has no end.
-            Err(_) => {}
+            Err(error) => self.check_doubt(error),
+        }
+    }
+
+    /// What is in doubt is asked again, under its number, for as long as there is time.
+    fn check_doubt(&self, error: &ClientError) {
+        let (took, timeout) = (self.clock.now().since(self.asked_at.get()), self.timeout);
+        if took + PAUSE_MAX < timeout {
+            let doubt = Failure::Doubt { error: error.clone(), took, timeout };
+            self.doubt.borrow_mut().get_or_insert(doubt);
         }
     }
 
@@ -268,6 +293,14 @@ impl Requester {
         }
     }
 }
+
+/// More than a client has, so that a requester keeps its number where there are fewer.
+pub(super) const REQUESTERS_MAX: u32 = 16;
+/// What nodes count that was asked again.
+const REPEATED: &str = "writes.repeated";
+
+/// A client pauses for no longer between two attempts, and does not begin another one after its time.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Between two attempts of a client to find its cluster.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(1);

@@ -1,0 +1,84 @@
+//! `kv cluster`: how a cluster is, and what operators do to it, by the control port.
+
+mod accept_loss;
+mod departure;
+mod health;
+mod nodes;
+mod partitions;
+mod status;
+mod watch;
+
+use anyhow::Context;
+use clap::Subcommand;
+use weft_client::Address;
+use weft_protocol::control::v1::Member;
+
+use self::accept_loss::AcceptLoss;
+use self::departure::{Leave, Stay};
+use self::partitions::Partitions;
+use self::watch::Watch;
+use crate::args::Global;
+use crate::control::Control;
+use crate::output::Output;
+
+/// See how a cluster is, and change which nodes it has
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cluster {
+    /// Control ports of nodes; one that answers is enough
+    #[arg(
+        long,
+        global = true,
+        env = "WEFT_CONTROL",
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7401"
+    )]
+    control: Vec<Address>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print how the cluster is as a whole
+    Status,
+    /// List the nodes
+    Nodes,
+    Partitions(Partitions),
+    /// Say whether all is well; exit code 0 if so, 1 if something is missing and everything served, 3 if something is not served, 4 if
+    /// nobody answers
+    Health,
+    AcceptLoss(AcceptLoss),
+    Leave(Leave),
+    Stay(Stay),
+    Watch(Watch),
+}
+
+impl Cluster {
+    pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
+        let control = Control::new(self.control, global.timeout);
+        let control = control.context("cannot start the runtime of calls")?;
+        match self.command {
+            Command::Status => status::run(&control, output),
+            Command::Nodes => nodes::run(&control, output),
+            Command::Partitions(partitions) => partitions.run(&control, output),
+            Command::Health => health::run(&control, output),
+            Command::AcceptLoss(accept) => accept.run(&control, output),
+            Command::Leave(leave) => leave.run(&control, output),
+            Command::Stay(stay) => stay.run(&control, output),
+            Command::Watch(watch) => watch.run(&control, output),
+        }
+    }
+}
+
+/// Nodes, as a cell of a table has them.
+fn listed(nodes: impl IntoIterator<Item = u64>) -> String {
+    let nodes: Vec<String> = nodes.into_iter().map(|node| node.to_string()).collect();
+    if nodes.is_empty() { "-".to_owned() } else { nodes.join(" ") }
+}
+
+/// The same of members, whose lives the map tells.
+fn listed_members(members: &[Member]) -> String {
+    listed(members.iter().map(|member| member.node))
+}

@@ -1,0 +1,58 @@
+//! `kv cluster health`: whether all is well, in an exit code.
+
+use anyhow::Context;
+use serde_json::json;
+use weft_protocol::control::v1::Standing;
+
+use super::listed;
+use super::status::{conditions_to_json, partitions_in_short};
+use crate::complaint::{self, EndsWith};
+use crate::control::{Control, ControlError};
+use crate::health::{Condition, Health};
+use crate::output::{Format, Output};
+
+/// The exit code when nobody could be asked.
+const UNREACHABLE: u8 = 4;
+
+pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> {
+    let status = match control.status() {
+        Ok(status) => status,
+        Err(error @ ControlError::Unanswered { .. }) => {
+            let error = anyhow::Error::new(error).context("cannot see how the cluster is");
+            complaint::say(&error);
+            return Err(EndsWith(UNREACHABLE).into());
+        }
+        Err(error) => return Err(error).context("cannot see how the cluster is"),
+    };
+    let health = Health::of(&status);
+    let verdict = health.verdict();
+    let (down, missing) = (health.nodes_in(Standing::Down), health.missing_coordinators());
+    match output.format {
+        Format::Json => output.json(&json!({
+            "health": verdict.name(),
+            "map_version": status.map_version,
+            "partitions": conditions_to_json(&status, &health),
+            "down_nodes": down,
+            "missing_coordinators": missing,
+        }))?,
+        Format::Raw => output.line(verdict.name())?,
+        Format::Table => {
+            output.line(verdict.to_string())?;
+            let whole = health.conditions().get(&Condition::Whole).copied().unwrap_or(0);
+            if whole != status.partitions.len() || whole == 0 {
+                output.line(format!("  partitions {}", partitions_in_short(&status, &health)))?;
+            }
+            if !down.is_empty() {
+                output.line(format!("  nodes that are down: {}", listed(down)))?;
+            }
+            if !missing.is_empty() {
+                output.line(format!("  coordinators that are missing: {}", listed(missing)))?;
+            }
+        }
+    }
+    output.finish()?;
+    match verdict.exit_code() {
+        0 => Ok(()),
+        code => Err(EndsWith(code).into()),
+    }
+}

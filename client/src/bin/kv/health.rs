@@ -1,0 +1,265 @@
+//! What is to be said of a cluster's status: which partitions are served, and how well the whole is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use weft_protocol::control::v1::{Member, Node, Partition, Standing, StatusResponse};
+
+/// How a partition is, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Condition {
+    /// It has its primary and all replicas.
+    Whole,
+    /// It is served, and has fewer replicas than it should.
+    Short,
+    /// It is read, and takes no writes: too few replicas are there.
+    NoWrites,
+    /// Nobody serves it now.
+    Unserved,
+    /// All that had it have lost it.
+    Lost,
+}
+
+/// How well a cluster is, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    /// All is there that should be.
+    Healthy,
+    /// All is served, and something is missing.
+    Degraded,
+    /// Something is not served, or takes no writes.
+    NotServing,
+}
+
+/// What is to be said of a status.
+#[derive(Debug)]
+pub(crate) struct Health<'s> {
+    status: &'s StatusResponse,
+    nodes: BTreeMap<u64, &'s Node>,
+    /// How many nodes there are to hold partitions, down or up.
+    holders: usize,
+}
+
+impl<'s> Health<'s> {
+    pub(crate) fn of(status: &'s StatusResponse) -> Self {
+        let numbered = |node: &'s Node| Some((node.member?.node, node));
+        let is_holder =
+            |node: &&Node| node.capacity_bytes > 0 && node.standing() != Standing::Leaving;
+        let holders = status.nodes.iter().filter(is_holder).count();
+        Self { status, nodes: status.nodes.iter().filter_map(numbered).collect(), holders }
+    }
+
+    /// A partition has its replicas if it has as many as its tables ask for, or as there are nodes. One that is down counts for nothing.
+    pub(crate) fn condition(&self, partition: &Partition) -> Condition {
+        if partition.is_lost {
+            return Condition::Lost;
+        }
+        if !partition.primary.is_some_and(|primary| self.is_up(primary)) {
+            return Condition::Unserved;
+        }
+        let up = partition.members.iter().filter(|member| self.is_up(**member)).count();
+        if up < partition.min_in_sync as usize {
+            return Condition::NoWrites;
+        }
+        let wanted = (partition.replicas as usize).min(self.holders);
+        if up < wanted { Condition::Short } else { Condition::Whole }
+    }
+
+    /// How many partitions are in which condition.
+    pub(crate) fn conditions(&self) -> BTreeMap<Condition, usize> {
+        let mut counts = BTreeMap::new();
+        for partition in &self.status.partitions {
+            *counts.entry(self.condition(partition)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The nodes in a standing, by id.
+    pub(crate) fn nodes_in(&self, standing: Standing) -> Vec<u64> {
+        let nodes = self.nodes.iter().filter(|(_, node)| node.standing() == standing);
+        nodes.map(|(id, _)| *id).collect()
+    }
+
+    /// The coordinators that are down, or no nodes of the cluster.
+    pub(crate) fn missing_coordinators(&self) -> Vec<u64> {
+        let nodes = self.status.coordinators.iter().map(|coordinator| coordinator.node);
+        let is_there =
+            |node: &u64| self.nodes.get(node).is_some_and(|node| node.standing() != Standing::Down);
+        nodes.filter(|node| !is_there(node)).collect()
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        // What has no partitions serves nothing.
+        let worst = self.conditions().keys().last().copied().unwrap_or(Condition::Unserved);
+        match worst {
+            Condition::Whole if self.missing_coordinators().is_empty() => Verdict::Healthy,
+            Condition::Whole | Condition::Short => Verdict::Degraded,
+            Condition::NoWrites | Condition::Unserved | Condition::Lost => Verdict::NotServing,
+        }
+    }
+
+    /// Whether the node is there, in this life of it.
+    fn is_up(&self, member: Member) -> bool {
+        let node = self.nodes.get(&member.node);
+        node.is_some_and(|node| node.member == Some(member) && node.standing() != Standing::Down)
+    }
+}
+
+impl Condition {
+    /// All of them, from good to bad.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Whole, Self::Short, Self::NoWrites, Self::Unserved, Self::Lost];
+
+    /// What scripts know it by.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Short => "short",
+            Self::NoWrites => "no-writes",
+            Self::Unserved => "unserved",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Whole => "whole",
+            Self::Short => "short of replicas",
+            Self::NoWrites => "without writes",
+            Self::Unserved => "not served",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+impl Verdict {
+    /// What scripts know it by.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::NotServing => "not-serving",
+        }
+    }
+
+    /// How `kv cluster health` ends.
+    pub(crate) const fn exit_code(self) -> u8 {
+        match self {
+            Self::Healthy => 0,
+            Self::Degraded => 1,
+            Self::NotServing => 3,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::NotServing => "not serving",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_protocol::control::v1::Coordinator;
+
+    use super::*;
+
+    fn member(node: u64) -> Member {
+        Member { node, incarnation: 10 + node }
+    }
+
+    /// Three nodes, a partition that all of them hold, and one coordinator on each.
+    fn three() -> StatusResponse {
+        let node = |id| Node {
+            member: Some(member(id)),
+            standing: Standing::Up.into(),
+            capacity_bytes: 1,
+            ..Node::default()
+        };
+        let partition = Partition {
+            replicas: 3,
+            primary: Some(member(1)),
+            members: [1, 2, 3].map(member).to_vec(),
+            min_in_sync: 2,
+            ..Partition::default()
+        };
+        let coordinator = |node| Coordinator { node, is_voter: true, ..Coordinator::default() };
+        StatusResponse {
+            nodes: [1, 2, 3].map(node).to_vec(),
+            coordinators: [1, 2, 3].map(coordinator).to_vec(),
+            partitions: vec![partition],
+            ..StatusResponse::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(change: impl Fn(&mut StatusResponse), condition: Condition, verdict: Verdict) {
+        let mut status = three();
+        change(&mut status);
+        let health = Health::of(&status);
+        let told = status.partitions.first().map(|partition| health.condition(partition));
+        assert_eq!((told.unwrap_or(condition), health.verdict()), (condition, verdict));
+    }
+
+    #[test]
+    fn a_cluster_is_as_well_as_its_worst_partition() {
+        use Condition::{Lost, NoWrites, Short, Unserved, Whole};
+        use Verdict::{Degraded, Healthy, NotServing};
+        let down = |status: &mut StatusResponse, node: usize| {
+            status.nodes[node - 1].set_standing(Standing::Down);
+        };
+        check(|_| {}, Whole, Healthy);
+        check(|status| down(status, 3), Short, Degraded);
+        check(|status| status.partitions[0].members.truncate(2), Short, Degraded);
+        check(
+            |status| {
+                down(status, 3);
+                down(status, 2);
+            },
+            NoWrites,
+            NotServing,
+        );
+        check(|status| down(status, 1), Unserved, NotServing);
+        check(|status| status.partitions[0].primary = None, Unserved, NotServing);
+        check(|status| status.partitions[0].is_lost = true, Lost, NotServing);
+        // The primary is in another life.
+        check(|status| status.nodes[0].member = None, Unserved, NotServing);
+        check(|status| status.partitions.clear(), Whole, NotServing);
+    }
+
+    #[test]
+    fn nobody_misses_replicas_for_which_there_are_no_nodes() {
+        let leave = |status: &mut StatusResponse| {
+            status.nodes[2].set_standing(Standing::Leaving);
+            status.partitions[0].members.truncate(2);
+        };
+        check(leave, Condition::Whole, Verdict::Healthy);
+        let alone = |status: &mut StatusResponse| {
+            status.nodes.truncate(1);
+            status.coordinators.truncate(1);
+            status.partitions[0].members.truncate(1);
+            status.partitions[0].min_in_sync = 1;
+        };
+        check(alone, Condition::Whole, Verdict::Healthy);
+    }
+
+    #[test]
+    fn a_coordinator_that_is_down_is_missed() {
+        let of_its_own = |status: &mut StatusResponse| {
+            status.coordinators[2].node = 4;
+            let idle = Node { member: Some(member(4)), ..status.nodes[0].clone() };
+            status.nodes.push(Node { capacity_bytes: 0, ..idle });
+            status.nodes[3].set_standing(Standing::Down);
+        };
+        check(of_its_own, Condition::Whole, Verdict::Degraded);
+        let mut status = three();
+        of_its_own(&mut status);
+        assert_eq!(Health::of(&status).missing_coordinators(), [4]);
+    }
+}

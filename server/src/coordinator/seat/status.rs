@@ -1,0 +1,130 @@
+//! How the cluster is, as the control API says it.
+
+use std::collections::BTreeMap;
+
+use weft_protocol::control::v1;
+use weft_protocol::{Durability, Eviction, Member, TableEntry, TableOptions};
+use weft_transport::Time;
+
+use super::Coordinator;
+use crate::coordinator::node::{Node, Standing};
+use crate::coordinator::partition::Partition;
+use crate::coordinator::raft::{MemberRole, RaftMember};
+
+impl Coordinator {
+    /// How the cluster is.
+    #[expect(clippy::big_endian_bytes, reason = "people read the id in the order of its digits")]
+    pub(super) fn status(&self, now: Time) -> v1::StatusResponse {
+        let state = self.state();
+        let own = self.member();
+        let coordinator = |member: &RaftMember| v1::Coordinator {
+            node: member.node.0,
+            is_leader: member.raft == own,
+            is_voter: member.role == MemberRole::Voter,
+            behind: self.raft.behind(member.raft).unwrap_or(0),
+        };
+        let mut loads = BTreeMap::new();
+        for (_, partition) in state.partitions() {
+            let configuration = &partition.configuration;
+            for member in &configuration.members {
+                let (replicas, primaries) = loads.entry(member.node).or_insert((0, 0));
+                *replicas += 1;
+                *primaries += u32::from(configuration.primary == Some(*member));
+            }
+        }
+        let node = |node: &Node| {
+            let (replicas, primaries) = loads.get(&node.id).copied().unwrap_or_default();
+            let silence = self.liveness.silence_of(node.member(), now);
+            let heard_ms_ago = silence.map(|silence| silence.as_millis() as u64);
+            v1::Node { heard_ms_ago, primaries, replicas, ..node_message(node) }
+        };
+        v1::StatusResponse {
+            cluster_id: self.cluster.0.to_be_bytes().to_vec(),
+            map_version: state.version(),
+            coordinators: self.raft.members().iter().map(coordinator).collect(),
+            nodes: state.nodes().map(node).collect(),
+            partitions: state
+                .partitions()
+                .map(|(id, partition)| partition_message(u32::from(id.0), partition))
+                .collect(),
+        }
+    }
+
+    /// Which tables there are: that which is always there first.
+    pub(super) fn tables(&self) -> v1::ListTablesResponse {
+        let catalog = self.state().catalog();
+        let table = |table: &TableEntry| v1::Table {
+            table: u32::from(table.id.0),
+            name: table.name.clone(),
+            options: Some(options_message(table.options)),
+        };
+        v1::ListTablesResponse {
+            catalog_version: catalog.version(),
+            tables: catalog.tables().iter().map(table).collect(),
+        }
+    }
+}
+
+fn node_message(node: &Node) -> v1::Node {
+    let description = &node.description;
+    v1::Node {
+        member: Some(member_message(node.member())),
+        standing: match node.standing() {
+            Standing::Up => v1::Standing::Up,
+            Standing::Down => v1::Standing::Down,
+            Standing::Leaving => v1::Standing::Leaving,
+        }
+        .into(),
+        data_address: description.data_address.clone(),
+        control_address: description.control_address.clone(),
+        zone: description.zone.clone(),
+        capacity_bytes: description.capacity_bytes,
+        ..v1::Node::default()
+    }
+}
+
+fn partition_message(number: u32, partition: &Partition) -> v1::Partition {
+    let configuration = &partition.configuration;
+    let members = |members: &[Member]| members.iter().copied().map(member_message).collect();
+    v1::Partition {
+        partition: number,
+        first_slot: u32::from(partition.first_slot.number()),
+        last_slot: u32::from(partition.last_slot.number()),
+        replicas: u32::from(partition.class.replicas),
+        durability: durability(partition.class.durability).into(),
+        epoch: configuration.epoch,
+        primary: configuration.primary.map(member_message),
+        members: members(&configuration.members),
+        learners: members(&configuration.learners),
+        min_in_sync: u32::from(configuration.min_in_sync),
+        is_lost: configuration.is_lost,
+    }
+}
+
+fn options_message(options: TableOptions) -> v1::TableOptions {
+    let TableOptions { ordered, quota_bytes, eviction, replicas, durability: kept } = options;
+    v1::TableOptions {
+        ordered,
+        quota_bytes,
+        eviction: match eviction {
+            Eviction::None => v1::Eviction::None,
+            Eviction::LeastRecentlyUsed => v1::Eviction::LeastRecentlyUsed,
+            Eviction::SoonestExpiry => v1::Eviction::SoonestExpiry,
+        }
+        .into(),
+        replicas: u32::from(replicas),
+        durability: durability(kept).into(),
+    }
+}
+
+fn member_message(member: Member) -> v1::Member {
+    v1::Member { node: member.node.0, incarnation: member.incarnation.0 }
+}
+
+const fn durability(durability: Durability) -> v1::Durability {
+    match durability {
+        Durability::Memory => v1::Durability::Memory,
+        Durability::Disk => v1::Durability::Disk,
+        Durability::Fsync => v1::Durability::Fsync,
+    }
+}

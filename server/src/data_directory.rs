@@ -1,0 +1,290 @@
+//! The directory in which a node keeps what outlives it: whose it is, which life of the node was the last, and the folders of its logs.
+//!
+//! ```text
+//! DIR/lock          held for as long as the process lives
+//! DIR/node.toml     cluster, node, incarnation
+//! DIR/coordinator/  the coordinator's log, where there is one
+//! DIR/objects/      the logs of partitions
+//! ```
+//!
+//! `node.toml` is written anew, beside the old one and in its place at once, before a life begins: whatever crashes, it names the latest life that can have
+//! said anything.
+
+#![expect(clippy::disallowed_methods, reason = "this is the shell that owns the directory")]
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use weft_transport::{Incarnation, NodeId};
+
+use crate::coordinator::ClusterId;
+
+/// The version of `node.toml`.
+const FORMAT: u32 = 1;
+
+const IDENTITY: &str = "node.toml";
+const IDENTITY_NEXT: &str = "node.toml.next";
+
+/// A data directory that this process owns.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    past: Option<Past>,
+    /// Nobody else has the directory while this is open.
+    _lock: File,
+}
+
+/// What a directory says of the node's past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Past {
+    /// The node.
+    pub node: NodeId,
+    /// The cluster that it is of, if it had joined one.
+    pub cluster: Option<ClusterId>,
+    /// The last life that it has begun.
+    pub incarnation: Incarnation,
+}
+
+/// `node.toml`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdentityFile {
+    format: u32,
+    node: u64,
+    /// Sixteen bytes in hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    incarnation: u64,
+}
+
+/// Why a data directory cannot be used. Nothing in it was changed.
+#[derive(Debug, Error)]
+pub enum DataDirectoryError {
+    /// The system refuses something.
+    #[error("{action} {}: {source}", path.display())]
+    System {
+        /// What was to be done.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error(
+        "the data directory {} is in use by another process: stop that one, or give this node a --data-dir of its own",
+        path.display()
+    )]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It is another node's.
+    #[error(
+        "the data directory {} is of node {found}, and this is node {expected}; nothing was changed: give --node-id {found}, or each node a --data-dir of its own",
+        path.display()
+    )]
+    OtherNode {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        found: u64,
+        /// Who asks.
+        expected: u64,
+    },
+    /// The file was not written like that.
+    #[error(
+        "{} is damaged: {reason}; nothing was changed: restore the file, or move the directory away and let the node begin anew", path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer version wrote it.
+    #[error(
+        "{} has format {found}, and this version reads {FORMAT}; nothing was changed: use the version that wrote it", path.display()
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+}
+
+impl DataDirectory {
+    /// Opens a directory, which is made if there is none, for this process alone.
+    ///
+    /// # Errors
+    /// [`DataDirectoryError`].
+    pub fn open(path: &Path) -> Result<DataDirectory, DataDirectoryError> {
+        fs::create_dir_all(path).map_err(system("make", path))?;
+        let lock_path = path.join("lock");
+        let lock = File::create(&lock_path).map_err(system("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(DataDirectoryError::InUse { path: path.to_owned() });
+            }
+            Err(TryLockError::Error(source)) => return Err(system("lock", &lock_path)(source)),
+        }
+        let past = read(&path.join(IDENTITY))?;
+        Ok(DataDirectory { path: path.to_owned(), past, _lock: lock })
+    }
+
+    /// What it says of the node's past; nothing, if there is none.
+    pub fn past(&self) -> Option<Past> {
+        self.past
+    }
+
+    /// Refuses the directory of another node.
+    ///
+    /// # Errors
+    /// [`DataDirectoryError::OtherNode`].
+    pub fn check_node(&self, node: NodeId) -> Result<(), DataDirectoryError> {
+        match self.past {
+            Some(past) if past.node != node => Err(DataDirectoryError::OtherNode {
+                path: self.path.clone(),
+                found: past.node.0,
+                expected: node.0,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes down who this is from now on. When this returns it survives a loss of power.
+    ///
+    /// # Errors
+    /// [`DataDirectoryError::System`].
+    pub fn write(&mut self, past: Past) -> Result<(), DataDirectoryError> {
+        let next = self.path.join(IDENTITY_NEXT);
+        let identity = IdentityFile {
+            format: FORMAT,
+            node: past.node.0,
+            cluster: past.cluster.map(|cluster| cluster.to_string()),
+            incarnation: past.incarnation.0,
+        };
+        let text = toml::to_string(&identity).expect("numbers and a text are written as toml");
+        let mut file = File::create(&next).map_err(system("make", &next))?;
+        file.write_all(text.as_bytes()).map_err(system("write", &next))?;
+        file.sync_all().map_err(system("sync", &next))?;
+        let path = self.path.join(IDENTITY);
+        fs::rename(&next, &path).map_err(system("replace", &path))?;
+        let directory = File::open(&self.path).map_err(system("open", &self.path))?;
+        directory.sync_all().map_err(system("sync", &self.path))?;
+        self.past = Some(past);
+        Ok(())
+    }
+
+    /// Where the coordinator's log is.
+    pub fn coordinator(&self) -> PathBuf {
+        self.path.join("coordinator")
+    }
+
+    /// Where the logs of partitions are.
+    pub fn objects(&self) -> PathBuf {
+        self.path.join("objects")
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Past>, DataDirectoryError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            return Err(damaged(path, "it is no text"));
+        }
+        Err(error) => return Err(system("read", path)(error)),
+    };
+    let file: IdentityFile =
+        toml::from_str(&text).map_err(|error| damaged(path, error.message()))?;
+    if file.format != FORMAT {
+        return Err(DataDirectoryError::Format { path: path.to_owned(), found: file.format });
+    }
+    let cluster = match file.cluster {
+        Some(digits) => match u128::from_str_radix(&digits, 16) {
+            Ok(cluster) => Some(ClusterId(cluster)),
+            Err(_) => {
+                return Err(damaged(path, "the cluster is no number of 32 hexadecimal digits"));
+            }
+        },
+        None => None,
+    };
+    let incarnation = Incarnation(file.incarnation);
+    Ok(Some(Past { node: NodeId(file.node), cluster, incarnation }))
+}
+
+fn damaged(path: &Path, reason: &str) -> DataDirectoryError {
+    DataDirectoryError::Damaged { path: path.to_owned(), reason: reason.trim().to_owned() }
+}
+
+fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirectoryError {
+    let path = path.to_owned();
+    move |source| DataDirectoryError::System { action, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAST: Past = Past {
+        node: NodeId(3),
+        cluster: Some(ClusterId(0xfeed_0000_0000_0000_0000_0000_0000_0001)),
+        incarnation: Incarnation(1_800_000_000_000),
+    };
+
+    #[test]
+    fn what_was_written_is_there_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("of/node");
+        let mut directory = DataDirectory::open(&path).unwrap();
+        assert_eq!(directory.past(), None);
+        let joining = Past { cluster: None, ..PAST };
+        for past in [joining, PAST] {
+            directory.write(past).unwrap();
+            drop(directory);
+            directory = DataDirectory::open(&path).unwrap();
+            assert_eq!(directory.past(), Some(past));
+        }
+        directory.check_node(NodeId(3)).unwrap();
+        let error = directory.check_node(NodeId(4)).unwrap_err().to_string();
+        assert!(error.contains("of node 3, and this is node 4"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_is_for_one_process_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = DataDirectory::open(folder.path()).unwrap();
+        let error = DataDirectory::open(folder.path()).unwrap_err();
+        assert!(matches!(error, DataDirectoryError::InUse { .. }), "{error}");
+        drop(first);
+        DataDirectory::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_not_written_so_is_left_alone() {
+        for (text, part) in [
+            ("", "missing field"),
+            ("format = 1\nnode = 3\nincarnation = 5\ncluster = \"no\"\n", "hexadecimal"),
+            ("format = 1\nnode = 3\nincarnation = 5\nzone = 1\n", "unknown field"),
+            ("format = 2\nnode = 3\nincarnation = 5\n", "has format 2"),
+            ("\u{fffd}\0", "damaged"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(IDENTITY);
+            fs::write(&path, text).unwrap();
+            let error = DataDirectory::open(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(part), "{text:?}: {error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(IDENTITY), [0xff, 0xfe]).unwrap();
+        let error = DataDirectory::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("it is no text"), "{error}");
+    }
+}

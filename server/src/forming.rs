@@ -1,0 +1,262 @@
+//! How a node without a log of the coordinator's comes to be of a cluster: it finds one and joins it, or founds one with those who are there.
+//!
+//! This goes before the node's life: it asks under a client's id, so that two nodes that were given one id do not get in each other's way, and answers nothing
+//! but who it is. A cluster is founded by the one with the lowest id, and only when everybody that it was told of has answered and is of no cluster: whoever
+//! lost its disk finds the others and joins them, and never founds a second cluster beside theirs.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use weft_protocol::{AskReply, ErrorCode, ErrorReply, Request};
+use weft_transport::{Batch, Endpoint, Handler, IncomingKind, NodeId};
+
+use crate::cluster::questions::ask_connection;
+use crate::coordinator::codec::{decode_ask, encode_answer};
+use crate::coordinator::raft::RaftId;
+use crate::coordinator::{
+    Answer, Ask, ClusterId, Command, Denial, DenialKind, Introduction, Join, Outcome, Proposal,
+    ProposalId,
+};
+use crate::limits::ASK_ATTEMPT;
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often it is said what is waited for, in attempts.
+const TOLD_EVERY: u32 = 50;
+
+/// What a node is told before it is of a cluster.
+#[derive(Debug, Clone)]
+pub struct Forming {
+    /// Who it is, as it introduces itself. Its cluster is the one that its disk is of, if there is one.
+    pub introduction: Introduction,
+    /// What it presents to join.
+    pub join: Join,
+    /// Ids of what it proposes, drawn: for joining, and for becoming a coordinator.
+    pub proposals: [ProposalId; 2],
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Formed {
+    /// There is no cluster, and this node is to found it.
+    Founder,
+    /// The node has begun its life in a cluster.
+    Joined {
+        /// The cluster.
+        cluster: ClusterId,
+        /// Which member of the coordinator it is, if it is one.
+        raft: Option<RaftId>,
+    },
+}
+
+/// Why a node cannot be of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormingError {
+    /// Another node has the same id.
+    #[error("the node at {address} has the id {node} too: give each node its own --node-id")]
+    IdTwice {
+        /// The id.
+        node: u64,
+        /// Where the other one is.
+        address: SocketAddr,
+    },
+    /// The disk is of one cluster, and those there are of another.
+    #[error(
+        "the data directory is of cluster {own}, and the node at {address} is of {other}; nothing was changed: give --join addresses of its own cluster, or an \
+         empty --data-dir"
+    )]
+    OtherCluster {
+        /// What the disk says.
+        own: ClusterId,
+        /// What the other node says.
+        other: ClusterId,
+        /// Where that one is.
+        address: SocketAddr,
+    },
+    /// The cluster does not take it.
+    #[error("the cluster does not take this node: {0}")]
+    Denied(Denial),
+}
+
+/// Answers who the node is, and refuses all else.
+#[derive(Debug)]
+pub struct FormingHandler(Introduction);
+
+impl FormingHandler {
+    /// Of a node that introduces itself so. What its disk says of a cluster is not told: it is not of it yet.
+    pub fn new(introduction: &Introduction) -> Arc<FormingHandler> {
+        Arc::new(FormingHandler(Introduction { cluster: None, ..introduction.clone() }))
+    }
+}
+
+impl Handler for FormingHandler {
+    fn handle(&self, batch: &mut Batch<'_>) {
+        while let Some(incoming) = batch.next() {
+            let IncomingKind::Call(call) = incoming.kind else { continue };
+            let is_introduction = match Request::decode(incoming.body) {
+                Ok(Request::Ask(asked)) => decode_ask(asked.body) == Ok(Ask::Introduce),
+                Ok(_) | Err(_) => false,
+            };
+            if is_introduction {
+                let body = encode_answer(&Answer::Introduced(self.0.clone()));
+                batch.reply(call, AskReply { body: &body });
+            } else {
+                batch.reply(call, ErrorReply::new(ErrorCode::NotServing));
+            }
+        }
+    }
+}
+
+impl Forming {
+    /// Waits until the node is of a cluster, or is to found one. `endpoint` is a client's; meanwhile one with a [`FormingHandler`] listens where the
+    /// node will. `seeds` gives the addresses at which others may be found, `None` for what cannot be resolved now.
+    ///
+    /// # Errors
+    /// [`FormingError`]: waiting would be of no use.
+    pub async fn run(
+        &self,
+        endpoint: &Endpoint,
+        mut seeds: impl FnMut() -> Vec<Option<SocketAddr>>,
+    ) -> Result<Formed, FormingError> {
+        let mut attempts = 0_u32;
+        loop {
+            let seeds = seeds();
+            let met = self.meet(endpoint, &seeds).await?;
+            for (address, introduction) in &met {
+                if let Some(other) = introduction.cluster {
+                    self.check_cluster(other, *address)?;
+                    if let Some(formed) = self.join(endpoint, *address, introduction).await? {
+                        return Ok(formed);
+                    }
+                }
+            }
+            if self.is_founder(&seeds, &met) {
+                return Ok(Formed::Founder);
+            }
+            if attempts.is_multiple_of(TOLD_EVERY) {
+                tracing::info!(state = %Standing { seeds: &seeds, met: &met }, "waiting for a cluster");
+            }
+            attempts = attempts.wrapping_add(1);
+            endpoint.sleep_until(endpoint.clock().now() + PAUSE).await;
+        }
+    }
+
+    /// Who is there.
+    async fn meet(
+        &self,
+        endpoint: &Endpoint,
+        seeds: &[Option<SocketAddr>],
+    ) -> Result<Vec<(SocketAddr, Introduction)>, FormingError> {
+        let mut met = Vec::new();
+        for address in seeds.iter().flatten() {
+            let answer = ask_address(endpoint, *address, &Ask::Introduce).await;
+            let Some(Answer::Introduced(introduction)) = answer else { continue };
+            let own = &self.introduction;
+            if introduction.node == own.node && introduction.nonce != own.nonce {
+                return Err(FormingError::IdTwice { node: own.node.0, address: *address });
+            }
+            met.push((*address, introduction));
+        }
+        Ok(met)
+    }
+
+    fn check_cluster(&self, other: ClusterId, address: SocketAddr) -> Result<(), FormingError> {
+        match self.introduction.cluster {
+            Some(own) if own != other => Err(FormingError::OtherCluster { own, other, address }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this node is the one that founds: everybody has answered, nobody is of a cluster, and nobody with a lower id could do it.
+    fn is_founder(&self, seeds: &[Option<SocketAddr>], met: &[(SocketAddr, Introduction)]) -> bool {
+        let own = &self.introduction;
+        let could_found = |(_, other): &&(_, Introduction)| other.may_coordinate;
+        let lowest = met.iter().filter(could_found).map(|(_, other)| other.node).min();
+        own.cluster.is_none()
+            && own.may_coordinate
+            && met.len() == seeds.len()
+            && met.iter().all(|(_, other)| other.cluster.is_none())
+            && lowest.is_none_or(|lowest| own.node <= lowest)
+    }
+
+    /// Joins the cluster of whoever is at `address`. `None` if that cannot be done now.
+    async fn join(
+        &self,
+        endpoint: &Endpoint,
+        address: SocketAddr,
+        introduction: &Introduction,
+    ) -> Result<Option<Formed>, FormingError> {
+        let [joining, admission] = self.proposals;
+        let leader = introduction.leader.as_ref();
+        let leader = leader.and_then(|leader| leader.data_address.parse().ok());
+        let first = leader.unwrap_or(address);
+        let join = Proposal { id: joining, command: Command::Join(self.join.clone()) };
+        let cluster = match ask_leader(endpoint, first, &Ask::Propose(join)).await {
+            Some(Answer::Decided(Ok(Outcome::Joined { cluster, .. }))) => cluster,
+            Some(Answer::Decided(Err(denial))) if denial.kind != DenialKind::NotYet => {
+                return Err(FormingError::Denied(denial));
+            }
+            answer => {
+                tracing::debug!(?answer, %first, "the cluster does not take this node yet");
+                return Ok(None);
+            }
+        };
+        let mut raft = None;
+        if self.introduction.may_coordinate {
+            let admit = Ask::Admit { id: admission, node: self.join.node };
+            match ask_leader(endpoint, first, &admit).await {
+                Some(Answer::Admitted { raft: member, .. }) => raft = Some(member),
+                Some(Answer::Decided(Err(denial))) if denial.kind != DenialKind::NotYet => {
+                    tracing::info!(%denial, "this node is no coordinator");
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(Formed::Joined { cluster, raft }))
+    }
+}
+
+/// The answer of whoever is at an address, if it gave one in time.
+async fn ask_address(endpoint: &Endpoint, address: SocketAddr, ask: &Ask) -> Option<Answer> {
+    let deadline = endpoint.clock().now() + ASK_ATTEMPT;
+    let connected = endpoint.connect(address, deadline).await;
+    let connection =
+        connected.inspect_err(|error| tracing::debug!(%address, %error, "nobody answers")).ok()?;
+    ask_connection(&connection, ask, deadline).await
+}
+
+/// The same of whoever leads, which the one at `address` knows.
+async fn ask_leader(endpoint: &Endpoint, address: SocketAddr, ask: &Ask) -> Option<Answer> {
+    let answer = ask_address(endpoint, address, ask).await?;
+    let Answer::NotLeader { leader: Some(leader) } = &answer else { return Some(answer) };
+    match leader.data_address.parse() {
+        Ok(other) if other != address => ask_address(endpoint, other, ask).await,
+        Ok(_) | Err(_) => Some(answer),
+    }
+}
+
+/// Who is there and who is not, for people.
+struct Standing<'s> {
+    seeds: &'s [Option<SocketAddr>],
+    met: &'s [(SocketAddr, Introduction)],
+}
+
+impl fmt::Display for Standing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let there: BTreeSet<NodeId> = self.met.iter().map(|(_, other)| other.node).collect();
+        write!(f, "{} of {} addresses answer", self.met.len(), self.seeds.len())?;
+        for node in there {
+            write!(f, ", {node}")?;
+        }
+        let is_silent = |address: &&SocketAddr| self.met.iter().all(|(met, _)| met != *address);
+        for address in self.seeds.iter().flatten().filter(is_silent) {
+            write!(f, "; no answer from {address}")?;
+        }
+        Ok(())
+    }
+}

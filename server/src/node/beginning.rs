@@ -1,0 +1,262 @@
+//! What goes before a node's life: which node it is, of which cluster, in which life, and with which log of the coordinator's.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weft_protocol::Member;
+use weft_protocol::replication::PEER_VERSION;
+use weft_transport::{
+    Clock, Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId,
+};
+
+use super::{StartError, random_seed};
+use crate::config::Config;
+use crate::coordinator::raft::{
+    Batch, Identity, LogError, MemoryLog, RaftId, RaftLog, Recovered, RocksLog, begin_life,
+};
+use crate::coordinator::{
+    ClusterId, Found, Introduction, Join, NodeDescription, ProposalId, founding_state,
+};
+use crate::data_directory::{DataDirectory, Past};
+use crate::durable::Settings;
+use crate::forming::{Formed, Forming, FormingHandler};
+use crate::limits::FORMING_MEMORY;
+use crate::logs::{LogDirectories, Logs, LogsOptions};
+use crate::memory::NodeMemory;
+
+/// A coordinator's log, in the life that has begun, and what it holds.
+type OpenLog = (Box<dyn RaftLog + Send>, Recovered);
+
+/// A node that may begin its life.
+pub(super) struct Beginning {
+    pub(super) me: Member,
+    pub(super) cluster: ClusterId,
+    pub(super) directory: Option<DataDirectory>,
+    /// The logs of its partitions, where it has a directory.
+    pub(super) logs: Option<(Logs, LogDirectories)>,
+    /// Whether leases that an earlier life granted may still run.
+    pub(super) has_earlier_life: bool,
+    /// Where it is to listen.
+    pub(super) listen: SocketAddr,
+    /// What it presents to the cluster, and under which id, unless it has joined.
+    pub(super) join: Option<(ProposalId, Join)>,
+    /// The coordinator's log, where this node is one of it.
+    pub(super) log: Option<OpenLog>,
+}
+
+impl Beginning {
+    /// Finds out. Waits for others, if there are to be some.
+    pub(super) fn find(
+        config: &Config,
+        clock: &Clock,
+        memory: &NodeMemory,
+        seed: u64,
+    ) -> Result<Beginning, StartError> {
+        let mut directory = config.data_dir.as_deref().map(DataDirectory::open).transpose()?;
+        let past = directory.as_ref().and_then(DataDirectory::past);
+        let node = match (config.node, past) {
+            (Some(node), _) => node,
+            (None, Some(past)) => past.node,
+            (None, None) if config.join.is_none() => NodeId(1),
+            (None, None) => return Err(StartError::NodeIdMissing),
+        };
+        if let Some(directory) = &directory {
+            directory.check_node(node)?;
+        }
+        // Higher than in any earlier life: by the directory if there is one, else unless the system's clock was set back.
+        let after = past.map_or(0, |past| past.incarnation.0 + 1);
+        let incarnation = Incarnation(clock.unix_millis().max(after));
+        let known = past.and_then(|past| past.cluster);
+        let log = match &directory {
+            Some(directory) if config.roles.coordinator => open_log(directory, node, known)?,
+            _ => None,
+        };
+        let open_logs = |directory: &Option<DataDirectory>, cluster: ClusterId| {
+            let options = LogsOptions {
+                cluster: cluster.0,
+                node,
+                memory: memory.clone(),
+                seed,
+                clock: clock.clone(),
+                settings: Settings::default(),
+            };
+            let open =
+                |directory: &DataDirectory| LogDirectories::open(&directory.objects(), &options);
+            directory.as_ref().map(open).transpose()
+        };
+        // What there is of them is told to the cluster when the node joins.
+        let mut logs = known.map(|cluster| open_logs(&directory, cluster)).transpose()?.flatten();
+        let complete = logs.iter().flat_map(|(logs, _)| logs.found());
+        let complete = complete.filter(|found| found.completeness.is_complete());
+        let complete: Vec<_> = complete.map(|found| found.partition).collect();
+        let write = |directory: &mut Option<DataDirectory>, cluster| match directory {
+            Some(directory) => directory.write(Past { node, cluster, incarnation }),
+            None => Ok(()),
+        };
+        write(&mut directory, known)?;
+        let mut beginning = Beginning {
+            me: Member { node, incarnation },
+            cluster: ClusterId(0),
+            directory,
+            logs: None,
+            has_earlier_life: past.is_some() || config.join.is_some(),
+            listen: config.listen,
+            join: None,
+            log,
+        };
+        let join = |listens_at: SocketAddr| Join {
+            cluster: known,
+            node,
+            incarnation,
+            last_incarnation: past.map(|past| past.incarnation),
+            complete: complete.clone(),
+            wire_version: u16::from(PEER_VERSION),
+            description: description(config, listens_at),
+        };
+        if let Some((_, recovered)) = &beginning.log {
+            beginning.cluster = recovered.identity.cluster;
+            beginning.join = Some((random_proposal(), join(config.listen)));
+        } else if config.join.is_some() {
+            beginning.form(config, known, &join)?;
+        } else {
+            if let Some(cluster) = known {
+                return Err(StartError::LogGone { cluster });
+            }
+            beginning.found(config)?;
+            beginning.join = Some((random_proposal(), join(config.listen)));
+        }
+        write(&mut beginning.directory, Some(beginning.cluster))?;
+        if logs.is_none() {
+            logs = open_logs(&beginning.directory, beginning.cluster)?;
+        }
+        beginning.logs = logs;
+        Ok(beginning)
+    }
+
+    /// Finds a cluster to be of, or others to found one with.
+    fn form(
+        &mut self,
+        config: &Config,
+        known: Option<ClusterId>,
+        join: &dyn Fn(SocketAddr) -> Join,
+    ) -> Result<(), StartError> {
+        let seeds = config.join.as_ref().expect("there are addresses to join");
+        let node = self.me.node;
+        let introduction = Introduction {
+            node,
+            nonce: random_seed(),
+            cluster: known,
+            may_coordinate: config.roles.coordinator,
+            leader: None,
+        };
+        let memory = Memory::new(MemoryConfig { limit_bytes: FORMING_MEMORY });
+        let memory = memory.map_err(StartError::Memory)?;
+        let start = |id, incarnation, handler| {
+            let mut settings = EndpointConfig::new(id, incarnation, memory.clone());
+            settings.reactors = 1;
+            Endpoint::start(settings, handler).map_err(StartError::Endpoint)
+        };
+        let listener = start(node, self.me.incarnation, FormingHandler::new(&introduction) as _)?;
+        self.listen = listener.listen(config.listen).map_err(StartError::Listen)?;
+        // Asked from a client's id, which is nobody's else: nobody takes it for the node itself.
+        let asker = NodeId::client(random_seed());
+        let endpoint = start(asker, Incarnation(1), Arc::new(NoHandler) as _)?;
+        let forming = Forming {
+            introduction,
+            join: join(self.listen),
+            proposals: [random_proposal(), random_proposal()],
+        };
+        let resolve = || seeds.iter().map(|seed| seed.resolve().ok()).collect();
+        let formed = endpoint.block_on(forming.run(&endpoint, resolve));
+        endpoint.shutdown();
+        listener.shutdown();
+        match formed? {
+            Formed::Founder => {
+                self.found(config)?;
+                self.join = Some((random_proposal(), forming.join));
+            }
+            Formed::Joined { cluster, raft } => {
+                self.cluster = cluster;
+                if let Some(raft) = raft {
+                    let first = Batch::joining(Identity { cluster, node, raft });
+                    self.log = Some(self.make_log(&first)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a cluster, of which this node is the only coordinator at first.
+    fn found(&mut self, config: &Config) -> Result<(), StartError> {
+        let node = self.me.node;
+        self.cluster = ClusterId(random_wide());
+        let found = Found {
+            cluster: self.cluster,
+            default_table: config.default_table,
+            partitions_per_class: config.partitions.get(),
+            wire_version: u16::from(PEER_VERSION),
+        };
+        let raft = RaftId(1);
+        let identity = Identity { cluster: self.cluster, node, raft };
+        let state = founding_state(found, None)?;
+        self.log = Some(self.make_log(&Batch::founding(identity, &[(raft, node)], state))?);
+        if config.join.is_some() {
+            tracing::info!(cluster = %self.cluster, "founded a cluster");
+        }
+        Ok(())
+    }
+
+    fn make_log(&self, first: &Batch) -> Result<OpenLog, StartError> {
+        let mut log: Box<dyn RaftLog + Send> = match &self.directory {
+            Some(directory) => Box::new(RocksLog::create(&directory.coordinator(), first)?),
+            None => {
+                let mut log = MemoryLog::new("memory");
+                log.create(first)?;
+                Box::new(log)
+            }
+        };
+        let recovered = begin_life(&mut *log, self.me.node, None)?;
+        Ok((log, recovered))
+    }
+}
+
+/// The log that an earlier life left, if it did.
+fn open_log(
+    directory: &DataDirectory,
+    node: NodeId,
+    cluster: Option<ClusterId>,
+) -> Result<Option<OpenLog>, StartError> {
+    let mut log: Box<dyn RaftLog + Send> = match RocksLog::open(&directory.coordinator()) {
+        Ok(log) => Box::new(log),
+        Err(LogError::Missing { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let recovered = begin_life(&mut *log, node, cluster)?;
+    Ok(Some((log, recovered)))
+}
+
+/// What a node says of itself that listens there.
+pub(super) fn description(config: &Config, listens_at: SocketAddr) -> NodeDescription {
+    let reached_at = |address: SocketAddr| match config.advertise {
+        Some(advertised) => SocketAddr::new(advertised.ip(), address.port()),
+        None => address,
+    };
+    NodeDescription {
+        data_address: config.advertise.unwrap_or(listens_at).to_string(),
+        control_address: config
+            .control
+            .map_or_else(|| "off".to_owned(), |address| reached_at(address).to_string()),
+        zone: config.zone.clone(),
+        capacity_bytes: if config.roles.storage { config.memory.bytes() } else { 0 },
+        is_coordinator: config.roles.coordinator,
+    }
+}
+
+fn random_wide() -> u128 {
+    u128::from(random_seed()) << 64 | u128::from(random_seed())
+}
+
+/// Not that of no proposal.
+pub(super) fn random_proposal() -> ProposalId {
+    ProposalId(random_wide().max(1))
+}

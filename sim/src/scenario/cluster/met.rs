@@ -1,0 +1,61 @@
+//! What a run has met of what it is there to meet.
+
+use super::nodes::Cluster;
+use crate::history::{Ending, History};
+use crate::ledger::Ledger;
+use crate::nemesis::{Counts, Kind};
+use crate::scenario::Summary;
+use crate::sometimes::Sometimes;
+
+/// What has to come about in many seeds.
+pub const REQUIRED: &[&str] = &[
+    UNKNOWN,
+    UNKNOWN_APPLIED,
+    LOST,
+    DELAYED,
+    PROCESS_CRASHED,
+    MACHINE_CRASHED,
+    DISK_REPLACED,
+    CUT,
+    CUT_ONE_WAY,
+    EPOCH_CHANGED,
+];
+
+const UNKNOWN: &str = "the outcome of a change is unknown";
+const UNKNOWN_APPLIED: &str = "a change of unknown outcome was applied";
+const LOST: &str = "a connection was lost";
+const DELAYED: &str = "a pause kept a node from what it had to do";
+const PROCESS_CRASHED: &str = "a process crashed and came back";
+const MACHINE_CRASHED: &str = "a machine crashed and came back";
+const DISK_REPLACED: &str = "a machine came back with an empty disk";
+const CUT: &str = "nodes were cut off from others, and that was noticed";
+const CUT_ONE_WAY: &str = "a way was cut in one direction, and that was noticed";
+const EPOCH_CHANGED: &str = "a partition changed hands";
+const PARTITION_LOST: &str = "a partition was lost with all that held it";
+
+pub(super) fn sometimes(
+    history: &History,
+    ledger: &Ledger,
+    summary: &Summary,
+    faults: &Counts,
+    cluster: &Cluster,
+) -> Sometimes {
+    let mut sometimes = Sometimes::new();
+    REQUIRED.iter().for_each(|situation| sometimes.note(situation, 0));
+    let operations = history.operations().iter();
+    let unknown = operations.filter(|operation| {
+        operation.action.is_mutation() && matches!(operation.ending, Ending::Unknown)
+    });
+    sometimes.note(UNKNOWN, unknown.count() as u64);
+    sometimes.note(UNKNOWN_APPLIED, ledger.unknown_applied);
+    sometimes.note(LOST, summary.connections_lost);
+    sometimes.note(DELAYED, summary.delayed);
+    sometimes.note(PROCESS_CRASHED, faults.of(Kind::CrashProcess).bit);
+    sometimes.note(MACHINE_CRASHED, faults.of(Kind::CrashMachine).bit);
+    sometimes.note(DISK_REPLACED, faults.of(Kind::Replace).bit);
+    sometimes.note(CUT, faults.of(Kind::Isolate).bit + faults.of(Kind::CutPair).bit);
+    sometimes.note(CUT_ONE_WAY, faults.of(Kind::CutOneWay).bit);
+    sometimes.note(EPOCH_CHANGED, cluster.epochs_changed());
+    sometimes.note(PARTITION_LOST, cluster.partitions_lost());
+    sometimes
+}

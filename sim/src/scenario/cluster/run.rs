@@ -1,0 +1,46 @@
+//! One run of whole clusters, from a seed to a judgement.
+
+use weft_transport::Time;
+
+use super::nodes::Cluster;
+use super::{Play, met};
+use crate::ledger::Ledger;
+use crate::linearizability;
+use crate::nemesis::Kind;
+use crate::scenario::{Caps, Failure, Run, Scenario, Summary};
+
+/// Runs the scenario with everything drawn from `seed`, but no more of it than `caps` say.
+pub fn run(seed: u64, caps: &Caps) -> Run {
+    let mut play = Play::draw(seed, caps);
+    let drawn = play.options.to_string();
+    let mut cluster = Cluster::new(seed, &play.options);
+    let outcome = play.run(&mut cluster);
+    // What was lost as it may be is nobody's fault.
+    let history = cluster.recorder.history().without(&cluster.lost);
+    let ledger = Ledger::of(&history, |_| outcome.is_ok());
+    let outcome = outcome.and_then(|()| {
+        if history.counts().completed == 0 {
+            return Err(Failure::NothingDone);
+        }
+        linearizability::check(&history)?;
+        if ledger.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Ledger(Box::new(ledger.clone())))
+        }
+    });
+    let counters = play.world.network().counters();
+    let deaths = [Kind::CrashProcess, Kind::CrashMachine, Kind::Replace];
+    let summary = Summary {
+        virtual_time: play.world.clock().now().since(Time::ZERO),
+        connections_lost: counters.lost,
+        unheard: counters.sends_held + counters.connects_held,
+        delayed: play.world.delayed(),
+        nodes_gone: deaths.map(|kind| play.faults.of(kind).injected).iter().sum(),
+        steps: play.world.steps(),
+    };
+    let sometimes = met::sometimes(&history, &ledger, &summary, &play.faults, &cluster);
+    let (scenario, caps) = (Scenario::Cluster, caps.clone());
+    let (sizes, faults) = (play.sizes, play.faults);
+    Run { scenario, seed, drawn, history, summary, caps, sizes, faults, sometimes, ledger, outcome }
+}
