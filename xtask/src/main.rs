@@ -1,4 +1,4 @@
-//! The front door of the workspace: `cargo xtask setup | lint | test | models | asan | miri | mutants | demo | bench | sim | softroce`.
+//! The front door of the workspace: `cargo xtask setup | lint | test | models | asan | miri | mutants | demo | bench | sim | softroce | chart | deploy`.
 //!
 //! Whatever a developer or CI does to the tree is one of these commands, so that a failure in CI is
 //! reproduced by typing what CI typed. The program needs nothing on the machine but the toolchain
@@ -14,8 +14,10 @@
 
 mod asan;
 mod bench;
+mod chart;
 mod command;
 mod demo;
+mod deploy;
 mod lint;
 mod miri;
 mod models;
@@ -51,7 +53,7 @@ enum Task {
     Setup,
     /// Check format, clippy, documentation, dependencies, spelling and the rules of the house.
     Lint,
-    /// Everything that CI runs: set-up, lint, build, documentation tests, models, verbs, tests.
+    /// Everything that CI runs: set-up, lint, build, documentation tests, models, verbs, chart, image, tests.
     Test,
     /// Run the transport's rings and roles in many orders of their threads, by loom and shuttle.
     Models,
@@ -69,6 +71,10 @@ enum Task {
     Sim(sim::Options),
     /// Try connections over verbs, in an emulated machine that has an RDMA device.
     Softroce(softroce::Options),
+    /// Render the chart for Kubernetes, and check what it promises.
+    Chart,
+    /// Build the image, run three nodes of it by compose, and kill one.
+    Deploy,
 }
 
 fn main() -> ExitCode {
@@ -96,5 +102,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Bench(options) => bench::run(&workspace, options),
         Task::Sim(options) => sim::run(options),
         Task::Softroce(options) => softroce::run(&workspace, options),
+        Task::Chart => chart::run(&workspace),
+        Task::Deploy => deploy::run(&workspace),
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) memory: Option<&'a str>,
     /// How they wait for the network, such as `park`.
     pub(crate) poll: Option<&'a str>,
+    /// How many of them hold each object.
+    pub(crate) replicas: Option<u8>,
 }
 
 impl Playground {
@@ -63,7 +65,8 @@ impl Playground {
                 .args(["playground", "--nodes", &nodes.to_string(), "--detach", "-o", "json"])
                 .arg("--dir")
                 .arg(folder)
-                .args(setting.memory.iter().flat_map(|memory| ["--memory", memory])),
+                .args(setting.memory.iter().flat_map(|memory| ["--memory", memory]))
+                .envs(setting.replicas.map(|n| ("WEFT_PLAYGROUND_REPLICAS", n.to_string()))),
         )?;
         (playground.cluster, playground.nodes) = parse(&printed).with_context(|| {
             format!("`kv playground -o json` printed something unexpected: {printed}")

@@ -99,6 +99,40 @@ const TYPOS: Tool = Tool {
     source: Source::Wheel { name: "typos", version: "1.52.0" },
 };
 
+const DOCKERD: Tool = Tool {
+    program: "dockerd",
+    purpose: "runs containers",
+    source: Source::Debian { package: "docker.io" },
+};
+const DOCKER: Tool = Tool {
+    program: "docker",
+    purpose: "tells it to",
+    source: Source::Debian { package: "docker.io" },
+};
+const COMPOSE: Tool = Tool {
+    program: "docker-compose",
+    purpose: "runs several containers by a file",
+    source: Source::Debian { package: "docker-compose" },
+};
+const MMDEBSTRAP: Tool = Tool {
+    program: "mmdebstrap",
+    purpose: "makes a small Debian, in half the time that debootstrap takes",
+    source: Source::Debian { package: "mmdebstrap" },
+};
+const UNSHARE: Tool = Tool {
+    program: "unshare",
+    purpose: "gives dockerd a network and processes of its own",
+    source: Source::Debian { package: "util-linux" },
+};
+const IP: Tool = Tool {
+    program: "ip",
+    purpose: "sets that network up",
+    source: Source::Debian { package: "iproute2" },
+};
+
+/// Libraries of Python that render the chart and know what Kubernetes takes, with their versions.
+const CHART: &[(&str, &str)] = &[("helm-python-sdk", "0.2.2"), ("kubernetes-validate", "1.37.0")];
+
 /// What a build with the feature `verbs` needs, and the emulated machine that has a device: packages that
 /// are not known by a program of theirs.
 const SOFTROCE: &[&str] = &[
@@ -150,6 +184,8 @@ const FOR_LINT: &[&Tool] = &[&GIT, &PROTOC, &ROCKSDB, &LIBCLANG, &CPP, &PIP, &DE
 const FOR_BENCH: &[&Tool] = &[&PROTOC, &ROCKSDB, &LIBCLANG, &TASKSET, &REDIS];
 /// Peers of the transport, which nothing but its benchmark needs.
 const BESIDE_TRANSPORT: &[&Tool] = &[&UCX, &LIBFABRIC, &MPICC, &MPIRUN];
+/// Nothing but `cargo xtask deploy` needs them.
+const FOR_DEPLOY: &[&Tool] = &[&DOCKERD, &DOCKER, &COMPOSE, &MMDEBSTRAP, &UNSHARE, &IP];
 const FOR_DEMO: &[&Tool] = &[&CC, &PROTOC, &ROCKSDB, &LIBCLANG];
 const BESIDE_DEMO: &[&Tool] = &[&REDIS];
 
@@ -201,6 +237,38 @@ fn is_installed(package: &str) -> bool {
     query.output().is_ok_and(|output| output.stdout == b"installed")
 }
 
+/// Installs what `cargo xtask deploy` needs, which only root may use.
+pub(crate) fn for_deploy(workspace: &Workspace) -> Result<()> {
+    if !matches!(Privilege::of_this_process(), Some(Privilege::Root)) {
+        bail!("a network and mounts of its own take root");
+    }
+    install(FOR_DEPLOY, workspace)
+}
+
+/// Installs the libraries that `cargo xtask chart` needs, and returns the folder that has them. They have one of their own, since pip
+/// replaces what it finds in a folder.
+pub(crate) fn for_chart(workspace: &Workspace) -> Result<PathBuf> {
+    install(&[&PIP], workspace)?;
+    let folder = workspace.target().join("xtask").join("chart");
+    let is_there = |(name, version): &(&str, &str)| {
+        let record = format!("{}-{version}.dist-info", name.replace('-', "_"));
+        folder.join(record).exists()
+    };
+    if !CHART.iter().all(is_there) {
+        let libraries = CHART.iter().map(|(name, version)| format!("{name}=={version}"));
+        let mut pip = pip_into(&folder);
+        run_command(pip.args(libraries))?;
+    }
+    Ok(folder)
+}
+
+fn pip_into(folder: &Path) -> Command {
+    let mut pip = Command::new("pip3");
+    pip.args(["install", "--quiet", "--root-user-action=ignore", "--upgrade", "--target"]);
+    pip.arg(folder);
+    pip
+}
+
 /// Installs what `cargo xtask demo` needs to build and run, and the peer that it shows. It can do
 /// without the peer, so that failing to install that is only reported.
 pub(crate) fn for_demo(workspace: &Workspace) -> Result<()> {
@@ -233,13 +301,9 @@ fn install(tools: &[&Tool], workspace: &Workspace) -> Result<()> {
                     .args(["install", "--locked", "--debug", name, "--version", version])
                     .env_remove("CARGO_TARGET_DIR"),
             )?,
-            Source::Wheel { name, version } => run_command(
-                Command::new("pip3")
-                    .args(["install", "--quiet", "--root-user-action=ignore", "--upgrade"])
-                    .arg("--target")
-                    .arg(wheels(workspace))
-                    .arg(format!("{name}=={version}")),
-            )?,
+            Source::Wheel { name, version } => {
+                run_command(pip_into(&wheels(workspace)).arg(format!("{name}=={version}")))?
+            }
         }
         if !is_present(tool, workspace) {
             bail!("`{}` is still not found after installing it", tool.program);

@@ -22,7 +22,7 @@ pub(crate) struct Options {
 }
 
 /// The crates that have the feature.
-const CRATES: &[&str] = &["weft-transport", "weft-object", "weft-server", "weft-client"];
+const CRATES: [&str; 4] = ["weft-transport", "weft-object", "weft-server", "weft-client"];
 
 /// The programs to take along.
 const PROGRAMS: &[&str] = &["netbench", "weft-server", "kv"];
@@ -31,8 +31,8 @@ const PROGRAMS: &[&str] = &["netbench", "weft-server", "kv"];
 const TESTS: &[&str] =
     &["conformance", "verbs", "streams", "unchanged_programs", "channels", "services"];
 
-/// The tests inside of a library to take along, under its name: of peers that lie, which only it can make up.
-const UNIT_TESTS: (&str, &str) = ("weft-transport", "weft_transport");
+/// The library whose inner tests are to be taken along: of peers that lie, which only it can make up.
+const UNIT_TESTS: &str = "weft_transport";
 
 /// The program of somebody else's that one of the tests starts.
 const REDIS: &str = "redis-server";
@@ -82,11 +82,9 @@ fn try_out(workspace: &Workspace, options: &Options) -> Result<()> {
     let bins = PROGRAMS.iter().map(|name| (*name, "bin"));
     let tests = TESTS.iter().map(|name| (*name, "test"));
     let mut programs = executables(&mut build, bins.chain(tests))?;
-    let (package, name) = UNIT_TESTS;
-    let mut build = Command::new("cargo");
-    build.args(["test", "--no-run", "--lib", "--package", package, "--features", "verbs"]);
-    build.arg("--message-format=json-render-diagnostics");
-    programs.append(&mut executables(&mut build, [(name, "lib")])?);
+    let mut build = cargo("test");
+    build.args(["--no-run", "--lib", "--message-format=json-render-diagnostics"]);
+    programs.append(&mut executables(&mut build, [(UNIT_TESTS, "lib")])?);
 
     // In a folder of their own, by names without the numbers that cargo adds to tests.
     let taken = workspace.target().join("xtask").join("softroce");
@@ -105,13 +103,17 @@ fn try_out(workspace: &Workspace, options: &Options) -> Result<()> {
     command::run(machine.args(["--", &format!("{INSIDE} {rounds}")]))
 }
 
-/// Cargo's `verb` on the workspace with the feature. All of the workspace, so that what it depends on is
+/// Cargo's `verb` on the workspace with the feature. All of the workspace, so that everything is
 /// built with the same features as for the other tests, and is there already.
 fn cargo(verb: &str) -> Command {
-    let features: Vec<String> = CRATES.iter().map(|name| format!("{name}/verbs")).collect();
     let mut cargo = Command::new("cargo");
-    cargo.args([verb, "--workspace", "--features", &features.join(",")]);
+    cargo.args([verb, "--workspace", "--features", &features()]);
     cargo
+}
+
+/// The feature, of each crate that has it.
+pub(crate) fn features() -> String {
+    CRATES.map(|name| format!("{name}/verbs")).join(",")
 }
 
 /// Builds, and returns where cargo says that it has put the programs of these names and kinds.

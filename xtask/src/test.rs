@@ -6,20 +6,33 @@ use anyhow::Result;
 
 use crate::stages::Stages;
 use crate::workspace::Workspace;
-use crate::{command, lint, models, setup, softroce};
+use crate::{chart, command, deploy, lint, models, setup, softroce};
 
 /// Sets up, lints, builds and tests; stops at the first stage that fails.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut stages = Stages::default();
     stages.run("setup", || setup::run(workspace))?;
     stages.run("lint", || lint::run(workspace))?;
-    stages.run("build", build)?;
-    stages.run("doc tests", documentation_tests)?;
+    // Where verbs can be built at all they are built in, so that nothing is built a second time for them.
+    let features = setup::missing_for_softroce().is_empty().then(softroce::features);
+    let nextest = || nextest(features.as_deref());
+    stages.run("build", || command::run(nextest().arg("--no-run")))?;
+    stages.run("doc tests", || documentation_tests(features.as_deref()))?;
     stages.run("models", models::run)?;
-    let skipped = stages.run("softroce", || softroce::run_where_it_can_be(workspace))?;
+    let without_softroce = stages.run("softroce", || softroce::run_where_it_can_be(workspace))?;
+    let without_chart = stages.run("chart", || chart::run_where_it_can_be(workspace))?;
+    let without_docker =
+        stages.run("deploy", || deploy::run_where_it_can_be(workspace, features.as_deref()))?;
     println!("\n{}", stages.table());
-    if let Some(why) = skipped {
-        println!("NOT TESTED: connections over verbs. {why}\n");
+    let skipped = [
+        ("connections over verbs", without_softroce),
+        ("the chart", without_chart),
+        ("the image, and nodes under docker-compose", without_docker),
+    ];
+    for (what, why) in skipped {
+        if let Some(why) = why {
+            println!("NOT TESTED: {what}. {why}\n");
+        }
     }
     println!("== tests");
     let status = nextest().status()?;
@@ -27,17 +40,19 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     process::exit(status.code().unwrap_or(1));
 }
 
-/// Builds what nextest runs and nothing else, all in the one profile that the tests use.
-fn build() -> Result<()> {
-    command::run(nextest().arg("--no-run"))
+fn documentation_tests(features: Option<&str>) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--workspace", "--doc", "--quiet"]);
+    command::run(with(&mut command, features))
 }
 
-fn documentation_tests() -> Result<()> {
-    command::run(Command::new("cargo").args(["test", "--workspace", "--doc", "--quiet"]))
-}
-
-fn nextest() -> Command {
+fn nextest(features: Option<&str>) -> Command {
     let mut command = Command::new("cargo");
     command.args(["nextest", "run", "--workspace"]);
+    with(&mut command, features);
     command
+}
+
+fn with<'c>(command: &'c mut Command, features: Option<&str>) -> &'c mut Command {
+    command.args(features.iter().flat_map(|features| ["--features", *features]))
 }

@@ -66,6 +66,11 @@ impl Workspace {
     pub(crate) fn release_program(&self, name: &str) -> PathBuf {
         self.target.join("release").join(name)
     }
+
+    /// A program that `cargo build` makes.
+    pub(crate) fn debug_program(&self, name: &str) -> PathBuf {
+        self.target.join("debug").join(name)
+    }
 }
 
 impl Crate {

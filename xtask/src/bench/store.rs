@@ -56,7 +56,8 @@ const BY_ITSELF: Option<(&str, &str)> = Some(("weft.link", "auto"));
 /// The same: to sleep while there is nothing to do.
 const PARKING: Option<(&str, &str)> = Some(("weft.poll", "park"));
 
-const SPINNING_NODE: Setting<'_> = Setting { cpu: SERVER_CPU, memory: None, poll: None };
+const SPINNING_NODE: Setting<'_> =
+    Setting { cpu: SERVER_CPU, memory: None, poll: None, replicas: None };
 const PARKING_NODE: Setting<'_> = Setting { poll: Some("park"), ..SPINNING_NODE };
 
 /// Nothing but reads, of keys that lie anywhere.
