@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use weft_protocol::OpenClientReply;
-use weft_transport::{Incarnation, Time};
+use weft_protocol::{Member, OpenClientReply};
+use weft_transport::Time;
 
 use self::ending::Ended;
 use self::over::Over;
@@ -52,9 +52,9 @@ struct OwnNumbers {
 }
 
 impl Clients {
-    /// No clients. Numbers begin at one that no other life of any node is likely to come near.
-    pub(crate) fn new(seed: u64, incarnation: Incarnation) -> Clients {
-        let first = mix(seed ^ mix(incarnation.0));
+    /// No clients. Numbers begin at one that no life of another node and no other life of `me` is likely to come near.
+    pub(crate) fn new(seed: u64, me: Member) -> Clients {
+        let first = mix(seed ^ mix(me.incarnation.0 ^ mix(me.node.0)));
         let own = OwnNumbers { first, next: first };
         let known = Known { own, ends: HashMap::new(), over: Over::default(), told: None };
         Clients {

@@ -136,7 +136,7 @@ impl NodeHandler {
         } = options;
         let started_at = clock.now();
         let me = Member { node, incarnation };
-        let clients = Arc::new(Clients::new(seed, incarnation));
+        let clients = Arc::new(Clients::new(seed, me));
         let cluster = Cluster::new(
             me,
             lease_settings,

@@ -529,7 +529,7 @@ impl Partitions {
             NodeEntry { id: me.node, incarnation: me.incarnation, address: "here:1".to_owned() };
         let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
         let (leases, settings) = (LeaseSettings::default(), Settings::default());
-        let clients = Arc::new(Clients::new(seed, me.incarnation));
+        let clients = Arc::new(Clients::new(seed, me));
         let cluster = Cluster::new(me, leases, settings, Time::ZERO, false, clients);
         let partitions = Partitions::new(memory, seed).unwrap();
         let placement = &Placement::of_nodes_alone(&map, me.incarnation)[0];

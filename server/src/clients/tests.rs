@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use weft_transport::Incarnation;
+use weft_transport::{Incarnation, NodeId};
 
 use super::*;
 
@@ -9,7 +9,11 @@ fn at(seconds: u64) -> Time {
 }
 
 fn clients() -> Clients {
-    Clients::new(1, Incarnation(1))
+    of_member(1, 1, 1)
+}
+
+fn of_member(seed: u64, node: u64, incarnation: u64) -> Clients {
+    Clients::new(seed, Member { node: NodeId(node), incarnation: Incarnation(incarnation) })
 }
 
 fn look(clients: &Clients, heard: &[(u64, bool)], seconds: u64) {
@@ -87,13 +91,15 @@ fn the_coordinator_says_who_is_over() {
 #[test]
 fn numbers_are_nobodys_else() {
     let mut numbers = Vec::new();
-    for (seed, incarnation) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
-        let clients = Clients::new(seed, Incarnation(incarnation));
+    for (seed, node, incarnation) in
+        [(1, 1, 1), (1, 1, 2), (1, 2, 1), (1, 2, 2), (2, 1, 1), (2, 1, 2)]
+    {
+        let clients = of_member(seed, node, incarnation);
         numbers.extend((0..1000).map(|_| clients.open(at(0)).unwrap().client));
     }
     numbers.sort_unstable();
     numbers.dedup();
-    assert!(numbers.len() == 4000 && numbers[0] > 0);
+    assert!(numbers.len() == 6000 && numbers[0] > 0);
 }
 
 #[test]
