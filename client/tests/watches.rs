@@ -157,7 +157,8 @@ fn a_node_that_was_started_anew_has_lost_the_watch() {
     // Nothing is missed of the others, and what cannot be asked is no end.
     let error = next(&mut watch).unwrap_err();
     assert!(!watch.is_ended() && matches!(error, ClientError::Unreachable { .. }), "{error}");
-    let version = client.put(&key, "value").unwrap();
+    // It waits until the other is known to be down, of whose copy nobody can be sure before.
+    let version = cluster.client().put(&key, "value").unwrap();
     let told = loop {
         match next(&mut watch) {
             Ok(told) => break told,
@@ -213,7 +214,7 @@ fn a_prefix_that_one_node_does_not_watch_is_not_watched() {
         client.client().map().owner_of(weft_client::Slot::of(key.as_bytes())).unwrap().id.0 == 2
     });
     let key = key.unwrap();
-    let large = WatchOptions { queue_bytes: Some(15 << 17) };
+    let large = WatchOptions { queue_bytes: Some(45 << 16) };
     let kept = client.watch(&key, large).unwrap();
     let error = client.watch_prefix("", DEFAULT).unwrap_err();
     assert_eq!(error.code(), ErrorCode::TooManyWatches, "{error}");

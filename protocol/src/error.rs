@@ -186,6 +186,16 @@ pub enum DecodeError {
         /// How many it may hold.
         limit: usize,
     },
+    /// A part of a message between nodes is outside of it, is empty, or is longer than parts are.
+    #[error("{len} bytes at {offset} are no part of a message of {total}")]
+    PartRange {
+        /// Bytes that the message is said to have.
+        total: u64,
+        /// Where in it these are.
+        offset: u64,
+        /// How many they are.
+        len: usize,
+    },
     /// A text is not UTF-8.
     #[error("{field} is not UTF-8")]
     InvalidText {
@@ -241,6 +251,7 @@ impl DecodeError {
             | Self::ReservedField { .. }
             | Self::CompletionOutOfRange { .. }
             | Self::ListTooLong { .. }
+            | Self::PartRange { .. }
             | Self::InvalidText { .. }
             | Self::UnexpectedStatus { .. }
             | Self::UnknownChange { .. }

@@ -10,6 +10,7 @@ mod entries;
 mod fence;
 mod lease;
 mod notice;
+mod part;
 mod snapshot;
 
 pub use acknowledge::{Acknowledgement, Acknowledgements, Missing, Stale};
@@ -18,6 +19,7 @@ pub use entries::{Entries, Entry, EntryIter};
 pub use fence::{Fence, Fenced};
 pub use lease::{Grant, Lease};
 pub use notice::Notice;
+pub use part::Part;
 pub use snapshot::{SnapshotAcknowledge, SnapshotBegin, SnapshotEnd, SnapshotRecords};
 
 use weft_transport::Body;
@@ -65,6 +67,8 @@ pub enum PeerMessage<'a> {
     SnapshotAcknowledge(SnapshotAcknowledge),
     /// What a coordinator or a node is to know.
     Notice(Notice<'a>),
+    /// Bytes of a message that is sent in parts.
+    Part(Part<'a>),
 }
 
 /// What a message is, as its first byte says.
@@ -86,10 +90,11 @@ pub(crate) enum Kind {
     SnapshotEnd,
     SnapshotAcknowledge,
     Notice,
+    Part,
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Append,
         Self::Acknowledge,
         Self::Missing,
@@ -105,6 +110,7 @@ impl Kind {
         Self::SnapshotEnd,
         Self::SnapshotAcknowledge,
         Self::Notice,
+        Self::Part,
     ];
 
     fn from_number(number: u8) -> Result<Self, DecodeError> {
@@ -187,6 +193,7 @@ impl<'a> PeerMessage<'a> {
                 Self::SnapshotAcknowledge(SnapshotAcknowledge::decode(head, reader)?)
             }
             Kind::Notice => Self::Notice(Notice::decode(head, reader)?),
+            Kind::Part => Self::Part(Part::decode(head, reader)?),
         })
     }
 
@@ -207,6 +214,7 @@ impl<'a> PeerMessage<'a> {
                 Self::Grant(_) | Self::SnapshotEnd(_) => 24,
                 Self::SnapshotRecords(records) => records.body_len(),
                 Self::Notice(notice) => notice.body.len(),
+                Self::Part(part) => part.body_len(),
             }
     }
 
@@ -229,6 +237,7 @@ impl<'a> PeerMessage<'a> {
             Self::SnapshotEnd(end) => end.encode(&mut writer),
             Self::SnapshotAcknowledge(acknowledge) => acknowledge.encode(&mut writer),
             Self::Notice(notice) => notice.encode(&mut writer),
+            Self::Part(part) => part.encode(&mut writer),
         }
         writer.finish();
     }
@@ -247,7 +256,11 @@ impl<'a> PeerMessage<'a> {
             Self::SnapshotRecords(records) => Some(records.partition),
             Self::SnapshotEnd(end) => Some(end.partition),
             Self::SnapshotAcknowledge(acknowledge) => Some(acknowledge.partition),
-            Self::Acknowledge(_) | Self::Lease(_) | Self::Grant(_) | Self::Notice(_) => None,
+            Self::Acknowledge(_)
+            | Self::Lease(_)
+            | Self::Grant(_)
+            | Self::Notice(_)
+            | Self::Part(_) => None,
         }
     }
 }

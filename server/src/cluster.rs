@@ -2,6 +2,7 @@
 //!
 //! - `agent`: what goes on beside requests: connections come and go, time passes, learners are fed.
 //! - `asking`: who in this node has a question leaves it to the agent.
+//! - `assembling`: messages that come in parts are put together.
 //! - `coordination`: what arrives for the coordinator of this node, and from one for the node.
 //! - `heartbeats`: that the node is there, and what the coordinators answer.
 //! - `hosted`: a partition and its replica, under one lock: what the protocol wants done is done there.
@@ -16,6 +17,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod asking;
+mod assembling;
 pub(crate) mod coordination;
 pub(crate) mod feeding;
 pub(crate) mod heartbeats;
@@ -32,11 +34,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use weft_protocol::Member;
-use weft_transport::Time;
+use weft_transport::{Memory, Time};
 
 use crate::clients::Clients;
 use crate::replication::{LeaseSettings, Leases, Settings};
 
+use self::assembling::Assemblies;
 use self::feeding::Feeds;
 use self::peers::Peers;
 use self::reports::Reports;
@@ -52,6 +55,7 @@ pub(crate) struct Cluster {
     pub(crate) reports: Reports,
     pub(crate) tables: WantedTables,
     pub(crate) feeds: Mutex<Feeds>,
+    assemblies: Assemblies,
     pub(crate) view: Mutex<View>,
     pub(crate) clients: Arc<Clients>,
     settings: Settings,
@@ -65,6 +69,7 @@ impl Cluster {
         now: Time,
         has_earlier_life: bool,
         clients: Arc<Clients>,
+        memory: &Memory,
     ) -> Cluster {
         Cluster {
             me,
@@ -73,6 +78,7 @@ impl Cluster {
             reports: Reports::default(),
             tables: WantedTables::default(),
             feeds: Mutex::default(),
+            assemblies: Assemblies::new(memory),
             view: Mutex::default(),
             clients,
             settings,

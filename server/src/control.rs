@@ -34,12 +34,12 @@ use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use weft_protocol::control::v1::control_server::ControlServer as Calls;
-use weft_transport::Charge;
+use weft_transport::{Charge, Memory, Purpose};
 
 use crate::handler::NodeHandler;
 use crate::limits::{
-    CONTROL_CALLS_MAX, CONTROL_CONNECTIONS_MAX, CONTROL_HEADERS_MAX, CONTROL_KEEP_ALIVE,
-    CONTROL_REQUEST_MAX, CONTROL_STOP_PATIENCE, CONTROL_WINDOW_BYTES,
+    CONTROL_CALLS_MAX, CONTROL_CONNECTION_BYTES, CONTROL_HEADERS_MAX, CONTROL_KEEP_ALIVE,
+    CONTROL_REQUEST_MAX, CONTROL_STOP_PATIENCE, CONTROL_WINDOW_BYTES, control_connections_max,
 };
 use crate::places::Places;
 
@@ -56,23 +56,26 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens on `address` and answers there from now on what is asked of `node`. `charge` is what its connections may take:
-    /// [`CONTROL_BYTES`](crate::limits::CONTROL_BYTES).
+    /// Listens on `address` and answers there from now on what is asked of `node`. What its connections may take is charged to `network`.
     ///
     /// # Errors
-    /// What the system said when it refused the address or a thread.
+    /// What the system said when it refused the address or a thread; [`OutOfMemory`](io::ErrorKind::OutOfMemory) if `network` has no room.
     pub fn start(
         address: SocketAddr,
         node: Arc<NodeHandler>,
-        charge: Charge,
+        network: &Memory,
     ) -> io::Result<ControlServer> {
+        let connections_max = control_connections_max(network.account().limit_bytes);
+        let bytes = connections_max as u64 * CONTROL_CONNECTION_BYTES;
+        let charge = network.charge(bytes, Purpose::Session);
+        let charge = charge.map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(address))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || runtime.block_on(serve(listener, node, stopped)))?;
+            .spawn(move || runtime.block_on(serve(listener, node, connections_max, stopped)))?;
         Ok(ControlServer { address, stop: Some(stop), thread: Some(thread), _charge: charge })
     }
 
@@ -94,11 +97,16 @@ impl Drop for ControlServer {
 }
 
 /// Serves whoever connects until it is `stopped`.
-async fn serve(listener: TcpListener, node: Arc<NodeHandler>, stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: TcpListener,
+    node: Arc<NodeHandler>,
+    connections_max: usize,
+    stopped: oneshot::Receiver<()>,
+) {
     let (tell, is_stopping) = watch::channel(false);
     let calls = Calls::new(Service::new(node, is_stopping.clone()))
         .max_decoding_message_size(CONTROL_REQUEST_MAX);
-    let mut places = Places::new("control", CONTROL_CONNECTIONS_MAX);
+    let mut places = Places::new("control", connections_max);
     let accept = async {
         loop {
             let stream = places.accept(&listener).await;

@@ -144,6 +144,7 @@ impl NodeHandler {
             started_at,
             has_earlier_life,
             Arc::clone(&clients),
+            &memory.store,
         );
         Ok(NodeHandler {
             node,

@@ -161,8 +161,11 @@ pub const HTTP_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the HTTP port and the control port wait when the system cannot give them a connection.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that the control port serves at once; one more ends the oldest.
+/// Connections that the control port serves at once; one more ends the oldest. Fewer where [`CONTROL_SHARE`] has no room for so many.
 pub const CONTROL_CONNECTIONS_MAX: usize = 16;
+
+/// The part of the network's memory that the control port may take: three connections of the smallest node.
+pub const CONTROL_SHARE: u64 = 16;
 
 /// Calls that a connection to the control port may have under way, watches included.
 pub const CONTROL_CALLS_MAX: u32 = 4;
@@ -184,8 +187,12 @@ pub const CONTROL_CONNECTION_BYTES: u64 = CONTROL_CALLS_MAX as u64
     + CONTROL_WINDOW_BYTES as u64
     + (16 << 10);
 
-/// What all connections to the control port may take. Charged to the network's memory while the port is open.
-pub const CONTROL_BYTES: u64 = CONTROL_CONNECTIONS_MAX as u64 * CONTROL_CONNECTION_BYTES;
+/// How many connections the control port of a node with so much memory for the network serves at once. What they may take,
+/// [`CONTROL_CONNECTION_BYTES`] each, is charged to that memory while the port is open.
+pub fn control_connections_max(network_bytes: u64) -> usize {
+    let by_memory = network_bytes / CONTROL_SHARE / CONTROL_CONNECTION_BYTES;
+    by_memory.clamp(1, CONTROL_CONNECTIONS_MAX as u64) as usize
+}
 
 /// How long a call of the control port waits for the coordinators: longer than they take to find another leader.
 pub const CONTROL_PATIENCE: Duration = Duration::from_secs(10);

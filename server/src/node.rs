@@ -24,9 +24,7 @@ use crate::data_directory::{DataDirectory, DataDirectoryError};
 use crate::forming::FormingError;
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::http::HttpServer;
-use crate::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_SHARE, CONTROL_BYTES, DESCRIPTORS_RESERVED, HTTP_BYTES,
-};
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SHARE, DESCRIPTORS_RESERVED, HTTP_BYTES};
 use crate::logs::{LogThreads, OpenLogsError, StartLogsError};
 use crate::memory::NodeMemory;
 use crate::monitor::Monitor;
@@ -96,18 +94,16 @@ impl Node {
 
         let control = match config.control {
             Some(address) => {
-                let charge = memory.network.charge(CONTROL_BYTES, Purpose::Session);
-                let charge = charge.map_err(StartError::Memory)?;
-                let server = ControlServer::start(address, Arc::clone(&handler), charge);
+                let server = ControlServer::start(address, Arc::clone(&handler), &memory.network);
                 Some(server.map_err(|source| StartError::Control { address, source })?)
             }
             None => None,
         };
 
         let account = memory.network.account();
+        let sessions = account.allocated_for(Purpose::Session);
         let connections_max = connections_max(account.limit_bytes, descriptor_limit());
         // Whoever comes is taken, whatever others keep of the network's memory at that moment.
-        let sessions = account.allocated_for(Purpose::Session);
         memory.network.reserve_for_sessions(sessions + connections_max as u64 * CONNECTION_BYTES);
         let mut settings = EndpointConfig::new(me.node, me.incarnation, memory.network);
         settings.poll = config.poll;

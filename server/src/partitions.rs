@@ -245,13 +245,6 @@ impl Partitions {
         self.map_epoch.load(Ordering::Acquire)
     }
 
-    /// How many slots are served here, of `table`.
-    pub(crate) fn slots(&self, table: TableId) -> usize {
-        let is_here = |slot: &&AtomicU16| slot.load(Ordering::Relaxed) != ELSEWHERE;
-        let route = self.routes[self.classes.index_of(table)].get();
-        route.map_or(0, |route| route.by_slot.iter().filter(is_here).count())
-    }
-
     /// Of how many slots there are copies here, of `table`. Takes one lock after the other, so the caller may hold none.
     pub(crate) fn slots_held(&self, table: TableId) -> usize {
         let wanted = self.classes.index_of(table);
@@ -530,7 +523,7 @@ impl Partitions {
         let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
         let (leases, settings) = (LeaseSettings::default(), Settings::default());
         let clients = Arc::new(Clients::new(seed, me));
-        let cluster = Cluster::new(me, leases, settings, Time::ZERO, false, clients);
+        let cluster = Cluster::new(me, leases, settings, Time::ZERO, false, clients, memory);
         let partitions = Partitions::new(memory, seed).unwrap();
         let placement = &Placement::of_nodes_alone(&map, me.incarnation)[0];
         let position = partitions.host_of(&cluster, placement, None).unwrap();

@@ -98,6 +98,7 @@ fn the_bytes_are_those_of_the_docs() {
             }),
         ),
         ("notice", PeerMessage::Notice(Notice { body: b"sits" })),
+        ("part", PeerMessage::Part(Part { total: 600, offset: 596, bytes: b"sits" })),
     ];
     for (name, message) in examples {
         assert_eq!(written(&message), documented(name), "{name}");
@@ -153,10 +154,37 @@ fn a_count_or_a_length_beyond_the_limits_is_refused_before_it_is_used() {
 }
 
 #[test]
+fn a_part_is_within_its_message() {
+    use weft_transport::limits::LARGE_MAX;
+
+    let part = |total: u64, offset: u64, len: usize| {
+        let mut message = documented("part");
+        message.truncate(24);
+        message[8..16].copy_from_slice(&total.to_le_bytes());
+        message[16..24].copy_from_slice(&offset.to_le_bytes());
+        message.resize(24 + len, 7);
+        PeerMessage::decode(&message).map(drop)
+    };
+    let (longest, most) = (LARGE_MAX as u64, Part::BYTES_MAX);
+    assert_eq!(part(longest, longest - 1, 1), Ok(()));
+    assert_eq!(part(longest, 0, most), Ok(()));
+    for (total, offset, len) in [
+        (longest + 1, 0, 1),
+        (longest, longest, 1),
+        (600, 599, 2),
+        (600, u64::MAX, 2),
+        (600, 5, 0),
+        (longest, 0, most + 1),
+    ] {
+        assert_eq!(part(total, offset, len), Err(DecodeError::PartRange { total, offset, len }));
+    }
+}
+
+#[test]
 fn a_message_of_another_kind_version_or_epoch_range_is_refused() {
     let mut message = documented("stale");
-    message[0] = 16;
-    assert_eq!(PeerMessage::decode(&message), Err(DecodeError::UnknownMessage { kind: 16 }));
+    message[0] = 17;
+    assert_eq!(PeerMessage::decode(&message), Err(DecodeError::UnknownMessage { kind: 17 }));
     message[0] = 0;
     assert_eq!(PeerMessage::decode(&message), Err(DecodeError::UnknownMessage { kind: 0 }));
     message[1] = 2;
@@ -216,7 +244,7 @@ fn parts() -> impl Strategy<Value = Parts> {
 }
 
 impl Parts {
-    fn messages(&self) -> [PeerMessage<'_>; 14] {
+    fn messages(&self) -> [PeerMessage<'_>; 16] {
         let (partition, epoch, last) = (self.partition, self.epoch, self.version);
         let (long, session, piece) = self.numbers;
         let entries = Entries::written(self.count, &self.entries);
@@ -262,6 +290,11 @@ impl Parts {
                 pieces: piece,
                 is_complete: self.flag,
             }),
+            PeerMessage::Notice(Notice { body: records }),
+            match records {
+                [] => PeerMessage::Part(Part { total: 9, offset: 8, bytes: b"." }),
+                bytes => PeerMessage::Part(Part { total: bytes.len() + 8, offset: 8, bytes }),
+            },
         ]
     }
 }
@@ -283,14 +316,26 @@ proptest! {
         for message in parts.messages() {
             let written = written(&message);
             prop_assert_eq!(PeerMessage::decode(&written), Ok(message));
-            let is_open = matches!(message, PeerMessage::SnapshotRecords(_));
+            // From where on it may end anywhere.
+            let open_from = match message {
+                PeerMessage::SnapshotRecords(_) => Some(16),
+                PeerMessage::Notice(_) => Some(8),
+                PeerMessage::Part(_) => Some(25),
+                _ => None,
+            };
             for cut in cuts(written.len()) {
                 let read = PeerMessage::decode(&written[..cut]);
-                prop_assert!(read.is_err() || (is_open && cut >= 16), "{:?} at {}", read, cut);
+                prop_assert!(read.is_err() || open_from.is_some_and(|from| cut >= from), "{:?} at {}", read, cut);
             }
             let longer = [&written[..], &[0]].concat();
-            let error = DecodeError::TrailingBytes { extra: 1 };
-            prop_assert!(is_open || PeerMessage::decode(&longer) == Err(error));
+            let read = PeerMessage::decode(&longer);
+            match (message, open_from) {
+                (PeerMessage::Part(_), _) => {
+                    prop_assert!(matches!(read, Err(DecodeError::PartRange { .. })), "{:?}", read);
+                }
+                (_, Some(_)) => prop_assert!(read.is_ok(), "{:?}", read),
+                (_, None) => prop_assert_eq!(read, Err(DecodeError::TrailingBytes { extra: 1 })),
+            }
         }
     }
 

@@ -156,13 +156,13 @@ impl Agent {
         }
         let view = self.node.cluster.view.lock();
         let strangers = linked.iter().filter(|member| view.node(member.node).is_none());
-        strangers.for_each(|member| self.node.cluster.peers.lost(member.node));
+        strangers.for_each(|member| self.node.cluster.no_connection_to(member.node));
     }
 
     fn lost(&mut self, peer: &Peer) {
         // Another may have taken its place.
         if self.manager.connection(peer.node).is_none() {
-            self.node.cluster.peers.lost(peer.node);
+            self.node.cluster.no_connection_to(peer.node);
             self.peer_changed(peer, false);
         }
     }

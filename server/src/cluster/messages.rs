@@ -3,6 +3,7 @@
 use weft_protocol::Member;
 use weft_protocol::limits::ACKNOWLEDGEMENTS_MAX;
 use weft_protocol::replication::{Acknowledgement, Acknowledgements, PeerMessage};
+use weft_transport::NodeId;
 
 use super::Cluster;
 use super::hosted::{Due, Now};
@@ -10,7 +11,7 @@ use crate::answers::Answers;
 use crate::partitions::Partitions;
 
 impl Cluster {
-    /// Handles a message of another node. What it leaves to be done is added to `due`.
+    /// Handles a message of another node, or a part of one that completes it. What it leaves to be done is added to `due`.
     pub(crate) fn handle(
         &self,
         partitions: &Partitions,
@@ -31,6 +32,18 @@ impl Cluster {
                     if let Some(position) = partitions.position_of_id(one.partition) {
                         let mut hosted = partitions.host(position);
                         hosted.acknowledged(self, from, &one, now, due);
+                    }
+                }
+            }
+            PeerMessage::Part(part) => {
+                let Some(whole) = self.assemblies.take(from, part) else { return };
+                match PeerMessage::decode(&whole) {
+                    // Only a message about a partition is sent in parts; one about parts would have no end.
+                    Ok(message) if message.partition().is_some() => {
+                        self.handle(partitions, from, &message, now, due);
+                    }
+                    Ok(_) | Err(_) => {
+                        tracing::warn!(node = from.node.0, "a message that came in parts is none");
                     }
                 }
             }
@@ -73,6 +86,12 @@ impl Cluster {
         for position in partitions.positions() {
             partitions.host(position).peer_changed(self, peer, is_connected, now, due);
         }
+    }
+
+    /// There is no connection to any life of a node any more: what was to go to it, or was on its way from it, is lost.
+    pub(crate) fn no_connection_to(&self, node: NodeId) {
+        self.peers.lost(node);
+        self.assemblies.lost(node);
     }
 
     /// Goes on with a walk for a learner. Returns whether there was something to do.

@@ -1,16 +1,18 @@
 //! The nodes that this one shares partitions with: a connection each, and what waits for room on it.
 //!
 //! Messages between replicas are sent by whoever has made them, on the thread that holds the partition: none waits. What finds no room waits in the
-//! node's outbox, in order, for the [pump](Link::pump); and what does not fit there is dropped, as the network might have: replicas send it again.
+//! node's outbox, in order, for the [pump](Link::pump); and what does not fit there is dropped, as the network might have: replicas send it again. What is
+//! too long for one message goes from there in parts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, RwLock};
 use weft_protocol::Member;
-use weft_protocol::replication::PeerMessage;
+use weft_protocol::replication::{Part, PeerMessage};
+use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Body, Connection, NodeId};
 
 use crate::limits::OUTBOX_BYTES;
@@ -31,12 +33,34 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct State {
     connection: Connection,
+    /// What may overtake what is in the outbox.
+    express: VecDeque<Box<[u8]>>,
     outbox: VecDeque<Box<[u8]>>,
+    /// Of both.
     outbox_bytes: usize,
-    /// Something of the outbox is being sent, and nothing may overtake it.
+    /// Something of the outbox is being sent, and nothing may overtake it but what is of the express.
     is_sending: bool,
     has_ended: bool,
     pump: Option<Waker>,
+}
+
+/// What a message may overtake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    /// Everything. Leases run out while they wait behind an entry of 64 MiB.
+    Express,
+    /// Nothing: replicas ask for what they miss, and have it sent again.
+    InOrder,
+}
+
+impl Lane {
+    fn of(message: &PeerMessage<'_>) -> Lane {
+        // About no partition.
+        match message.partition() {
+            None => Lane::Express,
+            Some(_) => Lane::InOrder,
+        }
+    }
 }
 
 impl Peers {
@@ -46,6 +70,7 @@ impl Peers {
         let member = Member { node: peer.node, incarnation: peer.incarnation };
         let state = State {
             connection: connection.for_replication(),
+            express: VecDeque::new(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             is_sending: false,
@@ -92,8 +117,9 @@ impl Peers {
 
 impl Link {
     fn send(&self, message: PeerMessage<'_>) {
+        let lane = Lane::of(&message);
         let mut state = self.state.lock();
-        if !state.is_sending && state.outbox.is_empty() {
+        if state.is_free(lane) {
             if !state.connection.is_open() {
                 state.follow();
             }
@@ -110,7 +136,10 @@ impl Link {
         let mut bytes = vec![0; len].into_boxed_slice();
         message.write(&mut bytes);
         state.outbox_bytes += len;
-        state.outbox.push_back(bytes);
+        match lane {
+            Lane::Express => state.express.push_back(bytes),
+            Lane::InOrder => state.outbox.push_back(bytes),
+        }
         if let Some(pump) = state.pump.take() {
             drop(state);
             pump.wake();
@@ -119,27 +148,19 @@ impl Link {
 
     /// Sends what waits for room, until the node is gone.
     pub(crate) async fn pump(self: Arc<Link>) {
+        let mut long: Option<LongMessage> = None;
         loop {
-            let next = poll_fn(|context| {
-                let mut state = self.state.lock();
-                state.is_sending = false;
-                if state.has_ended {
-                    return Poll::Ready(None);
-                }
-                let Some(bytes) = state.outbox.pop_front() else {
-                    state.pump = Some(context.waker().clone());
-                    return Poll::Pending;
-                };
-                if !state.connection.is_open() {
-                    state.follow();
-                }
-                state.outbox_bytes -= bytes.len();
-                state.is_sending = true;
-                Poll::Ready(Some((state.connection.clone(), bytes)))
-            });
-            let Some((connection, bytes)) = next.await else { return };
+            let next = poll_fn(|context| self.state.lock().next(&mut long, context));
+            let Some((connection, next)) = next.await else { return };
             // What was lost with a connection is sent again by who misses an answer.
-            let _ = connection.send(&bytes[..]).await;
+            let sent = match &next {
+                Next::Whole(bytes) => connection.send(&bytes[..]).await,
+                Next::Part(long) => connection.send(PeerMessage::Part(long.part())).await,
+            };
+            if let (Next::Part(mut begun), Ok(())) = (next, sent) {
+                begun.offset += begun.part().bytes.len();
+                long = (begun.offset < begun.bytes.len()).then_some(begun);
+            }
         }
     }
 
@@ -154,7 +175,69 @@ impl Link {
     }
 }
 
+/// What the pump sends next.
+enum Next {
+    Whole(Box<[u8]>),
+    Part(LongMessage),
+}
+
+/// A message that is too long to be sent whole, and how much of it was.
+struct LongMessage {
+    bytes: Box<[u8]>,
+    offset: usize,
+}
+
+impl LongMessage {
+    fn part(&self) -> Part<'_> {
+        let rest = &self.bytes[self.offset..];
+        let bytes = &rest[..rest.len().min(Part::BYTES_MAX)];
+        Part { total: self.bytes.len(), offset: self.offset, bytes }
+    }
+}
+
 impl State {
+    /// Whether nothing waits that a message of this lane may not overtake.
+    fn is_free(&self, lane: Lane) -> bool {
+        match lane {
+            Lane::Express => self.express.is_empty(),
+            Lane::InOrder => !self.is_sending && self.outbox.is_empty(),
+        }
+    }
+
+    /// What is to be sent next, and by which connection; nothing once the node is gone.
+    fn next(
+        &mut self,
+        long: &mut Option<LongMessage>,
+        context: &Context<'_>,
+    ) -> Poll<Option<(Connection, Next)>> {
+        self.is_sending = long.is_some();
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        if !self.connection.is_open() {
+            // Of a message in parts the rest is of no use.
+            (*long, self.is_sending) = (None, false);
+            self.follow();
+        }
+        let next = if let Some(bytes) = self.express.pop_front() {
+            self.outbox_bytes -= bytes.len();
+            Next::Whole(bytes)
+        } else if let Some(begun) = long.take() {
+            Next::Part(begun)
+        } else if let Some(bytes) = self.outbox.pop_front() {
+            self.outbox_bytes -= bytes.len();
+            self.is_sending = true;
+            match bytes.len() > MESSAGE_MAX {
+                true => Next::Part(LongMessage { bytes, offset: 0 }),
+                false => Next::Whole(bytes),
+            }
+        } else {
+            self.pump = Some(context.waker().clone());
+            return Poll::Pending;
+        };
+        Poll::Ready(Some((self.connection.clone(), next)))
+    }
+
     /// Goes on by the connection that took the place of the one at hand, if one did: of two that nodes have made to each other, one makes way.
     fn follow(&mut self) {
         if let Some(successor) = self.connection.successor() {

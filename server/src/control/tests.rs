@@ -17,12 +17,12 @@ use weft_protocol::control::v1::{
     alter_table_request::Quota,
 };
 use weft_protocol::{ErrorCode, PartitionId};
-use weft_transport::{NodeId, Purpose};
+use weft_transport::NodeId;
 
 use self::lone_coordinator::LoneCoordinator;
 use super::ControlServer;
 use crate::coordinator::Command;
-use crate::limits::{CONTROL_BYTES, CONTROL_CONNECTIONS_MAX, CONTROL_REQUEST_MAX};
+use crate::limits::{CONTROL_REQUEST_MAX, control_connections_max};
 
 /// How long a test waits for what has to come.
 const SOON: Duration = Duration::from_secs(20);
@@ -48,8 +48,8 @@ impl Port {
 
 async fn serve(coordinator: &LoneCoordinator) -> ControlServer {
     let node = Arc::clone(&coordinator.node);
-    let charge = node.memory.network.charge(CONTROL_BYTES, Purpose::Session).unwrap();
-    let start = || ControlServer::start(([127, 0, 0, 1], 0).into(), node, charge);
+    let network = node.memory.network.clone();
+    let start = move || ControlServer::start(([127, 0, 0, 1], 0).into(), node, &network);
     // It has a runtime of its own.
     tokio::task::spawn_blocking(start).await.unwrap().unwrap()
 }
@@ -251,7 +251,9 @@ async fn a_node_that_takes_part_in_no_cluster_says_so_at_once() {
 #[tokio::test]
 async fn who_connects_last_is_answered_while_all_places_are_taken() {
     let port = Port::start().await;
-    let watching = join_all((0..CONTROL_CONNECTIONS_MAX).map(async |_| {
+    let network = &port.coordinator.node.memory.network;
+    let places = control_connections_max(network.account().limit_bytes);
+    let watching = join_all((0..places).map(async |_| {
         let mut client = port.client().await;
         let known_version = 0;
         let mut updates =

@@ -184,7 +184,8 @@ impl Replica {
             PeerMessage::Acknowledge(_)
             | PeerMessage::Lease(_)
             | PeerMessage::Grant(_)
-            | PeerMessage::Notice(_) => {}
+            | PeerMessage::Notice(_)
+            | PeerMessage::Part(_) => {}
         }
         Handled::Done
     }

@@ -331,14 +331,20 @@ fn processes(state: &State) -> anyhow::Result<Vec<Option<Process>>> {
     Ok(state.nodes.iter().map(|node| node.process.find()).collect::<Result<_, _>>()?)
 }
 
-/// Whether the node answers. The client is made with the first that does.
+/// Whether the node answers, and is of the cluster. The client is made with the first that does.
 fn answers(client: &mut Option<Client>, state: &State, id: u64) -> bool {
     if client.is_none() {
         let addresses = state.nodes.iter().map(|node| node.address.to_string());
         let config = ClientConfig { timeout: LOOK_TIMEOUT, ..ClientConfig::new(addresses) };
         *client = Client::connect_blocking(config).ok();
     }
-    client.as_ref().is_some_and(|client| client.block_on(client.ping(NodeId(id))).is_ok())
+    let is_there =
+        client.as_ref().is_some_and(|client| client.block_on(client.ping(NodeId(id))).is_ok());
+    if !is_there {
+        // Its map may be of before the node had joined.
+        *client = None;
+    }
+    is_there
 }
 
 fn node_arguments(
