@@ -13,6 +13,7 @@
 //! - `questions`: who of the coordinators answers what.
 //! - `view`: what was committed, as far as is known here.
 //! - `reports`: what the coordinator is to know.
+//! - `taking`: what others send of a partition goes into its store.
 //! - `tables`: which tables the partitions are to have.
 
 pub(crate) mod agent;
@@ -28,6 +29,7 @@ pub(crate) mod peers;
 pub(crate) mod questions;
 pub(crate) mod reports;
 pub(crate) mod tables;
+mod taking;
 pub(crate) mod view;
 
 use std::sync::Arc;

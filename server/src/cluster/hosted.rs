@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_protocol::replication::{Acknowledgement, Entry, PeerMessage, SnapshotRecords};
+use weft_protocol::replication::{Acknowledgement, Entry, PeerMessage};
 use weft_protocol::{ErrorCode, ErrorReply, Member, PartitionId, TableClass, Version};
 use weft_transport::Time;
 
@@ -14,7 +14,7 @@ use super::tables::BroughtTo;
 use crate::durable::{Event, Mode};
 use crate::partitions::Placement;
 use crate::replication::{Effect, Handled, RecordError, Replica};
-use crate::store::{ApplyError, Gather, Partition, PartitionConfig, Snapshot, StoreError};
+use crate::store::{Gather, Partition, PartitionConfig, Snapshot, StoreError};
 use crate::withheld::{Answer, Waiting, Withheld};
 
 /// Bytes in front of the records of a piece: the entry as of which they are.
@@ -24,7 +24,7 @@ pub(super) const PIECE_HEAD: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Hosted {
     pub(crate) partition: Partition,
-    replica: Replica,
+    pub(super) replica: Replica,
     /// Of which tables it is.
     pub(super) class: TableClass,
     /// What its tables are by.
@@ -35,11 +35,11 @@ pub(crate) struct Hosted {
     /// Whether nobody else holds it: then nothing is recorded, and everything is committed at once.
     is_alone: bool,
     /// Entries up to this one wait for the first piece of a snapshot, which says which tables there are.
-    held_up: Option<u64>,
+    pub(super) held_up: Option<u64>,
     /// Where entries go that are kept on disk.
-    logged: Option<Box<Logged>>,
+    pub(super) logged: Option<Box<Logged>>,
     /// A piece of a snapshot that is on its way to the log: of which session, and its number.
-    piece_due: Option<(u32, u32)>,
+    pub(super) piece_due: Option<(u32, u32)>,
     /// Whether the partition is lost: what the log has of it is all that is left then.
     is_lost: bool,
     /// A record of an entry.
@@ -488,72 +488,6 @@ impl Hosted {
         if self.is_alone {
             self.replica.advance_alone(self.partition.last_entry());
         }
-    }
-
-    fn apply(&mut self, cluster: &Cluster, last: u64, now: Now) {
-        let Hosted { partition, replica, logged, .. } = self;
-        let first = partition.last_entry().sequence() + 1;
-        let mut applied = first - 1;
-        let mut refused = None;
-        for entry in replica.entries(first, last) {
-            match partition.apply_entries(entry.bytes, now.unix_ms) {
-                Ok(version) => {
-                    applied = version.sequence();
-                    if let Some(logged) = logged {
-                        logged.entry(version, |bytes| bytes.extend_from_slice(entry.bytes));
-                    }
-                }
-                Err(error) => {
-                    refused = Some(error);
-                    break;
-                }
-            }
-        }
-        if logged.is_none() {
-            replica.applied(applied);
-        }
-        cluster.clients.are_over(&partition.take_ended());
-        if let Some(error) = refused {
-            self.fail(&error);
-        }
-    }
-
-    /// Takes a piece of a snapshot, unless it is too early for it: then it comes again.
-    fn take_records(&mut self, cluster: &Cluster, records: &SnapshotRecords<'_>, now: Now) {
-        let Some((as_of, bytes)) = records.records.split_first_chunk::<PIECE_HEAD>() else {
-            return self.fail(&ApplyError::Malformed { offset: 0 });
-        };
-        let as_of = Version(u64::from_le_bytes(*as_of));
-        let taken = match self.held_up {
-            Some(_) if records.piece == 0 => {
-                let base = self.replica.base();
-                self.partition.begin_snapshot(base, bytes)
-            }
-            _ => self.partition.apply_snapshot(as_of, bytes, now.unix_ms),
-        };
-        match taken {
-            Ok(()) => {
-                match &mut self.logged {
-                    // It counts when the log has it, so that no more comes than that takes.
-                    Some(logged) => {
-                        logged.piece(bytes);
-                        self.piece_due = Some((records.session, records.piece));
-                    }
-                    None => self.replica.piece_taken(records.session, records.piece),
-                }
-                if let Some(last) = self.held_up.take() {
-                    self.apply(cluster, last, now);
-                }
-            }
-            Err(ApplyError::TooEarly { .. }) => self.replica.piece_left(records.session),
-            Err(error) => self.fail(&error),
-        }
-    }
-
-    /// This replica cannot go on.
-    fn fail(&mut self, error: &ApplyError) {
-        tracing::error!(partition = self.replica.partition().0, %error, "a replica cannot apply what it is sent");
-        self.replica.fail();
     }
 
     /// The partition's number, a digest of what it holds, and whether this node is in sync.
