@@ -30,17 +30,16 @@ const IMAGE: &str = "weft:trial";
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::for_deploy(workspace)?;
     let daemon = Daemon::start(&folder(workspace))?;
-    try_out(workspace, None, &daemon)
+    let mut build = Command::new("cargo");
+    command::run(build.args(["build", "--workspace", "--bin", "weft-server", "--bin", "kv"]))?;
+    try_out(workspace, &daemon)
 }
 
-/// As [`run`], with programs of these `features`, or else returns why not: because Docker does not run here. Nothing else is a reason.
-pub(crate) fn run_where_it_can_be(
-    workspace: &Workspace,
-    features: Option<&str>,
-) -> Result<Option<String>> {
+/// As [`run`], with programs that are there already, or else returns why not: because Docker does not run here. Nothing else is a reason.
+pub(crate) fn run_where_it_can_be(workspace: &Workspace) -> Result<Option<String>> {
     let started = setup::for_deploy(workspace).and_then(|()| Daemon::start(&folder(workspace)));
     match started {
-        Ok(daemon) => try_out(workspace, features, &daemon).map(|()| None),
+        Ok(daemon) => try_out(workspace, &daemon).map(|()| None),
         Err(error) => {
             let why = format!("Docker does not run here: {error:#}.");
             println!("{why}");
@@ -53,14 +52,11 @@ fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target().join("xtask").join("deploy")
 }
 
-fn try_out(workspace: &Workspace, features: Option<&str>, daemon: &Daemon) -> Result<()> {
+fn try_out(workspace: &Workspace, daemon: &Daemon) -> Result<()> {
     let folder = folder(workspace);
     let base = base(&folder)?;
     command::run(daemon.docker().arg("import").arg(base).arg(BASE))?;
 
-    let mut build = Command::new("cargo");
-    build.args(["build", "--workspace", "--bin", "weft-server", "--bin", "kv"]);
-    command::run(build.args(features.iter().flat_map(|features| ["--features", *features])))?;
     let context = context(workspace, &folder)?;
     command::run(
         daemon

@@ -21,8 +21,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     stages.run("models", models::run)?;
     let without_softroce = stages.run("softroce", || softroce::run_where_it_can_be(workspace))?;
     let without_chart = stages.run("chart", || chart::run_where_it_can_be(workspace))?;
-    let without_docker =
-        stages.run("deploy", || deploy::run_where_it_can_be(workspace, features.as_deref()))?;
+    let without_docker = stages.run("deploy", || deploy::run_where_it_can_be(workspace))?;
     println!("\n{}", stages.table());
     let skipped = [
         ("connections over verbs", without_softroce),

@@ -11,11 +11,10 @@ use futures_util::FutureExt;
 use weft_object::channel::{GraphLimits, GraphListener, GraphReceiver, GraphSender, ReceivedBytes};
 use weft_object::{Frozen, Graph, Link, Seq, Text, Types, View, Wire};
 use weft_transport::{
-    Clock, CloseReason, Connection, Endpoint, EndpointConfig, Handler, Incarnation, LinkPolicy,
-    ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, SimConfig, SimNetwork, Time,
+    Clock, CloseReason, Connection, Endpoint, EndpointConfig, EndpointError, Handler, Incarnation,
+    LinkPolicy, ManualClock, Memory, MemoryConfig, NoHandler, NodeId, Purpose, SimConfig,
+    SimNetwork, Time, VerbsError,
 };
-#[cfg(feature = "verbs")]
-use weft_transport::{EndpointError, VerbsError};
 
 /// A list that ends where it begins, with a name and numbers a node.
 #[derive(Wire, Clone, Copy, Debug)]
@@ -46,7 +45,7 @@ enum Kind {
     Sim { network: SimNetwork, hand: ManualClock },
 }
 
-/// Every link that is there without a device, and some orders of things in simulated time; or verbs, where these were built.
+/// Verbs where there is a device and they were built, else every link that needs none, and some orders of things in simulated time.
 pub(crate) fn on_every_link(limits: GraphLimits, case: impl Fn(&World)) {
     on_links_of(NodeId::client(1), limits, case);
 }
@@ -56,8 +55,10 @@ pub(crate) fn between_nodes(limits: GraphLimits, case: impl Fn(&World)) {
     on_links_of(NodeId(2), limits, case);
 }
 
-#[cfg(not(feature = "verbs"))]
 fn on_links_of(sender: NodeId, limits: GraphLimits, case: impl Fn(&World)) {
+    if has_device() {
+        return case(&World::real_of(sender, LinkPolicy::Verbs, limits));
+    }
     case(&World::real_of(sender, LinkPolicy::Tcp, limits));
     case(&World::real_of(sender, LinkPolicy::Shm, limits));
     for seed in 0..10 {
@@ -65,18 +66,14 @@ fn on_links_of(sender: NodeId, limits: GraphLimits, case: impl Fn(&World)) {
     }
 }
 
-/// Nothing where there is no device.
-#[cfg(feature = "verbs")]
-#[expect(clippy::print_stderr, reason = "says that a test was skipped")]
-fn on_links_of(sender: NodeId, limits: GraphLimits, case: impl Fn(&World)) {
+/// Whether there is a device, and verbs were built.
+fn has_device() -> bool {
     let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 }).unwrap();
     let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory);
     config.links = LinkPolicy::Verbs;
     match Endpoint::start(config, Arc::new(NoHandler)) {
-        Ok(_) => case(&World::real_of(sender, LinkPolicy::Verbs, limits)),
-        Err(EndpointError::Verbs(missing @ VerbsError::NoDevice)) => {
-            eprintln!("skipped: {missing}");
-        }
+        Ok(_) => true,
+        Err(EndpointError::Verbs(VerbsError::NotBuilt | VerbsError::NoDevice)) => false,
         Err(error) => panic!("{error:?}"),
     }
 }

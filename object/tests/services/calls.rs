@@ -9,7 +9,7 @@ use weft_object::service::{
 use weft_object::{Frozen, Graph, Link, Seq, Text, Types, Wire, service};
 use weft_transport::{Applied, CallError, LinkPolicy, Purpose};
 
-use crate::world::{LINKS, World, memory, wait_until};
+use crate::world::{World, links, memory, wait_until};
 
 #[derive(Wire, Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
@@ -153,7 +153,7 @@ fn with_kinds(link: LinkPolicy) -> (World, Exported<dyn Kinds>, KindsClient) {
 #[test]
 fn all_that_may_be_taken_and_given_arrives() {
     let point = Point { x: 1.5, y: -2.5, flag: true, rest: [7; 7] };
-    for link in LINKS {
+    for &link in links() {
         let (_world, _exported, client) = with_kinds(link);
         let client = client.blocking();
         client.nothing().unwrap();
@@ -175,7 +175,7 @@ fn all_that_may_be_taken_and_given_arrives() {
 
 #[test]
 fn bytes_and_graphs_of_every_length_arrive() {
-    for link in LINKS {
+    for &link in links() {
         let (world, _exported, client) = with_kinds(link);
         let client = client.blocking();
         for len in [0, 1, 7, 8, 9, 100, 5_000, 20_000, 300_000, 3 << 20] {
@@ -197,7 +197,7 @@ fn bytes_and_graphs_of_every_length_arrive() {
 
 #[test]
 fn many_calls_are_under_way_at_once_on_whichever_executor() {
-    for link in LINKS {
+    for &link in links() {
         let (world, _exported, client) = with_kinds(link);
         let calls = (0..100_u64).map(|number| {
             let client = client.clone();
@@ -270,7 +270,7 @@ impl Version for u32 {
 
 #[test]
 fn an_implementation_is_exchanged_under_those_who_have_imported_it() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         let exported = world.exporter.export::<dyn Version>("version", Arc::new(1));
         let import = || {
@@ -309,7 +309,7 @@ impl Slow for Waits {
 
 #[test]
 fn a_call_has_its_deadline_and_its_error_says_whether_it_may_have_been_applied() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         world.exporter.export::<dyn Slow>("slow", Arc::new(Waits));
         let client = world.importer.import_blocking::<dyn Slow>(&world.connection, "slow").unwrap();
@@ -378,7 +378,7 @@ fn a_result_that_cannot_be_sent_is_a_typed_error_and_the_connection_lives() {
 
 #[test]
 fn the_last_proxy_that_is_dropped_releases_the_reference() {
-    for link in LINKS {
+    for &link in links() {
         let (world, _exported, client) = with_kinds(link);
         let other = client.clone();
         drop(client);

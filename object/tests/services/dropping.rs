@@ -8,7 +8,7 @@ use weft_object::service;
 use weft_object::service::{Client as _, Exported, ServiceError, Services, ServicesConfig};
 use weft_transport::{LinkPolicy, NodeId};
 
-use crate::world::{LINKS, World, endpoint, soon, wait_until};
+use crate::world::{World, endpoint, links, soon, wait_until};
 
 #[service]
 trait Listener {
@@ -98,7 +98,7 @@ fn the_destructor_of_an_object_that_is_refused_may_use_the_registry() {
 
 #[test]
 fn the_destructor_of_an_object_that_is_released_may_call_others() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         let (_, client) = board(&world, Keeps::default());
         let (answers, calls) = (Arc::new(Mutex::new(Vec::new())), client.clone());

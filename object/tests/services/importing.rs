@@ -6,7 +6,7 @@ use weft_object::service::{Client as _, GraphRef, ImportError, Services};
 use weft_object::{Wire, service};
 use weft_transport::{Batch, Handler, IncomingKind, LinkPolicy, NodeId, Purpose};
 
-use crate::world::{LINKS, World, endpoint, handled_by, next_client, soon, wait_until};
+use crate::world::{World, endpoint, handled_by, links, next_client, soon, wait_until};
 
 mod older {
     use super::*;
@@ -49,7 +49,7 @@ mod later {
 
 #[test]
 fn what_who_imports_refuses_is_released() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         world.exporter.export::<dyn later::Ranks>("ranks", Arc::new(later::Ignores));
         for _ in 0..3 {

@@ -9,7 +9,7 @@ use weft_object::service;
 use weft_object::service::{Client as _, Refusal, ServiceError, Services, ServicesConfig};
 use weft_transport::{Endpoint, LinkPolicy};
 
-use crate::world::{LINKS, World, endpoint, next_client, soon, wait_until};
+use crate::world::{World, endpoint, links, next_client, soon, wait_until};
 
 /// Is told of numbers.
 #[service]
@@ -119,7 +119,7 @@ fn board(world: &World) -> (Arc<Notices>, BoardClient) {
 
 #[test]
 fn a_service_that_is_passed_is_called_where_it_is() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         let (_, client) = board(&world);
         let client = client.blocking();
@@ -136,7 +136,7 @@ fn a_service_that_is_passed_is_called_where_it_is() {
 
 #[test]
 fn calls_that_go_back_and_forth_wait_for_one_another() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         let (notices, client) = board(&world);
         let alive = Arc::default();
@@ -152,7 +152,7 @@ fn calls_that_go_back_and_forth_wait_for_one_another() {
 
 #[test]
 fn a_reference_is_released_when_the_callee_drops_it() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         let (_, client) = board(&world);
         let client = client.blocking();
@@ -181,7 +181,7 @@ fn what_is_passed_to_nobody_is_not_kept() {
 
 #[test]
 fn a_caller_that_goes_gives_up_its_imports_and_a_callee_that_goes_what_it_was_passed() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         let (notices, client) = board(&world);
         let alive = Arc::default();
@@ -298,7 +298,7 @@ impl Account for Ledger {
 
 #[test]
 fn a_service_that_is_given_is_called_and_released_as_any() {
-    for link in LINKS {
+    for &link in links() {
         let world = World::new(link);
         let alive = Arc::default();
         world.exporter.export::<dyn Bank>("bank", Ledger::new(0, &alive));

@@ -6,7 +6,7 @@ use weft_object::service::{Client as _, GraphRef, ImportError, Interface, Servic
 use weft_object::{Frozen, Graph, Text, TypesDiffer, Wire, service};
 use weft_transport::{LinkPolicy, Purpose};
 
-use crate::world::{LINKS, World, memory};
+use crate::world::{World, links, memory};
 
 mod old {
     use super::*;
@@ -122,7 +122,7 @@ fn exporting<I: Interface + ?Sized>(implementation: Arc<I>) -> Services {
 
 #[test]
 fn a_newer_interface_with_methods_added_anywhere_serves_older_clients() {
-    for link in LINKS {
+    for &link in links() {
         let exporter = exporting::<dyn newer::Store>(Arc::new(Tells));
         let world = World::with(link, exporter, Services::new());
         let client = world.importer.import_blocking::<dyn old::Store>(&world.connection, "store");
@@ -275,7 +275,7 @@ mod between {
 
 #[test]
 fn a_service_that_is_passed_may_be_of_an_older_version_too() {
-    for link in LINKS {
+    for &link in links() {
         let exporter = exporting::<dyn newer::Store>(Arc::new(Tells));
         let world = World::with(link, exporter, Services::new());
         let client =

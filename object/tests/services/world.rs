@@ -1,20 +1,28 @@
 //! Two endpoints with their services, and a connection between them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use weft_object::service::Services;
 use weft_transport::{
-    Connection, Endpoint, EndpointConfig, Handler, Incarnation, LinkPolicy, Memory, MemoryConfig,
-    NodeId, Time,
+    Connection, Endpoint, EndpointConfig, EndpointError, Handler, Incarnation, LinkPolicy, Memory,
+    MemoryConfig, NodeId, Time, VerbsError,
 };
 
-/// The links that tests run over: without a device, or where verbs were built with one.
-#[cfg(not(feature = "verbs"))]
-pub(crate) const LINKS: [LinkPolicy; 2] = [LinkPolicy::Tcp, LinkPolicy::Auto];
-#[cfg(feature = "verbs")]
-pub(crate) const LINKS: [LinkPolicy; 1] = [LinkPolicy::Verbs];
+/// The links that tests run over: verbs where there is a device and they were built, else those that need none.
+pub(crate) fn links() -> &'static [LinkPolicy] {
+    static HAS_DEVICE: LazyLock<bool> = LazyLock::new(|| {
+        let mut config = EndpointConfig::new(NodeId(1), Incarnation(1), memory());
+        config.links = LinkPolicy::Verbs;
+        match Endpoint::start(config, Services::new().handler()) {
+            Ok(_) => true,
+            Err(EndpointError::Verbs(VerbsError::NotBuilt | VerbsError::NoDevice)) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    });
+    if *HAS_DEVICE { &[LinkPolicy::Verbs] } else { &[LinkPolicy::Tcp, LinkPolicy::Auto] }
+}
 
 /// Who exports, who imports, and how the one is connected to the other.
 pub(crate) struct World {
