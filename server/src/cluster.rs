@@ -33,6 +33,7 @@ mod taking;
 pub(crate) mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use weft_protocol::Member;
@@ -60,19 +61,29 @@ pub(crate) struct Cluster {
     assemblies: Assemblies,
     pub(crate) view: Mutex<View>,
     pub(crate) clients: Arc<Clients>,
+    /// How often others are told that this node is there, and asked for their leases.
+    pub(crate) heartbeat: Duration,
     settings: Settings,
+}
+
+/// What a node among others goes by.
+#[derive(Debug)]
+pub(crate) struct ClusterSettings {
+    pub(crate) heartbeat: Duration,
+    pub(crate) leases: LeaseSettings,
+    pub(crate) replicas: Settings,
 }
 
 impl Cluster {
     pub(crate) fn new(
         me: Member,
-        leases: LeaseSettings,
-        settings: Settings,
+        settings: ClusterSettings,
         now: Time,
         has_earlier_life: bool,
         clients: Arc<Clients>,
         memory: &Memory,
     ) -> Cluster {
+        let ClusterSettings { heartbeat, leases, replicas } = settings;
         Cluster {
             me,
             leases: Arc::new(Leases::new(leases, now, has_earlier_life)),
@@ -83,7 +94,8 @@ impl Cluster {
             assemblies: Assemblies::new(memory),
             view: Mutex::default(),
             clients,
-            settings,
+            heartbeat,
+            settings: replicas,
         }
     }
 

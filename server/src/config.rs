@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use weft_protocol::TableOptions;
 use weft_transport::{LinkPolicy, NodeId, PollPolicy, VerbsOptions};
 
+use crate::coordinator::Timing;
 use crate::limits::{PARTITIONS_PER_CLASS_MAX, REACTORS_MAX, ZONE_MAX};
 
 pub use self::address::{AddressError, HostPort, HttpAddress};
@@ -72,6 +73,8 @@ pub struct Config {
     pub control: Option<SocketAddr>,
     /// What the table is like that is always there, if this node founds the cluster.
     pub default_table: TableOptions,
+    /// The time that nodes keep, if this node founds the cluster.
+    pub timing: Timing,
     /// Where it serves health and metrics, if it does.
     pub http: Option<SocketAddr>,
     /// The hard limit on everything that the node stores and buffers.
@@ -147,6 +150,9 @@ impl Config {
             durability: settings.durability.unwrap_or(table.durability),
             ..table
         };
+        let heartbeat = settings.heartbeat.map_or(Timing::default().heartbeat(), Into::into);
+        let lease = settings.lease.map_or(10 * heartbeat, Into::into);
+        let timing = Timing::new(heartbeat, lease)?;
         let reactors = settings.reactors.unwrap_or(host.cores);
         if reactors.get() > REACTORS_MAX && settings.reactors.is_some() {
             return Err(ConfigError::TooManyReactors { reactors: reactors.get() });
@@ -161,6 +167,7 @@ impl Config {
             zone,
             control,
             default_table,
+            timing,
             http,
             memory,
             partitions,

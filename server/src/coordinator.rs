@@ -29,6 +29,7 @@ mod seat;
 mod state;
 #[cfg(test)]
 mod tests;
+mod timing;
 
 pub use ask::{Answer, Ask, Denial, DenialKind, Introduction, Leader};
 pub use changes::Changes;
@@ -48,3 +49,4 @@ pub use seat::{
     ThreadWriter, founding_state, serve,
 };
 pub use state::ClusterState;
+pub use timing::{Timing, TimingError};

@@ -15,12 +15,13 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weft_transport::{Incarnation, NodeId};
 
-use crate::coordinator::ClusterId;
+use crate::coordinator::{ClusterId, Timing};
 
 /// The version of `node.toml`.
 const FORMAT: u32 = 1;
@@ -42,8 +43,8 @@ pub struct DataDirectory {
 pub struct Past {
     /// The node.
     pub node: NodeId,
-    /// The cluster that it is of, if it had joined one.
-    pub cluster: Option<ClusterId>,
+    /// The cluster that it is of, if it had joined one, and the time that its nodes keep.
+    pub cluster: Option<(ClusterId, Timing)>,
     /// The last life that it has begun.
     pub incarnation: Incarnation,
 }
@@ -57,6 +58,10 @@ struct IdentityFile {
     /// Sixteen bytes in hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heartbeat_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_ms: Option<u64>,
     incarnation: u64,
 }
 
@@ -166,7 +171,9 @@ impl DataDirectory {
         let identity = IdentityFile {
             format: FORMAT,
             node: past.node.0,
-            cluster: past.cluster.map(|cluster| cluster.to_string()),
+            cluster: past.cluster.map(|(cluster, _)| cluster.to_string()),
+            heartbeat_ms: past.cluster.map(|(_, timing)| ms(timing.heartbeat())),
+            lease_ms: past.cluster.map(|(_, timing)| ms(timing.lease())),
             incarnation: past.incarnation.0,
         };
         let text = toml::to_string(&identity).expect("numbers and a text are written as toml");
@@ -206,17 +213,30 @@ fn read(path: &Path) -> Result<Option<Past>, DataDirectoryError> {
     if file.format != FORMAT {
         return Err(DataDirectoryError::Format { path: path.to_owned(), found: file.format });
     }
-    let cluster = match file.cluster {
-        Some(digits) => match u128::from_str_radix(&digits, 16) {
-            Ok(cluster) => Some(ClusterId(cluster)),
-            Err(_) => {
-                return Err(damaged(path, "the cluster is no number of 32 hexadecimal digits"));
-            }
-        },
-        None => None,
+    let cluster = match (file.cluster, file.heartbeat_ms, file.lease_ms) {
+        (Some(digits), Some(heartbeat_ms), Some(lease_ms)) => {
+            let cluster = u128::from_str_radix(&digits, 16)
+                .map_err(|_| damaged(path, "the cluster is no number of 32 hexadecimal digits"))?;
+            let (heartbeat, lease) =
+                (Duration::from_millis(heartbeat_ms), Duration::from_millis(lease_ms));
+            let timing = Timing::new(heartbeat, lease);
+            let timing = timing.map_err(|error| damaged(path, &error.to_string()))?;
+            Some((ClusterId(cluster), timing))
+        }
+        (None, None, None) => None,
+        _ => {
+            return Err(damaged(
+                path,
+                "cluster, heartbeat_ms and lease_ms are there together, or none of them is",
+            ));
+        }
     };
     let incarnation = Incarnation(file.incarnation);
     Ok(Some(Past { node: NodeId(file.node), cluster, incarnation }))
+}
+
+fn ms(duration: Duration) -> u64 {
+    duration.as_millis() as u64
 }
 
 fn damaged(path: &Path, reason: &str) -> DataDirectoryError {
@@ -232,11 +252,15 @@ fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDi
 mod tests {
     use super::*;
 
-    const PAST: Past = Past {
-        node: NodeId(3),
-        cluster: Some(ClusterId(0xfeed_0000_0000_0000_0000_0000_0000_0001)),
-        incarnation: Incarnation(1_800_000_000_000),
-    };
+    fn past() -> Past {
+        let (heartbeat, lease) = (Duration::from_millis(20), Duration::from_millis(700));
+        let timing = Timing::new(heartbeat, lease).unwrap();
+        Past {
+            node: NodeId(3),
+            cluster: Some((ClusterId(0xfeed_0000_0000_0000_0000_0000_0000_0001), timing)),
+            incarnation: Incarnation(1_800_000_000_000),
+        }
+    }
 
     #[test]
     fn what_was_written_is_there_again() {
@@ -244,8 +268,8 @@ mod tests {
         let path = folder.path().join("of/node");
         let mut directory = DataDirectory::open(&path).unwrap();
         assert_eq!(directory.past(), None);
-        let joining = Past { cluster: None, ..PAST };
-        for past in [joining, PAST] {
+        let joining = Past { cluster: None, ..past() };
+        for past in [joining, past()] {
             directory.write(past).unwrap();
             drop(directory);
             directory = DataDirectory::open(&path).unwrap();
@@ -270,7 +294,15 @@ mod tests {
     fn a_file_that_was_not_written_so_is_left_alone() {
         for (text, part) in [
             ("", "missing field"),
-            ("format = 1\nnode = 3\nincarnation = 5\ncluster = \"no\"\n", "hexadecimal"),
+            (
+                "format = 1\nnode = 3\nincarnation = 5\ncluster = \"no\"\nheartbeat_ms = 50\nlease_ms = 500\n",
+                "hexadecimal",
+            ),
+            ("format = 1\nnode = 3\nincarnation = 5\ncluster = \"1\"\n", "together"),
+            (
+                "format = 1\nnode = 3\nincarnation = 5\ncluster = \"1\"\nheartbeat_ms = 50\nlease_ms = 5\n",
+                "heartbeats",
+            ),
             ("format = 1\nnode = 3\nincarnation = 5\nzone = 1\n", "unknown field"),
             ("format = 2\nnode = 3\nincarnation = 5\n", "has format 2"),
             ("\u{fffd}\0", "damaged"),

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use thiserror::Error;
 use weft_protocol::{AskReply, ErrorCode, ErrorReply, Request};
 use weft_transport::{Batch, Endpoint, Handler, IncomingKind, NodeId};
@@ -19,7 +20,7 @@ use crate::coordinator::codec::{decode_ask, encode_answer};
 use crate::coordinator::raft::RaftId;
 use crate::coordinator::{
     Answer, Ask, ClusterId, Command, Denial, DenialKind, Introduction, Join, Outcome, Proposal,
-    ProposalId,
+    ProposalId, Timing,
 };
 use crate::limits::ASK_ATTEMPT;
 
@@ -49,6 +50,8 @@ pub enum Formed {
     Joined {
         /// The cluster.
         cluster: ClusterId,
+        /// The time that its nodes keep.
+        timing: Timing,
         /// Which member of the coordinator it is, if it is one.
         raft: Option<RaftId>,
     },
@@ -146,15 +149,21 @@ impl Forming {
         }
     }
 
-    /// Who is there.
-    async fn meet(
+    /// Who is there. All are asked at once.
+    ///
+    /// # Errors
+    /// [`FormingError::IdTwice`].
+    pub async fn meet(
         &self,
         endpoint: &Endpoint,
         seeds: &[Option<SocketAddr>],
     ) -> Result<Vec<(SocketAddr, Introduction)>, FormingError> {
         let mut met = Vec::new();
-        for address in seeds.iter().flatten() {
-            let answer = ask_address(endpoint, *address, &Ask::Introduce).await;
+        let asking = seeds
+            .iter()
+            .flatten()
+            .map(async |address| (address, ask_address(endpoint, *address, &Ask::Introduce).await));
+        for (address, answer) in join_all(asking).await {
             let Some(Answer::Introduced(introduction)) = answer else { continue };
             let own = &self.introduction;
             if introduction.node == own.node && introduction.nonce != own.nonce {
@@ -165,7 +174,11 @@ impl Forming {
         Ok(met)
     }
 
-    fn check_cluster(&self, other: ClusterId, address: SocketAddr) -> Result<(), FormingError> {
+    /// Refuses another cluster than the one that the disk is of.
+    ///
+    /// # Errors
+    /// [`FormingError::OtherCluster`].
+    pub fn check_cluster(&self, other: ClusterId, address: SocketAddr) -> Result<(), FormingError> {
         match self.introduction.cluster {
             Some(own) if own != other => Err(FormingError::OtherCluster { own, other, address }),
             _ => Ok(()),
@@ -196,8 +209,8 @@ impl Forming {
         let leader = leader.and_then(|leader| leader.data_address.parse().ok());
         let first = leader.unwrap_or(address);
         let join = Proposal { id: joining, command: Command::Join(self.join.clone()) };
-        let cluster = match ask_leader(endpoint, first, &Ask::Propose(join)).await {
-            Some(Answer::Decided(Ok(Outcome::Joined { cluster, .. }))) => cluster,
+        let (cluster, timing) = match ask_leader(endpoint, first, &Ask::Propose(join)).await {
+            Some(Answer::Decided(Ok(Outcome::Joined { cluster, timing, .. }))) => (cluster, timing),
             Some(Answer::Decided(Err(denial))) if denial.kind != DenialKind::NotYet => {
                 return Err(FormingError::Denied(denial));
             }
@@ -217,7 +230,7 @@ impl Forming {
                 _ => return Ok(None),
             }
         }
-        Ok(Some(Formed::Joined { cluster, raft }))
+        Ok(Some(Formed::Joined { cluster, timing, raft }))
     }
 }
 

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use weft_protocol::{
@@ -24,11 +25,11 @@ use crate::answers::Answers;
 use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
 use crate::clients::Clients;
-use crate::cluster::Cluster;
 use crate::cluster::coordination::Coordination;
 use crate::cluster::hosted::{Due, Now};
 pub use crate::cluster::reports::{Report, Told};
-use crate::coordinator::ClusterId;
+use crate::cluster::{Cluster, ClusterSettings};
+use crate::coordinator::{ClusterId, Timing};
 use crate::counters::Counters;
 use crate::durable::{Event, Mode};
 use crate::evictor::Evictor;
@@ -62,6 +63,8 @@ pub struct NodeOptions {
     pub clock: Clock,
     /// What keys are hashed with: random, and secret, so that nobody can choose keys that collide.
     pub seed: u64,
+    /// How often it tells others that it is there.
+    pub heartbeat: Duration,
     /// How long leases between nodes last; the same on all of them.
     pub lease_settings: LeaseSettings,
     /// What replicas go by.
@@ -108,11 +111,19 @@ impl NodeOptions {
             memory,
             clock,
             seed,
+            heartbeat: Timing::default().heartbeat(),
             lease_settings: LeaseSettings::default(),
             replica_settings: Settings::default(),
             has_earlier_life: false,
             logs: None,
         }
+    }
+
+    /// Of a cluster whose nodes keep this time.
+    pub fn keep_time(&mut self, timing: Timing) {
+        self.heartbeat = timing.heartbeat();
+        self.lease_settings = timing.leases();
+        self.replica_settings = timing.replicas();
     }
 }
 
@@ -129,6 +140,7 @@ impl NodeHandler {
             memory,
             clock,
             seed,
+            heartbeat,
             lease_settings,
             replica_settings,
             has_earlier_life,
@@ -139,8 +151,7 @@ impl NodeHandler {
         let clients = Arc::new(Clients::new(seed, me));
         let cluster = Cluster::new(
             me,
-            lease_settings,
-            replica_settings,
+            ClusterSettings { heartbeat, leases: lease_settings, replicas: replica_settings },
             started_at,
             has_earlier_life,
             Arc::clone(&clients),

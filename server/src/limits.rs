@@ -20,9 +20,6 @@ pub const MEMORY_MIN: u64 = 64 << 20;
 /// Partitions that a node holds at most, whoever their primary is: as many as there are slots.
 pub const HOSTED_MAX: usize = 16384;
 
-/// How often a node asks those that it shares partitions with for their leases, and looks what has become of time.
-pub const HEARTBEAT: Duration = Duration::from_millis(50);
-
 /// Bytes that a node may use for messages before it is of a cluster.
 pub const FORMING_MEMORY: u64 = 16 << 20;
 

@@ -79,12 +79,13 @@ impl Node {
         };
         let seed = random_seed();
         let beginning = Beginning::find(config, &clock, &memory, seed)?;
-        let Beginning { me, cluster, directory, logs, has_earlier_life, listen, join, log } =
+        let Beginning { me, cluster, timing, directory, logs, has_earlier_life, listen, join, log } =
             beginning;
         let (logs, log_directories) = logs.unzip();
         let mut options = NodeOptions::new(me, memory.clone(), clock.clone(), seed);
         options.logs = logs;
         options.has_earlier_life = has_earlier_life;
+        options.keep_time(timing);
         let handler = NodeHandler::new(options);
         let handler =
             Arc::new(handler.expect("the least memory has room for a node without partitions"));
@@ -140,8 +141,8 @@ impl Node {
         if let Some((log, recovered)) = log {
             let raft = raft::Settings { seed: random_seed(), ..raft::Settings::default() };
             let expected_nodes = config.join.as_ref().map_or(1, |seeds| seeds.iter().len());
-            let planner = PlannerSettings { expected_nodes, ..PlannerSettings::default() };
-            let settings = CoordinatorSettings { raft, planner };
+            let planner = PlannerSettings { expected_nodes, ..timing.planner() };
+            let settings = CoordinatorSettings { raft, planner, heartbeat: timing.heartbeat() };
             let coordinator = Coordinator::new(settings, recovered, endpoint.clock().now())?;
             let writer = ThreadWriter::start(log).map_err(StartError::Background)?;
             let node = Arc::clone(&handler);

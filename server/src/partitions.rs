@@ -514,16 +514,22 @@ impl Partitions {
         use weft_transport::{NodeId, Time};
 
         use crate::clients::Clients;
+        use crate::cluster::ClusterSettings;
         use crate::cluster::hosted::{Due, Now};
-        use crate::replication::{LeaseSettings, Settings};
+        use crate::coordinator::Timing;
 
         let me = Member { node: NodeId(1), incarnation: Incarnation(1) };
         let entry =
             NodeEntry { id: me.node, incarnation: me.incarnation, address: "here:1".to_owned() };
         let map = ClusterMap::even(vec![entry], 1, 1).unwrap();
-        let (leases, settings) = (LeaseSettings::default(), Settings::default());
+        let timing = Timing::default();
+        let settings = ClusterSettings {
+            heartbeat: timing.heartbeat(),
+            leases: timing.leases(),
+            replicas: timing.replicas(),
+        };
         let clients = Arc::new(Clients::new(seed, me));
-        let cluster = Cluster::new(me, leases, settings, Time::ZERO, false, clients, memory);
+        let cluster = Cluster::new(me, settings, Time::ZERO, false, clients, memory);
         let partitions = Partitions::new(memory, seed).unwrap();
         let placement = &Placement::of_nodes_alone(&map, me.incarnation)[0];
         let position = partitions.host_of(&cluster, placement, None).unwrap();

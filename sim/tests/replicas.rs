@@ -17,7 +17,7 @@ use weft_client::{Client, ClientConfig, Lookup};
 use weft_protocol::{Durability, ErrorCode, Eviction, Member, TableAlteration, TableOptions};
 use weft_server::coordinator::{
     ClusterId, ClusterState, Command, Found, Join, Liveness, NodeDescription, Outcome, Planner,
-    PlannerSettings, Proposal, ProposalId,
+    PlannerSettings, Proposal, ProposalId, Timing,
 };
 use weft_server::durable::{Mode, Settings};
 use weft_server::handler::{NodeHandler, NodeOptions, Placement, Report};
@@ -73,6 +73,8 @@ impl Play {
             default_table,
             partitions_per_class: 4,
             wire_version: 1,
+            timing: Timing::default(),
+            is_kept: true,
         };
         state
             .apply(&Proposal { id: ProposalId(1), command: Command::Found(found) })

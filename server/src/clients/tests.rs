@@ -75,6 +75,9 @@ fn the_coordinator_says_who_is_over() {
     clients.learn(false, &[], &[5], 7);
     assert!(clients.endings() > before);
     check(&[1, 3, 4, 5, 6]);
+    // Whoever says so is mistaken, and nobody waits for it.
+    clients.learn(false, &[], &[], u64::MAX);
+    check(&[1, 3, 4, 5, 6]);
     // What an entry has said is true before the coordinator's word has come here.
     clients.are_over(&[2, 9]);
     check(&[1, 2, 3, 4, 5, 6, 9]);

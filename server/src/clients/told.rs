@@ -6,6 +6,10 @@
 use std::collections::HashSet;
 
 use super::over::Over;
+use crate::limits::CLIENTS_MAX;
+
+/// Numbers that are given out from one word of the coordinator's to the next, at most: many times as many as can have leases. More cannot be true.
+const GIVEN_OUT_MAX: u64 = 16 * CLIENTS_MAX as u64;
 
 #[derive(Debug)]
 pub(super) struct Told {
@@ -22,6 +26,14 @@ impl Told {
 
     /// Numbers up to `last` were given out, and those that have `expired` are over. Returns whether some are that were not before.
     pub(super) fn add(&mut self, expired: &[u64], last: u64, over: &Over) -> bool {
+        if last.saturating_sub(self.last) > GIVEN_OUT_MAX {
+            tracing::error!(
+                last,
+                known = self.last,
+                "more clients were opened at once than there can be"
+            );
+            return false;
+        }
         let new = self.last.saturating_add(1)..=last;
         self.live.extend(new.filter(|client| !over.contains(*client)));
         self.last = self.last.max(last);

@@ -18,7 +18,7 @@ use super::coordination::Reply;
 use super::hosted::Due;
 use crate::coordinator::{Ask, Update};
 use crate::handler::NodeHandler;
-use crate::limits::{HEARTBEAT, INQUIRIES_MAX};
+use crate::limits::INQUIRIES_MAX;
 
 /// Pieces that learners are given before something else has its turn.
 const PIECES_TOGETHER: usize = 4;
@@ -80,7 +80,7 @@ impl NodeHandler {
                 Happened::Event(Some(event)) => agent.handle(event),
                 Happened::Tick => {
                     agent.tick();
-                    next_tick = endpoint.clock().now() + HEARTBEAT;
+                    next_tick = endpoint.clock().now() + agent.node.cluster.heartbeat;
                 }
                 Happened::Fed => {}
                 Happened::Update(update) => {

@@ -90,8 +90,12 @@ impl Coordination {
         self.introduction.lock().clone()
     }
 
-    /// A notice has come, which takes so many bytes. It is for this node or for its coordinator; what is of another cluster is nobody's.
+    /// A notice has come, which takes so many bytes. It is for this node or for its coordinator; what is of another cluster is nobody's, and what a client says
+    /// neither.
     pub(crate) fn hear(&self, from: Member, bytes: usize, notice: Notice) {
+        if from.node.is_client() {
+            return;
+        }
         match notice {
             // What does not fit comes again, or a newer one does.
             Notice::Update(update) if Some(update.cluster) == self.cluster() => {

@@ -57,11 +57,6 @@ impl NodeHandler {
         // Before the map: this node may be made somebody's primary by that.
         let Learned { is_whole, clients, expired, last_client, .. } = &learned;
         self.learn_clients(*is_whole, clients, expired, *last_client);
-        if let Some(catalog) = &learned.catalog
-            && let Err(error) = self.learn_catalog(catalog)
-        {
-            tracing::error!(%error, "there is no room for what partitions know of so many tables");
-        }
         if let Err(error) = self.learn(learned.map, &learned.placements) {
             tracing::error!(%error, "this node does not hold all partitions that it is to");
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::coordinator::TimingError;
 use crate::limits::ZONE_MAX;
 
 /// Why a configuration cannot be used. Every message ends with what to do.
@@ -64,6 +65,9 @@ pub enum ConfigError {
         /// Partitions given.
         partitions: u16,
     },
+    /// Nodes cannot keep such a time.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
     /// No machine has that many cores.
     #[error("{reactors} reactors are more than a node runs; give --reactors 1024 or less")]
     TooManyReactors {

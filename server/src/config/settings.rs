@@ -100,6 +100,16 @@ pub struct Settings {
     #[serde(deserialize_with = "from_text")]
     pub durability: Option<Durability>,
 
+    /// How often nodes say that they are there; for the node that founds the cluster [default: 50ms]
+    #[arg(long, env = "WEFT_HEARTBEAT", value_name = "DURATION")]
+    #[serde(deserialize_with = "from_text")]
+    pub heartbeat: Option<humantime::Duration>,
+
+    /// After how long a node that is not heard is down, and what it led goes to others; for the node that founds the cluster [default: 10 heartbeats]
+    #[arg(long, env = "WEFT_LEASE", value_name = "DURATION")]
+    #[serde(deserialize_with = "from_text")]
+    pub lease: Option<humantime::Duration>,
+
     /// Address of /health, /ready and /metrics, or `off` [default: 127.0.0.1:7402]
     #[arg(long, env = "WEFT_HTTP", value_name = "HOST:PORT|off")]
     #[serde(deserialize_with = "from_text")]
@@ -172,6 +182,8 @@ impl Settings {
             control: self.control.or(fallback.control),
             replicas: self.replicas.or(fallback.replicas),
             durability: self.durability.or(fallback.durability),
+            heartbeat: self.heartbeat.or(fallback.heartbeat),
+            lease: self.lease.or(fallback.lease),
             http: self.http.or(fallback.http),
             memory: self.memory.or(fallback.memory),
             partitions: self.partitions.or(fallback.partitions),

@@ -89,6 +89,8 @@ impl ClusterState {
         self.cluster = Some(found.cluster);
         self.wire_version = found.wire_version;
         self.partitions_per_class = count;
+        self.timing = found.timing;
+        self.is_kept = found.is_kept;
         self.replace_catalog(catalog);
         Ok(Outcome::Done)
     }

@@ -8,6 +8,7 @@ use weft_transport::{Incarnation, NodeId};
 use super::node::NodeDescription;
 pub use super::raft::{ClusterId, ProposalId};
 use super::rejection::Rejection;
+use super::timing::Timing;
 
 /// A client with a lease, whose mutations have an effect exactly once. From 1 on, and never given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,6 +172,10 @@ pub struct Found {
     pub partitions_per_class: u16,
     /// The version of the messages between nodes that all its nodes have to speak.
     pub wire_version: u16,
+    /// How soon its nodes notice that one is gone.
+    pub timing: Timing,
+    /// Whether whoever founds it keeps the coordinator's log on disk. Nobody else joins where that is not so: all would be over with one process.
+    pub is_kept: bool,
 }
 
 /// What a node presents to begin a life.
@@ -207,6 +212,8 @@ pub enum Outcome {
         cluster: ClusterId,
         /// The life, as it was presented.
         incarnation: Incarnation,
+        /// The time that its nodes keep.
+        timing: Timing,
     },
     /// The partition is in another epoch.
     Reconfigured {

@@ -32,6 +32,7 @@ fn kind(rejection: &Rejection) -> DenialKind {
         Rejection::AlreadyFounded { .. } => DenialKind::AlreadyExists,
         Rejection::OtherCluster { .. }
         | Rejection::WireVersion { .. }
+        | Rejection::NothingKept
         | Rejection::LastNode { .. }
         | Rejection::NotLeaving { .. }
         | Rejection::ClassPlaced

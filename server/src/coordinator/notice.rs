@@ -15,7 +15,7 @@ use crate::handler::Told;
 pub enum Notice {
     /// From one coordinator to another: for [`RaftNode::step`](super::raft::RaftNode::step), which looks at the cluster itself.
     Raft(Vec<u8>),
-    /// From a node to every coordinator, every [`HEARTBEAT`](crate::limits::HEARTBEAT).
+    /// From a node to every coordinator, every [heartbeat](super::Timing::heartbeat).
     Heartbeat(Heartbeat),
     /// From the leader to a node that knows less than is committed.
     Update(Box<Update>),

@@ -43,6 +43,11 @@ pub enum Rejection {
         /// What all nodes have to speak.
         required: u16,
     },
+    /// The one coordinator keeps nothing on disk: the cluster would be over with its process.
+    #[error(
+        "the cluster's node keeps nothing that would outlive its process, so others cannot join it: start it anew with --data-dir"
+    )]
+    NothingKept,
     /// A storage node's id has 16 bits.
     #[error("id {node} is not below 65536")]
     NodeIdRange {

@@ -27,6 +27,7 @@ mod telling;
 mod world;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weft_protocol::Member;
 use weft_transport::{NodeId, Time};
@@ -43,20 +44,30 @@ use super::notice::{Heartbeat, Update};
 use super::planner::PlannerSettings;
 use super::raft::{self, Failure, LogError, Outgoing, RaftId, RaftNode, Recovered, Write};
 use super::state::ClusterState;
+use super::timing::Timing;
 use crate::handler::{Report, Told};
-use crate::limits::{HEARTBEAT, QUESTIONS_MAX};
+use crate::limits::QUESTIONS_MAX;
 
 pub use self::founding::founding_state;
 pub use self::log_writer::{ImmediateWriter, LogWriter, ThreadWriter};
 pub use self::serving::{Ended, serve};
 
 /// What a coordinator goes by.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CoordinatorSettings {
     /// The log's.
     pub raft: raft::Settings,
     /// The leader's patience.
     pub planner: PlannerSettings,
+    /// How often it is looked what is to be done.
+    pub heartbeat: Duration,
+}
+
+impl Default for CoordinatorSettings {
+    fn default() -> Self {
+        let (raft, timing) = (raft::Settings::default(), Timing::default());
+        Self { raft, planner: timing.planner(), heartbeat: timing.heartbeat() }
+    }
 }
 
 /// A coordinator without a disk, a clock or a network.
@@ -65,6 +76,7 @@ pub struct Coordinator {
     cluster: ClusterId,
     raft: RaftNode<Machine>,
     settings: PlannerSettings,
+    heartbeat: Duration,
     liveness: Liveness,
     proposing: Proposing,
     /// Reads that are to be confirmed: the question that each is for.
@@ -134,6 +146,7 @@ impl Coordinator {
             cluster: identity.cluster,
             raft,
             settings: settings.planner,
+            heartbeat: settings.heartbeat,
             liveness: Liveness::on(identity.node, settings.planner.down_after),
             proposing: Proposing::new(identity.raft, life),
             reads: BTreeMap::new(),
@@ -177,8 +190,8 @@ impl Coordinator {
         if now < self.next_look {
             return;
         }
-        let next = self.next_look + HEARTBEAT;
-        self.next_look = if next > now { next } else { now + HEARTBEAT };
+        let next = self.next_look + self.heartbeat;
+        self.next_look = if next > now { next } else { now + self.heartbeat };
         // Nobody else could be waited for.
         if !self.leads() && self.raft.is_only_voter() {
             // While the disk is behind it is refused, and tried again.

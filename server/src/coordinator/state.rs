@@ -12,6 +12,7 @@ use super::node::Node;
 use super::partition::Partition;
 use super::proposals::Proposals;
 use super::rejection::Rejection;
+use super::timing::Timing;
 
 /// Everything that the cluster agrees about. Two that were given the same proposals in the same order are equal.
 ///
@@ -27,6 +28,8 @@ pub struct ClusterState {
     pub(super) version: u64,
     pub(super) wire_version: u16,
     pub(super) partitions_per_class: u16,
+    pub(super) timing: Timing,
+    pub(super) is_kept: bool,
     pub(super) nodes: BTreeMap<NodeId, Node>,
     /// The partitions of a class, once they were placed.
     pub(super) classes: BTreeMap<TableClass, Option<PartitionRun>>,
@@ -75,6 +78,11 @@ impl ClusterState {
     /// Into how many partitions each class is divided.
     pub const fn partitions_per_class(&self) -> u16 {
         self.partitions_per_class
+    }
+
+    /// The time that nodes keep.
+    pub const fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// All partitions, by number.

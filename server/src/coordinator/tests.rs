@@ -14,7 +14,7 @@ use weft_transport::{Incarnation, NodeId};
 
 use super::{
     Applied, ClusterId, ClusterState, Command, Found, Join, NodeDescription, Outcome, Proposal,
-    ProposalId,
+    ProposalId, Timing,
 };
 
 const CLUSTER: ClusterId = ClusterId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
@@ -60,7 +60,15 @@ fn next_join(node: u64, last: u64, complete: &[u16]) -> Join {
 
 fn found(default_table: TableOptions, partitions_per_class: u16) -> Command {
     let wire_version = WIRE_VERSION;
-    Command::Found(Found { cluster: CLUSTER, default_table, partitions_per_class, wire_version })
+    let timing = Timing::default();
+    Command::Found(Found {
+        cluster: CLUSTER,
+        default_table,
+        partitions_per_class,
+        wire_version,
+        timing,
+        is_kept: true,
+    })
 }
 
 fn apply(state: &mut ClusterState, command: Command) -> Applied {

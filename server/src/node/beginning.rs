@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weft_protocol::Member;
 use weft_protocol::replication::PEER_VERSION;
 use weft_transport::{
-    Clock, Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId,
+    Clock, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig, NoHandler, NodeId,
 };
 
 use super::{StartError, random_seed};
@@ -15,7 +15,7 @@ use crate::coordinator::raft::{
     Batch, Identity, LogError, MemoryLog, RaftId, RaftLog, Recovered, RocksLog, begin_life,
 };
 use crate::coordinator::{
-    ClusterId, Found, Introduction, Join, NodeDescription, ProposalId, founding_state,
+    ClusterId, Found, Introduction, Join, NodeDescription, ProposalId, Timing, founding_state,
 };
 use crate::data_directory::{DataDirectory, Past};
 use crate::durable::Settings;
@@ -31,6 +31,8 @@ type OpenLog = (Box<dyn RaftLog + Send>, Recovered);
 pub(super) struct Beginning {
     pub(super) me: Member,
     pub(super) cluster: ClusterId,
+    /// The time that nodes of the cluster keep.
+    pub(super) timing: Timing,
     pub(super) directory: Option<DataDirectory>,
     /// The logs of its partitions, where it has a directory.
     pub(super) logs: Option<(Logs, LogDirectories)>,
@@ -66,7 +68,8 @@ impl Beginning {
         // Higher than in any earlier life: by the directory if there is one, else unless the system's clock was set back.
         let after = past.map_or(0, |past| past.incarnation.0 + 1);
         let incarnation = Incarnation(clock.unix_millis().max(after));
-        let known = past.and_then(|past| past.cluster);
+        let of = past.and_then(|past| past.cluster);
+        let known = of.map(|(cluster, _)| cluster);
         let log = match &directory {
             Some(directory) if config.roles.coordinator => open_log(directory, node, known)?,
             _ => None,
@@ -93,10 +96,11 @@ impl Beginning {
             Some(directory) => directory.write(Past { node, cluster, incarnation }),
             None => Ok(()),
         };
-        write(&mut directory, known)?;
+        write(&mut directory, of)?;
         let mut beginning = Beginning {
             me: Member { node, incarnation },
             cluster: ClusterId(0),
+            timing: of.map_or(config.timing, |(_, timing)| timing),
             directory,
             logs: None,
             has_earlier_life: past.is_some() || config.join.is_some(),
@@ -116,6 +120,7 @@ impl Beginning {
         if let Some((_, recovered)) = &beginning.log {
             beginning.cluster = recovered.identity.cluster;
             beginning.join = Some((random_proposal(), join(config.listen)));
+            beginning.look_around(config, &join(config.listen))?;
         } else if config.join.is_some() {
             beginning.form(config, known, &join)?;
         } else {
@@ -125,12 +130,39 @@ impl Beginning {
             beginning.found(config)?;
             beginning.join = Some((random_proposal(), join(config.listen)));
         }
-        write(&mut beginning.directory, Some(beginning.cluster))?;
+        write(&mut beginning.directory, Some((beginning.cluster, beginning.timing)))?;
         if logs.is_none() {
             logs = open_logs(&beginning.directory, beginning.cluster)?;
         }
         beginning.logs = logs;
         Ok(beginning)
+    }
+
+    /// A node with a log of the coordinator's waits for nobody. But where it is told to join, those that answer must not be of another cluster.
+    fn look_around(&self, config: &Config, join: &Join) -> Result<(), StartError> {
+        let Some(seeds) = &config.join else { return Ok(()) };
+        let endpoint = asker(&forming_memory()?)?;
+        let forming = self.forming(config, Some(self.cluster), join.clone());
+        let seeds: Vec<_> = seeds.iter().map(|seed| seed.resolve().ok()).collect();
+        let met = endpoint.block_on(forming.meet(&endpoint, &seeds));
+        endpoint.shutdown();
+        for (address, introduction) in met? {
+            if let Some(other) = introduction.cluster {
+                forming.check_cluster(other, address)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn forming(&self, config: &Config, known: Option<ClusterId>, join: Join) -> Forming {
+        let introduction = Introduction {
+            node: self.me.node,
+            nonce: random_seed(),
+            cluster: known,
+            may_coordinate: config.roles.coordinator,
+            leader: None,
+        };
+        Forming { introduction, join, proposals: [random_proposal(), random_proposal()] }
     }
 
     /// Finds a cluster to be of, or others to found one with.
@@ -142,30 +174,13 @@ impl Beginning {
     ) -> Result<(), StartError> {
         let seeds = config.join.as_ref().expect("there are addresses to join");
         let node = self.me.node;
-        let introduction = Introduction {
-            node,
-            nonce: random_seed(),
-            cluster: known,
-            may_coordinate: config.roles.coordinator,
-            leader: None,
-        };
-        let memory = Memory::new(MemoryConfig { limit_bytes: FORMING_MEMORY });
-        let memory = memory.map_err(StartError::Memory)?;
-        let start = |id, incarnation, handler| {
-            let mut settings = EndpointConfig::new(id, incarnation, memory.clone());
-            settings.reactors = 1;
-            Endpoint::start(settings, handler).map_err(StartError::Endpoint)
-        };
-        let listener = start(node, self.me.incarnation, FormingHandler::new(&introduction) as _)?;
+        let mut forming = self.forming(config, known, join(config.listen));
+        let memory = forming_memory()?;
+        let handler = FormingHandler::new(&forming.introduction);
+        let listener = small_endpoint(&memory, self.me, handler as _)?;
         self.listen = listener.listen(config.listen).map_err(StartError::Listen)?;
-        // Asked from a client's id, which is nobody's else: nobody takes it for the node itself.
-        let asker = NodeId::client(random_seed());
-        let endpoint = start(asker, Incarnation(1), Arc::new(NoHandler) as _)?;
-        let forming = Forming {
-            introduction,
-            join: join(self.listen),
-            proposals: [random_proposal(), random_proposal()],
-        };
+        forming.join = join(self.listen);
+        let endpoint = asker(&memory)?;
         let resolve = || seeds.iter().map(|seed| seed.resolve().ok()).collect();
         let formed = endpoint.block_on(forming.run(&endpoint, resolve));
         endpoint.shutdown();
@@ -175,8 +190,8 @@ impl Beginning {
                 self.found(config)?;
                 self.join = Some((random_proposal(), forming.join));
             }
-            Formed::Joined { cluster, raft } => {
-                self.cluster = cluster;
+            Formed::Joined { cluster, timing, raft } => {
+                (self.cluster, self.timing) = (cluster, timing);
                 if let Some(raft) = raft {
                     let first = Batch::joining(Identity { cluster, node, raft });
                     self.log = Some(self.make_log(&first)?);
@@ -195,6 +210,8 @@ impl Beginning {
             default_table: config.default_table,
             partitions_per_class: config.partitions.get(),
             wire_version: u16::from(PEER_VERSION),
+            timing: config.timing,
+            is_kept: self.directory.is_some(),
         };
         let raft = RaftId(1);
         let identity = Identity { cluster: self.cluster, node, raft };
@@ -218,6 +235,27 @@ impl Beginning {
         let recovered = begin_life(&mut *log, self.me.node, None)?;
         Ok((log, recovered))
     }
+}
+
+/// What a node may use for messages before it is of a cluster.
+fn forming_memory() -> Result<Memory, StartError> {
+    Memory::new(MemoryConfig { limit_bytes: FORMING_MEMORY }).map_err(StartError::Memory)
+}
+
+/// For questions before the node is of a cluster. They are asked from a client's id, which is nobody's else: nobody takes it for the node itself.
+fn asker(memory: &Memory) -> Result<Endpoint, StartError> {
+    let me = Member { node: NodeId::client(random_seed()), incarnation: Incarnation(1) };
+    small_endpoint(memory, me, Arc::new(NoHandler))
+}
+
+fn small_endpoint(
+    memory: &Memory,
+    me: Member,
+    handler: Arc<dyn Handler>,
+) -> Result<Endpoint, StartError> {
+    let mut settings = EndpointConfig::new(me.node, me.incarnation, memory.clone());
+    settings.reactors = 1;
+    Endpoint::start(settings, handler).map_err(StartError::Endpoint)
 }
 
 /// The log that an earlier life left, if it did.

@@ -17,6 +17,7 @@ mod eviction;
 mod hoarders;
 mod hot_keys;
 mod http_crowd;
+mod joining;
 mod malformed_requests;
 mod memory_limit;
 mod on_disk;

@@ -12,7 +12,7 @@ use weft_transport::{Clock, Incarnation, NodeId};
 use crate::control::table;
 use crate::coordinator::{
     Answer, Ask, ClusterId, ClusterState, Command, Denial, Found, Join, NodeDescription, Outcome,
-    Partition, Planner, Proposal, ProposalId, Standing, cluster_map_of,
+    Partition, Planner, Proposal, ProposalId, Standing, Timing, cluster_map_of,
 };
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::memory::NodeMemory;
@@ -36,6 +36,8 @@ impl LoneCoordinator {
             default_table: TableOptions::default(),
             partitions_per_class,
             wire_version: 1,
+            timing: Timing::default(),
+            is_kept: true,
         }));
         for node in 1..=3 {
             coordinator.apply(Command::Join(Join {

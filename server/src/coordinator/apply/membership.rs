@@ -31,7 +31,8 @@ impl ClusterState {
         let cluster = self.founded()?;
         let goes_on = match self.check_join(join)? {
             Coming::Again => {
-                return Ok(Outcome::Joined { cluster, incarnation: join.incarnation });
+                let (incarnation, timing) = (join.incarnation, self.timing);
+                return Ok(Outcome::Joined { cluster, incarnation, timing });
             }
             Coming::GoesOn => true,
             Coming::Anew => false,
@@ -63,7 +64,7 @@ impl ClusterState {
         for (id, next) in changed {
             self.install(id, next);
         }
-        Ok(Outcome::Joined { cluster, incarnation: member.incarnation })
+        Ok(Outcome::Joined { cluster, incarnation: member.incarnation, timing: self.timing })
     }
 
     fn check_join(&self, join: &Join) -> Result<Coming, Rejection> {
@@ -80,6 +81,9 @@ impl ClusterState {
         }
         join.description.check()?;
         let Some(node) = self.nodes.get(&join.node) else {
+            if !self.is_kept && !self.nodes.is_empty() {
+                return Err(Rejection::NothingKept);
+            }
             let is_full = self.nodes.len() >= NODES_MAX;
             return if is_full { Err(Rejection::TooManyNodes) } else { Ok(Coming::Anew) };
         };

@@ -5,7 +5,7 @@ use weft_transport::{Incarnation, NodeId};
 
 use super::fields::{
     AlterationMessage, ClassMessage, ConfigurationMessage, DescriptionMessage, MemberMessage,
-    OptionsMessage, Wide, member,
+    OptionsMessage, TimingMessage, Wide, member,
 };
 use super::{CodecError, narrow, required};
 use crate::coordinator::command::{
@@ -88,6 +88,10 @@ struct FoundMessage {
     partitions_per_class: u32,
     #[prost(uint32, tag = "4")]
     wire_version: u32,
+    #[prost(message, optional, tag = "5")]
+    timing: Option<TimingMessage>,
+    #[prost(bool, tag = "6")]
+    is_kept: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -211,6 +215,8 @@ impl From<&Command> for CommandOf {
                 default_table: Some(found.default_table.into()),
                 partitions_per_class: u32::from(found.partitions_per_class),
                 wire_version: u32::from(found.wire_version),
+                timing: Some(found.timing.into()),
+                is_kept: found.is_kept,
             }),
             Command::Join(join) => Self::Join(JoinMessage {
                 cluster: join.cluster.map(|cluster| cluster.0.into()),
@@ -286,6 +292,8 @@ impl TryFrom<CommandOf> for Command {
                 default_table: required(found.default_table, "default_table")?.try_into()?,
                 partitions_per_class: narrow(found.partitions_per_class, "partitions_per_class")?,
                 wire_version: narrow(found.wire_version, "wire_version")?,
+                timing: required(found.timing, "timing")?.try_into()?,
+                is_kept: found.is_kept,
             }),
             CommandOf::Join(join) => Self::Join(join.try_into()?),
             CommandOf::Leave(node) => Self::Leave { node: NodeId(node) },

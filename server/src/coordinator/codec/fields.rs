@@ -1,5 +1,7 @@
 //! What entries and snapshots both have: members, configurations, nodes, tables.
 
+use std::time::Duration;
+
 use weft_protocol::{
     Configuration, Durability, Eviction, Member, TableAlteration, TableClass, TableOptions,
 };
@@ -8,6 +10,7 @@ use weft_transport::{Incarnation, NodeId};
 use super::{CodecError, narrow, required};
 use crate::coordinator::node::NodeDescription;
 use crate::coordinator::partition::are_distinct;
+use crate::coordinator::timing::Timing;
 use crate::limits::REPLICAS_HELD_MAX;
 
 /// A number of 128 bits.
@@ -28,6 +31,31 @@ impl From<u128> for Wide {
 impl From<Wide> for u128 {
     fn from(wide: Wide) -> Self {
         Self::from(wide.high) << 64 | Self::from(wide.low)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct TimingMessage {
+    #[prost(uint32, tag = "1")]
+    heartbeat_ms: u32,
+    #[prost(uint32, tag = "2")]
+    lease_ms: u32,
+}
+
+impl From<Timing> for TimingMessage {
+    fn from(timing: Timing) -> Self {
+        let ms = |duration: Duration| duration.as_millis() as u32;
+        Self { heartbeat_ms: ms(timing.heartbeat()), lease_ms: ms(timing.lease()) }
+    }
+}
+
+impl TryFrom<TimingMessage> for Timing {
+    type Error = CodecError;
+
+    fn try_from(message: TimingMessage) -> Result<Self, CodecError> {
+        let ms = |ms: u32| Duration::from_millis(ms.into());
+        Self::new(ms(message.heartbeat_ms), ms(message.lease_ms))
+            .map_err(|_| CodecError::Field { field: "timing" })
     }
 }
 

@@ -3,7 +3,7 @@
 use weft_protocol::TableId;
 use weft_transport::Incarnation;
 
-use super::fields::Wide;
+use super::fields::{TimingMessage, Wide};
 use super::{CodecError, narrow, required};
 use crate::coordinator::command::{ClientId, ClusterId, Outcome};
 
@@ -38,6 +38,8 @@ struct Joined {
     cluster: Option<Wide>,
     #[prost(uint64, tag = "2")]
     incarnation: u64,
+    #[prost(message, optional, tag = "3")]
+    timing: Option<TimingMessage>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -50,9 +52,10 @@ impl From<&Outcome> for OutcomeMessage {
     fn from(outcome: &Outcome) -> Self {
         let outcome = match outcome {
             Outcome::Done => OutcomeOf::Done(Done {}),
-            Outcome::Joined { cluster, incarnation } => OutcomeOf::Joined(Joined {
+            Outcome::Joined { cluster, incarnation, timing } => OutcomeOf::Joined(Joined {
                 cluster: Some(cluster.0.into()),
                 incarnation: incarnation.0,
+                timing: Some((*timing).into()),
             }),
             Outcome::Reconfigured { epoch } => OutcomeOf::Reconfigured(*epoch),
             Outcome::TableCreated { id } => OutcomeOf::TableCreated(u32::from(id.0)),
@@ -72,9 +75,10 @@ impl TryFrom<OutcomeMessage> for Outcome {
     fn try_from(message: OutcomeMessage) -> Result<Self, CodecError> {
         Ok(match required(message.outcome, "outcome")? {
             OutcomeOf::Done(Done {}) => Self::Done,
-            OutcomeOf::Joined(Joined { cluster, incarnation }) => Self::Joined {
+            OutcomeOf::Joined(Joined { cluster, incarnation, timing }) => Self::Joined {
                 cluster: ClusterId(required(cluster, "cluster")?.into()),
                 incarnation: Incarnation(incarnation),
+                timing: required(timing, "timing")?.try_into()?,
             },
             OutcomeOf::Reconfigured(epoch) => Self::Reconfigured { epoch },
             OutcomeOf::TableCreated(id) => {

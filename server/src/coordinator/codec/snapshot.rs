@@ -6,7 +6,9 @@ use weft_protocol::limits::{NODES_MAX, TABLES_MAX};
 use weft_protocol::{Catalog, Configuration, PartitionId, Slot, TableClass, TableEntry, TableId};
 use weft_transport::{Incarnation, NodeId};
 
-use super::fields::{ClassMessage, ConfigurationMessage, DescriptionMessage, OptionsMessage, Wide};
+use super::fields::{
+    ClassMessage, ConfigurationMessage, DescriptionMessage, OptionsMessage, TimingMessage, Wide,
+};
 use super::outcome::OutcomeMessage;
 use super::{CodecError, FORMAT, narrow, required};
 use crate::coordinator::class::PartitionRun;
@@ -30,6 +32,10 @@ pub(super) struct SnapshotMessage {
     wire_version: u32,
     #[prost(uint32, tag = "5")]
     partitions_per_class: u32,
+    #[prost(message, optional, tag = "16")]
+    timing: Option<TimingMessage>,
+    #[prost(bool, tag = "17")]
+    is_kept: bool,
     #[prost(message, repeated, tag = "6")]
     nodes: Vec<NodeMessage>,
     #[prost(message, repeated, tag = "7")]
@@ -168,6 +174,8 @@ impl From<&ClusterState> for SnapshotMessage {
             version: state.version,
             wire_version: u32::from(state.wire_version),
             partitions_per_class: u32::from(state.partitions_per_class),
+            timing: Some(state.timing.into()),
+            is_kept: state.is_kept,
             nodes: state.nodes.values().map(Into::into).collect(),
             classes: classes.collect(),
             partitions: state.partitions.iter().map(Into::into).collect(),
@@ -204,6 +212,8 @@ impl TryFrom<SnapshotMessage> for ClusterState {
             version: message.version,
             wire_version: narrow(message.wire_version, "wire_version")?,
             partitions_per_class: count,
+            timing: required(message.timing, "timing")?.try_into()?,
+            is_kept: message.is_kept,
             nodes: nodes(message.nodes)?,
             partitions: partitions(message.partitions, &classes)?,
             classes,

@@ -22,9 +22,9 @@ use self::random::Random;
 use super::{Coordinator, CoordinatorSettings, SeatEffects, founding_state};
 use crate::coordinator::raft::{self, Batch, Identity, MemberRole, RaftId, begin_life};
 use crate::coordinator::{
-    Answer, Ask, ClusterId, ClusterState, Found, Heartbeat, Join, NodeDescription, Update, codec,
+    Answer, Ask, ClusterId, ClusterState, Found, Heartbeat, Join, NodeDescription, Timing, Update,
+    codec,
 };
-use crate::limits::HEARTBEAT;
 
 const CLUSTER: ClusterId = ClusterId(77);
 const WIRE_VERSION: u16 = 1;
@@ -125,7 +125,15 @@ impl World {
         let identity = Identity { cluster: CLUSTER, node: NodeId(1), raft: RaftId(1) };
         let default_table = TableOptions { replicas: 3, ..TableOptions::default() };
         let (partitions_per_class, wire_version) = (4, WIRE_VERSION);
-        let found = Found { cluster: CLUSTER, default_table, partitions_per_class, wire_version };
+        let timing = Timing::default();
+        let found = Found {
+            cluster: CLUSTER,
+            default_table,
+            partitions_per_class,
+            wire_version,
+            timing,
+            is_kept: true,
+        };
         // Its first life is in the state that it founds.
         let first = world.hosts[0].join(Incarnation(1));
         world.hosts[0].life_on_disk = Some(Incarnation(1));
@@ -185,7 +193,7 @@ impl World {
             }
             Event::Beat { host, boot } if self.hosts[host].boot == boot => {
                 self.beat(host);
-                self.at(HEARTBEAT, Event::Beat { host, boot });
+                self.at(Timing::default().heartbeat(), Event::Beat { host, boot });
             }
             Event::Raft { host, bytes } => {
                 let now = self.now;

@@ -9,7 +9,7 @@ use weft_protocol::limits::ADDRESS_MAX;
 use weft_transport::{Incarnation, NodeId};
 
 use super::CLUSTER;
-use super::encoding::{a_member, a_proposal, a_state};
+use super::encoding::{a_member, a_proposal, a_state, a_timing};
 use crate::coordinator::codec::{
     CodecError, decode_answer, decode_ask, decode_notice, encode_answer, encode_ask, encode_notice,
 };
@@ -40,7 +40,7 @@ fn a_leader() -> impl Strategy<Value = Option<Leader>> {
 fn an_outcome() -> impl Strategy<Value = Outcome> {
     let joined = (any::<u128>(), any::<u64>()).prop_map(|(cluster, incarnation)| {
         let (cluster, incarnation) = (ClusterId(cluster), Incarnation(incarnation));
-        Outcome::Joined { cluster, incarnation }
+        Outcome::Joined { cluster, incarnation, timing: a_timing(incarnation.0) }
     });
     let expired = vec(any::<u64>().prop_map(ClientId), 0..8);
     prop_oneof![

@@ -1,5 +1,7 @@
 //! Entries and snapshots as bytes: read as they were written, refused when they are something else, and the same in the next version.
 
+use std::time::Duration;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -15,6 +17,7 @@ use crate::coordinator::codec::{
 };
 use crate::coordinator::{
     ClientId, ClusterId, ClusterState, Command, Found, Join, NodeDescription, Proposal, ProposalId,
+    Timing,
 };
 use crate::limits::{ENTRY_COMMANDS_MAX, ENTRY_MAX, REPLICAS_HELD_MAX};
 
@@ -80,6 +83,12 @@ fn a_join() -> impl Strategy<Value = Join> {
     )
 }
 
+/// One of many, by a number.
+pub(super) fn a_timing(number: u64) -> Timing {
+    let heartbeat = Duration::from_millis(10 + number % 1_000);
+    Timing::new(heartbeat, 4 * heartbeat + Duration::from_millis(number % 777)).unwrap()
+}
+
 fn a_command() -> impl Strategy<Value = Command> {
     let partition = || (any::<u16>().prop_map(PartitionId), any::<u32>());
     let node = || any::<u64>().prop_map(NodeId);
@@ -88,7 +97,16 @@ fn a_command() -> impl Strategy<Value = Command> {
     let founding = founding.prop_map(|(cluster, default_table, partitions_per_class, wire)| {
         let cluster = ClusterId(cluster);
         let wire_version = wire;
-        Command::Found(Found { cluster, default_table, partitions_per_class, wire_version })
+        let timing = a_timing(u64::from(wire));
+        let is_kept = wire % 2 == 0;
+        Command::Found(Found {
+            cluster,
+            default_table,
+            partitions_per_class,
+            wire_version,
+            timing,
+            is_kept,
+        })
     });
     let nodes = prop_oneof![
         founding,

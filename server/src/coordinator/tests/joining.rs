@@ -3,17 +3,22 @@
 use weft_protocol::{Durability, PartitionId, TableOptions};
 use weft_transport::{Incarnation, NodeId};
 
-use super::{CLUSTER, WIRE_VERSION, apply, cluster, first_join, member, next_join};
+use super::{CLUSTER, WIRE_VERSION, apply, cluster, first_join, found, member, next_join};
 use crate::coordinator::{
-    Applied, ClusterId, ClusterState, Command, Join, Outcome, Proposal, ProposalId, Rejection,
+    Applied, ClusterId, ClusterState, Command, Found, Join, Outcome, Proposal, ProposalId,
+    Rejection, Timing,
 };
 
 fn join(state: &mut ClusterState, join: Join) -> Applied {
     apply(state, Command::Join(join))
 }
 
-const fn joined(incarnation: u64) -> Applied {
-    Ok(Outcome::Joined { cluster: CLUSTER, incarnation: Incarnation(incarnation) })
+fn joined(incarnation: u64) -> Applied {
+    Ok(Outcome::Joined {
+        cluster: CLUSTER,
+        incarnation: Incarnation(incarnation),
+        timing: Timing::default(),
+    })
 }
 
 fn with(durability: Durability) -> TableOptions {
@@ -188,4 +193,15 @@ fn a_node_that_was_forgotten_may_come_again() {
     assert_eq!(join(&mut state, next_join(3, 3, &[])), joined(4));
     assert!(!state.node(NodeId(3)).unwrap().is_leaving);
     assert_eq!(state.changes_since(before).unwrap().forgotten, []);
+}
+
+#[test]
+fn nobody_joins_a_node_that_keeps_nothing() {
+    let mut state = ClusterState::default();
+    let Command::Found(found) = found(TableOptions::default(), 4) else { unreachable!() };
+    apply(&mut state, Command::Found(Found { is_kept: false, ..found })).unwrap();
+    assert_eq!(join(&mut state, first_join(1, "")), joined(1));
+    assert_eq!(join(&mut state, first_join(2, "")), Err(Rejection::NothingKept));
+    // Told again, it is the same.
+    assert_eq!(join(&mut state, first_join(1, "")), joined(1));
 }

@@ -17,7 +17,7 @@ use weft_server::coordinator::raft::{
 };
 use weft_server::coordinator::{
     Answer, Ask, ClusterId, Command, Coordinator, CoordinatorSettings, Found, ImmediateWriter,
-    Join, NodeDescription, PlannerSettings, Proposal, ProposalId, founding_state, raft, serve,
+    Join, NodeDescription, Proposal, ProposalId, Timing, founding_state, raft, serve,
 };
 use weft_server::handler::{NodeHandler, NodeOptions};
 use weft_server::memory::NodeMemory;
@@ -183,6 +183,8 @@ impl Cluster {
                 },
                 partitions_per_class: options.partitions,
                 wire_version: u16::from(PEER_VERSION),
+                timing: Timing::default(),
+                is_kept: true,
             };
             let raft = RaftId(1);
             let identity = Identity { cluster: CLUSTER, node, raft };
@@ -411,7 +413,7 @@ async fn coordinate(
     };
     let mut raft = raft::Settings::default();
     raft.seed = seed;
-    let settings = CoordinatorSettings { raft, planner: PlannerSettings::default() };
+    let settings = CoordinatorSettings { raft, ..CoordinatorSettings::default() };
     let coordinator = Coordinator::new(settings, recovered, endpoint.clock().now())
         .expect("what was written can be");
     serve(handler, endpoint, coordinator, ImmediateWriter::new(log)).await;

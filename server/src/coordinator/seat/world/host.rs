@@ -254,7 +254,7 @@ impl World {
         host.asked_at = Time::ZERO;
         match answer {
             Answer::NotLeader { leader } => host.leader = leader,
-            Answer::Decided(Ok(Outcome::Joined { cluster, incarnation })) => {
+            Answer::Decided(Ok(Outcome::Joined { cluster, incarnation, .. })) => {
                 assert_eq!((cluster, Some(incarnation)), (CLUSTER, host.life));
                 host.has_joined = true;
             }

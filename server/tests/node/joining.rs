@@ -1,0 +1,139 @@
+//! Nodes that are started as what they are not: each is told so, and nothing is changed.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use tempfile::{TempDir, tempdir};
+
+use crate::support::{Process, ask, run};
+
+const SMALL: [&str; 6] = ["--memory", "64MiB", "--poll", "park", "--reactors", "1"];
+
+fn path(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().unwrap().to_owned()
+}
+
+/// A node that founds a cluster of its own, with a directory.
+fn founder(id: &str, directory: &str) -> Process {
+    let own = ["--http", "127.0.0.1:0", "--node-id", id, "--data-dir", directory];
+    Process::start(&[&SMALL[..], &own].concat(), &[])
+}
+
+/// Exit code 1, and a message with each of `says`.
+fn check_refused(arguments: &[&str], says: &[&str]) {
+    let ports = ["--listen", "127.0.0.1:0", "--http", "off", "--control", "off"];
+    let (code, message) = run(&[&SMALL[..], &ports, arguments].concat(), &[]);
+    assert_eq!(code, Some(1), "{arguments:?}: {message}");
+    for part in says {
+        assert!(message.contains(part), "{arguments:?} does not say {part:?}: {message}");
+    }
+}
+
+/// It goes on as if nobody had come.
+fn check_serves(node: &Process) {
+    let ready = ask(node.http.unwrap(), "/ready");
+    assert!(ready.starts_with("HTTP/1.1 200"), "{ready}");
+}
+
+#[test]
+fn a_second_node_of_one_id_is_told_so() {
+    let folder = tempdir().unwrap();
+    let node = founder("1", &path(&folder, "one"));
+    let join = node.address.to_string();
+    let other = path(&folder, "other");
+    check_refused(
+        &["--node-id", "1", "--data-dir", &other, "--join", &join],
+        &["has the id 1 too", "--node-id"],
+    );
+    check_serves(&node);
+    node.end();
+}
+
+#[test]
+fn a_directory_is_for_one_node_and_one_process() {
+    let folder = tempdir().unwrap();
+    let one = path(&folder, "one");
+    let node = founder("1", &one);
+    check_refused(&["--data-dir", &one], &["in use by another process"]);
+    check_serves(&node);
+    node.end();
+    let before = contents(&folder.path().join("one/node.toml"));
+    check_refused(&["--data-dir", &one, "--node-id", "2"], &["is of node 1, and this is node 2"]);
+    assert_eq!(contents(&folder.path().join("one/node.toml")), before);
+    let node = founder("1", &one);
+    check_serves(&node);
+    node.end();
+}
+
+#[test]
+fn a_node_of_another_cluster_is_told_so_whether_it_is_a_coordinator_or_not() {
+    let folder = tempdir().unwrap();
+    let (one, other) = (path(&folder, "one"), path(&folder, "other"));
+    founder("2", &other).end();
+    let before = contents(&folder.path().join("other/node.toml"));
+    let node = founder("1", &one);
+    let join = node.address.to_string();
+    let says = ["is of cluster", "nothing was changed", "--join addresses of its own cluster"];
+    check_refused(&["--data-dir", &other, "--join", &join], &says);
+    // Without its log of the coordinator's it has to join, and may not.
+    let coordinator = folder.path().join("other/coordinator");
+    fs::rename(&coordinator, folder.path().join("aside")).unwrap();
+    check_refused(&["--data-dir", &other, "--join", &join], &says);
+    let now = contents(&folder.path().join("other/node.toml"));
+    let without_life = |text: &[u8]| {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        text.lines().filter(|line| !line.starts_with("incarnation")).collect::<String>()
+    };
+    assert_eq!(without_life(&now), without_life(&before));
+    fs::rename(folder.path().join("aside"), coordinator).unwrap();
+    check_serves(&node);
+    node.end();
+    // It is what it was.
+    let node = founder("2", &other);
+    check_serves(&node);
+    node.end();
+}
+
+#[test]
+fn nobody_joins_a_node_that_keeps_nothing() {
+    let folder = tempdir().unwrap();
+    let node = Process::small();
+    let join = node.address.to_string();
+    check_refused(
+        &["--node-id", "2", "--data-dir", &path(&folder, "two"), "--join", &join],
+        &["keeps nothing that would outlive its process", "--data-dir"],
+    );
+    check_serves(&node);
+    node.end();
+}
+
+#[test]
+fn a_damaged_log_of_the_coordinators_is_left_as_it_is() {
+    let folder = tempdir().unwrap();
+    let one = path(&folder, "one");
+    founder("1", &one).end();
+    let coordinator = folder.path().join("one/coordinator");
+    let mut logs: Vec<_> =
+        fs::read_dir(&coordinator).unwrap().map(|entry| entry.unwrap().path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|kind| kind == "log"));
+    logs.sort();
+    let log = logs.iter().find(|log| fs::metadata(log).unwrap().len() > 200).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(log).unwrap();
+    let middle = file.metadata().unwrap().len() / 3;
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, middle).unwrap();
+    file.write_all_at(&bytes.map(|byte| !byte), middle).unwrap();
+    let before = contents(log);
+    check_refused(&["--data-dir", &one], &["coordinator"]);
+    assert_eq!(contents(log), before, "it is there for whoever can mend it");
+    // Mended, it goes on.
+    file.write_all_at(&bytes, middle).unwrap();
+    let node = founder("1", &one);
+    check_serves(&node);
+    node.end();
+}
+
+fn contents(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
+}
