@@ -179,7 +179,7 @@ impl NodeHandler {
         self.cluster.deliver(&self.answers, &mut due);
     }
 
-    /// Partitions have come or gone: quotas are shared by the slots of which this node has copies.
+    /// Partitions have come or gone: quotas are shared by the slots that this node serves.
     pub(crate) fn share_quotas_anew(&self) {
         let state = self.catalog.state.lock();
         for (id, quota) in &state.quotas {
@@ -214,9 +214,9 @@ fn is_same(table: &TableEntry, next: &TableEntry) -> bool {
     (table.id, &table.name, table.options.ordered) == (next.id, &next.name, next.options.ordered)
 }
 
-/// The share of a quota that the slots have of which this node has copies, whoever is their primary: all copies count. Rounded up, so that a small quota lets something in.
+/// The share of a quota that the slots have which this node serves: copies that it keeps for others are those others' affair. Rounded up, so that a small quota lets something in.
 fn share(quota_bytes: u64, table: TableId, partitions: &Partitions) -> u64 {
     let all = u128::from(Slot::COUNT);
-    let share = (u128::from(quota_bytes) * partitions.slots_held(table) as u128).div_ceil(all);
+    let share = (u128::from(quota_bytes) * partitions.slots(table) as u128).div_ceil(all);
     u64::try_from(share).expect("a share is at most the whole")
 }

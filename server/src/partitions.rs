@@ -245,13 +245,11 @@ impl Partitions {
         self.map_epoch.load(Ordering::Acquire)
     }
 
-    /// Of how many slots there are copies here, of `table`. Takes one lock after the other, so the caller may hold none.
-    pub(crate) fn slots_held(&self, table: TableId) -> usize {
-        let wanted = self.classes.index_of(table);
-        let held = self.hosts.iter().filter(|host| {
-            host.hosted.lock().held().is_some_and(|class| class_index(class) == wanted)
-        });
-        held.map(|host| usize::from(host.slots.1.number() - host.slots.0.number()) + 1).sum()
+    /// How many slots are served here, of `table`.
+    pub(crate) fn slots(&self, table: TableId) -> usize {
+        let is_here = |slot: &&AtomicU16| slot.load(Ordering::Relaxed) != ELSEWHERE;
+        let route = self.routes[self.classes.index_of(table)].get();
+        route.map_or(0, |route| route.by_slot.iter().filter(is_here).count())
     }
 
     /// How many this node is the primary of. Takes one lock after the other, so the caller may hold none.

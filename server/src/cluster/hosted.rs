@@ -143,11 +143,6 @@ impl Hosted {
         })
     }
 
-    /// Of which tables it is, if this node has a copy of it.
-    pub(crate) fn held(&self) -> Option<TableClass> {
-        (self.replica.is_in_sync() || self.replica.is_learner()).then_some(self.class)
-    }
-
     /// On which terms what is read here may be told; nothing if this node is not the one to tell it.
     #[inline]
     pub(crate) fn terms(&self) -> Terms {

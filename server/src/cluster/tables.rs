@@ -3,7 +3,8 @@
 //! Members of a partition hold the same, and what they hold follows from its entries. So the primary alone goes by the catalog: that a table is
 //! there, is emptied or goes is an entry of it, among the writes that came before and after. A follower that dropped a table by itself would be sent
 //! writes to it still, by a primary that has not heard of that yet; and one that had made it by itself could not apply the entry that makes it. What each
-//! member decides for itself is what is its own affair: the quota.
+//! member decides for itself is what is its own affair: the quota, against which the primary alone counts. Else a node could be full of what only others
+//! can evict.
 //!
 //! Whoever becomes primary looks what the partition has and makes it what the catalog says, since the primary before it may have ended in between.
 //! As a primary may not make entries at all times, this is tried again whenever something happens in the partition, and as time passes.
@@ -76,7 +77,7 @@ impl Hosted {
         }
         let of_class = wanted.iter().filter(|table| table.class == self.class);
         for WantedTable { config, .. } in of_class {
-            self.partition.set_quota(config.id, config.quota.clone());
+            self.partition.set_quota(config.id, config.quota.clone().filter(|_| serves));
         }
         self.brought_to = Some(BroughtTo { revision, serves });
     }
