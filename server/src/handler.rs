@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use weft_protocol::{
-    ClusterMap, Durability, ErrorCode, ErrorReply, Member, PartitionId, StatsReply,
+    ClusterMap, Configuration, Durability, ErrorCode, ErrorReply, Member, PartitionId, StatsReply,
 };
 use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, SendError, Time};
 
@@ -205,6 +205,10 @@ impl NodeHandler {
         for placement in placements {
             let configuration = &placement.configuration;
             let me = self.cluster.me;
+            if names_earlier_life(configuration, me) {
+                // Of before this life: that it joined with what its log has is still to come, and it may be a member by that.
+                continue;
+            }
             let holds = configuration.has_member(me) || configuration.learners.contains(&me);
             let logs = self.logs.as_ref();
             let durability = match self.cluster.settings().is_synced {
@@ -458,6 +462,12 @@ impl NodeHandler {
             }
         }
     }
+}
+
+/// Whether a configuration has a node in a life before this one of its.
+fn names_earlier_life(configuration: &Configuration, me: Member) -> bool {
+    let mut all = configuration.members.iter().chain(&configuration.learners);
+    all.any(|member| member.node == me.node && member.incarnation < me.incarnation)
 }
 
 /// An answer that waits for its peer's window.

@@ -233,18 +233,7 @@ impl Play {
             if node.told == map.epoch() {
                 continue;
             }
-            let placements: Vec<Placement> = self
-                .state
-                .partitions()
-                .map(|(id, partition)| Placement {
-                    id,
-                    class: partition.class,
-                    first_slot: partition.first_slot,
-                    last_slot: partition.last_slot,
-                    configuration: partition.configuration.clone(),
-                    born_in: partition.born_in,
-                })
-                .collect();
+            let placements = placements(&self.state);
             handler.learn_catalog(self.state.catalog()).expect("the world is made for it");
             handler.learn(map.clone(), &placements).expect("the world is made for it");
             node.told = map.epoch();
@@ -291,6 +280,20 @@ impl Play {
             );
         }
     }
+}
+
+fn placements(state: &ClusterState) -> Vec<Placement> {
+    state
+        .partitions()
+        .map(|(id, partition)| Placement {
+            id,
+            class: partition.class,
+            first_slot: partition.first_slot,
+            last_slot: partition.last_slot,
+            configuration: partition.configuration.clone(),
+            born_in: partition.born_in,
+        })
+        .collect()
 }
 
 #[test]

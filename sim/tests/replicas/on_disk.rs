@@ -9,7 +9,7 @@ use weft_client::{Client, Lookup};
 use weft_protocol::{Durability, TableOptions};
 use weft_sim::world::DiskFate;
 
-use super::Play;
+use super::{Play, placements};
 
 fn fsync(replicas: u8) -> TableOptions {
     TableOptions { replicas, durability: Durability::Fsync, ..TableOptions::default() }
@@ -114,6 +114,24 @@ fn a_node_that_lost_power_keeps_its_place() {
     for (id, partition) in play.state.partitions() {
         assert_eq!(partition.configuration.members.len(), 3, "{id}: {partition:?}");
     }
+}
+
+/// A coordinator that has not heard yet that a node is back tells it of the time before.
+#[test]
+fn what_was_committed_before_a_life_costs_that_nothing() {
+    let mut play = Play::on_disk(4, 3, 3);
+    let log = play.begin_writing();
+    play.go_on(Duration::from_secs(1));
+    (0..3).for_each(|index| play.crash(index));
+    let map = play.state.cluster_map().expect("there are partitions");
+    let before = placements(&play.state);
+    for index in 0..3 {
+        play.begin_again(index, DiskFate::Torn);
+        let (_, handler) = play.nodes[index].life.clone().expect("it has just begun");
+        handler.learn(map.clone(), &before).expect("the world is made for it");
+    }
+    play.go_on(Duration::from_secs(3));
+    assert!(play.check(&log) > 100);
 }
 
 #[test]
