@@ -1,7 +1,6 @@
 //! Nodes that are started as what they are not: each is told so, and nothing is changed.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::path::Path;
 
 use tempfile::{TempDir, tempdir};
@@ -104,32 +103,6 @@ fn nobody_joins_a_node_that_keeps_nothing() {
         &["--node-id", "2", "--data-dir", &path(&folder, "two"), "--join", &join],
         &["keeps nothing that would outlive its process", "--data-dir"],
     );
-    check_serves(&node);
-    node.end();
-}
-
-#[test]
-fn a_damaged_log_of_the_coordinators_is_left_as_it_is() {
-    let folder = tempdir().unwrap();
-    let one = path(&folder, "one");
-    founder("1", &one).end();
-    let coordinator = folder.path().join("one/coordinator");
-    let mut logs: Vec<_> =
-        fs::read_dir(&coordinator).unwrap().map(|entry| entry.unwrap().path()).collect();
-    logs.retain(|path| path.extension().is_some_and(|kind| kind == "log"));
-    logs.sort();
-    let log = logs.iter().find(|log| fs::metadata(log).unwrap().len() > 200).unwrap();
-    let file = OpenOptions::new().read(true).write(true).open(log).unwrap();
-    let middle = file.metadata().unwrap().len() / 3;
-    let mut bytes = [0; 8];
-    file.read_exact_at(&mut bytes, middle).unwrap();
-    file.write_all_at(&bytes.map(|byte| !byte), middle).unwrap();
-    let before = contents(log);
-    check_refused(&["--data-dir", &one], &["coordinator"]);
-    assert_eq!(contents(log), before, "it is there for whoever can mend it");
-    // Mended, it goes on.
-    file.write_all_at(&bytes, middle).unwrap();
-    let node = founder("1", &one);
     check_serves(&node);
     node.end();
 }
