@@ -302,6 +302,7 @@ impl ClientError {
             self,
             Self::Disconnected { applied: Applied::Maybe, .. }
                 | Self::DeadlineExceeded { applied: Applied::Maybe, .. }
+                | Self::Refused { code: ErrorCode::Deposed, .. }
         )
     }
 

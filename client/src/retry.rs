@@ -117,6 +117,10 @@ impl Retry {
             ClientError::Refused { code: ErrorCode::TableUnknown, .. } => {
                 (!self.table_gone).then_some(MapNeed::Tables)
             }
+            // It may have been done: whoever is primary now knows by its number.
+            ClientError::Refused { code: ErrorCode::Deposed, .. } => {
+                self.may_repeat(Applied::Maybe, identity).then_some(MapNeed::Recheck)
+            }
             ClientError::Refused { code, .. } => bears_repeating(*code).then_some(MapNeed::Recheck),
             ClientError::SlotUnowned { .. } => Some(MapNeed::Recheck),
             ClientError::Unreachable { reason, .. } => may_pass(reason).then_some(MapNeed::Recheck),
@@ -310,13 +314,23 @@ mod tests {
     fn every_code_of_the_server_agrees_with_what_it_says_of_having_been_applied() {
         for &code in ErrorCode::all() {
             let expected = match code {
-                ErrorCode::RequestForgotten | ErrorCode::ClientUnknown => continue,
+                ErrorCode::RequestForgotten | ErrorCode::ClientUnknown | ErrorCode::Deposed => {
+                    continue;
+                }
                 ErrorCode::TableUnknown => Some(MapNeed::Tables),
                 _ => bears_repeating(code).then_some(MapNeed::Recheck),
             };
             check(Effect::Mutation, &refused(code, 0), expected);
             check(Effect::Read, &refused(code, 0), expected);
         }
+    }
+
+    #[test]
+    fn what_a_deposed_primary_left_is_asked_of_the_next_where_it_has_a_number() {
+        let error = refused(ErrorCode::Deposed, 0);
+        check_as(Identity::None, Effect::Mutation, &error, None);
+        check_as(Identity::Certain, Effect::Mutation, &error, Some(MapNeed::Recheck));
+        check_as(Identity::Doubtful, Effect::Mutation, &error, Some(MapNeed::Recheck));
     }
 
     #[test]

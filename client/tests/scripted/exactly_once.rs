@@ -104,6 +104,23 @@ fn a_counter_counts_once_whatever_is_lost() {
 }
 
 #[test]
+fn a_primary_that_was_deposed_leaves_it_to_the_next() {
+    let world = World::remembering(1);
+    let memory = Arc::<Mutex<Memory>>::default();
+    let remembered = Arc::clone(&memory);
+    world.node(1, move |request| {
+        let mut memory = remembered.lock().unwrap();
+        let answer = memory.answer(request);
+        // It was done, and may come to be committed or not.
+        if memory.asked.len() < 3 { refusal(ErrorCode::Deposed) } else { answer }
+    });
+    let client = world.client(&[1]);
+    assert_eq!(world.run(client.put("shuttle", "weft")).unwrap(), Version(1));
+    let memory = memory.lock().unwrap();
+    assert_eq!((memory.executed, memory.sequences()), (1, vec![1, 1, 1]));
+}
+
+#[test]
 fn items_that_are_in_doubt_keep_their_numbers() {
     let world = World::remembering(1);
     let memory = forgetful_network(&world, 1, |asked| asked == 1 || asked == 3);
