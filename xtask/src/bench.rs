@@ -4,6 +4,7 @@
 //! and says so where the peer is slower than it is on a machine of that kind when nothing else runs.
 
 mod cleaning;
+mod cluster;
 mod fullness;
 mod index;
 mod machine;
@@ -41,6 +42,8 @@ pub(crate) struct Options {
     /// How many times each figure is taken; the median counts.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    #[command(flatten)]
+    cluster: cluster::Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -66,6 +69,8 @@ enum Suite {
     Transfer,
     /// Calls of a typed service, with all kinds of arguments, beside bare calls of the transport.
     Services,
+    /// Nodes that are killed, stopped and started again, and what replicas and disks cost.
+    Cluster,
     /// PageRank of 16 M edges over two workers, beside a plain program with two threads.
     Shuffle,
 }
@@ -137,6 +142,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         Suite::Objects => objects::run(&bench)?,
         Suite::Transfer => transfer::run(&bench)?,
         Suite::Services => services::run(&bench)?,
+        Suite::Cluster => cluster::run(&bench, &options.cluster)?,
         Suite::Shuffle => shuffle::run(&bench)?,
     };
     keep(&bench, &name, load, &figures)
