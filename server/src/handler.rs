@@ -192,7 +192,8 @@ impl NodeHandler {
     }
 
     /// The coordinator has committed `map`, of which `placements` are all that concern this node, or did before: what it holds, serves and tells is
-    /// by that from now on. Placements that are older than what is known are ignored, so that maps may come in any order.
+    /// by that from now on. Placements that are older than what is known are ignored, so that maps may come in any order,
+    /// and so are those of an earlier life of this node.
     ///
     /// # Errors
     /// [`StoreError::MemoryLimit`] if there is no room for more partitions; those before it were taken. [`StoreError::NoDataDirectory`] if a partition's tables
@@ -211,10 +212,7 @@ impl NodeHandler {
             }
             let holds = configuration.has_member(me) || configuration.learners.contains(&me);
             let logs = self.logs.as_ref();
-            let durability = match self.cluster.settings().is_synced {
-                true => Durability::Fsync,
-                false => placement.class.durability,
-            };
+            let durability = placement.class.durability;
             let is_here = holds || logs.is_some_and(|logs| logs.waits(placement.id));
             let is_new_here = configuration.has_member(me) && !configuration.is_lost;
             let lacks = |logs: &Logs| is_new_here && logs.lacks(placement.id, configuration.epoch);

@@ -19,6 +19,7 @@ use self::classes::{CLASSES, Classes, class_index};
 use self::hosts::Hosts;
 use crate::cluster::Cluster;
 use crate::cluster::hosted::{Hosted, InLog, Terms};
+use crate::coordinator;
 use crate::durable::Mode;
 use crate::limits::BATCH_MAX;
 use crate::logs::Logs;
@@ -63,6 +64,18 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// A partition as the coordinators have it.
+    pub fn of(id: PartitionId, partition: &coordinator::Partition) -> Placement {
+        Placement {
+            id,
+            class: partition.class,
+            first_slot: partition.first_slot,
+            last_slot: partition.last_slot,
+            configuration: partition.configuration.clone(),
+            born_in: partition.born_in,
+        }
+    }
+
     /// The partitions of a map, each of which its primary holds alone, in this life of its.
     pub fn of_nodes_alone(map: &ClusterMap, incarnation: Incarnation) -> Vec<Placement> {
         let place = |entry: &PartitionEntry| {

@@ -283,17 +283,7 @@ impl Play {
 }
 
 fn placements(state: &ClusterState) -> Vec<Placement> {
-    state
-        .partitions()
-        .map(|(id, partition)| Placement {
-            id,
-            class: partition.class,
-            first_slot: partition.first_slot,
-            last_slot: partition.last_slot,
-            configuration: partition.configuration.clone(),
-            born_in: partition.born_in,
-        })
-        .collect()
+    state.partitions().map(|(id, partition)| Placement::of(id, partition)).collect()
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl Hosted {
             InLog::Nothing(logged) => (Some(Box::new(logged)), None),
             InLog::Whole(logged, recovered) => (Some(Box::new(logged)), Some(recovered)),
         };
-        settings.is_synced |= logged.as_ref().is_some_and(|logged| logged.mode() == Mode::Fsync);
+        settings.is_synced = logged.as_ref().is_some_and(|logged| logged.mode() == Mode::Fsync);
         let (mut partition, replica) = match recovered {
             None => (Partition::new(config)?, Replica::new(id, me, settings, leases)),
             Some(recovered) => {

@@ -70,7 +70,8 @@ impl View {
         }
         update.forgotten.iter().for_each(|node| drop(nodes.remove(node)));
         nodes.extend(update.nodes.into_iter().map(|node| (node.id, node)));
-        let placements = update.partitions.iter().map(|(id, partition)| placement(*id, partition));
+        let placements =
+            update.partitions.iter().map(|(id, partition)| Placement::of(*id, partition));
         let placements = placements.collect();
         partitions.extend(update.partitions);
         let places = partitions.iter().map(|(id, partition)| (*id, partition));
@@ -86,16 +87,5 @@ impl View {
             expired: numbers(update.expired),
             last_client: update.last_client.0,
         }))
-    }
-}
-
-fn placement(id: PartitionId, partition: &Partition) -> Placement {
-    Placement {
-        id,
-        class: partition.class,
-        first_slot: partition.first_slot,
-        last_slot: partition.last_slot,
-        configuration: partition.configuration.clone(),
-        born_in: partition.born_in,
     }
 }

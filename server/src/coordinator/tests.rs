@@ -5,6 +5,7 @@ mod conversation;
 mod encoding;
 mod joining;
 mod planning;
+pub(super) mod random;
 mod random_runs;
 mod scale;
 mod world;

@@ -43,8 +43,7 @@ impl LeaseSettings {
 /// What a replica goes by.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whether an entry has to be synced before it is acknowledged: the partition's class is `fsync`. On a node whose replicas all go by that, all partitions
-    /// are kept so, whatever their class.
+    /// Whether an entry has to be synced before it is acknowledged: the partition's class is `fsync`.
     pub is_synced: bool,
     /// After how long without an answer something is sent once more.
     pub resend_after: Duration,

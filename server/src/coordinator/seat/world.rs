@@ -4,7 +4,6 @@
 mod checker;
 mod clients;
 mod host;
-mod random;
 mod scenarios;
 mod trouble;
 
@@ -18,9 +17,9 @@ use weft_transport::{Incarnation, NodeId, Time};
 use self::checker::Checker;
 use self::clients::Client;
 use self::host::Host;
-use self::random::Random;
 use super::{Coordinator, CoordinatorSettings, SeatEffects, founding_state};
 use crate::coordinator::raft::{self, Batch, Identity, MemberRole, RaftId, begin_life};
+use crate::coordinator::tests::random::Random;
 use crate::coordinator::{
     Answer, Ask, ClusterId, ClusterState, Found, Heartbeat, Join, NodeDescription, Timing, Update,
     codec,

@@ -7,33 +7,12 @@ use std::time::Duration;
 use weft_protocol::{Configuration, Durability, Member, PartitionId};
 use weft_transport::{Incarnation, NodeId, Time};
 
+use super::random::Random;
 use super::{CLUSTER, WIRE_VERSION, description, found};
 use crate::coordinator::{
     Applied, ClusterState, Command, Join, Liveness, Outcome, Planner, PlannerSettings, Proposal,
     ProposalId,
 };
-
-/// Steele, Lea and Flood's splittable generator: small, and the same everywhere.
-#[derive(Debug, Clone)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// A process and its disk.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
 //! Draws that a seed decides.
 
-/// Steele, Lea and Flood's splittable generator.
+/// Steele, Lea and Flood's splittable generator: small, and the same everywhere.
 #[derive(Debug, Clone)]
-pub(super) struct Random(pub(super) u64);
+pub(in crate::coordinator) struct Random(pub(in crate::coordinator) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(in crate::coordinator) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -13,11 +13,11 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(in crate::coordinator) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
+    pub(in crate::coordinator) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }
