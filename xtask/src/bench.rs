@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     #[command(flatten)]
-    cluster: cluster::Options,
+    cluster: cluster::ClusterOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -106,3 +106,16 @@ fn run(task: &Task) -> Result<()> {
         Task::Deploy => deploy::run(&workspace),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_hangs_together() {
+        // Of all subcommands: otherwise one says that it does not when it is run.
+        Args::command().debug_assert();
+    }
+}

@@ -22,7 +22,7 @@ const RESTARTS_MAX: u32 = 3;
 
 /// What of the suite `cluster` is run, and of how much.
 #[derive(Args)]
-pub(super) struct Options {
+pub(super) struct ClusterOptions {
     /// Only this part of the suite `cluster`; may be given several times.
     #[arg(long = "part", value_enum, value_name = "PART")]
     parts: Vec<Part>,
@@ -59,7 +59,7 @@ struct Row {
 }
 
 /// Runs the parts, and prints one table of all of them.
-pub(super) fn run(bench: &Bench<'_>, options: &Options) -> Result<Value> {
+pub(super) fn run(bench: &Bench<'_>, options: &ClusterOptions) -> Result<Value> {
     let mut figures = Map::new();
     let mut rows = Vec::new();
     for part in Part::value_variants() {
@@ -80,7 +80,7 @@ impl Part {
         self.to_possible_value().expect("no part is hidden").get_name().to_owned()
     }
 
-    fn report(self, bench: &Bench<'_>, options: &Options) -> Result<Value> {
+    fn report(self, bench: &Bench<'_>, options: &ClusterOptions) -> Result<Value> {
         let mut run = Command::new(bench.workspace.release_program("cluster"));
         run.arg(self.name()).arg("--folder").arg(bench.folder.join("nodes"));
         run.args(["--keys", &options.keys.to_string()]);
