@@ -1,9 +1,13 @@
 //! The threads by which a node takes part in its cluster: one for what goes on beside requests, and one for the coordinator where there is one.
+//!
+//! They sleep until they are woken. Neither drives a reactor while it waits, as a client's thread does: what they wait for may come in a
+//! heartbeat's time, and the reactors' own threads are there for requests.
 
 use std::io;
 use std::pin::pin;
 use std::thread::{self, JoinHandle};
 
+use futures_executor::block_on;
 use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 use weft_transport::Endpoint;
@@ -28,8 +32,8 @@ impl ClusterThread {
         let (stop, stopped) = oneshot::channel();
         let endpoint = endpoint.clone();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let working = begin(endpoint.clone());
-            endpoint.block_on(async move {
+            let working = begin(endpoint);
+            block_on(async move {
                 match select(pin!(working), stopped).await {
                     Either::Left(((), _)) | Either::Right(_) => {}
                 }
