@@ -96,6 +96,8 @@ pub(crate) struct Idle {
     taken_until: Time,
     /// Yields of this wait that let others run.
     shared: u32,
+    /// Whether the last yield did.
+    shares_core: bool,
     crowded_until: Time,
     thrift: Thrift,
 }
@@ -108,6 +110,7 @@ impl Idle {
             waits: 0,
             taken_until: Time::ZERO,
             shared: 0,
+            shares_core: false,
             crowded_until: Time::ZERO,
             thrift: Thrift::new(),
         }
@@ -157,7 +160,8 @@ impl Idle {
     /// While it span, the thread yielded its core from `before` to `now`. Returns whether it is to
     /// park instead of spinning on, since others have had work for the core again and again.
     pub(crate) fn gave_way(&mut self, before: Time, now: Time) -> bool {
-        if self.policy != PollPolicy::Adaptive || now.since(before) < YIELD_MIN {
+        self.shares_core = now.since(before) >= YIELD_MIN;
+        if self.policy != PollPolicy::Adaptive || !self.shares_core {
             return false;
         }
         self.shared += 1;
@@ -166,6 +170,12 @@ impl Idle {
         }
         self.crowded_until = now + CROWDED_FOR;
         true
+    }
+
+    /// Whether others waited for this thread's core when it yielded last, in this wait or one before: what it spins for comes no sooner by that, and what they have to
+    /// do comes later.
+    pub(crate) fn shares_core(&self) -> bool {
+        self.shares_core
     }
 
     /// A turn has brought so many messages, requests and replies by `now`.

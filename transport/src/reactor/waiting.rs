@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::thread::sched_yield;
 
+use crate::idle::YIELD_MIN;
 use crate::link::{Link, Listener};
 use crate::poller::{Poller, Ready, Token};
 use crate::time::Time;
@@ -74,6 +75,7 @@ impl Reactor {
             let now = handle.common.clock.now();
             let timeout = (until != Time::MAX).then(|| until.since(now));
             self.ask_poller(timeout)?;
+            self.let_others_speak(handle)?;
         }
         self.look_at_awake();
         handle.wake_up();
@@ -82,6 +84,23 @@ impl Reactor {
         }
         self.idle.end(false, handle.common.clock.now().since(began));
         Ok(None)
+    }
+
+    /// Woken by the first of many, perhaps: where others wait for this core they go first, so that what they have to say is handled, and answered, together
+    /// with that.
+    fn let_others_speak(&mut self, handle: &ReactorHandle) -> io::Result<()> {
+        let before = handle.common.clock.now();
+        if self.ready.is_empty() || self.idle.core_is_taken(before) {
+            return Ok(());
+        }
+        sched_yield();
+        let now = handle.common.clock.now();
+        self.idle.yielded(before, now);
+        if now.since(before) >= YIELD_MIN {
+            self.ready.clear();
+            self.ask_poller(Some(Duration::ZERO))?;
+        }
+        Ok(())
     }
 
     /// Spins from `began` until there is input, an interruption, a timer, or `until`. Returns when it
@@ -95,7 +114,10 @@ impl Reactor {
         let mut round = 0u32;
         let mut looked = began;
         loop {
-            let found = self.receive_hot(handle) || self.watch_awake();
+            // Where others wait for this core, one look and it is theirs: they may have work, or what is looked for.
+            let is_shared = self.idle.shares_core();
+            let looks = if is_shared { 1 } else { LOOKS };
+            let found = self.receive_hot(handle) || self.watch_awake(looks);
             if self.is_poller_due() || self.hot.is_empty() && self.is_all_quiet() {
                 self.ask_poller(Some(Duration::ZERO))?;
             }
@@ -106,7 +128,7 @@ impl Reactor {
                 return Ok(Some(looked));
             }
             round = round.wrapping_add(1);
-            if round.is_multiple_of(YIELD_EVERY) {
+            if is_shared || round.is_multiple_of(YIELD_EVERY) {
                 let before = handle.common.clock.now();
                 if !self.idle.core_is_taken(looked) {
                     sched_yield();
@@ -150,15 +172,15 @@ impl Reactor {
         Ok(())
     }
 
-    /// Looks at links in memory for a moment. Returns whether there is something.
-    fn watch_awake(&mut self) -> bool {
+    /// Looks at links in memory so many times. Returns whether there is something.
+    fn watch_awake(&mut self, looks: u32) -> bool {
         if self.is_all_quiet() {
             return false;
         }
         // A look at a device's queue takes as long as the pause that spares a core's other thread, and whoever
         // waits for a message would wait for the pause too.
         let pauses = !self.port.as_ref().is_some_and(|port| port.is_used());
-        for _ in 0..LOOKS {
+        for _ in 0..looks {
             if self.look_at_awake() {
                 return true;
             }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::available_parallelism;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -109,6 +110,9 @@ impl Servers {
         command.args(["--memory", &self.memory, "--http", "off"]);
         command.args(["--durability", self.setting.durability.name()]);
         command.args(["--replicas", &self.setting.nodes.min(3).to_string()]);
+        // As `kv playground` has it: the nodes share the processors.
+        let cores = available_parallelism()?.get();
+        command.args(["--reactors", &(cores / self.nodes.len()).max(1).to_string()]);
         let is_alone = self.nodes.len() == 1;
         let node = self.node(id)?;
         command.args(["--node-id", &id.to_string(), "--listen", &node.address]);

@@ -25,9 +25,9 @@ pub(crate) fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Whether servers that are started will find a memory limit among the variables.
-pub(crate) fn names_memory_of_servers() -> bool {
-    env::var_os("WEFT_MEMORY").is_some_and(|value| !value.is_empty())
+/// Whether servers that are started will find something in the variable.
+pub(crate) fn says_to_servers(variable: &str) -> bool {
+    env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
 /// Whether the variable is set, and to nothing.

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -149,9 +150,7 @@ impl Plan {
         command.args(arguments).args(&self.server_arguments);
         // Whoever reads kv's output to its end must not have to wait for the nodes' end.
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        if let Some(share) = &self.memory_share() {
-            command.env("WEFT_MEMORY", share);
-        }
+        command.envs(self.shares());
         for variable in ["WEFT_CONFIG", "WEFT_OUTPUT", "WEFT_JSON", "WEFT_CLUSTER", "WEFT_TIMEOUT"]
         {
             command.env_remove(variable);
@@ -159,15 +158,21 @@ impl Plan {
         Ok(command.spawn()?)
     }
 
-    /// An even share of what a node alone would take, which is half of the memory: the nodes are on
-    /// one machine. A variable, so that whoever gives a flag gets what it says; nothing, if somebody
+    /// An even share of what a node alone would take, which is half of the memory and a reactor for each core: the nodes are on
+    /// one machine. By variables, so that whoever gives a flag gets what it says; nothing, if somebody
     /// has said something where a variable would hide it.
-    fn memory_share(&self) -> Option<String> {
+    fn shares(&self) -> Vec<(&'static str, String)> {
+        let nodes = usize::from(self.nodes);
+        let memory = f64::from(500_000 / u32::from(self.nodes)) / 10_000.0;
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let mut shares = vec![("WEFT_MEMORY", format!("{memory}%"))];
+        if nodes > 1 {
+            shares.push(("WEFT_REACTORS", (cores / nodes).max(1).to_string()));
+        }
         let is_config = |argument: &String| argument.starts_with("--config");
-        let is_told =
-            environment::names_memory_of_servers() || self.server_arguments.iter().any(is_config);
-        let share = 500_000 / u32::from(self.nodes);
-        (!is_told).then(|| format!("{}%", f64::from(share) / 10_000.0))
+        let has_config = self.server_arguments.iter().any(is_config);
+        shares.retain(|(variable, _)| !has_config && !environment::says_to_servers(variable));
+        shares
     }
 
     fn wait_until_ready(
