@@ -7,6 +7,7 @@
 //! - `heartbeats`: that the node is there, and what the coordinators answer.
 //! - `hosted`: a partition and its replica, under one lock: what the protocol wants done is done there.
 //! - `logged`: what of a partition is on its way to the log on disk.
+//! - `pacing`: how much of the time learners get.
 //! - `peers`: the connections to other nodes, and what waits for room on them.
 //! - `messages`: what other nodes say, to whom it is about.
 //! - `feeding`: walks through partitions for those who are to hold them too.
@@ -25,6 +26,7 @@ pub(crate) mod heartbeats;
 pub(crate) mod hosted;
 pub(crate) mod logged;
 pub(crate) mod messages;
+mod pacing;
 pub(crate) mod peers;
 pub(crate) mod questions;
 pub(crate) mod reports;

@@ -105,6 +105,11 @@ impl Tally {
         self.operations[operation.index()]
     }
 
+    /// Requests of all operations.
+    pub fn all_requests(&self) -> u64 {
+        self.operations.iter().sum()
+    }
+
     /// How often an event was counted.
     pub fn count(&self, event: Event) -> u64 {
         self.events[event as usize]

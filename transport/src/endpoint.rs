@@ -205,12 +205,21 @@ impl Endpoint {
         address: SocketAddr,
         deadline: Time,
     ) -> Result<Connection, ConnectError> {
+        self.connect_as(Asked::ByCaller, address, deadline).await
+    }
+
+    pub(crate) async fn connect_as(
+        &self,
+        asked: Asked,
+        address: SocketAddr,
+        deadline: Time,
+    ) -> Result<Connection, ConnectError> {
         let mut pause = None;
         let attempt = loop {
             if self.inner.is_shut_down() {
                 return Err(ConnectError::ShutDown { address });
             }
-            match self.inner.common.connect(address, Asked::ByCaller) {
+            match self.inner.common.connect(address, asked) {
                 Ok(attempt) => break attempt,
                 Err(TooEarly { until, failure }) if until >= deadline => return Err(failure),
                 Err(TooEarly { until, .. }) => match pause.take() {

@@ -134,6 +134,19 @@ impl ConnectionManager {
         if connection.peer().node == node { Ok(connection) } else { Err(unknown) }
     }
 
+    /// The same for an address, without a pause whatever has failed there before: for somebody who has just lost the node that was there, and has
+    /// to know whether anybody listens any more. To be asked a few times after a loss, or the pauses are for nothing.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect_at_once(
+        &self,
+        address: SocketAddr,
+        deadline: Time,
+    ) -> Result<Connection, ConnectError> {
+        self.endpoint.connect_as(Asked::AtOnce, address, deadline).await
+    }
+
     /// What becomes of nodes from now on. Whoever takes nothing for long misses the oldest events, and
     /// holds up nobody. Once the endpoint has been shut down there are none.
     pub fn events(&self) -> NodeEvents {

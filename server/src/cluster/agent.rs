@@ -4,24 +4,30 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use weft_protocol::Member;
-use weft_transport::{ConnectionManager, Endpoint, NodeEvent, NodeEvents, Peer, Sleep};
+use weft_transport::{
+    CloseReason, ConnectError, ConnectionManager, Endpoint, NodeEvent, NodeEvents, Peer, Sleep,
+    Time,
+};
 
 use super::coordination::Reply;
 use super::hosted::Due;
+use super::pacing::Pacing;
 use crate::coordinator::{Ask, Update};
 use crate::handler::NodeHandler;
 use crate::limits::INQUIRIES_MAX;
 
-/// Pieces that learners are given before something else has its turn.
-const PIECES_TOGETHER: usize = 4;
+/// A process that is ending closes what it has one by one, within milliseconds.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// What goes on beside: what waits for room is sent, or an answer is waited for.
 type Errand = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -48,6 +54,9 @@ struct Agent {
     /// The versions of what is known by which other nodes were looked for.
     looked_at: Option<(u64, u64)>,
     listed: BTreeSet<SocketAddr>,
+    pacing: Pacing,
+    /// Nothing is fed before.
+    pausing: Option<Sleep>,
 }
 
 impl NodeHandler {
@@ -66,6 +75,8 @@ impl NodeHandler {
             seeds,
             looked_at: None,
             listed: BTreeSet::new(),
+            pacing: Pacing::default(),
+            pausing: None,
         };
         agent.node.coordination.updates.open();
         agent.node.coordination.questions.open();
@@ -114,6 +125,10 @@ impl Agent {
         {
             return Poll::Ready(Happened::Question(ask, reply));
         }
+        if let Some(pausing) = &mut self.pausing {
+            ready!(Pin::new(pausing).poll(context));
+            self.pausing = None;
+        }
         self.node.cluster.feeds.lock().wakes(context.waker());
         if self.feed() { Poll::Ready(Happened::Fed) } else { Poll::Pending }
     }
@@ -122,7 +137,7 @@ impl Agent {
         match event {
             NodeEvent::Found(_) => {}
             NodeEvent::Connected(peer) => self.connected(&peer),
-            NodeEvent::Lost { peer, .. } => self.lost(&peer),
+            NodeEvent::Lost { peer, reason } => self.lost(&peer, &reason),
             NodeEvent::Missed(_) => {
                 for peer in self.manager.connected() {
                     self.connected(&peer);
@@ -159,12 +174,33 @@ impl Agent {
         strangers.for_each(|member| self.node.cluster.no_connection_to(member.node));
     }
 
-    fn lost(&mut self, peer: &Peer) {
+    fn lost(&mut self, peer: &Peer, reason: &CloseReason) {
         // Another may have taken its place.
         if self.manager.connection(peer.node).is_none() {
             self.node.cluster.no_connection_to(peer.node);
             self.peer_changed(peer, false);
+            if ended_with_its_process(reason) {
+                self.see_whether_gone(peer);
+            }
         }
+    }
+
+    /// Has it found out whether the process of the node is gone: then the system that it ran on refuses connections where it listened.
+    fn see_whether_gone(&mut self, peer: &Peer) {
+        let member = Member { node: peer.node, incarnation: peer.incarnation };
+        let view = self.node.cluster.view.lock();
+        let address = view.node(peer.node).map(|node| node.description.data_address.parse());
+        drop(view);
+        let Some(Ok(address)) = address else { return };
+        let (node, manager) = (Arc::clone(&self.node), self.manager.clone());
+        let (endpoint, now) = (self.endpoint.clone(), self.endpoint.clock().now());
+        // After that its silence is heard.
+        let deadline = now + node.cluster.settings().unreachable_after;
+        self.pumps.push(Box::pin(async move {
+            if is_refused(&manager, &endpoint, address, deadline).await {
+                node.coordination.hear_gone(member);
+            }
+        }));
     }
 
     fn peer_changed(&self, peer: &Peer, is_connected: bool) {
@@ -178,6 +214,7 @@ impl Agent {
     fn tick(&mut self) {
         self.look_for_others();
         self.node.send_heartbeats();
+        self.pacing.answered(self.node.counters.total().all_requests());
         let NodeHandler { cluster, partitions, answers, .. } = &*self.node;
         let (now, mut due) = (self.node.now_by_both(), Due::default());
         cluster.ask_for_leases(now);
@@ -223,12 +260,44 @@ impl Agent {
     }
 
     /// Gives learners some of what there is. Returns whether there may be more to do.
-    fn feed(&self) -> bool {
+    fn feed(&mut self) -> bool {
         let NodeHandler { cluster, partitions, answers, .. } = &*self.node;
         let mut due = Due::default();
         let now = self.node.now_by_both();
-        let has_fed = (0..PIECES_TOGETHER).any(|_| cluster.feed(partitions, now, &mut due));
+        let has_fed = cluster.feed(partitions, now, &mut due);
         cluster.deliver(answers, &mut due);
+        let ended = self.endpoint.clock().now();
+        let pause = self.pacing.pause_after(ended.since(now.time));
+        if has_fed && !pause.is_zero() {
+            self.pausing = Some(self.endpoint.sleep_until(ended + pause));
+        }
         has_fed
+    }
+}
+
+/// Whether a connection ended as it does with the process at its other end.
+fn ended_with_its_process(reason: &CloseReason) -> bool {
+    matches!(reason, CloseReason::PeerGone | CloseReason::Link { .. } | CloseReason::ShuttingDown)
+}
+
+/// Whether the system at `address` refuses connections before `deadline`, and nobody takes one.
+async fn is_refused(
+    manager: &ConnectionManager,
+    endpoint: &Endpoint,
+    address: SocketAddr,
+    deadline: Time,
+) -> bool {
+    loop {
+        match manager.connect_at_once(address, deadline).await {
+            Err(ConnectError::Refused { kind: ErrorKind::ConnectionRefused, .. }) => return true,
+            // The system takes what a process listens for, one that is ending too, until that is done.
+            Err(ConnectError::Closed { .. } | ConnectError::Refused { .. }) => {}
+            Ok(_) | Err(_) => return false,
+        }
+        let next = endpoint.clock().now() + ASKED_AGAIN_AFTER;
+        if next >= deadline {
+            return false;
+        }
+        endpoint.sleep_until(next).await;
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum Mail {
         /// What.
         notice: Notice,
     },
+    /// The process of a node is gone.
+    Gone(Member),
     /// A question.
     Question {
         /// Who asks.
@@ -106,6 +108,11 @@ impl Coordination {
                 drop(self.coordinator.put(bytes, Mail::Notice { from, notice }));
             }
         }
+    }
+
+    /// The process of a node is gone. What does not fit is seen by its silence.
+    pub(crate) fn hear_gone(&self, member: Member) {
+        drop(self.coordinator.put(size_of::<Mail>(), Mail::Gone(member)));
     }
 
     /// Of which cluster it is.
@@ -203,6 +210,7 @@ impl fmt::Debug for Mail {
             Mail::Notice { from, notice } => {
                 f.debug_struct("Notice").field("from", from).field("notice", notice).finish()
             }
+            Mail::Gone(member) => f.debug_tuple("Gone").field(member).finish(),
             Mail::Question { from, ask, .. } => f
                 .debug_struct("Question")
                 .field("from", from)

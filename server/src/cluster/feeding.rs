@@ -10,7 +10,7 @@ use super::hosted::PIECE_HEAD;
 use crate::store::{Gather, Partition, Snapshot};
 
 /// Bytes of a piece, about: a value may make it longer.
-const PIECE_BYTES: usize = 128 << 10;
+const PIECE_BYTES: usize = 32 << 10;
 
 /// A walk for a learner.
 #[derive(Debug)]

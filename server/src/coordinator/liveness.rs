@@ -21,6 +21,8 @@ pub struct Liveness {
     /// For how long some other node has been heard without a gap.
     attention: Option<Report>,
     heard: BTreeMap<NodeId, Heard>,
+    /// Lives whose process is gone, and that were not heard since.
+    gone: BTreeMap<NodeId, Incarnation>,
     /// Who told of whom.
     apart: BTreeMap<(Member, Member), Report>,
     /// In which epoch of the partition.
@@ -52,6 +54,7 @@ impl Liveness {
             own: None,
             attention: None,
             heard: BTreeMap::new(),
+            gone: BTreeMap::new(),
             apart: BTreeMap::new(),
             caught_up: BTreeMap::new(),
         }
@@ -74,10 +77,18 @@ impl Liveness {
         if incarnation < heard.incarnation {
             return;
         }
-        if incarnation > heard.incarnation || now.since(heard.last) > self.gap_max {
+        // It was a mistake, or an earlier life's.
+        let was_gone = self.gone.remove(&node).is_some();
+        if incarnation > heard.incarnation || was_gone || now.since(heard.last) > self.gap_max {
             *heard = Heard { incarnation, first: now, last: now };
         }
         heard.last = heard.last.max(now);
+    }
+
+    /// The node's process is gone: the system where it ran refuses connections in its place. That is sooner known than its silence, and
+    /// holds until it is heard again.
+    pub fn gone(&mut self, member: Member) {
+        self.gone.insert(member.node, member.incarnation);
     }
 
     /// `from`, a primary, gets no acknowledgement from `member`, one of its members or learners. It says so with every heartbeat while that is so.
@@ -104,6 +115,9 @@ impl Liveness {
     /// Forgets what does not matter to `state` any more: of other lives and epochs, and of longer ago than `report_age_max`.
     pub fn prune(&mut self, state: &ClusterState, report_age_max: Duration, now: Time) {
         self.heard.retain(|node, _| state.node(*node).is_some());
+        self.gone.retain(|node, incarnation| {
+            state.is_current(Member { node: *node, incarnation: *incarnation })
+        });
         self.apart.retain(|(from, member), report| {
             let are_current = state.is_current(*from) && state.is_current(*member);
             are_current && now.since(report.last) <= report_age_max
@@ -118,6 +132,11 @@ impl Liveness {
     pub(super) fn run_of(&self, member: Member) -> Option<(Time, Time)> {
         let heard = self.heard.get(&member.node)?;
         (heard.incarnation == member.incarnation).then_some((heard.first, heard.last))
+    }
+
+    /// Whether the process of this life is known to be gone.
+    pub(super) fn is_gone(&self, member: Member) -> bool {
+        self.gone.get(&member.node) == Some(&member.incarnation)
     }
 
     /// How long ago a node was last heard in this life.

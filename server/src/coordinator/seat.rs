@@ -233,6 +233,18 @@ impl Coordinator {
         }
     }
 
+    /// The process of a node is gone, as this node was told by the system where it ran: nothing waits for its silence.
+    pub fn process_gone(&mut self, now: Time, member: Member) {
+        if !self.state().is_current(member) {
+            return;
+        }
+        self.liveness.gone(member);
+        self.raft.process_gone(now, member.node);
+        if let Some(leading) = &mut self.leading {
+            leading.is_due = true;
+        }
+    }
+
     /// Somebody asks something; the answer comes with [`SeatEffects::answers`] under `token`, which no open question has.
     pub fn ask(&mut self, now: Time, token: u64, ask: Ask) {
         let open = self.proposing.open_count() + self.reads.len();

@@ -89,6 +89,11 @@ impl Feeding {
         !self.has_begun || self.acked < self.next || (self.is_end_sent && !self.is_complete)
     }
 
+    /// Whether the learner has everything.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
     /// Whether the learner has taken everything, and may wait for its disk.
     pub(super) fn waits_for_disk(&self) -> bool {
         self.is_end_sent && self.acked == self.next && !self.is_complete
@@ -181,10 +186,13 @@ impl Replica {
             || (tenure.is_settled() && settings.has(PlantedBug::CaughtUpBeforeServing));
         for follower in tenure.followers.iter_mut().filter(|_| is_ready) {
             let (learner, acked) = (follower.member, follower.acked);
+            let is_leased = follower.lease.until() > now;
             let Some(feeding) = follower.feeding_mut() else { continue };
             let is_complete = feeding.is_complete
                 || (feeding.has_begun && settings.has(PlantedBug::CaughtUpTooEarly));
-            if !is_complete || acked + BEHIND_MAX < last {
+            // Reads need its lease from when it is counted: one that was just started grants none yet.
+            let has_lease = feeding.is_counted || is_leased;
+            if !is_complete || acked + BEHIND_MAX < last || !has_lease {
                 continue;
             }
             feeding.is_counted = !settings.has(PlantedBug::CaughtUpNotCounted);

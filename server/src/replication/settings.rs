@@ -72,7 +72,7 @@ impl Default for Settings {
             tail_bytes_max: 64 << 20,
             append_bytes: APPEND_BYTES,
             early_bytes_max: 1 << 20,
-            pieces_ahead_max: 4,
+            pieces_ahead_max: 2,
             #[cfg(any(test, feature = "planted-bugs"))]
             planted: None,
         }

@@ -123,7 +123,7 @@ fn is_troubled(follower: &Follower, phase: Phase, last: u64, now: Time) -> bool 
                     feeding.is_given_up
                         || feeding.waits()
                         || follower.acked < last
-                        || (feeding.is_counted && has_no_lease)
+                        || (feeding.is_complete() && has_no_lease)
                 }
             }
         }

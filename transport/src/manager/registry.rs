@@ -57,6 +57,8 @@ struct Known {
 pub(crate) enum Asked {
     /// Somebody who wants the connection, and waits for the end of the pause after a failure.
     ByCaller,
+    /// Somebody who has to know now, and asks once.
+    AtOnce,
     /// The schedule, which has waited.
     BySchedule,
 }

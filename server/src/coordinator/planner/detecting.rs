@@ -8,7 +8,7 @@ use crate::coordinator::liveness::Liveness;
 use crate::coordinator::node::Node;
 use weft_transport::Time;
 
-/// Whether the node was heard lately.
+/// Whether the node was heard lately, and its process is not known to be gone.
 ///
 /// Of one that was never heard in its life it says nothing at first that it is not: it is given its time from when the leader first saw it. So is one that
 /// was heard, unless this coordinator has heard others all the time: then the silence began before it led, and counts from there.
@@ -19,6 +19,9 @@ pub(super) fn is_heard(
     memory: &Memory,
     now: Time,
 ) -> bool {
+    if liveness.is_gone(node.member()) {
+        return false;
+    }
     let seen = memory.seen(node.member());
     let last = match (liveness.run_of(node.member()), liveness.attentive_since(now)) {
         (Some((_, last)), Some(since)) => Some(last).max(seen.map(|seen| seen.min(since))),

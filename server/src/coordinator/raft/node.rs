@@ -11,6 +11,7 @@ mod reading;
 mod readying;
 mod refused;
 mod settings;
+mod succession;
 
 #[cfg(test)]
 mod crash_points;
@@ -31,6 +32,7 @@ use self::reading::Reads;
 use self::readying::InFlight;
 pub use self::refused::{Failure, Refused};
 pub use self::settings::Settings;
+use self::succession::Succession;
 use super::envelope::{self, Dropped};
 use super::identity::{Identity, RaftId};
 use super::inspection;
@@ -53,6 +55,8 @@ pub struct RaftNode<M> {
     settings: Settings,
     jitter: Jitter,
     next_tick: Time,
+    /// While the leader is known to be gone, and nobody has followed.
+    succession: Option<Succession>,
     /// All commands up to here are in `machine`.
     applied: Position,
     roster: Roster,
@@ -208,6 +212,7 @@ impl<M: StateMachine> RaftNode<M> {
             life: recovered.life,
             jitter: Jitter::new(settings.seed, id, recovered.life),
             next_tick: now + settings.tick,
+            succession: None,
             applied: recovered.applied(),
             in_flight: InFlight::new(recovered.hard_state.commit),
             reads: Reads::new(id, recovered.life),
@@ -233,6 +238,7 @@ impl<M: StateMachine> RaftNode<M> {
         let next = self.next_tick + self.settings.tick;
         self.next_tick = if next > now { next } else { now + self.settings.tick };
         self.tick_raft();
+        self.succeed();
         self.settle_jitter();
         self.leave_joint();
         self.give_up_snapshots(now);

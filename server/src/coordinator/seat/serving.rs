@@ -103,6 +103,7 @@ impl<W: LogWriter> Seat<W> {
                 // For the node, not for its coordinator.
                 Notice::Update(_) => {}
             },
+            Happened::Mail(Mail::Gone(member)) => self.coordinator.process_gone(now, member),
             Happened::Mail(Mail::Question { from: _, ask, reply }) => {
                 self.questions_asked += 1;
                 let token = self.questions_asked;

@@ -93,6 +93,30 @@ fn another_member_takes_over_half_a_second_after_the_primary_died() {
 }
 
 #[test]
+fn a_node_whose_process_is_known_to_be_gone_is_not_waited_for() {
+    let mut world = at_rest(&["", "", ""], 6, replicas(3));
+    let dead = primary(&world);
+    world.stop(dead.node, false);
+    world.liveness.gone(dead);
+    let took = until(&mut world, |world| primary(world) != dead);
+    assert!(took <= TICK, "{took:?}");
+    assert!(!configuration(&world, P0).members.contains(&dead));
+}
+
+#[test]
+fn who_is_heard_again_was_not_gone() {
+    let mut world = at_rest(&["", "", ""], 6, replicas(3));
+    let here = primary(&world);
+    world.liveness.gone(here);
+    until(&mut world, |world| primary(world) != here);
+    let is_up = |world: &World| world.state.node(here.node).is_some_and(|node| node.is_up);
+    assert!(!is_up(&world));
+    let took = until(&mut world, is_up);
+    assert!(took >= Duration::from_secs(1), "as after any silence: {took:?}");
+    until(&mut world, |world| configuration(world, P0).members.contains(&here));
+}
+
+#[test]
 fn partitions_whose_members_are_all_gone_wait_for_them() {
     let mut world = at_rest(&["", ""], 2, replicas(2));
     let before = configuration(&world, P0);

@@ -42,3 +42,17 @@ fn an_attempt_that_failed_is_forgotten() {
         "after the pause there is another"
     );
 }
+
+#[test]
+fn who_asks_at_once_does_not_wait_for_the_end_of_a_pause() {
+    let registry = registry();
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    let (attempt, _) = registry.attempt(address, Asked::ByCaller, Time::ZERO).unwrap();
+    let failure = ConnectError::ShutDown { address };
+    registry.finish(address, &attempt, Err(failure.clone()), Time::ZERO);
+    let TooEarly { until, failure: told } =
+        registry.attempt(address, Asked::ByCaller, Time::ZERO).unwrap_err();
+    assert!(until > Time::ZERO && told == failure);
+    let (_, is_fresh) = registry.attempt(address, Asked::AtOnce, Time::ZERO).unwrap();
+    assert!(is_fresh);
+}

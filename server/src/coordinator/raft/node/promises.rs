@@ -372,3 +372,46 @@ fn the_only_voter_tells_its_learners_nothing_of_a_term_that_is_not_written() {
     stage.settle();
     assert_eq!(stage.actors[1].raft.leadership().leader, Some(RaftId(1)));
 }
+
+#[test]
+fn a_leader_whose_process_is_gone_is_followed_at_once() {
+    for leader in 0..3 {
+        let mut stage = Stage::new(3);
+        stage.elect(leader);
+        stage.agree(leader, b"one");
+        let (began, now) = (stage.now, stage.now);
+        for other in (0..3).filter(|other| *other != leader) {
+            stage.actors[other].raft.process_gone(now, NodeId(leader as u64));
+        }
+        let others = || (0..3).filter(|other| *other != leader);
+        let next = |stage: &Stage| others().find(|n| stage.actors[*n].raft.leadership().is_own);
+        while next(&stage).is_none() {
+            stage.now = stage.now + stage.settings.tick;
+            let now = stage.now;
+            // The dead one has no time.
+            others().for_each(|other| stage.actors[other].raft.tick(now));
+            stage.settle();
+        }
+        assert!(stage.now.since(began) <= 3 * stage.settings.tick, "{:?}", stage.now.since(began));
+        stage.agree(next(&stage).unwrap(), b"two");
+    }
+}
+
+#[test]
+fn who_believes_by_mistake_that_the_leader_is_gone_disturbs_nobody() {
+    let mut stage = Stage::new(3);
+    stage.elect(0);
+    let term = stage.actors[0].raft.leadership().term;
+    let now = stage.now;
+    // Of a node that does not lead it is of no interest.
+    stage.actors[1].raft.process_gone(now, NodeId(2));
+    stage.poll(1);
+    assert_eq!(stage.actors[1].raft.leadership().leader, Some(RaftId(1)));
+    stage.actors[1].raft.process_gone(now, NodeId(0));
+    stage.ticks(30);
+    for actor in &stage.actors {
+        let leadership = actor.raft.leadership();
+        assert_eq!((leadership.leader, leadership.term), (Some(RaftId(1)), term));
+    }
+    stage.agree(0, b"one");
+}
