@@ -429,8 +429,10 @@ impl Process {
 
     /// What the process takes of the machine's memory, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        // What `status` says is counted for each processor by itself, and may be wrong by some hundred pages.
+        let path = format!("/proc/{}/smaps_rollup", self.child.id());
+        let rollup = std::fs::read_to_string(path).unwrap();
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
     }
 

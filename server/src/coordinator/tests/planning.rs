@@ -108,7 +108,9 @@ fn who_is_heard_again_was_not_gone() {
     let mut world = at_rest(&["", "", ""], 6, replicas(3));
     let here = primary(&world);
     world.liveness.gone(here);
+    world.unheard.insert(here.node);
     until(&mut world, |world| primary(world) != here);
+    world.unheard.remove(&here.node);
     let is_up = |world: &World| world.state.node(here.node).is_some_and(|node| node.is_up);
     assert!(!is_up(&world));
     let took = until(&mut world, is_up);
