@@ -1,5 +1,6 @@
-//! Tables that are kept on disk: what was acknowledged is there when the node starts again, by the system's files.
+//! What is kept on disk: what was acknowledged is there when the node starts again, by the system's files, or the node says why not.
 
+mod coordinators_log;
 mod disk_node;
 mod failing;
 mod restarts;

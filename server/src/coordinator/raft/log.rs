@@ -15,6 +15,7 @@
 //! Everything is read once, when a node starts; a running node reads only memory, so that raft-rs, which panics where its storage
 //! fails, never meets a storage that does.
 
+mod extent;
 mod memory;
 mod record;
 mod recovery;
@@ -23,6 +24,9 @@ mod rocks;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "it damages files, as disks do")]
 mod conformance;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "it damages files, as disks do")]
+mod damage;
 
 use std::ops::Range;
 
@@ -168,8 +172,8 @@ pub enum LogError {
     },
     /// What is there was not written like that.
     #[error(
-        "the raft log in {place} is damaged: {detail}; nothing was changed; keep the folder for those who look into it, move it away, and let this \
-         node join again, which makes it a new member"
+        "the raft log in {place} is damaged: {detail}; nothing was changed; the other coordinators have all that it had, and do without this one: keep the \
+         folder for those who look into it, move it away, and start the node with --join, which makes it a new member"
     )]
     Corrupt {
         /// The folder.

@@ -2,14 +2,17 @@
 //!
 //! Keys are `f` format, `i` identity, `l` life, `h` hard state, `s` snapshot, `b` start, and `e` with an index of 8 bytes, most significant first, so
 //! that they sort as the log does. A value is a CRC32C, little-endian, of key and bytes, then the bytes: the format is a u32, life a u64,
-//! start two of them, little-endian; the rest is protobuf.
+//! start two of them, little-endian; the rest is protobuf. On files there is `n` too, see [`NUMBER_KEY`].
 
 use raft_codec::Message;
 
 use super::{Batch, Position};
 
 /// The version of all this. A log of another one is refused.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+
+/// The record that each batch puts where a disk may forget batches without a word: the batch's number, a u64. The first has 1.
+pub(super) const NUMBER_KEY: &[u8] = b"n";
 
 /// A record's name.
 pub(super) type Key = Vec<u8>;

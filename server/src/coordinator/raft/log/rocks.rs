@@ -1,8 +1,9 @@
 //! A log in RocksDB, in a folder of its own.
 //!
 //! A batch is one write of RocksDB's, so it is one record of its write-ahead log: after a crash it is there or not. RocksDB's default is not
-//! to sync, and to open a damaged write-ahead log up to the damage, in silence; a member that forgot a vote or an entry in either way would
-//! break the promise it gave, so batches are synced when they say so, and damage before the last record fails the opening.
+//! to sync, and no mode of its recovery tells the end of a write that the power cut short from the same bytes damaged later; a member that forgot a
+//! vote or an entry in either way would break the promise it gave. So batches are synced when they say so, each has a number, and the log has to
+//! reach the one in the [extent](super::extent). All of it is read and checked before RocksDB is let write: it would remove what it cannot read.
 
 use std::path::Path;
 
@@ -11,7 +12,8 @@ use rocksdb::{
     WriteOptions,
 };
 
-use super::record::{Change, changes};
+use super::extent::{Extent, sync_folder};
+use super::record::{Change, NUMBER_KEY, changes, seal, unseal};
 use super::{Batch, LogError, RaftLog, Recovered, recovery};
 
 /// The memory that RocksDB collects writes in before it makes a file of them. The log of a coordinator is small.
@@ -24,61 +26,95 @@ const DIARIES_KEPT: usize = 2;
 pub struct RocksLog {
     place: String,
     db: DB,
+    extent: Extent,
+    /// The number of the last batch.
+    number: u64,
     is_poisoned: bool,
 }
 
 impl std::fmt::Debug for RocksLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let RocksLog { place, db: _, is_poisoned } = self;
-        f.debug_struct("RocksLog").field("place", place).field("is_poisoned", is_poisoned).finish()
+        let RocksLog { place, db: _, extent, number, is_poisoned } = self;
+        f.debug_struct("RocksLog")
+            .field("place", place)
+            .field("extent", extent)
+            .field("number", number)
+            .field("is_poisoned", is_poisoned)
+            .finish()
     }
 }
 
 impl RocksLog {
-    /// Opens the log in `folder`.
+    /// Opens the log in `folder`. What cannot be used is left as it is.
     ///
     /// # Errors
-    /// [`LogError::Missing`] if there is none, [`LogError::InUse`], [`LogError::Corrupt`], [`LogError::Open`].
+    /// [`LogError::Missing`] if there is none, [`LogError::InUse`], [`LogError::Corrupt`], [`LogError::Format`], [`LogError::Open`].
     pub fn open(folder: &Path) -> Result<Self, LogError> {
         let place = folder.display().to_string();
+        // It locks the folder, too.
+        let extent = Extent::open(folder)?;
+        let acknowledged = extent.as_ref().map_or(0, Extent::acknowledged);
         if !holds_database(folder) {
-            return Err(LogError::Missing { place });
+            return Err(if acknowledged == 0 {
+                LogError::Missing { place }
+            } else {
+                let detail =
+                    format!("{acknowledged} batches were acknowledged, and there is no database");
+                LogError::Corrupt { place, detail }
+            });
         }
+        let reader = DB::open_for_read_only(&options(false), folder, false);
+        let reader = reader.map_err(|error| opening(&place, &error))?;
+        let (number, _) = read(&reader, &place, acknowledged)?;
+        drop(reader);
+        let Some(extent) = extent else {
+            let detail = "the file that says how much of it was acknowledged is missing".to_owned();
+            return Err(LogError::Corrupt { place, detail });
+        };
         let db = DB::open(&options(false), folder).map_err(|error| opening(&place, &error))?;
-        Ok(RocksLog { place, db, is_poisoned: false })
+        Ok(RocksLog { place, db, extent, number, is_poisoned: false })
     }
 
     /// Makes a log in `folder`, with `first`, which is one of [`Batch::founding`] and [`Batch::joining`]. A crash leaves a log or none.
     ///
     /// # Errors
-    /// [`LogError::Occupied`] if anything was written there before; else what [`open`](Self::open) and [`write`](RaftLog::write) have.
+    /// [`LogError::Occupied`] if there is a log; else what [`open`](Self::open) and [`write`](RaftLog::write) have.
     pub fn create(folder: &Path, first: &Batch) -> Result<Self, LogError> {
         let place = folder.display().to_string();
-        let db = DB::open(&options(true), folder).map_err(|error| opening(&place, &error))?;
-        if db.iterator(IteratorMode::Start).next().is_some() {
-            return Err(LogError::Occupied { place });
+        match Self::open(folder) {
+            Ok(_) => return Err(LogError::Occupied { place }),
+            // What a crash left of one that was being made, or nothing at all.
+            Err(LogError::Missing { .. }) => {}
+            Err(error) => return Err(error),
         }
-        let mut log = RocksLog { place, db, is_poisoned: false };
+        make_folder(folder)
+            .map_err(|error| LogError::Open { place: place.clone(), detail: error.to_string() })?;
+        let extent = Extent::create(folder)?;
+        let db = DB::open(&options(true), folder).map_err(|error| opening(&place, &error))?;
+        let mut log = RocksLog { place, db, extent, number: 0, is_poisoned: false };
         log.write(first)?;
         Ok(log)
+    }
+
+    fn failed(&mut self, detail: String) -> LogError {
+        self.is_poisoned = true;
+        let is_full = detail.contains("No space left");
+        LogError::Write { place: self.place.clone(), detail, is_full }
     }
 }
 
 impl RaftLog for RocksLog {
     fn recover(&mut self) -> Result<Recovered, LogError> {
-        let mut records = Vec::new();
-        for record in self.db.iterator(IteratorMode::Start) {
-            let (key, value) = record.map_err(|error| opening(&self.place, &error))?;
-            records.push((key.into_vec(), value.into_vec()));
-        }
-        recovery::recover(&self.place, records.into_iter())
+        read(&self.db, &self.place, self.extent.acknowledged()).map(|(_, recovered)| recovered)
     }
 
     fn write(&mut self, batch: &Batch) -> Result<(), LogError> {
         if self.is_poisoned {
             return Err(LogError::Poisoned { place: self.place.clone() });
         }
+        self.number += 1;
         let mut write = WriteBatch::default();
+        write.put(NUMBER_KEY, seal(NUMBER_KEY, &self.number.to_le_bytes()));
         for change in changes(batch) {
             match change {
                 Change::Put(key, value) => write.put(key, value),
@@ -87,13 +123,58 @@ impl RaftLog for RocksLog {
         }
         let mut how = WriteOptions::default();
         how.set_sync(batch.must_sync);
-        self.db.write_opt(write, &how).map_err(|error| {
-            self.is_poisoned = true;
-            let detail = error.to_string();
-            let is_full = detail.contains("No space left");
-            LogError::Write { place: self.place.clone(), detail, is_full }
-        })
+        self.db.write_opt(write, &how).map_err(|error| self.failed(error.to_string()))?;
+        if batch.must_sync {
+            let advanced = self.extent.advance(self.number);
+            advanced.map_err(|error| self.failed(format!("the extent: {error}")))?;
+        }
+        Ok(())
     }
+}
+
+/// Everything that there is, and the number of the last batch, if all that was acknowledged is among it.
+fn read(db: &DB, place: &str, acknowledged: u64) -> Result<(u64, Recovered), LogError> {
+    let corrupt = |detail| LogError::Corrupt { place: place.to_owned(), detail };
+    let mut records = Vec::new();
+    let mut number = None;
+    for record in db.iterator(IteratorMode::Start) {
+        let (key, value) = record.map_err(|error| opening(place, &error))?;
+        if *key == *NUMBER_KEY {
+            let bytes = unseal(&key, &value).and_then(|bytes| bytes.try_into().ok());
+            let unread = || corrupt("the number of its last batch cannot be read".to_owned());
+            number = Some(u64::from_le_bytes(bytes.ok_or_else(unread)?));
+        } else {
+            records.push((key.into_vec(), value.into_vec()));
+        }
+    }
+    let shorter = || {
+        let reached = number.unwrap_or_default();
+        corrupt(format!(
+            "batches up to number {acknowledged} were acknowledged, and those after number {reached} cannot be read"
+        ))
+    };
+    let recovered = match recovery::recover(place, records.into_iter()) {
+        Err(LogError::Missing { .. }) if acknowledged > 0 => return Err(shorter()),
+        recovered => recovered?,
+    };
+    let number =
+        number.ok_or_else(|| corrupt("the number of its last batch is missing".to_owned()))?;
+    if number < acknowledged {
+        return Err(shorter());
+    }
+    Ok((number, recovered))
+}
+
+/// Makes a folder that a loss of power does not take.
+#[expect(clippy::disallowed_methods, reason = "this is the shell that owns the folder")]
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    if !folder.is_dir() {
+        std::fs::create_dir_all(folder)?;
+        if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_folder(parent)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether RocksDB has ever made a database there: it names its files in this one.
@@ -106,8 +187,9 @@ fn options(create: bool) -> Options {
     let mut options = Options::default();
     options.create_if_missing(create);
     options.set_paranoid_checks(true);
-    // A record that a crash cut short at the end was never acknowledged; anything else is damage.
-    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    // Up to what cannot be read, whether the power cut it short or it was damaged: the extent says whether that was acknowledged. The other modes guess by how it
+    // looks, and what a loss of power leaves of several pages may look like damage.
+    options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_compression_type(DBCompressionType::None);
     options.set_max_log_file_size(DIARY_BYTES);

@@ -1,0 +1,81 @@
+//! A coordinator's log that was damaged while its node was stopped.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use weft_protocol::{CreateTable, CreateTableReply, TableOptions, Tables, TablesReply};
+
+use crate::support::{Client, Process, run};
+
+fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(self::files(&path)),
+            false => drop(files.insert(path.clone(), fs::read(path).unwrap())),
+        }
+    }
+    files
+}
+
+/// The write-ahead log that has most in it.
+fn write_ahead_log(files: &BTreeMap<PathBuf, Vec<u8>>) -> PathBuf {
+    let logs = files.iter().filter(|(path, _)| {
+        path.extension().is_some_and(|ending| ending == "log")
+            && path.parent().is_some_and(|folder| folder.ends_with("coordinator"))
+    });
+    logs.max_by_key(|(_, bytes)| bytes.len()).expect("there is one").0.clone()
+}
+
+#[test]
+fn a_node_does_not_start_with_less_than_its_log_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("node");
+    let directory_text = directory.to_str().unwrap();
+    let node = Process::start(&["--memory", "64MiB", "--data-dir", directory_text], &[]);
+    let client = Client::at(node.address);
+    for number in 1..=20 {
+        let name = format!("table-{number}");
+        let options = TableOptions::default();
+        let create = CreateTable { completion: None, name: &name, options };
+        CreateTableReply::decode(&client.call(create)).unwrap();
+    }
+    drop(client);
+    node.signal(Signal::KILL);
+
+    let whole = files(&directory);
+    let log = write_ahead_log(&whole);
+    let bytes = &whole[&log];
+    // In the middle, what is nearly at the end and looks like a record that the power cut short, and what is gone.
+    let flipped = |at: usize| {
+        let mut flipped = bytes.clone();
+        flipped[at..at + 8].iter_mut().for_each(|byte| *byte ^= 0xff);
+        flipped
+    };
+    let (middle, end) = (bytes.len() / 2, bytes.len() - 60);
+    for damaged in [flipped(middle), flipped(end), bytes[..middle].to_vec(), Vec::new()] {
+        fs::write(&log, damaged).unwrap();
+        let before = files(&directory);
+        let arguments = ["--memory", "64MiB", "--http", "off", "--listen", "127.0.0.1:0"];
+        let (code, message) = run(&[&arguments[..], &["--data-dir", directory_text]].concat(), &[]);
+        assert_eq!(code, Some(1), "{message}");
+        let place = directory.join("coordinator").display().to_string();
+        for part in ["is damaged", &place, "nothing was changed", "--join", "a new member"] {
+            assert!(message.contains(part), "{part} is not in {message}");
+        }
+        let changed: Vec<_> = before.keys().filter(|path| !path.ends_with("lock")).collect();
+        let after = files(&directory);
+        assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+        assert!(changed.iter().all(|path| after[*path] == before[*path]), "{changed:?}");
+    }
+
+    // With what it had, it goes on.
+    fs::write(&log, bytes).unwrap();
+    let node = Process::start(&["--memory", "64MiB", "--data-dir", directory_text], &[]);
+    let reply = Client::at(node.address).call(Tables);
+    assert_eq!(TablesReply::decode(&reply).unwrap().catalog.tables().len(), 20);
+    node.end();
+}
