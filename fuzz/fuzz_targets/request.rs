@@ -43,10 +43,6 @@ fuzz_target!(|message: &[u8]| {
                 assert!(record.fields().count() <= put.changes.len());
             }
         }
-        Request::PutTables(put) => {
-            let catalog = put.catalog.catalog();
-            assert!(catalog.tables().iter().all(|table| catalog.table(table.id) == Some(table)));
-        }
         Request::Watch(watch) => match watch.watched {
             Watched::Key(key) | Watched::Prefix(key) => touch(key),
         },

@@ -28,7 +28,6 @@ use crate::operation::multi_put::MultiPut;
 use crate::operation::open_client::{OpenClient, OpenClientReply};
 use crate::operation::put::{Put, PutReply};
 use crate::operation::put_fields::PutFields;
-use crate::operation::put_tables::{PutTables, PutTablesReply};
 use crate::operation::range::Range;
 use crate::operation::renew_client::RenewClient;
 use crate::operation::scan::Scan;
@@ -94,7 +93,6 @@ bodies!(
     GetFields<'_>,
     PutFields<'_>,
     Tables,
-    PutTables<'_>,
     Truncate,
     TableStats,
     Range<'_>,
@@ -127,7 +125,6 @@ bodies!(
     GetRangeReply<'_>,
     FieldsFound<'_>,
     TablesReply,
-    PutTablesReply,
     TruncateReply,
     TableStatsReply,
     HotKeysReply<'_>,

@@ -85,7 +85,6 @@ pub use operation::multi_put::{MultiPut, MultiPutPart};
 pub use operation::open_client::{OpenClient, OpenClientReply};
 pub use operation::put::{Put, PutReply};
 pub use operation::put_fields::PutFields;
-pub use operation::put_tables::{CatalogBytes, PutTables, PutTablesReply};
 pub use operation::range::Range;
 pub use operation::renew_client::{RenewClient, RenewClientReply};
 pub use operation::scan::{PageFull, Scan, ScanMark, ScanObject, ScanPage, ScanReply};

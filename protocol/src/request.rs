@@ -29,7 +29,6 @@ use crate::operation::multi_put::MultiPut;
 use crate::operation::open_client::OpenClient;
 use crate::operation::put::Put;
 use crate::operation::put_fields::PutFields;
-use crate::operation::put_tables::PutTables;
 use crate::operation::range::Range;
 use crate::operation::renew_client::RenewClient;
 use crate::operation::scan::Scan;
@@ -88,7 +87,6 @@ pub enum Request<'a> {
     /// Ask which tables there are.
     Tables(Tables),
     /// Say which tables there are from now on.
-    PutTables(PutTables<'a>),
     /// Remove all objects of a table.
     Truncate(Truncate),
     /// Ask what the tables hold.
@@ -153,7 +151,6 @@ impl<'a> Request<'a> {
             Operation::GetFields => Self::GetFields(GetFields::decode(prefix, reader)?),
             Operation::PutFields => Self::PutFields(PutFields::decode(prefix, reader)?),
             Operation::Tables => Self::Tables(Tables::decode(prefix, reader)?),
-            Operation::PutTables => Self::PutTables(PutTables::decode(prefix, reader)?),
             Operation::Truncate => Self::Truncate(Truncate::decode(prefix, reader)?),
             Operation::TableStats => Self::TableStats(TableStats::decode(prefix, reader)?),
             Operation::Range => Self::Range(Range::decode(prefix, reader)?),
@@ -199,7 +196,6 @@ impl<'a> Request<'a> {
             Self::GetFields(_) => Operation::GetFields,
             Self::PutFields(_) => Operation::PutFields,
             Self::Tables(_) => Operation::Tables,
-            Self::PutTables(_) => Operation::PutTables,
             Self::Truncate(_) => Operation::Truncate,
             Self::TableStats(_) => Operation::TableStats,
             Self::Range(_) => Operation::Range,
@@ -250,7 +246,6 @@ impl<'a> Request<'a> {
             | Self::Stats(_)
             | Self::Map(_)
             | Self::Tables(_)
-            | Self::PutTables(_)
             | Self::Truncate(_)
             | Self::TableStats(_)
             | Self::Range(_)
@@ -298,7 +293,6 @@ impl<'a> Request<'a> {
             | Self::Scan(_)
             | Self::GetFields(_)
             | Self::Tables(_)
-            | Self::PutTables(_)
             | Self::Truncate(_)
             | Self::TableStats(_)
             | Self::Range(_)
@@ -336,7 +330,6 @@ impl<'a> Request<'a> {
             Self::GetFields(request) => request.encoded_len(),
             Self::PutFields(request) => request.encoded_len(),
             Self::Tables(request) => request.encoded_len(),
-            Self::PutTables(request) => request.encoded_len(),
             Self::Truncate(request) => request.encoded_len(),
             Self::TableStats(request) => request.encoded_len(),
             Self::Range(request) => request.encoded_len(),
@@ -381,7 +374,6 @@ impl<'a> Request<'a> {
             Self::GetFields(request) => request.encode(buffer),
             Self::PutFields(request) => request.encode(buffer),
             Self::Tables(request) => request.encode(buffer),
-            Self::PutTables(request) => request.encode(buffer),
             Self::Truncate(request) => request.encode(buffer),
             Self::TableStats(request) => request.encode(buffer),
             Self::Range(request) => request.encode(buffer),
@@ -431,7 +423,6 @@ mod tests {
                     |value: Option<crate::value::Value<'_>>| value.map_or(0, |value| value.len());
                 put.changes.iter().map(|change| 8 + change.name.len() + len(change.value)).sum()
             }
-            Request::PutTables(put) => put.catalog.catalog().tables().len(),
             Request::CreateTable(create) => create.name.len(),
             Request::DropTable(dropped) => dropped.name.len(),
             Request::AlterTable(alter) => alter.name.len(),

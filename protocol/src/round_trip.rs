@@ -69,7 +69,6 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::Stats
         | Operation::Map
         | Operation::Tables
-        | Operation::PutTables
         | Operation::Truncate
         | Operation::TableStats
         | Operation::HotKeys
@@ -128,7 +127,6 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         Operation::Stats
         | Operation::Map
         | Operation::Tables
-        | Operation::PutTables
         | Operation::Truncate
         | Operation::TableStats
         | Operation::WatchEnd

@@ -7,9 +7,9 @@ use crate::counters::Event;
 use crate::operation::{
     abort_upload, alter_table, append, ask, compare_and_set, complete_upload, create_table, delete,
     drop_table, exists, expire, get, get_and_delete, get_and_put, get_fields, get_range, hot_keys,
-    increment, map, multi_delete, multi_get, multi_put, open_client, put, put_fields, put_tables,
-    range, renew_client, scan, stats, table_stats, tables, truncate, upload_piece, watch,
-    watch_end, watch_next,
+    increment, map, multi_delete, multi_get, multi_put, open_client, put, put_fields, range,
+    renew_client, scan, stats, table_stats, tables, truncate, upload_piece, watch, watch_end,
+    watch_next,
 };
 use crate::work::Work;
 
@@ -82,7 +82,6 @@ fn execute(
         Request::Scan(scan) => scan::execute(work, call, scan),
         Request::GetRange(get) => get_range::execute(work, call, slot, get),
         Request::Tables(_) => tables::execute(work, call),
-        Request::PutTables(put) => put_tables::execute(work, call, put),
         Request::Truncate(truncate) => truncate::execute(work, call, truncate),
         Request::TableStats(_) => table_stats::execute(work, call),
         Request::Range(range) => range::execute(work, call, range),

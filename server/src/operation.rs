@@ -25,7 +25,6 @@ pub(crate) mod multi_put;
 pub(crate) mod open_client;
 pub(crate) mod put;
 pub(crate) mod put_fields;
-pub(crate) mod put_tables;
 pub(crate) mod range;
 pub(crate) mod renew_client;
 pub(crate) mod scan;

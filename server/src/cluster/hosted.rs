@@ -342,6 +342,8 @@ impl Hosted {
                 self.carry_out(effect, cluster, now, due);
             }
             self.keep_to_role(due);
+            // Before what has happened is handed to the log: nobody would hand over later what comes of it.
+            self.keep_tables(cluster);
             if self.logged.is_some() {
                 self.write_down(cluster, due);
             }
@@ -349,7 +351,6 @@ impl Hosted {
                 break;
             }
         }
-        self.keep_tables(cluster);
         if self.partition.is_learning() && self.replica.is_in_sync() {
             self.partition.end_snapshot();
         }

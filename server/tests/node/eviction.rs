@@ -1,8 +1,8 @@
 //! A node whose tables make room for what is written.
 
 use weft_protocol::{
-    Catalog, CatalogBytes, Delete, ErrorCode, Eviction, Get, GetReply, Key, Put, PutReply,
-    PutTables, PutTablesReply, ReplyError, TableId, TableOptions, Target, Value, stat_name,
+    Delete, ErrorCode, Eviction, Get, GetReply, Key, Put, PutReply, ReplyError, TableId,
+    TableOptions, Target, Value, stat_name,
 };
 
 use crate::support::{Client, Process, put, settings, start, target};
@@ -16,11 +16,7 @@ const TOGETHER: usize = 64;
 
 /// Makes a table of these options, number 1.
 fn create(client: &Client, options: TableOptions) {
-    let catalog = Catalog::default().with("cache", options).unwrap();
-    let mut buffer = Vec::new();
-    let catalog = CatalogBytes::of(&catalog, &mut buffer);
-    let reply = client.call(PutTables { expected: 0, catalog });
-    assert_eq!(PutTablesReply::decode(&reply), Ok(PutTablesReply::Done { version: 1 }));
+    assert_eq!(client.create_table("cache", options), CACHE);
 }
 
 fn of_cache(key: &[u8]) -> Target<'_> {

@@ -6,13 +6,13 @@ use weft_protocol::limits::{KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX};
 use weft_protocol::replication::{Fence, PeerMessage, SnapshotBegin};
 
 use weft_protocol::{
-    AbortUpload, AlterTable, Append, Ask, Catalog, CatalogBytes, CompareAndSet, CompleteUpload,
-    Completion, CompletionId, CreateTable, Delete, DropTable, ErrorCode, Exists, Expire,
-    FieldChange, GetAndDelete, GetAndPut, GetFields, GetRange, HotKeys, Increment, Key, Keys, List,
-    Map, MultiDelete, MultiGet, MultiPut, OpenClient, Operation, Pair, PartitionId, Put, PutFields,
-    PutTables, Range, RenewClient, ReplyHead, Request, Scan, Stats, TableAlteration, TableId,
-    TableOptions, TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version,
-    Watch, WatchEnd, WatchNext, Watched, prefix,
+    AbortUpload, AlterTable, Append, Ask, CompareAndSet, CompleteUpload, Completion, CompletionId,
+    CreateTable, Delete, DropTable, ErrorCode, Exists, Expire, FieldChange, GetAndDelete,
+    GetAndPut, GetFields, GetRange, HotKeys, Increment, Key, Keys, List, Map, MultiDelete,
+    MultiGet, MultiPut, OpenClient, Operation, Pair, PartitionId, Put, PutFields, Range,
+    RenewClient, ReplyHead, Request, Scan, Stats, TableAlteration, TableId, TableOptions,
+    TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version, Watch,
+    WatchEnd, WatchNext, Watched, prefix,
 };
 use weft_server::coordinator;
 use weft_server::coordinator::codec::encode_ask;
@@ -160,10 +160,7 @@ fn requests_spoilt_at_random_are_all_answered() {
     let (expires_at_ms, expected) = (Some(1 << 50), Version::new(1, 1));
     let large = Value::new(&value).unwrap();
     let ordered = TableOptions { ordered: true, ..TableOptions::default() };
-    let mut buffer = Vec::new();
     let alteration = TableAlteration { quota_bytes: Some(None), eviction: None };
-    let catalog = Catalog::default().with("ordered", ordered).unwrap();
-    let catalog = CatalogBytes::of(&catalog, &mut buffer);
     let good = [
         Request::Get(get(b"key-1")),
         Request::Put(Put { target, expires_at_ms, value: large }),
@@ -193,7 +190,6 @@ fn requests_spoilt_at_random_are_all_answered() {
             cursor: 0,
         }),
         Request::Tables(Tables),
-        Request::PutTables(PutTables { expected: 0, catalog }),
         Request::Truncate(Truncate { table: TableId(1), map_epoch }),
         Request::TableStats(TableStats),
         Request::Range(Range {

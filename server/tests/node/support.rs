@@ -12,8 +12,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use weft_protocol::limits::UPLOAD_PIECE_BYTES;
 use weft_protocol::{
-    CompleteUpload, Delete, DeleteReply, ErrorReply, Get, GetReply, Key, Put, PutReply, ReplyError,
-    ReplyHead, Stats, StatsReply, TableId, Target, UploadEffect, UploadPiece, Value, Version,
+    Catalog, CompleteUpload, CreateTable, CreateTableReply, Delete, DeleteReply, DropTable,
+    ErrorReply, Get, GetReply, Key, Map, MapReply, Put, PutReply, ReplyError, ReplyHead, Stats,
+    StatsReply, TableChangedReply, TableId, TableOptions, Tables, TablesReply, Target,
+    UploadEffect, UploadPiece, Value, Version,
 };
 use weft_server::config::{Config, Host, Settings};
 use weft_server::node::Node;
@@ -183,6 +185,44 @@ impl Client {
 
     pub(crate) fn delete(&self, key: &[u8]) -> DeleteReply {
         DeleteReply::decode(&self.call(delete(key))).unwrap()
+    }
+
+    /// Has the cluster make a table, and waits until the node has it.
+    pub(crate) fn create_table(&self, name: &str, options: TableOptions) -> TableId {
+        let before = self.map_epoch();
+        let reply = self.call(CreateTable { completion: None, name, options });
+        let reply = CreateTableReply::decode(&reply).unwrap();
+        self.wait_for_tables(before, reply.catalog_version);
+        reply.table
+    }
+
+    /// Has the cluster remove a table, and waits until the node has it no more.
+    pub(crate) fn drop_table(&self, name: &str) {
+        let before = self.map_epoch();
+        let reply = self.call(DropTable { completion: None, name });
+        let reply = TableChangedReply::decode(&reply).unwrap();
+        self.wait_for_tables(before, reply.catalog_version);
+    }
+
+    /// A node that is alone learns of a change of tables with the map that comes after `before`.
+    fn wait_for_tables(&self, before: u32, version: u64) {
+        while self.catalog().version() < version || self.map_epoch() == before {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The tables that the node knows.
+    pub(crate) fn catalog(&self) -> Catalog {
+        TablesReply::decode(&self.call(Tables)).unwrap().catalog
+    }
+
+    /// The version of the map that the node goes by.
+    pub(crate) fn map_epoch(&self) -> u32 {
+        let reply = self.call(Map { known_epoch: 0 });
+        match MapReply::decode(&reply).unwrap() {
+            MapReply::Map(map) => map.epoch() as u32,
+            other => panic!("a whole map was asked for, not {other:?}"),
+        }
     }
 
     pub(crate) fn stats(&self) -> StatsReply<'static> {

@@ -6,30 +6,26 @@ use std::time::Duration;
 
 use weft_protocol::limits::KEY_MAX;
 use weft_protocol::{
-    Catalog, CatalogBytes, ErrorCode, Get, GetReply, Key, Put, PutReply, PutTables, PutTablesReply,
-    Range, ScanReply, Slot, TableId, TableOptions, TableStats, TableStatsReply, TableUse, Tables,
-    TablesReply, Target, Truncate, TruncateReply, Value,
+    Catalog, CreateTable, DropTable, ErrorCode, Get, GetReply, Key, Put, PutReply, Range,
+    ScanReply, Slot, TableId, TableOptions, TableStats, TableStatsReply, TableUse, Target,
+    Truncate, TruncateReply, Value,
 };
 
 use crate::support::{Client, EPOCH, TABLE, settings, start, target};
 
 const ORDERED: TableId = TableId(1);
 
+/// The version of the map of a node that founded its cluster, and then made a table.
+const WITH_TABLE: u32 = EPOCH + 1;
+
 fn ordered() -> TableOptions {
     TableOptions { ordered: true, ..TableOptions::default() }
 }
 
-fn give(client: &Client, expected: u64, catalog: &Catalog) -> PutTablesReply {
-    let mut buffer = Vec::new();
-    let catalog = CatalogBytes::of(catalog, &mut buffer);
-    PutTablesReply::decode(&client.call(PutTables { expected, catalog })).unwrap()
-}
-
 /// A client of a node with an ordered table, number 1.
-fn with_ordered(client: &Client) -> Catalog {
-    let catalog = Catalog::default().with("ordered", ordered()).unwrap();
-    assert_eq!(give(client, 0, &catalog), PutTablesReply::Done { version: 1 });
-    catalog
+fn with_ordered(client: &Client) {
+    assert_eq!(client.create_table("ordered", ordered()), ORDERED);
+    assert_eq!(client.map_epoch(), WITH_TABLE);
 }
 
 fn of_table(table: TableId, key: &[u8]) -> Target<'_> {
@@ -56,7 +52,7 @@ fn uses(client: &Client) -> Vec<TableUse> {
 fn all(objects_max: u32) -> Range<'static> {
     Range {
         table: ORDERED,
-        map_epoch: EPOCH,
+        map_epoch: WITH_TABLE,
         lower: Bound::Unbounded,
         upper: Bound::Unbounded,
         descending: false,
@@ -73,7 +69,7 @@ type Found = (Vec<u8>, Option<Vec<u8>>);
 fn page(client: &Client, range: Range<'_>) -> (Vec<Found>, bool) {
     let message = client.call(range);
     let page = ScanReply::decode(&message).unwrap();
-    assert_eq!(page.version.0, u64::from(EPOCH), "the epoch of the map");
+    assert_eq!(page.version.0, u64::from(WITH_TABLE), "the epoch of the map");
     let owned = page.objects().map(|object| {
         let value = object.value_range.map(|range| message[range].to_vec());
         (object.key.to_vec(), value)
@@ -82,42 +78,48 @@ fn page(client: &Client, range: Range<'_>) -> (Vec<Found>, bool) {
 }
 
 #[test]
-fn a_catalog_replaces_the_one_that_was_expected() {
+fn tables_are_made_and_dropped_and_their_numbers_are_given_out_again() {
     let node = start(settings());
     let client = Client::to(&node);
-    let there = || TablesReply::decode(&client.call(Tables)).unwrap().catalog;
-    assert_eq!(there(), Catalog::default());
+    assert_eq!(client.catalog(), Catalog::default());
     assert_eq!(client.refused(put(ORDERED, b"key", b"value")).code, ErrorCode::TableUnknown);
 
-    let one = with_ordered(&client);
-    assert_eq!(there(), one);
+    with_ordered(&client);
+    let one = Catalog::default().with("ordered", ordered()).unwrap();
+    assert_eq!(client.catalog(), one);
     let two = one.with("more", TableOptions::default()).unwrap();
-    assert_eq!(give(&client, 0, &two), PutTablesReply::Conflict { version: 1 });
-    assert_eq!(give(&client, 1, &two), PutTablesReply::Done { version: 2 });
+    assert_eq!(client.create_table("more", TableOptions::default()), TableId(2));
+    assert_eq!(client.catalog(), two);
+    let twice = CreateTable { completion: None, name: "more", options: ordered() };
+    assert_eq!(client.refused(twice).code, ErrorCode::TableExists);
     client.call(put(ORDERED, b"key", b"of table 1"));
     client.call(put(TableId(2), b"key", b"of table 2"));
     client.put(b"key", b"of table 0");
     assert_eq!(get(&client, ORDERED, b"key").unwrap(), b"of table 1");
     assert_eq!(get(&client, TableId(2), b"key").unwrap(), b"of table 2");
 
-    let three = two.without("ordered").unwrap();
-    assert_eq!(give(&client, 2, &three), PutTablesReply::Done { version: 3 });
+    client.drop_table("ordered");
+    assert_eq!(client.catalog(), two.without("ordered").unwrap());
+    let twice = DropTable { completion: None, name: "ordered" };
+    assert_eq!(client.refused(twice).code, ErrorCode::TableUnknown);
     let key = Key::new(b"key").unwrap();
     let gone = Get { table: ORDERED, map_epoch: EPOCH, key };
     assert_eq!(client.refused(gone).code, ErrorCode::TableUnknown);
     assert_eq!(client.get(b"key").unwrap(), b"of table 0");
     assert_eq!(get(&client, TableId(2), b"key").unwrap(), b"of table 2");
 
-    // Under the same number, as long after, nothing of the old table is there.
+    // Under the same number, as long after, nothing of the old table is there. The node is told by hand: it takes 65,534 tables for the coordinators to get there.
     let mut again = Catalog::default().with("new", TableOptions::default()).unwrap();
-    assert_eq!(give(&client, 3, &again), PutTablesReply::Conflict { version: 3 }, "it is older");
+    node.handler().learn_catalog(&again).unwrap();
+    assert_eq!(client.catalog(), two.without("ordered").unwrap(), "it is older");
     for _ in 0..2 {
         again = again.with("passing", ordered()).unwrap().without("passing").unwrap();
     }
     assert_eq!(again.id_of("new"), Ok(ORDERED));
-    assert_eq!(give(&client, 3, &again), PutTablesReply::Done { version: 5 });
+    node.handler().learn_catalog(&again).unwrap();
     assert_eq!(get(&client, ORDERED, b"key"), None);
-    assert_eq!(client.refused(all(1)).code, ErrorCode::NotOrdered);
+    let range = Range { map_epoch: client.map_epoch(), ..all(1) };
+    assert_eq!(client.refused(range).code, ErrorCode::NotOrdered);
 }
 
 #[test]
@@ -198,9 +200,7 @@ fn a_table_takes_as_much_as_its_quota_lets_it() {
     let node = start(settings());
     let client = Client::to(&node);
     let small = TableOptions { quota_bytes: Some(100_000), ..TableOptions::default() };
-    let catalog = Catalog::default().with("small", small).unwrap();
-    give(&client, 0, &catalog);
-    let (value, table) = (vec![7; 9_900], TableId(1));
+    let (value, table) = (vec![7; 9_900], client.create_table("small", small));
     let names: Vec<_> = (0..12).map(|number| format!("key-{number}")).collect();
     let written = |name: &String| {
         let message = client.call(put(table, name.as_bytes(), &value));

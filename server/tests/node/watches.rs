@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 use weft_protocol::{
-    Catalog, CatalogBytes, ErrorCode, Eviction, Expire, Key, KeyChange, List, MultiDelete,
-    MultiPut, Pair, Put, PutTables, PutTablesReply, ReplyError, Slot, TableId, TableOptions,
-    TableRemoval, Target, Truncate, Value, Version, Watch, WatchEnd, WatchEndReply, WatchEvent,
-    WatchNext, WatchNextReply, WatchReply, Watched, stat_name,
+    ErrorCode, Eviction, Expire, Key, KeyChange, List, MultiDelete, MultiPut, Pair, Put,
+    ReplyError, Slot, TableId, TableOptions, TableRemoval, Target, Truncate, Value, Version, Watch,
+    WatchEnd, WatchEndReply, WatchEvent, WatchNext, WatchNextReply, WatchReply, Watched, stat_name,
 };
 use weft_server::limits::{WATCH_LEASE, WATCH_QUEUE_DEFAULT, WATCH_QUEUE_MIN, WATCHES_MAX};
 
@@ -40,7 +39,8 @@ fn request(table: TableId, watched: Watched<'_>, queue_bytes: usize) -> Watch<'_
 }
 
 fn open(client: &Client, table: TableId, watched: Watched<'_>) -> WatchReply {
-    WatchReply::decode(&client.call(request(table, watched, 0))).unwrap()
+    let request = Watch { map_epoch: client.map_epoch(), ..request(table, watched, 0) };
+    WatchReply::decode(&client.call(request)).unwrap()
 }
 
 fn next(id: u64, received: u64, wait_ms: u32) -> WatchNext {
@@ -79,13 +79,6 @@ fn take(client: &Client, id: u64, mut received: u64, count: usize) -> Vec<Told> 
 
 fn written(key: &[u8], version: Version) -> Told {
     Told::Key(KeyChange::Written, key.to_vec(), version)
-}
-
-fn give(client: &Client, expected: u64, catalog: &Catalog) {
-    let mut buffer = Vec::new();
-    let catalog = CatalogBytes::of(catalog, &mut buffer);
-    let reply = client.call(PutTables { expected, catalog });
-    assert!(matches!(PutTablesReply::decode(&reply), Ok(PutTablesReply::Done { .. })));
 }
 
 /// A call that waits at the node: another thread makes it, and it has come when this returns to `meanwhile`.
@@ -216,9 +209,7 @@ fn a_prefix_is_watched_in_all_partitions() {
 fn a_table_that_is_emptied_or_dropped_is_told_by_partition() {
     let node = start(settings());
     let client = Client::to(&node);
-    let catalog = Catalog::default().with("yarns", TableOptions::default()).unwrap();
-    give(&client, 0, &catalog);
-    let table = catalog.id_of("yarns").unwrap();
+    let table = client.create_table("yarns", TableOptions::default());
     let of_table = |name: &[u8]| {
         let target = Target { table, ..target(b"") };
         let target = Target { key: Key::new(name).unwrap(), ..target };
@@ -258,7 +249,7 @@ fn a_table_that_is_emptied_or_dropped_is_told_by_partition() {
     let Told::Key(_, _, version) = &events[2] else { panic!("{events:?}") };
     assert!(matches!(events[1], Told::Table(TableRemoval::Truncated, _, at) if at < *version));
 
-    give(&client, catalog.version(), &catalog.without("yarns").unwrap());
+    client.drop_table("yarns");
     let received = 1_001 + partitions as u64;
     let events = take(&client, id, received, 1 + partitions);
     let dropped = |told: &&Told| matches!(told, Told::Table(TableRemoval::Dropped, ..));
@@ -268,7 +259,8 @@ fn a_table_that_is_emptied_or_dropped_is_told_by_partition() {
     assert_eq!(ask(&client, next(id, received, LONG_MS)), over);
     assert_eq!(take(&client, one, 3, 1).iter().filter(dropped).count(), 1);
     assert_eq!(ask(&client, next(one, 4, LONG_MS)), over);
-    assert_eq!(client.refused(request(table, key(b"k"), 0)).code, ErrorCode::TableUnknown);
+    let gone = Watch { map_epoch: client.map_epoch(), ..request(table, key(b"k"), 0) };
+    assert_eq!(client.refused(gone).code, ErrorCode::TableUnknown);
     // Nothing of it is told of other tables.
     assert_eq!(ask(&client, next(other, 0, 0)), Ok((1, vec![])));
 }
@@ -277,12 +269,10 @@ fn a_table_that_is_emptied_or_dropped_is_told_by_partition() {
 fn a_drop_is_told_to_who_waits() {
     let node = start(settings());
     let (waits, client) = (Client::to(&node), Client::to(&node));
-    let catalog = Catalog::default().with("yarns", TableOptions::default()).unwrap();
-    give(&client, 0, &catalog);
-    let id = open(&client, catalog.id_of("yarns").unwrap(), key(b"k")).id;
-    let none = catalog.without("yarns").unwrap();
+    let table = client.create_table("yarns", TableOptions::default());
+    let id = open(&client, table, key(b"k")).id;
     let (answer, ()) = while_waiting(&waits, &client, next(id, 0, LONG_MS), || {
-        give(&client, catalog.version(), &none);
+        client.drop_table("yarns");
     });
     let (_, events) = answer.unwrap();
     assert!(matches!(events[..], [Told::Table(TableRemoval::Dropped, ..)]), "{events:?}");
@@ -297,9 +287,7 @@ fn what_expires_or_makes_room_is_told_though_nobody_asks_for_it() {
         eviction: Eviction::LeastRecentlyUsed,
         ..TableOptions::default()
     };
-    let catalog = Catalog::default().with("cache", lru).unwrap();
-    give(&client, 0, &catalog);
-    let cache = catalog.id_of("cache").unwrap();
+    let cache = client.create_table("cache", lru);
     let id = open(&client, cache, prefix(b"")).id;
     let value = [7; 1_000];
     for number in 0..200 {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weft_protocol::{
-    Catalog, CatalogBytes, ClusterMap, Durability, ErrorCode, Get, GetReply, Key, Member,
-    NodeEntry, PartitionEntry, PartitionId, Put, PutReply, PutTables, PutTablesReply, ReplyError,
-    ReplyHead, Slot, TableClass, TableId, TableOptions, Target, Value, Version,
+    Catalog, ClusterMap, Durability, ErrorCode, Get, GetReply, Key, Member, NodeEntry,
+    PartitionEntry, PartitionId, Put, PutReply, ReplyError, ReplyHead, Slot, TableClass, TableId,
+    TableOptions, Target, Value, Version,
 };
 use weft_server::durable::{
     CommitThread, Completeness, Directory, Disk, DiskError, Mode, Settings,
@@ -199,10 +199,7 @@ impl DiskNode {
             |durability| TableOptions { replicas: 1, durability, ..TableOptions::default() };
         let catalog = Catalog::default().with("fsync", options(Durability::Fsync)).unwrap();
         let catalog = catalog.with("disk", options(Durability::Disk)).unwrap();
-        let mut buffer = Vec::new();
-        let catalog = CatalogBytes::of(&catalog, &mut buffer);
-        let reply = self.client.call(PutTables { expected: 0, catalog });
-        PutTablesReply::decode(&reply).unwrap();
+        self.handler.learn_catalog(&catalog).unwrap();
     }
 
     /// As in a crash, except that the system goes on: what was written is there, synced or not.
