@@ -57,7 +57,8 @@ fn run(config: &Config) -> anyhow::Result<()> {
             }
         }
     });
-    let Some(started) = started else { return Ok(()) };
+    // The thread that starts the node goes on, in the middle of whatever it does.
+    let Some(started) = started else { process::leave_at_once(0) };
     let node = started.context("the thread that starts the node has ended")??;
     let name = runtime.block_on(signals.next());
     tracing::info!(signal = name, "stopping");

@@ -1,5 +1,9 @@
 //! What the system gives this process: processor time, and descriptors.
 
+mod leaving;
+
+pub use self::leaving::leave_at_once;
+
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,8 +1,9 @@
 //! `weft-server` as a process: signals, exit codes, the HTTP port.
 
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use weft_protocol::{ErrorCode, GetReply, ReplyError};
 use weft_transport::Windows;
 use weft_transport::frame::Kind;
@@ -18,6 +19,29 @@ fn sigterm_and_sigint_end_it_gracefully() {
         let (code, log) = node.signal(signal);
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("stopped"), "{log}");
+    }
+}
+
+/// Whatever the thread that starts the node is in the middle of: here it makes the coordinator's log, or opens it.
+#[test]
+fn sigterm_ends_a_node_that_is_starting_without_a_complaint() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..60 {
+        let directory = folder.path().join(format!("node-{}", round / 2));
+        let log = directory.join("coordinator");
+        let before = std::fs::read_dir(&log).map_or(0, Iterator::count);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft-server"));
+        command.args(["--memory", "64MiB", "--listen", "127.0.0.1:0"]);
+        command.args(["--http", "off", "--control", "off", "--data-dir"]).arg(&directory);
+        let child = command.env_clear().stderr(Stdio::piped()).spawn().unwrap();
+        // When it has begun to change files there, signals have long been caught.
+        while std::fs::read_dir(&log).map_or(0, Iterator::count) == before {
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "round {round}: {:?} {told}", output.status);
     }
 }
 

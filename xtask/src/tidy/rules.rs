@@ -15,6 +15,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "transport/src/link/verbs/ffi",
     "transport/src/stream/readiness.rs",
     "transport/src/sync/latch.rs",
+    "server/src/process/leaving.rs",
     "server/src/store/prefetch.rs",
     "client/src/typed/validated.rs",
     "object/src/wire.rs",
