@@ -12,6 +12,9 @@
 //! 44  8  receiver: raft id
 //! 52     eraftpb.Message (protobuf)
 //! ```
+//!
+//! Who was removed hears of it from nobody: those that stay send nothing more to it. So whoever hears a former member says so to it, by the same header alone with
+//! the mark "WRX1". An id is handed out once, so that it stays true.
 
 use raft::eraftpb::Message;
 use raft_codec::Message as _;
@@ -22,6 +25,7 @@ use super::inspection::Unfit;
 use super::limits::MESSAGE_BYTES_MAX;
 
 const MARK: [u8; 4] = *b"WRF1";
+const REMOVAL_MARK: [u8; 4] = *b"WRX1";
 const HEADER_BYTES: usize = 52;
 
 /// Who says it to whom.
@@ -77,13 +81,24 @@ pub enum Dropped {
 /// The bytes of a message.
 pub(super) fn encode(header: &Header, message: &Message) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + message.encoded_len());
-    bytes.extend_from_slice(&MARK);
+    encode_header(MARK, header, &mut bytes);
+    bytes.extend_from_slice(&message.encode_to_vec());
+    bytes
+}
+
+/// The bytes that tell a member that it is none any more.
+pub(super) fn encode_removal(header: &Header) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    encode_header(REMOVAL_MARK, header, &mut bytes);
+    bytes
+}
+
+fn encode_header(mark: [u8; 4], header: &Header, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&mark);
     bytes.extend_from_slice(&header.cluster.0.to_le_bytes());
     for field in [header.from.0, header.from_node.0, header.life, header.to.0] {
         bytes.extend_from_slice(&field.to_le_bytes());
     }
-    bytes.extend_from_slice(&message.encode_to_vec());
-    bytes
 }
 
 /// Header and message of bytes from a peer.
@@ -95,8 +110,24 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Header, Message), Dropped> {
             bytes.len()
         )));
     }
+    let (header, rest) = decode_header(MARK, bytes)?;
+    let message = Message::decode(rest).map_err(|error| Dropped::Malformed(error.to_string()))?;
+    if message.from != header.from.0 || message.to != header.to.0 {
+        return Err(malformed("sender or receiver differ from the header's"));
+    }
+    Ok((header, message))
+}
+
+/// Who tells whom that it was removed, if these bytes do.
+pub(super) fn decode_removal(bytes: &[u8]) -> Option<Header> {
+    let (header, rest) = decode_header(REMOVAL_MARK, bytes).ok()?;
+    rest.is_empty().then_some(header)
+}
+
+fn decode_header(expected: [u8; 4], bytes: &[u8]) -> Result<(Header, &[u8]), Dropped> {
+    let malformed = |what: &str| Dropped::Malformed(what.to_owned());
     let (mark, rest) = bytes.split_first_chunk::<4>().ok_or_else(|| malformed("cut short"))?;
-    if *mark != MARK {
+    if *mark != expected {
         return Err(malformed("no mark of this version"));
     }
     let (cluster, rest) = rest.split_first_chunk::<16>().ok_or_else(|| malformed("cut short"))?;
@@ -111,11 +142,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Header, Message), Dropped> {
         life,
         to: RaftId(to),
     };
-    let message = Message::decode(rest).map_err(|error| Dropped::Malformed(error.to_string()))?;
-    if message.from != from || message.to != to {
-        return Err(malformed("sender or receiver differ from the header's"));
-    }
-    Ok((header, message))
+    Ok((header, rest))
 }
 
 fn field(bytes: &[u8]) -> Result<(u64, &[u8]), Dropped> {

@@ -70,6 +70,8 @@ pub struct RaftNode<M> {
     /// When the receivers of snapshots must have said something.
     snapshot_deadlines: BTreeMap<u64, Time>,
     leadership: Leadership,
+    /// Whether another member has said that this one was removed.
+    is_told_removed: bool,
     failure: Option<Failure>,
 }
 
@@ -223,6 +225,7 @@ impl<M: StateMachine> RaftNode<M> {
             heard: BTreeMap::new(),
             snapshot_deadlines: BTreeMap::new(),
             leadership: Leadership::default(),
+            is_told_removed: false,
             failure: None,
         };
         node.settle_jitter();
@@ -253,16 +256,17 @@ impl<M: StateMachine> RaftNode<M> {
         if self.failure.is_some() {
             return Err(Dropped::Failed);
         }
+        if let Some(header) = envelope::decode_removal(bytes) {
+            self.check_sender(&header)?;
+            self.is_told_removed = true;
+            return Ok(());
+        }
         let (header, message) = envelope::decode(bytes)?;
-        let own = self.identity;
-        if header.cluster != own.cluster {
-            return Err(Dropped::OtherCluster(header.cluster));
-        }
-        if header.to != own.raft {
-            return Err(Dropped::OtherMember { to: header.to, own: own.raft });
-        }
-        if self.roster.is_former(header.from.0) {
-            return Err(Dropped::FormerMember(header.from));
+        if let Err(dropped) = self.check_sender(&header) {
+            if matches!(dropped, Dropped::FormerMember(_)) {
+                self.tell_removed(&header);
+            }
+            return Err(dropped);
         }
         if self.heard.get(&header.from.0).is_some_and(|heard| heard.life > header.life) {
             return Err(Dropped::EarlierLife(header.from));
@@ -274,6 +278,30 @@ impl<M: StateMachine> RaftNode<M> {
         let stepped = self.raw.step(message);
         self.settle_jitter();
         stepped.map_err(|error| Dropped::Unused(error.to_string()))
+    }
+
+    /// Whether somebody of this cluster, who is no former member, says it to this member.
+    fn check_sender(&self, header: &envelope::Header) -> Result<(), Dropped> {
+        let own = self.identity;
+        if header.cluster != own.cluster {
+            return Err(Dropped::OtherCluster(header.cluster));
+        }
+        if header.to != own.raft {
+            return Err(Dropped::OtherMember { to: header.to, own: own.raft });
+        }
+        if self.roster.is_former(header.from.0) {
+            return Err(Dropped::FormerMember(header.from));
+        }
+        Ok(())
+    }
+
+    /// Whoever was removed while it did not hear of it hears of it when it says something.
+    fn tell_removed(&mut self, heard: &envelope::Header) {
+        let Identity { cluster, raft, node } = self.identity;
+        let (to, node_of_it) = (heard.from, heard.from_node);
+        let header = envelope::Header { cluster, from: raft, from_node: node, life: self.life, to };
+        let bytes = envelope::encode_removal(&header);
+        self.effects.messages.push(Outgoing { to, node: node_of_it, bytes });
     }
 
     /// Proposes a command. Its fate comes with [`Effects::decided`].

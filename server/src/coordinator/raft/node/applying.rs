@@ -73,6 +73,6 @@ impl<M: StateMachine> RaftNode<M> {
     /// Whether this node was removed, as far as it was told.
     pub fn is_removed(&self) -> bool {
         let RaftId(own) = self.identity.raft;
-        self.applied.index > 0 && self.roster.is_former(own)
+        self.is_told_removed || (self.applied.index > 0 && self.roster.is_former(own))
     }
 }

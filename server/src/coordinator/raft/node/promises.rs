@@ -262,8 +262,16 @@ fn a_node_without_a_log_gets_a_new_id_in_place_of_its_old_one_and_is_made_a_vote
     let heard = stage.actors[0].raft.step(now, &stale[0].bytes);
     assert_eq!(heard, Err(Dropped::FormerMember(RaftId(3))));
     assert_eq!(stage.actors[0].raft.members().len(), 3);
+    // It is told so, and nothing of that is for its node's new member.
+    let told = stage.actors[0].raft.poll(now).messages;
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((told.to, told.node), (RaftId(3), NodeId(2)));
+    let told = told.bytes.clone();
 
     stage.add(&Batch::joining(identity(2, 4)));
+    let (now, own) = (stage.now, RaftId(4));
+    let heard = stage.actors[2].raft.step(now, &told);
+    assert_eq!(heard, Err(Dropped::OtherMember { to: RaftId(3), own }));
     stage.ticks(10);
     assert_eq!(stage.actors[2].raft.machine(), stage.actors[0].raft.machine());
     let id = stage.next_id();
@@ -292,6 +300,27 @@ fn a_change_that_leaves_no_living_majority_is_refused() {
     assert_eq!(stage.outcome(0, id), Some(Outcome::Changed(None)));
     assert_eq!(stage.actors[1].raft.members().len(), 2);
     drop(gone);
+}
+
+/// Nobody sends anything to it any more, so that it does not see the change by which it went.
+#[test]
+fn a_member_that_was_removed_while_it_heard_nothing_is_told_when_it_asks() {
+    let mut stage = Stage::new(3);
+    stage.elect(0);
+    let absent = stage.actors.pop().unwrap();
+    stage.ticks(30);
+    let (id, now) = (stage.next_id(), stage.now);
+    stage.actors[0].raft.remove(now, id, RaftId(3)).unwrap();
+    stage.ticks(3);
+    stage.actors.push(absent);
+    assert!(!stage.actors[2].raft.is_removed());
+    let is_told = (0..100).any(|_| {
+        stage.tick();
+        stage.actors[2].raft.is_removed()
+    });
+    assert!(is_told);
+    assert!(stage.actors[..2].iter().all(|actor| !actor.raft.is_removed()));
+    assert!(stage.actors[0].raft.leadership().is_own, "nothing is changed by it");
 }
 
 #[test]
