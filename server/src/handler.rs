@@ -9,13 +9,14 @@
 //! `dispatch`. A partition's lock is kept from one request to the next while they are for the same
 //! partition.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use weft_protocol::{
     ClusterMap, Configuration, Durability, ErrorCode, ErrorReply, Member, PartitionId, StatsReply,
 };
@@ -96,6 +97,8 @@ pub struct NodeHandler {
     pub(crate) coordination: Arc<Coordination>,
     pub(crate) surroundings: RwLock<Option<Box<dyn Fn() -> Surroundings + Send + Sync>>>,
     pub(crate) maps: Maps,
+    /// Placements that memory had no room for, and the version of the map that they came with: the latest of each partition.
+    refused: Mutex<BTreeMap<PartitionId, (u64, Placement)>>,
     pub(crate) clients: Arc<Clients>,
     clock: Clock,
     started_at: Time,
@@ -178,6 +181,7 @@ impl NodeHandler {
             counters: Counters::new(),
             surroundings: RwLock::new(None),
             maps: Maps::default(),
+            refused: Mutex::default(),
             clients,
             started_at,
             clock,
@@ -196,14 +200,49 @@ impl NodeHandler {
     /// and so are those of an earlier life of this node.
     ///
     /// # Errors
-    /// [`StoreError::MemoryLimit`] if there is no room for more partitions; those before it were taken. [`StoreError::NoDataDirectory`] if a partition's tables
+    /// [`StoreError::MemoryLimit`] if there is no room for a partition, which is [tried again](Self::try_refused_again) if it is kept in memory. [`StoreError::NoDataDirectory`] if a partition's tables
     /// are kept on disk, and this node has [no logs](NodeOptions::logs), and [`StoreError::PartitionIncomplete`] if its log of one is not complete though it is to be
-    /// a member in an epoch that the log knows; all others were taken.
+    /// a member in an epoch that the log knows. All others were taken.
     pub fn learn(&self, map: ClusterMap, placements: &[Placement]) -> Result<(), StoreError> {
-        let (version, now) = (map.epoch(), self.now_by_both());
+        let version = map.epoch();
         let mut due = Due::default();
+        let placed = self.place(version, placements, &mut due);
+        self.partitions.learn_epoch(version);
+        self.cluster.leases.learned(version);
+        self.maps.replace(map);
+        self.cluster.deliver(&self.answers, &mut due);
+        self.share_quotas_anew();
+        placed
+    }
+
+    /// Takes the partitions that memory had no room for when this node was given them, as far as it has by now: nobody gives them to it again. Whoever runs the node
+    /// calls this with every heartbeat.
+    pub fn try_refused_again(&self) {
+        let refused = std::mem::take(&mut *self.refused.lock());
+        if refused.is_empty() {
+            return;
+        }
+        let mut due = Due::default();
+        for (partition, (version, placement)) in refused {
+            if self.place(version, &[placement], &mut due).is_ok() {
+                tracing::info!(partition = partition.0, "there is room for a partition by now");
+            }
+        }
+        self.cluster.deliver(&self.answers, &mut due);
+        self.share_quotas_anew();
+    }
+
+    /// Holds, serves and gives up partitions as these placements say, which came with the map of this version.
+    fn place(
+        &self,
+        version: u64,
+        placements: &[Placement],
+        due: &mut Due,
+    ) -> Result<(), StoreError> {
+        let now = self.now_by_both();
         let mut refused = Ok(());
         for placement in placements {
+            self.refused.lock().remove(&placement.id);
             let configuration = &placement.configuration;
             let me = self.cluster.me;
             if names_earlier_life(configuration, me) {
@@ -224,7 +263,18 @@ impl NodeHandler {
                     None
                 }
                 _ => match log_of(logs, durability) {
-                    Ok(log) => Some(self.partitions.host_of(&self.cluster, placement, log)?),
+                    Ok(log) => match self.partitions.host_of(&self.cluster, placement, log) {
+                        Ok(position) => Some(position),
+                        Err(error) => {
+                            // What its log had has been given up: it begins anew when the coordinators give it the partition in another epoch.
+                            if log.is_none() {
+                                let again = (version, placement.clone());
+                                self.refused.lock().insert(placement.id, again);
+                            }
+                            refused = Err(error);
+                            None
+                        }
+                    },
                     Err(NoLog) => {
                         refused = Err(StoreError::NoDataDirectory { partition: placement.id.0 });
                         None
@@ -237,17 +287,12 @@ impl NodeHandler {
                     self.partitions.withhold_from_now_on();
                 }
                 let mut hosted = self.partitions.host(position);
-                hosted.configure(&self.cluster, placement, version, now, &mut due);
+                hosted.configure(&self.cluster, placement, version, now, due);
                 self.cluster.reports.settled(placement.id, configuration.epoch);
             }
             let serves = position.filter(|_| configuration.primary == Some(me));
             self.partitions.lead(placement, serves);
         }
-        self.partitions.learn_epoch(version);
-        self.cluster.leases.learned(version);
-        self.maps.replace(map);
-        self.cluster.deliver(&self.answers, &mut due);
-        self.share_quotas_anew();
         refused
     }
 

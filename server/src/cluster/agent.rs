@@ -213,6 +213,7 @@ impl Agent {
 
     fn tick(&mut self) {
         self.look_for_others();
+        self.node.try_refused_again();
         self.node.send_heartbeats();
         self.pacing.answered(self.node.counters.total().all_requests());
         let NodeHandler { cluster, partitions, answers, .. } = &*self.node;
