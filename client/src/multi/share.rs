@@ -194,8 +194,15 @@ impl<E: Copy> Asked<E> {
         let silence = error.clone().unwrap_or_else(|| missing(&node, &states));
         let unsent = error.map(ClientError::not_sent);
         let client = ticket.as_ref().and_then(Ticket::client);
-        // What was answered is done. So is what was refused: asked of another node it is another request.
-        let kept = client.is_some() && silence.is_in_doubt();
+        // What was answered is done. So is what was refused: asked of another node it is another request. But of what was refused by a node that was not the
+        // primary any more, nobody knows.
+        let is_silence_open = silence.is_in_doubt();
+        let is_open = |state: &State| match state {
+            State::Asked => is_silence_open,
+            State::Refused(error) => error.is_in_doubt(),
+            State::Answered | State::Unprocessed => false,
+        };
+        let kept = client.is_some() && states.iter().any(is_open);
         let mut tickets = ticket.filter(|_| kept).map(Ticket::split).into_iter().flatten();
         let mut states = states.into_iter();
         let mut rest = Rest { again: Share::default(), failed: Vec::new() };
@@ -207,8 +214,14 @@ impl<E: Copy> Asked<E> {
             };
             match (state, &unsent) {
                 (Some(State::Answered), _) => {}
+                (Some(State::Refused(error)), _) if error.is_in_doubt() => {
+                    let ticket = doubt.map(|doubt| doubt.ticket).or(ticket);
+                    let doubt = ticket.map(|ticket| Doubt { ticket, error: error.clone() });
+                    fail(error, doubt);
+                }
                 (Some(State::Refused(error)), _) => fail(error, doubt),
                 (Some(State::Asked), _) => {
+                    let ticket = ticket.filter(|_| is_silence_open);
                     let ticket = doubt.map(|doubt| doubt.ticket).or(ticket);
                     let error = silence.clone();
                     let doubt = ticket.map(|ticket| Doubt { ticket, error: error.clone() });

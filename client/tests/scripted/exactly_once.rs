@@ -121,6 +121,45 @@ fn a_primary_that_was_deposed_leaves_it_to_the_next() {
 }
 
 #[test]
+fn items_of_a_primary_that_was_deposed_are_left_to_the_next_under_their_numbers() {
+    for is_of_one in [false, true] {
+        let world = World::remembering(1);
+        let memory = Arc::<Mutex<Memory>>::default();
+        let remembered = Arc::clone(&memory);
+        world.node(1, move |request| {
+            let mut memory = remembered.lock().unwrap();
+            let answer = memory.answer(request);
+            match (request, memory.asked.len()) {
+                // All were done, and it cannot speak for the last one any more.
+                (Request::MultiPut(multi_put), 1 | 2) if is_of_one => {
+                    let id = memory.asked[memory.asked.len() - 1].id;
+                    let mut part = PartBuilder::new();
+                    for index in 0..multi_put.pairs.len() {
+                        let version = Version(memory.execute(id.item(index)));
+                        let pushed = match index + 1 < multi_put.pairs.len() {
+                            true => part.push(index, &PutReply { version }),
+                            false => part.push_error(index, &ErrorReply::new(ErrorCode::Deposed)),
+                        };
+                        pushed.unwrap();
+                    }
+                    Answer::Reply(part.finish().to_vec())
+                }
+                (Request::MultiPut(_), 1 | 2) => refusal(ErrorCode::Deposed),
+                _ => answer,
+            }
+        });
+        let client = world.client(&[1]);
+        let pairs: Vec<_> = (0..3).map(|number| (format!("bolt {number}"), "weft")).collect();
+        let mut versions = world.run(client.multi_put(&pairs).try_collect()).unwrap();
+        versions.sort_unstable();
+        assert_eq!(versions, [Version(1), Version(2), Version(3)]);
+        let memory = memory.lock().unwrap();
+        assert_eq!(memory.executed, 3, "{:?}", memory.asked);
+        assert_eq!(memory.sequences(), if is_of_one { [1, 3, 3] } else { [1, 1, 1] });
+    }
+}
+
+#[test]
 fn items_that_are_in_doubt_keep_their_numbers() {
     let world = World::remembering(1);
     let memory = forgetful_network(&world, 1, |asked| asked == 1 || asked == 3);
