@@ -221,6 +221,12 @@ fn one_address_that_answers_is_enough() {
     assert_eq!(cut_off.asked(), ["status"]);
     let by_variable = finish(start_kv(&["cluster", "health"]).env("WEFT_CONTROL", &addresses));
     assert_eq!(by_variable.ok(), "healthy\n");
+    // Who says only where data goes means the port after that.
+    let (host, number) = port.address.rsplit_once(':').expect("an address");
+    let before = number.parse::<u16>().expect("a port") - 1;
+    let cluster = format!("{host}:{before}");
+    let by_cluster = finish(start_kv(&["cluster", "health"]).env("WEFT_CLUSTER", cluster));
+    assert_eq!(by_cluster.ok(), "healthy\n");
 }
 
 #[test]

@@ -24,14 +24,13 @@ use crate::output::Output;
 /// See how a cluster is, and change which nodes it has
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cluster {
-    /// Control ports of nodes; one that answers is enough
+    /// Control ports of nodes; one that answers is enough [default: of the nodes of --cluster, each at the port after its own]
     #[arg(
         long,
         global = true,
         env = "WEFT_CONTROL",
         value_name = "HOST:PORT,…",
-        value_delimiter = ',',
-        default_value = "127.0.0.1:7401"
+        value_delimiter = ','
     )]
     control: Vec<Address>,
 
@@ -57,7 +56,11 @@ enum Command {
 
 impl Cluster {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let control = Control::new(self.control, global.timeout);
+        let addresses = match self.control.is_empty() {
+            true => global.cluster.iter().filter_map(control_of).collect(),
+            false => self.control,
+        };
+        let control = Control::new(addresses, global.timeout);
         let control = control.context("cannot start the runtime of calls")?;
         match self.command {
             Command::Status => status::run(&control, output),
@@ -70,6 +73,14 @@ impl Cluster {
             Command::Watch(watch) => watch.run(&control, output),
         }
     }
+}
+
+/// Where the node that takes data connections there has its control port, unless it was told another one.
+fn control_of(data: &Address) -> Option<Address> {
+    let text = data.to_string();
+    let (host, port) = text.rsplit_once(':').expect("an address has a port");
+    let port = port.parse::<u16>().expect("it was parsed before").checked_add(1)?;
+    Some(format!("{host}:{port}").parse().expect("it has a host and a port"))
 }
 
 /// Nodes, as a cell of a table has them.

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 use weft_client::{Client, ClientConfig, NodeId};
 use weft_transport::Clock;
 
-use super::ports::free_addresses;
+use super::ports::{NodePorts, free_ports};
 use super::process::{Identity, Process, any_ends_within};
 use super::program::find_server;
 use super::stop::end_all;
@@ -100,10 +100,9 @@ impl Plan {
     /// Starts every node's process, and writes down which they are.
     fn spawn(&self, server: &Path, locked: &Locked) -> anyhow::Result<(State, Vec<Child>)> {
         let count = usize::from(self.nodes);
-        let addresses = free_addresses(3 * count).context("cannot find free ports")?;
-        let (data, others) = addresses.split_at(count);
-        let (http, control) = others.split_at(count);
-        let seeds = data.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",");
+        let ports = free_ports(count).context("cannot find free ports")?;
+        let seeds: Vec<String> = ports.iter().map(|node| node.data.to_string()).collect();
+        let seeds = seeds.join(",");
         let kept = locked.dir().join(KEPT);
         // What an earlier playground kept is nothing to this one.
         match fs::remove_dir_all(&kept) {
@@ -114,7 +113,7 @@ impl Plan {
         }
         let mut state = State { nodes: Vec::new() };
         let mut children = Vec::new();
-        for (id, ((&address, &http), &control)) in (1..).zip(data.iter().zip(http).zip(control)) {
+        for (id, NodePorts { data: address, http, control }) in (1..).zip(ports) {
             let mut arguments = node_arguments(id, address, http, control);
             if count > 1 {
                 let data_dir = kept.join(format!("node-{id}")).display().to_string();
