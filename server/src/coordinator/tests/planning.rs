@@ -119,6 +119,18 @@ fn who_is_heard_again_was_not_gone() {
 }
 
 #[test]
+fn a_primary_that_says_it_cannot_reach_itself_stays_one() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(3));
+    let (before, own) = (configuration(&world, P0), primary(&world));
+    for _ in 0..100 {
+        world.liveness.unreachable(own, own, world.now);
+        world.step(TICK);
+        assert_eq!(configuration(&world, P0), before);
+        assert_eq!(world.last_commands, []);
+    }
+}
+
+#[test]
 fn partitions_whose_members_are_all_gone_wait_for_them() {
     let mut world = at_rest(&["", ""], 2, replicas(2));
     let before = configuration(&world, P0);
