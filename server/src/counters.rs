@@ -19,6 +19,8 @@ pub enum Event {
     Refused,
     /// A message was no request.
     Malformed,
+    /// A message for nodes of the map came from somebody else.
+    OfStranger,
     /// An item of a multi-operation was executed.
     Item,
     /// An item of a multi-get was left for the client to ask again.
@@ -47,10 +49,11 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of their declaration.
-    pub const ALL: [Event; 15] = [
+    pub const ALL: [Event; 16] = [
         Event::Batch,
         Event::Refused,
         Event::Malformed,
+        Event::OfStranger,
         Event::Item,
         Event::Unprocessed,
         Event::Hit,

@@ -98,22 +98,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         let node = self.node;
         let (peer, now) = (self.replies.batch.peer(), node.now_by_both());
         let from = Member { node: peer.node, incarnation: peer.incarnation };
-        let is_heard = match PeerMessage::decode(message) {
+        match PeerMessage::decode(message) {
             Ok(PeerMessage::Notice(notice)) => match decode_notice(notice.body) {
-                Ok(heard) => {
-                    node.coordination.hear(from, notice.body.len(), heard);
-                    true
-                }
-                Err(_) => false,
+                Ok(heard) => node.coordination.hear(from, notice.body.len(), heard),
+                Err(_) => self.tally.event(Event::Malformed),
             },
             Ok(message) if node.maps.has(from) => {
                 node.cluster.handle(&node.partitions, from, &message, now, &mut self.due);
-                true
             }
-            Ok(_) | Err(_) => false,
-        };
-        if !is_heard {
-            self.tally.event(Event::Malformed);
+            // It may have joined a moment ago, and be heard with the next map.
+            Ok(_) => self.tally.event(Event::OfStranger),
+            Err(_) => self.tally.event(Event::Malformed),
         }
     }
 

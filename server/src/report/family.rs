@@ -180,6 +180,7 @@ pub(super) fn of_event(event: Event) -> &'static Family {
         Event::Batch => &BATCHES,
         Event::Refused => &REFUSED,
         Event::Malformed => &MALFORMED,
+        Event::OfStranger => &OF_STRANGERS,
         Event::Item => &ITEMS,
         Event::Unprocessed => &UNPROCESSED,
         Event::Hit => &HITS,
@@ -209,6 +210,11 @@ static MALFORMED: Family = counter(
     "requests.malformed",
     "weft_requests_malformed_total",
     "Messages that were no request.",
+);
+static OF_STRANGERS: Family = counter(
+    "requests.of_strangers",
+    "weft_requests_of_strangers_total",
+    "Messages between nodes that came from who is not in the map, or not yet.",
 );
 static ITEMS: Family = counter("items.executed", "weft_items_total", "Items of multi-operations.");
 static UNPROCESSED: Family = counter(
