@@ -293,6 +293,9 @@ pub const LOG_READ_BYTES: usize = 1 << 20;
 /// When a file of the log has this many bytes, the next one is begun.
 pub const LOG_FILE_BYTES: u64 = 64 << 20;
 
+/// How long the first one is; each next one is twice as long, up to [`LOG_FILE_BYTES`]. Room for a file is taken when it is made, and a node that keeps little is to take little.
+pub const LOG_FIRST_FILE_BYTES: u64 = 4 << 20;
+
 /// How many files' worth of bytes the log may have besides twice what is live, before partitions are written anew.
 pub const LOG_SLACK_FILES: u64 = 4;
 

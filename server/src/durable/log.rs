@@ -16,7 +16,8 @@ use weft_protocol::{PartitionId, Version};
 use weft_transport::Time;
 
 use crate::limits::{
-    LOG_BACKLOG_MAX, LOG_FILE_BYTES, LOG_SLACK_FILES, LOG_SYNC_BYTES, LOG_SYNC_INTERVAL,
+    LOG_BACKLOG_MAX, LOG_FILE_BYTES, LOG_FIRST_FILE_BYTES, LOG_SLACK_FILES, LOG_SYNC_BYTES,
+    LOG_SYNC_INTERVAL,
 };
 
 use super::batch::Pending;
@@ -36,7 +37,7 @@ pub use self::admission::{AppendError, Snapshot};
 /// How a log is kept.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// A file of this many bytes is followed by the next.
+    /// A file of this many bytes is followed by the next; the first ones are [shorter](Self::bytes_of_file).
     pub file_bytes: u64,
     /// Bytes that may wait to be written. From half of that on there is [no room](Log::has_room).
     pub backlog_bytes: usize,
@@ -60,6 +61,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// After how many bytes the file of this number, of which the first has 1, is followed by the next.
+    pub(super) fn bytes_of_file(&self, number: u64) -> u64 {
+        let doublings = number.saturating_sub(1).min(u64::from(LOG_FILE_BYTES.ilog2()));
+        self.file_bytes.min(LOG_FIRST_FILE_BYTES << doublings)
+    }
+
     pub(super) fn plant(&self) -> Plant {
         self.plant
     }

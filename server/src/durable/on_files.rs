@@ -239,3 +239,13 @@ fn nothing_is_told_to_be_durable_before_the_sync_that_follows_its_write() {
     }
     assert_eq!(syncs, 50);
 }
+
+#[test]
+fn files_are_short_at_first_and_then_as_long_as_they_may_be() {
+    let settings = Settings::default();
+    let mib: Vec<u64> = (1..8).map(|number| settings.bytes_of_file(number) >> 20).collect();
+    assert_eq!(mib, [4, 8, 16, 32, 64, 64, 64]);
+    assert_eq!(settings.bytes_of_file(u64::MAX), settings.file_bytes);
+    let short = Settings { file_bytes: 64 << 10, ..settings };
+    assert_eq!(short.bytes_of_file(1), 64 << 10);
+}

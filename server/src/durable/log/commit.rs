@@ -154,7 +154,7 @@ impl Log {
             return None;
         }
         let number = self.newest + 1;
-        let reserve_bytes = self.settings.file_bytes;
+        let reserve_bytes = self.settings.bytes_of_file(number);
         Some((Doing::Create { number }, Effect::Create { file: number, reserve_bytes }))
     }
 
@@ -209,7 +209,8 @@ impl Log {
     fn is_full(&self) -> bool {
         let next = self.pending.next_len() as u64;
         let is_full = |current: &Current| {
-            current.len > current.head_len && current.len + next > self.settings.file_bytes
+            let file_bytes = self.settings.bytes_of_file(current.number);
+            current.len > current.head_len && current.len + next > file_bytes
         };
         next > 0 && self.current.as_ref().is_some_and(is_full)
     }

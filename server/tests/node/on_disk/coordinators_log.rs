@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
@@ -77,5 +78,17 @@ fn a_node_does_not_start_with_less_than_its_log_had() {
     let node = Process::start(&["--memory", "64MiB", "--data-dir", directory_text], &[]);
     let reply = Client::at(node.address).call(Tables);
     assert_eq!(TablesReply::decode(&reply).unwrap().catalog.tables().len(), 20);
+    node.end();
+}
+
+#[test]
+fn a_node_that_keeps_nothing_yet_takes_little_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("node");
+    let node =
+        Process::start(&["--memory", "64MiB", "--data-dir", directory.to_str().unwrap()], &[]);
+    let taken = |path: &PathBuf| fs::metadata(path).unwrap().blocks() * 512;
+    let bytes: u64 = files(&directory).keys().map(taken).sum();
+    assert!(bytes < 16 << 20, "{bytes} bytes");
     node.end();
 }

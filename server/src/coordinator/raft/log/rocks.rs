@@ -16,8 +16,10 @@ use super::extent::{Extent, sync_folder};
 use super::record::{Change, NUMBER_KEY, changes, seal, unseal};
 use super::{Batch, LogError, RaftLog, Recovered, recovery};
 
-/// The memory that RocksDB collects writes in before it makes a file of them. The log of a coordinator is small.
-const WRITE_BUFFER_BYTES: usize = 16 << 20;
+/// The memory that RocksDB collects writes in before it makes a file of them, for which it takes as much room on the disk beforehand. The log of a coordinator is small.
+const WRITE_BUFFER_BYTES: usize = 2 << 20;
+/// Room that is taken on the disk when RocksDB's list of its files is made: it has a few hundred bytes.
+const MANIFEST_BYTES: usize = 64 << 10;
 /// RocksDB's own diary: how much of it, and how many old ones.
 const DIARY_BYTES: usize = 1 << 20;
 const DIARIES_KEPT: usize = 2;
@@ -191,6 +193,7 @@ fn options(create: bool) -> Options {
     // looks, and what a loss of power leaves of several pages may look like damage.
     options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
+    options.set_manifest_preallocation_size(MANIFEST_BYTES);
     options.set_compression_type(DBCompressionType::None);
     options.set_max_log_file_size(DIARY_BYTES);
     options.set_keep_log_file_num(DIARIES_KEPT);
