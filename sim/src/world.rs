@@ -369,4 +369,4 @@ impl World {
 const TASKS_A_STEP_MAX: usize = 8;
 
 /// In builds for tests every so many moments all endpoints are looked at, to see that none is forgotten.
-const MOMENTS_A_LOOK: u64 = 4;
+const MOMENTS_A_LOOK: u64 = 16;

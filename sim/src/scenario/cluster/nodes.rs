@@ -62,7 +62,7 @@ struct Host {
 }
 
 const PORT: u16 = 7400;
-const NODE_MEMORY_BYTES: u64 = 128 << 20;
+const NODE_MEMORY_BYTES: u64 = 64 << 20;
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 const CLUSTER: ClusterId = ClusterId(0x5eed);
 
