@@ -400,3 +400,23 @@ fn write_to_each(play: &mut Play, round: u64, tables: &[String]) {
     play.go_on(Duration::from_secs(3));
     assert!(done.get(), "round {round}");
 }
+
+/// Two nodes may have made a connection to each other at once, and the one that makes way may be lost before it has ended in good order.
+#[test]
+fn nodes_hear_each_other_again_whichever_connections_were_lost() {
+    for seed in 0..SEEDS_OF_LOSSES {
+        let mut play = Play::new(seed, 3, 3);
+        play.go_on(Duration::from_secs(1));
+        play.world.network().configure(|config| config.loss = 0.02);
+        play.go_on(Duration::from_secs(2));
+        play.world.network().configure(|config| config.loss = 0.0);
+        play.go_on(Duration::from_secs(30));
+        for (id, partition) in play.state.partitions() {
+            let members = &partition.configuration.members;
+            assert_eq!(members.len(), 3, "seed {seed}: {id} has {members:?}");
+        }
+        play.check_digests();
+    }
+}
+
+const SEEDS_OF_LOSSES: u64 = 30;

@@ -211,9 +211,24 @@ impl Agent {
         cluster.deliver(answers, &mut due);
     }
 
+    /// Of two connections that nodes have made to each other, one makes way. If that is lost before it has ended in good order, nobody is told: there
+    /// was a connection all along, and it is the other one.
+    fn go_on_by_others(&mut self) {
+        let cut_off = self.node.cluster.peers.cut_off();
+        if cut_off.is_empty() {
+            return;
+        }
+        for peer in self.manager.connected() {
+            if cut_off.contains(&Member { node: peer.node, incarnation: peer.incarnation }) {
+                self.connected(&peer);
+            }
+        }
+    }
+
     fn tick(&mut self) {
         self.look_for_others();
         self.node.try_refused_again();
+        self.go_on_by_others();
         self.node.send_heartbeats();
         self.pacing.answered(self.node.counters.total().all_requests());
         let NodeHandler { cluster, partitions, answers, .. } = &*self.node;

@@ -109,6 +109,19 @@ impl Peers {
         }
     }
 
+    /// The nodes whose connection has ended, and none is known that took its place.
+    pub(crate) fn cut_off(&self) -> Vec<Member> {
+        let links = self.links.read();
+        let cut_off = links.values().filter(|link| {
+            let mut state = link.state.lock();
+            if !state.connection.is_open() {
+                state.follow();
+            }
+            !state.connection.is_open()
+        });
+        cut_off.map(|link| link.member).collect()
+    }
+
     /// Who is connected.
     pub(crate) fn members(&self) -> Vec<Member> {
         self.links.read().values().map(|link| link.member).collect()

@@ -93,10 +93,6 @@ impl Liveness {
 
     /// `from`, a primary, gets no acknowledgement from `member`, one of its members or learners. It says so with every heartbeat while that is so.
     pub fn unreachable(&mut self, from: Member, member: Member, now: Time) {
-        // Nobody is out of its own reach: acted upon, it would leave the primary out of its own partition.
-        if from.node == member.node {
-            return;
-        }
         let is_full = self.apart.len() >= REPORTS_MAX;
         if is_full && !self.apart.contains_key(&(from, member)) {
             return;

@@ -61,7 +61,7 @@ impl Round<'_> {
     /// Who of the living members goes on when the primary cannot reach some of them, and under whom.
     ///
     /// The primary's side does, unless it is the smaller one: then the primary is who is cut off. That is decided only when the others had the time to be found
-    /// down, should they be: else the primary might be removed for members that are gone for good.
+    /// down, should they be: else the primary might be removed for members that are gone for good. A primary that has failed is left out by itself.
     fn side_of(
         &self,
         id: PartitionId,
@@ -78,6 +78,13 @@ impl Round<'_> {
         };
         let (far, near): (Vec<Member>, Vec<Member>) =
             living.iter().copied().partition(|member| report(*member).is_some());
+        // A primary that reports itself has a disk or a store that failed: it acknowledges nothing any more, and is to be no member either.
+        if far.contains(&primary) {
+            return match self.seats.best_primary(near.iter().copied()) {
+                Some(other) => (other, near),
+                None => (primary, living),
+            };
+        }
         let stands = |member: &Member| {
             report(*member).is_some_and(|report| {
                 report.last.since(report.first) > 2 * self.settings.down_after

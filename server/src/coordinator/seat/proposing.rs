@@ -175,7 +175,13 @@ impl Coordinator {
                 // In their order.
                 self.propose_planned(first) && self.propose_planned(rest)
             }
-            Err(_) => false,
+            Err(denial) => {
+                tracing::error!(
+                    ?denial,
+                    "a plan is none that coordinators can read: it is left out"
+                );
+                false
+            }
         }
     }
 
@@ -232,11 +238,40 @@ impl Coordinator {
     }
 }
 
-/// Proposals as an entry that every coordinator can read.
+/// Proposals as an entry that every coordinator can read: it is tried, since one that is committed and cannot be read ends all of them.
 pub(super) fn entry(proposals: &[Proposal]) -> Result<Vec<u8>, Denial> {
     let bytes = codec::encode_entry(proposals).map_err(|error| Denial::invalid(&error))?;
+    codec::decode_entry(&bytes).map_err(|error| Denial::invalid(&error))?;
     if bytes.len() > COMMAND_BYTES_MAX {
         return Err(Denial::too_long(bytes.len()));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_protocol::{Configuration, Member, PartitionId};
+    use weft_transport::{Incarnation, NodeId};
+
+    use super::*;
+
+    #[test]
+    fn what_no_coordinator_could_read_is_no_entry() {
+        let member = |node| Member { node: NodeId(node), incarnation: Incarnation(1) };
+        let reconfigure = |primary| {
+            let next = Configuration {
+                epoch: 2,
+                primary: Some(primary),
+                members: vec![member(1), member(2)],
+                learners: Vec::new(),
+                min_in_sync: 2,
+                is_lost: false,
+            };
+            let partition = PartitionId(0);
+            let command = Command::Reconfigure { partition, expected_epoch: 1, next };
+            entry(&[Proposal { id: ProposalId::NONE, command }])
+        };
+        assert!(reconfigure(member(2)).is_ok());
+        assert!(reconfigure(member(3)).is_err());
+    }
 }

@@ -119,15 +119,29 @@ fn who_is_heard_again_was_not_gone() {
 }
 
 #[test]
-fn a_primary_that_says_it_cannot_reach_itself_stays_one() {
+fn another_member_takes_over_from_a_primary_that_reports_itself() {
     let mut world = at_rest(&["", "", ""], 1, replicas(3));
-    let (before, own) = (configuration(&world, P0), primary(&world));
-    for _ in 0..100 {
-        world.liveness.unreachable(own, own, world.now);
+    let failed = primary(&world);
+    let others = followers(&world);
+    for _ in 0..20 {
+        world.liveness.unreachable(failed, failed, world.now);
         world.step(TICK);
-        assert_eq!(configuration(&world, P0), before);
-        assert_eq!(world.last_commands, []);
     }
+    let Configuration { primary, members, .. } = configuration(&world, P0);
+    assert!(primary.is_some_and(|primary| others.contains(&primary)), "{primary:?}");
+    assert_eq!(nodes(&members), nodes(&others));
+}
+
+#[test]
+fn a_primary_that_reports_itself_stays_where_nobody_else_may_be_it() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(1));
+    let before = configuration(&world, P0);
+    let failed = primary(&world);
+    for _ in 0..20 {
+        world.liveness.unreachable(failed, failed, world.now);
+        world.step(TICK);
+    }
+    assert_eq!(configuration(&world, P0), before);
 }
 
 #[test]
