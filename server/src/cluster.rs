@@ -66,6 +66,8 @@ pub(crate) struct Cluster {
     /// How often others are told that this node is there, and asked for their leases.
     pub(crate) heartbeat: Duration,
     settings: Settings,
+    #[cfg(any(test, feature = "planted-bugs"))]
+    pub(crate) planted_in_store: Option<crate::store::PlantedBug>,
 }
 
 /// What a node among others goes by.
@@ -74,6 +76,8 @@ pub(crate) struct ClusterSettings {
     pub(crate) heartbeat: Duration,
     pub(crate) leases: LeaseSettings,
     pub(crate) replicas: Settings,
+    #[cfg(any(test, feature = "planted-bugs"))]
+    pub(crate) planted_in_store: Option<crate::store::PlantedBug>,
 }
 
 impl Cluster {
@@ -85,10 +89,13 @@ impl Cluster {
         clients: Arc<Clients>,
         memory: &Memory,
     ) -> Cluster {
-        let ClusterSettings { heartbeat, leases, replicas } = settings;
+        let ClusterSettings { heartbeat, leases, replicas, .. } = settings;
+        let leases = Leases::new(leases, now, has_earlier_life);
+        #[cfg(any(test, feature = "planted-bugs"))]
+        let leases = leases.with_planted(replicas.planted);
         Cluster {
             me,
-            leases: Arc::new(Leases::new(leases, now, has_earlier_life)),
+            leases: Arc::new(leases),
             peers: Peers::default(),
             reports: Reports::default(),
             tables: WantedTables::default(),
@@ -98,6 +105,8 @@ impl Cluster {
             clients,
             heartbeat,
             settings: replicas,
+            #[cfg(any(test, feature = "planted-bugs"))]
+            planted_in_store: settings.planted_in_store,
         }
     }
 

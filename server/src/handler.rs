@@ -74,6 +74,9 @@ pub struct NodeOptions {
     pub has_earlier_life: bool,
     /// What is kept on disk. A node without can hold only what is kept in memory.
     pub logs: Option<Logs>,
+    /// A bug that was put in. Those of replication are in the settings of replicas, those of logs in theirs.
+    #[cfg(any(test, feature = "planted-bugs"))]
+    pub planted_in_store: Option<crate::store::PlantedBug>,
 }
 
 /// A storage node without sockets and threads.
@@ -119,6 +122,8 @@ impl NodeOptions {
             replica_settings: Settings::default(),
             has_earlier_life: false,
             logs: None,
+            #[cfg(any(test, feature = "planted-bugs"))]
+            planted_in_store: None,
         }
     }
 
@@ -148,13 +153,21 @@ impl NodeHandler {
             replica_settings,
             has_earlier_life,
             logs,
+            #[cfg(any(test, feature = "planted-bugs"))]
+            planted_in_store,
         } = options;
         let started_at = clock.now();
         let me = Member { node, incarnation };
         let clients = Arc::new(Clients::new(seed, me));
         let cluster = Cluster::new(
             me,
-            ClusterSettings { heartbeat, leases: lease_settings, replicas: replica_settings },
+            ClusterSettings {
+                heartbeat,
+                leases: lease_settings,
+                replicas: replica_settings,
+                #[cfg(any(test, feature = "planted-bugs"))]
+                planted_in_store,
+            },
             started_at,
             has_earlier_life,
             Arc::clone(&clients),

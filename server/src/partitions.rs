@@ -538,6 +538,7 @@ impl Partitions {
             heartbeat: timing.heartbeat(),
             leases: timing.leases(),
             replicas: timing.replicas(),
+            planted_in_store: None,
         };
         let clients = Arc::new(Clients::new(seed, me));
         let cluster = Cluster::new(me, settings, Time::ZERO, false, clients, memory);

@@ -45,6 +45,7 @@ mod once;
 mod ordered;
 mod outcome;
 mod partition;
+mod planted;
 mod prefetch;
 mod recording;
 mod revising;
@@ -69,6 +70,7 @@ pub use self::outcome::{Answer, Kept, Outcome, Previous, Refusal};
 pub use self::partition::{
     Deleted, ObjectRef, Partition, PartitionConfig, PartitionStats, VALUE_BYTES_MAX,
 };
+pub use self::planted::PlantedBug;
 pub use self::recording::Entry;
 pub use self::revising::{Appended, Compared, Expired, Incremented, Replaced};
 pub use self::scanning::{NotOrdered, Ranged, Scanned, Sweepable, Swept};

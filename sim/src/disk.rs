@@ -19,6 +19,7 @@ mod log_run;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -39,7 +40,10 @@ pub struct Disk {
     fails_next_append: bool,
     /// Bytes that all files may have.
     room_bytes: u64,
+    /// How much longer everything takes.
+    slow: Option<Range<Duration>>,
     syncs: u64,
+    failed_or_late: u64,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +70,9 @@ impl Disk {
             fails_next_sync: false,
             fails_next_append: false,
             room_bytes: u64::MAX,
+            slow: None,
             syncs: 0,
+            failed_or_late: 0,
         }
     }
 
@@ -103,6 +109,36 @@ impl Disk {
     /// All files together may have this many bytes, and what is kept for them.
     pub fn limit(&mut self, room_bytes: u64) {
         self.room_bytes = room_bytes;
+    }
+
+    /// There is no more room than is taken.
+    pub fn fill(&mut self) {
+        self.limit(self.taken_bytes());
+    }
+
+    /// From now on everything takes longer by a time drawn from `extra`.
+    pub fn slow(&mut self, extra: Range<Duration>) {
+        self.slow = Some(extra);
+    }
+
+    /// It has room again, is as fast as ever, and fails no more.
+    pub fn repair(&mut self) {
+        self.limit(u64::MAX);
+        self.slow = None;
+        self.failing.clear();
+        (self.fails_next_sync, self.fails_next_append) = (false, false);
+    }
+
+    /// How much longer than usual the next thing takes.
+    pub fn delay(&mut self) -> Duration {
+        let Some(extra) = self.slow.clone() else { return Duration::ZERO };
+        self.failed_or_late += 1;
+        self.random.random_range(extra)
+    }
+
+    /// How often it did something late, or not at all.
+    pub fn failed_or_late(&self) -> u64 {
+        self.failed_or_late
     }
 
     /// Flips bits of one byte, as bad memory or a bad disk does.
@@ -177,6 +213,7 @@ impl Files for Disk {
             return Err(DiskError::Exists { name: name.to_owned() });
         }
         if self.taken_bytes() + reserve_bytes > self.room_bytes {
+            self.failed_or_late += 1;
             return Err(DiskError::Full);
         }
         let file = File { reserved_bytes: reserve_bytes, ..File::default() };
@@ -192,10 +229,12 @@ impl Files for Disk {
         let grown = (file.bytes.len() + bytes.len()) as u64;
         if taken + grown.saturating_sub(file.reserved_bytes.max(file.bytes.len() as u64)) > room {
             file.bytes.extend_from_slice(&bytes[..part]);
+            self.failed_or_late += 1;
             return Err(DiskError::Full);
         }
         if fails {
             file.bytes.extend_from_slice(&bytes[..part]);
+            self.failed_or_late += 1;
             return Err(failed("write", name));
         }
         file.bytes.extend_from_slice(bytes);
@@ -209,6 +248,7 @@ impl Files for Disk {
         if is_failing || fails_once {
             file.lost.push(file.synced..file.bytes.len());
             file.synced = file.bytes.len();
+            self.failed_or_late += 1;
             return Err(failed("sync", name));
         }
         file.synced = file.bytes.len();

@@ -9,6 +9,7 @@
 //! - [`disk`]: what a crash leaves of files. The node's log runs on it, in the disk's own tests; [`logs`]: those of whole nodes.
 //! - [`history`]: what clients asked for and were told. [`linearizability`]: whether any order
 //!   explains it. [`ledger`]: whether every change that was acknowledged is there, once.
+//! - [`planted`]: bugs that are put in, to see that they are found.
 //! - [`shrink`]: a smaller run that fails in the same way.
 //!
 //! The crate holds no protocol logic: it links the production nodes and clients, and judges them by
@@ -24,6 +25,7 @@ pub mod limits;
 pub mod linearizability;
 pub mod logs;
 pub mod nemesis;
+pub mod planted;
 pub mod scenario;
 pub mod shrink;
 pub mod sometimes;

@@ -94,14 +94,14 @@ pub async fn keep(
 ) {
     let Some(logs) = handler.logs() else { return };
     let journal = Arc::clone(logs.journal(mode));
-    let mut folder = Folder::of(disk, mode);
+    let mut folder = Folder::of(Arc::clone(&disk), mode);
     let mut random = StdRng::seed_from_u64(seed);
     while !journal.has_failed() {
         let effect = next(&journal, &endpoint).await;
         // What is written is there before anybody is told, and may be lost as long as it was not synced.
         let is_sync = matches!(effect, Effect::Sync { .. } | Effect::SyncNames);
         let early = (!is_sync).then(|| perform(&mut folder, &effect));
-        let time = random.random_range(takes.clone());
+        let time = random.random_range(takes.clone()) + disk.lock().delay();
         endpoint.sleep_until(endpoint.clock().now() + time).await;
         let outcome = early.unwrap_or_else(|| perform(&mut folder, &effect));
         journal.done(effect, outcome);

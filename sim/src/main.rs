@@ -17,6 +17,7 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use weft_sim::planted::Planted;
 use weft_sim::scenario::{Caps, Run, Scenario};
 use weft_sim::shrink::shrink;
 
@@ -50,8 +51,31 @@ struct Args {
     /// Look for a smaller run that fails in the same way
     #[arg(long)]
     shrink: bool,
+    /// Put this bug into the nodes, to see that it is found: `replica:SkipFence` and others
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", value_parser = planted)]
+    planted: Option<Planted>,
     #[command(flatten)]
     smaller: Smaller,
+}
+
+impl Args {
+    #[cfg(feature = "planted-bugs")]
+    fn planted(&self) -> Option<Planted> {
+        self.planted
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    #[expect(clippy::unused_self, reason = "with the feature there is something to look at")]
+    fn planted(&self) -> Option<Planted> {
+        None
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+fn planted(name: &str) -> Result<Planted, String> {
+    let names = || Planted::ALL.iter().map(|planted| planted.name()).collect::<Vec<_>>();
+    Planted::named(name).ok_or_else(|| format!("give one of {}", names().join(", ")))
 }
 
 /// The most of everything that a run has: what was drawn is less or gets no more
@@ -97,7 +121,11 @@ fn main() -> ExitCode {
         .into_iter()
         .find(|scenario| scenario.name() == args.scenario)
         .expect("the parser takes no other name");
-    name_the_seed_of_a_panic(scenario);
+    if args.planted().is_some() && scenario != Scenario::Cluster {
+        let what = "bugs are planted in nodes of whole clusters: say `--scenario cluster`";
+        Args::command().error(ErrorKind::ArgumentConflict, what).exit()
+    }
+    name_the_seed_of_a_panic(scenario, args.planted());
     match run_all(scenario, args.seed..=last, &args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -130,10 +158,10 @@ fn run_all(scenario: Scenario, seeds: RangeInclusive<u64>, args: &Args) -> anyho
     let mut out = std::io::stdout().lock();
     if let Some(seed) = failed {
         // Once more, since a history does not leave its thread.
-        let mut run = run_one(scenario, seed, &caps);
+        let mut run = run_one(scenario, seed, &caps, args);
         if args.shrink {
             writeln!(out, "{run}\n\nlooking for a smaller run").context("failed to print")?;
-            run = shrink(run, SHRINKING_RUNS_MAX, |caps| run_one(scenario, seed, caps));
+            run = shrink(run, SHRINKING_RUNS_MAX, |caps| run_one(scenario, seed, caps, args));
         }
         writeln!(out, "{run}").context("failed to print")?;
         return Ok(false);
@@ -157,7 +185,7 @@ fn run_some(
 ) -> anyhow::Result<(Total, Option<u64>)> {
     let mut total = Total::default();
     for seed in seeds {
-        let run = run_one(scenario, seed, caps);
+        let run = run_one(scenario, seed, caps, args);
         if args.history {
             let mut out = std::io::stdout().lock();
             for operation in run.history.operations() {
@@ -209,9 +237,9 @@ fn run_on_threads(
     Ok((total, lowest))
 }
 
-fn run_one(scenario: Scenario, seed: u64, caps: &Caps) -> Run {
+fn run_one(scenario: Scenario, seed: u64, caps: &Caps, args: &Args) -> Run {
     SEED.set(seed);
-    scenario.run(seed, caps)
+    scenario.run(seed, caps, args.planted())
 }
 
 /// Runs of a search for a smaller one: some seconds to a minute.
@@ -224,12 +252,12 @@ thread_local! {
 
 /// A panic of production code is a finding like any other, so it has to name its seed. It ends the process,
 /// whichever thread it is on.
-fn name_the_seed_of_a_panic(scenario: Scenario) {
+fn name_the_seed_of_a_panic(scenario: Scenario, planted: Option<Planted>) {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         print(panic);
         let seed = SEED.get();
-        let replay = scenario.replay(seed, &Caps::default());
+        let replay = scenario.replay(seed, &Caps::default(), planted);
         // Nobody to tell, and the process ends anyway.
         let _ = writeln!(std::io::stderr(), "seed {seed}; replay: {replay}");
         std::process::exit(1);

@@ -69,13 +69,19 @@ enum Undo {
     Nothing,
     Ways(Vec<(MemberId, MemberId)>),
     Speed(Vec<(MemberId, MemberId)>),
-    Death(MemberId, DiskFate),
+    Deaths(Vec<MemberId>, DiskFate),
+    /// The disk is as it should be again.
+    Disk(MemberId),
+    /// So is the disk, and the process, which has to be started again, is another.
+    Process(MemberId),
 }
 
 /// What faults have done so far, in all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Harm {
     network: SimCounters,
+    /// What disks did late or not at all.
+    disks: u64,
     delayed: u64,
     failed: u64,
 }
@@ -179,6 +185,16 @@ impl Nemesis {
                 let ways = others.flat_map(|other| [(victim, other), (other, victim)]).collect();
                 Self::cut(world, ways)
             }
+            Kind::Split => {
+                // The victim is on one of the sides, so that this is not nobody's.
+                let (here, there): (Vec<MemberId>, Vec<MemberId>) =
+                    self.others(victim).partition(|_| random.random_bool(0.5));
+                let here = here.into_iter().chain([victim]);
+                let ways = here.flat_map(|one| {
+                    there.iter().flat_map(move |other| [(one, *other), (*other, one)])
+                });
+                Self::cut(world, ways.collect())
+            }
             Kind::CutPair => {
                 let other = self.another(victim, random)?;
                 Self::cut(world, vec![(victim, other), (other, victim)])
@@ -200,15 +216,39 @@ impl Nemesis {
             }
             Kind::CrashProcess => {
                 world.crash(victim, SimCrash::Process);
-                Undo::Death(victim, DiskFate::Kept)
+                Undo::Deaths(vec![victim], DiskFate::Kept)
             }
             Kind::CrashMachine => {
                 world.crash(victim, SimCrash::Machine);
-                Undo::Death(victim, DiskFate::Torn)
+                Undo::Deaths(vec![victim], DiskFate::Torn)
             }
             Kind::Replace => {
                 world.crash(victim, SimCrash::Machine);
-                Undo::Death(victim, DiskFate::Wiped)
+                Undo::Deaths(vec![victim], DiskFate::Wiped)
+            }
+            Kind::PowerCut => {
+                let up = self.targets.iter().copied().filter(|target| world.is_up(*target));
+                let up: Vec<MemberId> = up.collect();
+                up.iter().for_each(|member| world.crash(*member, SimCrash::Machine));
+                Undo::Deaths(up, DiskFate::Torn)
+            }
+            Kind::DiskSlow => {
+                let most = Duration::from_millis(random.random_range(10..=500));
+                world.disk(victim).lock().slow(Duration::from_millis(1)..most);
+                Undo::Disk(victim)
+            }
+            Kind::DiskFull => {
+                world.disk(victim).lock().fill();
+                Undo::Disk(victim)
+            }
+            Kind::DiskFails => {
+                let disk = world.disk(victim);
+                if random.random_bool(0.5) {
+                    disk.lock().fail_next_sync();
+                } else {
+                    disk.lock().fail_next_append();
+                }
+                Undo::Process(victim)
             }
         };
         Some((undo, lasts))
@@ -251,7 +291,18 @@ impl Nemesis {
                     world.network().slow(world.address(from), world.address(to), None);
                 }
             }
-            Undo::Death(member, fate) => restart(world, member, fate),
+            Undo::Deaths(members, fate) => {
+                members.into_iter().for_each(|member| restart(world, member, fate));
+            }
+            Undo::Disk(member) => world.disk(member).lock().repair(),
+            Undo::Process(member) => {
+                world.disk(member).lock().repair();
+                // Whoever is down is started again by what took it down.
+                if world.is_up(member) {
+                    world.crash(member, SimCrash::Process);
+                    restart(world, member, DiskFate::Kept);
+                }
+            }
         }
     }
 
@@ -278,7 +329,8 @@ impl Nemesis {
 }
 
 fn harm(world: &World, failed: u64) -> Harm {
-    Harm { network: world.network().counters(), delayed: world.delayed(), failed }
+    let (network, delayed) = (world.network().counters(), world.delayed());
+    Harm { network, disks: world.disks_failed_or_late(), delayed, failed }
 }
 
 /// How long after a fault of a moment its effects are looked for.

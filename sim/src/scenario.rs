@@ -17,6 +17,7 @@ use crate::history::History;
 use crate::ledger::Ledger;
 use crate::linearizability::CheckError;
 use crate::nemesis;
+use crate::planted::Planted;
 use crate::sometimes::Sometimes;
 use crate::world::Stuck;
 
@@ -44,15 +45,17 @@ impl Scenario {
     }
 
     /// The command that runs it once more and prints everything.
-    pub fn replay(self, seed: u64, caps: &Caps) -> String {
-        format!("weft-sim --scenario {} --seed {seed}{caps} --history", self.name())
+    pub fn replay(self, seed: u64, caps: &Caps, planted: Option<Planted>) -> String {
+        let planted = planted.map(|planted| format!(" --planted {}", planted.name()));
+        let planted = planted.unwrap_or_default();
+        format!("weft-sim --scenario {} --seed {seed}{caps}{planted} --history", self.name())
     }
 
-    /// Runs it with everything drawn from `seed`, but no more of it than `caps` say.
-    pub fn run(self, seed: u64, caps: &Caps) -> Run {
+    /// Runs it with everything drawn from `seed`, but no more of it than `caps` say. Only nodes of whole clusters can have a bug `planted`.
+    pub fn run(self, seed: u64, caps: &Caps, planted: Option<Planted>) -> Run {
         match self {
             Scenario::Store => store::run(seed, caps, &crate::cluster::production),
-            Scenario::Cluster => cluster::run(seed, caps),
+            Scenario::Cluster => cluster::run_with(seed, caps, planted),
         }
     }
 
@@ -72,6 +75,8 @@ pub struct Run {
     pub scenario: Scenario,
     /// What everything was drawn from.
     pub seed: u64,
+    /// The bug that nodes had, if one was put in.
+    pub planted: Option<Planted>,
     /// What was drawn, for people.
     pub drawn: String,
     /// What clients were told.
@@ -182,6 +187,7 @@ impl fmt::Display for Run {
     /// How it went; if not well, what was drawn and how to see it again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Run { scenario, seed, drawn, summary, caps, faults, ledger, outcome, .. } = self;
+        let planted = self.planted;
         let name = scenario.name();
         match outcome {
             Ok(()) => writeln!(f, "seed {seed} of scenario {name}: linearizable")?,
@@ -196,7 +202,7 @@ impl fmt::Display for Run {
         if !faults.0.is_empty() {
             writeln!(f, "{faults}")?;
         }
-        write!(f, "replay: {}", scenario.replay(*seed, caps))
+        write!(f, "replay: {}", scenario.replay(*seed, caps, planted))
     }
 }
 

@@ -114,6 +114,11 @@ impl World {
         self.delayed
     }
 
+    /// How often disks that there are now did something late, or not at all.
+    pub fn disks_failed_or_late(&self) -> u64 {
+        self.hosts.iter().map(|host| host.disk.lock().failed_or_late()).sum()
+    }
+
     /// Adds a host with one endpoint, which lives in the world's time whatever clock `config` names.
     ///
     /// # Errors

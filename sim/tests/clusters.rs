@@ -1,27 +1,76 @@
 //! Whole clusters under every fault: coordinators, nodes and clients as production has them.
+//!
+//! The seeds are shared among several tests, so that all processors have some.
 
+use std::time::Instant;
+
+use weft_sim::history::Counts;
+use weft_sim::ledger::Ledger;
+use weft_sim::nemesis;
 use weft_sim::scenario::{Caps, cluster};
+use weft_sim::sometimes::Sometimes;
 
-const SEEDS: u64 = 40;
+/// Seeds of each part.
+const SEEDS: u64 = 300;
 
-#[test]
-fn clusters_keep_their_word_whatever_breaks() {
-    let (mut completed, mut gone) = (0, 0);
-    for seed in 0..SEEDS {
+fn seeds_are_well(part: u64) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how much faster than the clock it is, for people"
+    )]
+    let began = Instant::now();
+    let (mut counts, mut ledger) = (Counts::default(), Ledger::default());
+    let (mut faults, mut sometimes) = (nemesis::Counts::default(), Sometimes::new());
+    let (mut gone, mut virtual_seconds) = (0, 0.0);
+    for seed in part * SEEDS..(part + 1) * SEEDS {
         let run = cluster::run(seed, &Caps::default());
         assert!(run.outcome.is_ok(), "{run}");
-        completed += run.history.counts().completed;
+        counts.completed += run.history.counts().completed;
+        counts.unknown += run.history.counts().unknown;
         gone += run.summary.nodes_gone;
+        virtual_seconds += run.summary.virtual_time.as_secs_f64();
+        ledger.add(&run.ledger);
+        faults.add(&run.faults);
+        sometimes.add(&run.sometimes);
     }
-    assert!(completed > 1000 && gone > 20, "{completed} operations, {gone} nodes died");
+    let (hours, real) = (virtual_seconds / 3600.0, began.elapsed().as_secs_f64());
+    println!("{SEEDS} seeds: {hours:.2} simulated hours, {:.1} an hour", virtual_seconds / real);
+    println!("{} operations told, {gone} nodes gone; ledger: {ledger}", counts.completed);
+    println!("{faults}\n     times  situation\n{sometimes}");
+    // A simulation in which nothing happens shows nothing.
+    assert!(counts.completed > 50 * SEEDS as usize && counts.unknown > 0, "{counts:?}");
+    assert!(gone > SEEDS / 2, "{gone} nodes died");
+    assert_eq!(ledger.wrong(), [0; 4]);
+    assert_eq!(sometimes.missing(cluster::REQUIRED), [""; 0], "{sometimes}");
+}
+
+#[test]
+fn clusters_keep_their_word_whatever_breaks_1() {
+    seeds_are_well(0);
+}
+
+#[test]
+fn clusters_keep_their_word_whatever_breaks_2() {
+    seeds_are_well(1);
+}
+
+#[test]
+fn clusters_keep_their_word_whatever_breaks_3() {
+    seeds_are_well(2);
+}
+
+#[test]
+fn clusters_keep_their_word_whatever_breaks_4() {
+    seeds_are_well(3);
 }
 
 #[test]
 fn the_same_seed_is_the_same_run_of_a_cluster() {
-    for seed in 0..3 {
+    for seed in 0..5 {
         let run = || cluster::run(seed, &Caps::default());
         let (one, other) = (run(), run());
         assert_eq!(one.history, other.history, "seed {seed}");
         assert_eq!(one.summary, other.summary, "seed {seed}");
+        assert_eq!(one.faults, other.faults, "seed {seed}");
     }
 }

@@ -7,6 +7,9 @@ use weft_sim::nemesis::{self, Kind};
 use weft_sim::scenario::{Caps, Run, store};
 use weft_sim::sometimes::Sometimes;
 
+/// They take some milliseconds each.
+const SEEDS: u64 = 1000;
+
 fn run(seed: u64) -> Run {
     store::run(seed, &Caps::default(), &production)
 }
@@ -15,7 +18,7 @@ fn run(seed: u64) -> Run {
 fn what_clients_are_told_is_linearizable_under_faults_and_no_change_is_lost() {
     let (mut counts, mut ledger) = (Counts::default(), Ledger::default());
     let (mut faults, mut sometimes) = (nemesis::Counts::default(), Sometimes::new());
-    for seed in 0..60 {
+    for seed in 0..SEEDS {
         let run = run(seed);
         assert!(run.outcome.is_ok(), "{run}");
         let of_run = run.history.counts();
@@ -27,7 +30,7 @@ fn what_clients_are_told_is_linearizable_under_faults_and_no_change_is_lost() {
         sometimes.add(&run.sometimes);
     }
     // A simulation in which nothing goes wrong shows nothing.
-    assert!(counts.completed > 5000, "{counts:?}");
+    assert!(counts.completed > 90_000, "{counts:?}");
     assert!(counts.not_applied > 50 && counts.unknown > 50, "{counts:?}");
     assert_eq!(ledger.wrong(), [0; 4]);
     assert!(ledger.acknowledged > 2000 && ledger.unknown_applied > 5, "{ledger}");

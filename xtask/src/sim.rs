@@ -10,6 +10,9 @@ use crate::command;
 /// Which simulations to run.
 #[derive(Args)]
 pub(crate) struct Options {
+    /// What to simulate: `cluster` is whole clusters under everything, `store` clients and nodes under faults of the network.
+    #[arg(long, default_value = "cluster")]
+    scenario: String,
     /// The first seed: the same seed is the same run, event by event.
     #[arg(long)]
     seed: u64,
@@ -19,19 +22,33 @@ pub(crate) struct Options {
     /// How many of them at once.
     #[arg(long, default_value_t = 1)]
     jobs: u64,
-    /// What else the simulator is to be told, as in `-- --shrink`; its `--help` says what there is.
+    /// Look for a smaller run that fails in the same way.
+    #[arg(long)]
+    shrink: bool,
+    /// Print each run's history.
+    #[arg(long)]
+    history: bool,
+    /// Put this bug into the nodes, to see that it is found; a wrong name lists all that there are.
+    #[arg(long, value_name = "NAME")]
+    planted: Option<String>,
+    /// What else the simulator is to be told, as in `-- --clients 2`; its `--help` says what there is.
     #[arg(last = true)]
     rest: Vec<String>,
 }
 
 /// Builds the simulator and runs the seeds that `options` names.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    command::run(
-        Command::new("cargo")
-            .args(["run", "--release", "--quiet", "--package", "weft-sim", "--bin", "weft-sim"])
-            .args(["--", "--seed", &options.seed.to_string()])
-            .args(["--seeds", &options.seeds.to_string()])
-            .args(["--jobs", &options.jobs.to_string()])
-            .args(&options.rest),
-    )
+    let Options { scenario, seed, seeds, jobs, shrink, history, planted, rest } = options;
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--release", "--quiet", "--package", "weft-sim", "--bin", "weft-sim"]);
+    if planted.is_some() {
+        cargo.args(["--features", "planted-bugs"]);
+    }
+    cargo.args(["--", "--scenario", scenario, "--seed", &seed.to_string()]);
+    cargo.args(["--seeds", &seeds.to_string(), "--jobs", &jobs.to_string()]);
+    cargo.args(shrink.then_some("--shrink")).args(history.then_some("--history"));
+    if let Some(planted) = planted {
+        cargo.args(["--planted", planted]);
+    }
+    command::run(cargo.args(rest))
 }

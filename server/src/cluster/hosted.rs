@@ -127,6 +127,8 @@ impl Hosted {
             }
         };
         partition.set_following(true);
+        #[cfg(any(test, feature = "planted-bugs"))]
+        partition.plant(cluster.planted_in_store);
         Ok(Hosted {
             partition,
             replica,

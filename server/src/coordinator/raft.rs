@@ -38,5 +38,6 @@ pub use self::node::{
     Decided, Effects, Failure, Leadership, Outcome, Outgoing, RaftNode, ReadOutcome, Refused,
     Settings, Write,
 };
+pub use self::planted::PlantedBug;
 pub use self::roster::{MemberRole, RaftMember};
 pub use self::state_machine::{ProposalId, RestoreError, StateMachine};

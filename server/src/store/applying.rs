@@ -17,6 +17,7 @@ use super::header::{LastUse, Record};
 use super::index::Slot;
 use super::outcome::{Kept, Outcome};
 use super::partition::Partition;
+use super::planted::PlantedBug;
 use super::tables::{Room, TableConfig};
 use crate::limits::EXPIRED_KEPT_MS;
 
@@ -154,6 +155,7 @@ impl Partition {
             None => {}
         }
         match completion {
+            Some((_, Told::Done { .. })) if self.planted.has(PlantedBug::ForgetCompletions) => {}
             Some((_, Told::Done { attempt, mut outcome, .. })) => {
                 if let (Some(kept), Some(previous)) = (previous, outcome.previous_mut()) {
                     previous.value = kept;

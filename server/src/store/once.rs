@@ -8,6 +8,7 @@ use super::completions::{Attempt, NoRoom, Recalled};
 use super::error::StoreError;
 use super::outcome::{Answer, Outcome, Refusal};
 use super::partition::Partition;
+use super::planted::PlantedBug;
 
 /// The answer to a mutation.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,7 @@ impl Partition {
         };
         match self.completions.recall(attempt) {
             Recalled::New => {}
+            Recalled::Done(..) if self.planted.has(PlantedBug::RepeatRequests) => {}
             Recalled::Done(Outcome::Refused(refusal), version) => {
                 return Ok(Once { answer: Err(*refusal), version, is_repeated: true });
             }

@@ -18,6 +18,7 @@ use super::index::{Index, Slot, Tag};
 use super::learning::Learning;
 use super::log::Log;
 use super::ordered::Ordered;
+use super::planted::Planted;
 use super::recording::Recording;
 use super::segment::Segment;
 use super::tables::{Room, Tables};
@@ -72,6 +73,7 @@ pub struct Partition {
     pub(super) follows: bool,
     /// What is to be known until a snapshot has come whole.
     pub(super) learning: Option<Box<Learning>>,
+    pub(super) planted: Planted,
 }
 
 /// An object, where it lies.
@@ -154,6 +156,7 @@ impl Partition {
             recording: None,
             follows: false,
             learning: None,
+            planted: Planted::default(),
         })
     }
 

@@ -15,6 +15,8 @@ pub enum Kind {
     Pause,
     /// A host hears nobody, and nobody hears it.
     Isolate,
+    /// Hosts are on two sides, clients too: each hears its own side only.
+    Split,
     /// Two hosts do not hear each other; both hear the others.
     CutPair,
     /// One host does not hear another, which hears it.
@@ -27,20 +29,33 @@ pub enum Kind {
     CrashMachine,
     /// A machine loses power, and comes back with an empty disk.
     Replace,
+    /// All machines that are up lose power at once, and come back.
+    PowerCut,
+    /// A disk takes longer.
+    DiskSlow,
+    /// A disk has no more room.
+    DiskFull,
+    /// A sync or a write of a disk fails, and the process is started again some time later.
+    DiskFails,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Lose,
         Kind::Pause,
         Kind::Isolate,
+        Kind::Split,
         Kind::CutPair,
         Kind::CutOneWay,
         Kind::Slow,
         Kind::CrashProcess,
         Kind::CrashMachine,
         Kind::Replace,
+        Kind::PowerCut,
+        Kind::DiskSlow,
+        Kind::DiskFull,
+        Kind::DiskFails,
     ];
 
     /// For people.
@@ -49,12 +64,17 @@ impl Kind {
             Kind::Lose => "connection lost",
             Kind::Pause => "host paused",
             Kind::Isolate => "host cut off from all",
+            Kind::Split => "hosts split into two sides",
             Kind::CutPair => "two hosts cut off from each other",
             Kind::CutOneWay => "one way cut",
             Kind::Slow => "slow way",
             Kind::CrashProcess => "process crashed",
             Kind::CrashMachine => "machine crashed",
             Kind::Replace => "machine crashed, disk replaced",
+            Kind::PowerCut => "all machines lost power",
+            Kind::DiskSlow => "slow disk",
+            Kind::DiskFull => "full disk",
+            Kind::DiskFails => "disk failed, process started again",
         }
     }
 }

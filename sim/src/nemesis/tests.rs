@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use weft_server::durable::Disk as _;
 use weft_transport::{
     Batch, EndpointConfig, Handler, Incarnation, IncomingKind, Memory, MemoryConfig, NodeId,
     SimConfig,
@@ -50,6 +51,18 @@ fn live(world: &mut World, member: MemberId) {
     let config = EndpointConfig::new(NodeId(own.into()), Incarnation(world.life(member)), memory);
     let endpoint = world.add_endpoint(member, config, Arc::new(Echo)).unwrap();
     endpoint.listen(SocketAddr::new(address.into(), 7400)).unwrap();
+    let (disk, clock) = (world.disk(member), endpoint.clone());
+    world.spawn_background(member, async move {
+        for number in 0_u64.. {
+            // Whether or not the disk does it.
+            let (name, mut disk) = (number.to_string(), disk.lock());
+            let late = disk.delay();
+            let _ = disk.create(&name, 1).and_then(|()| disk.append(&name, b"x"));
+            let _ = disk.sync(&name).and_then(|()| disk.remove(&name));
+            drop(disk);
+            clock.sleep_until(clock.clock().now() + 5 * MILLI + late).await;
+        }
+    });
     for other in (1..=3).filter(|other| *other != own) {
         let endpoint = endpoint.clone();
         world.spawn_background(member, async move {

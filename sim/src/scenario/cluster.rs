@@ -5,10 +5,14 @@
 //! gives that host endpoints and tasks, in every life anew. Here nothing knows a protocol; `nodes` builds what production
 //! runs, and the tests try that hosts live, die and come back around whatever a builder makes.
 
+mod coordinating;
+mod host;
+mod judging;
 mod met;
 mod nodes;
 mod options;
 mod run;
+mod sparing;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +27,7 @@ use crate::world::{DiskFate, MemberId, World};
 
 pub use met::REQUIRED;
 pub use options::{Durability, Options};
-pub use run::run;
+pub use run::{run, run_with};
 
 /// What a host is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

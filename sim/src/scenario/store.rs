@@ -68,7 +68,20 @@ pub fn run(seed: u64, caps: &Caps, make_handler: &MakeHandler<'_>) -> Run {
     };
     let sometimes = met::sometimes(&history, &ledger, &summary, &counters, play.again.get());
     let (scenario, caps, faults) = (Scenario::Store, caps.clone(), play.faults);
-    Run { scenario, seed, drawn, history, summary, caps, sizes, faults, sometimes, ledger, outcome }
+    Run {
+        scenario,
+        seed,
+        planted: None,
+        drawn,
+        history,
+        summary,
+        caps,
+        sizes,
+        faults,
+        sometimes,
+        ledger,
+        outcome,
+    }
 }
 
 /// An empty history is linearizable, and proves nothing.

@@ -1,9 +1,9 @@
-//! Mistakes that a test can plant, to see that it would find them.
+//! Mistakes that can be planted, to see that they would be found. They exist in tests and with the feature `planted-bugs` only: elsewhere every
+//! question whether one is there is answered `false` when the program is compiled.
 
 /// One way to get it wrong. Each was somebody's bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "only tests plant them"))]
-pub(crate) enum PlantedBug {
+pub enum PlantedBug {
     /// A vote or a term is written without syncing it.
     VoteWithoutSync,
     /// Messages that promise something leave before it is on disk.
@@ -18,19 +18,19 @@ pub(crate) enum PlantedBug {
     CommitNotPersisted,
 }
 
-/// The bug of this node, if a test gave it one.
+/// The bug of this node, if it was given one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Planted {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "planted-bugs"))]
     pub(crate) bug: Option<PlantedBug>,
 }
 
 impl Planted {
-    /// Whether to get it wrong. Outside of tests, no.
+    /// Whether to get it wrong.
     pub(crate) fn has(self, bug: PlantedBug) -> bool {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "planted-bugs"))]
         return self.bug == Some(bug);
-        #[cfg(not(test))]
+        #[cfg(not(any(test, feature = "planted-bugs")))]
         {
             let _ = bug;
             false

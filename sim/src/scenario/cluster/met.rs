@@ -18,6 +18,13 @@ pub const REQUIRED: &[&str] = &[
     DISK_REPLACED,
     CUT,
     CUT_ONE_WAY,
+    SPLIT,
+    SLOWED,
+    POWER_CUT,
+    DISK_SLOW,
+    DISK_FULL,
+    DISK_FAILED,
+    RECOVERED,
     EPOCH_CHANGED,
 ];
 
@@ -30,6 +37,13 @@ const MACHINE_CRASHED: &str = "a machine crashed and came back";
 const DISK_REPLACED: &str = "a machine came back with an empty disk";
 const CUT: &str = "nodes were cut off from others, and that was noticed";
 const CUT_ONE_WAY: &str = "a way was cut in one direction, and that was noticed";
+const SPLIT: &str = "hosts were split into two sides, and that was noticed";
+const SLOWED: &str = "a way was slow";
+const POWER_CUT: &str = "all machines lost power at once and came back";
+const DISK_SLOW: &str = "a disk was slow";
+const DISK_FULL: &str = "a disk was full, and something was to be written";
+const DISK_FAILED: &str = "a disk failed, and the process was started again";
+const RECOVERED: &str = "a node came back with what its log had of partitions";
 const EPOCH_CHANGED: &str = "a partition changed hands";
 const PARTITION_LOST: &str = "a partition was lost with all that held it";
 
@@ -55,6 +69,13 @@ pub(super) fn sometimes(
     sometimes.note(DISK_REPLACED, faults.of(Kind::Replace).bit);
     sometimes.note(CUT, faults.of(Kind::Isolate).bit + faults.of(Kind::CutPair).bit);
     sometimes.note(CUT_ONE_WAY, faults.of(Kind::CutOneWay).bit);
+    sometimes.note(SPLIT, faults.of(Kind::Split).bit);
+    sometimes.note(SLOWED, faults.of(Kind::Slow).bit);
+    sometimes.note(POWER_CUT, faults.of(Kind::PowerCut).bit);
+    sometimes.note(DISK_SLOW, faults.of(Kind::DiskSlow).bit);
+    sometimes.note(DISK_FULL, faults.of(Kind::DiskFull).bit);
+    sometimes.note(DISK_FAILED, faults.of(Kind::DiskFails).bit);
+    sometimes.note(RECOVERED, cluster.recovered());
     sometimes.note(EPOCH_CHANGED, cluster.epochs_changed());
     sometimes.note(PARTITION_LOST, cluster.partitions_lost());
     sometimes

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
+use weft_protocol::{self as protocol, TableOptions};
 use weft_transport::{SimConfig, Skew};
 
 use crate::nemesis::{Kind, Swarm};
@@ -20,6 +21,16 @@ pub enum Durability {
     Disk,
     /// On the disk of every replica.
     Fsync,
+}
+
+impl Durability {
+    fn of_tables(self) -> protocol::Durability {
+        match self {
+            Durability::Memory => protocol::Durability::Memory,
+            Durability::Disk => protocol::Durability::Disk,
+            Durability::Fsync => protocol::Durability::Fsync,
+        }
+    }
 }
 
 /// Everything that is drawn once a run.
@@ -57,6 +68,12 @@ pub struct Options {
     pub partial: f64,
     /// By how much a clock may go wrong, in millionths.
     pub skew_ppm_max: u32,
+    /// How long a disk takes for one thing.
+    pub disk_takes: Range<Duration>,
+    /// After how many bytes a file of a log is followed by the next.
+    pub file_bytes: u64,
+    /// After how many entries a coordinator makes a snapshot of its state.
+    pub snapshot_entries: u64,
     /// What disturbs it.
     pub swarm: Swarm,
     /// For how long clients may go on after everything is healed.
@@ -69,7 +86,9 @@ impl Options {
         let storage_nodes = random.random_range(3..=5);
         let durability = [Durability::Memory, Durability::Disk, Durability::Fsync];
         let delay = Duration::from_micros(random.random_range(20..=200));
-        let mean = Duration::from_millis(random.random_range(200..=4000));
+        // Clients that ask often meet in moments that others seldom see; those that think for long are there for many faults.
+        let (think_ms, often) = [(5, 5), (50, 3), (400, 1)][random.random_range(0..3)];
+        let mean = Duration::from_millis(random.random_range(50..=1500));
         let lasts = Duration::from_millis(random.random_range(50..=5000));
         let faults = random.random_range(0..=20);
         Options {
@@ -80,9 +99,9 @@ impl Options {
             durability: durability[random.random_range(0..durability.len())],
             clients: random.random_range(1..=4),
             requesters: random.random_range(1..=3),
-            operations: random.random_range(20..=100),
+            operations: often * random.random_range(20..=100),
             keys: random.random_range(1..=3),
-            think: Duration::from_millis(random.random_range(1..=400)),
+            think: Duration::from_millis(random.random_range(1..=think_ms)),
             timeout: Duration::from_millis(random.random_range(500..=10_000)),
             value_bytes_max: [16, 100, 4000][random.random_range(0..3)],
             delay: delay..delay + Duration::from_micros(random.random_range(1..=5000)),
@@ -90,6 +109,10 @@ impl Options {
             partial: if random.random_bool(0.5) { 0.0 } else { random.random_range(0.0..0.8) },
             // Half of what two clocks may differ by while leases are safe, or none.
             skew_ppm_max: [0, 1000, 4900][random.random_range(0..3)],
+            disk_takes: Duration::from_micros(20)
+                ..Duration::from_micros([500, 5000, 50_000][random.random_range(0..3)]),
+            file_bytes: [16 << 10, 128 << 10, 64 << 20][random.random_range(0..3)],
+            snapshot_entries: [10, 100, 8192][random.random_range(0..3)],
             swarm: Swarm::draw(random, &Kind::ALL, mean, lasts, faults),
             finish_time_max: Duration::from_secs(600),
         }
@@ -106,6 +129,12 @@ impl Options {
             self.swarm.faults_max = self.swarm.faults_max.min(faults as usize);
         }
         self
+    }
+
+    /// What the one table is like.
+    pub fn table(&self) -> TableOptions {
+        let (replicas, durability) = (self.replicas as u8, self.durability.of_tables());
+        TableOptions { replicas, durability, ..TableOptions::default() }
     }
 
     /// How the network behaves; the world draws its seed.
@@ -136,11 +165,16 @@ impl fmt::Display for Options {
         let Options { coordinators, storage_nodes, partitions, replicas, durability, .. } = self;
         let Options { clients, requesters, operations, keys, think, timeout, .. } = self;
         let Options { value_bytes_max, delay, loss, partial, skew_ppm_max, swarm, .. } = self;
+        let Options { disk_takes, file_bytes, snapshot_entries, .. } = self;
         write!(f, "{coordinators} coordinators, {storage_nodes} storage nodes, ")?;
         write!(f, "{partitions} partitions, {replicas} replicas, {durability:?}; ")?;
         write!(f, "{clients} clients of {requesters} requesters, {keys} keys of each kind, ")?;
         write!(f, "{operations} operations each; think {think:?}, timeout {timeout:?}, ")?;
         write!(f, "values to {value_bytes_max} B; delay {delay:?}, loss {loss:.4}, ")?;
-        write!(f, "partial {partial:.2}; clocks wrong by up to {skew_ppm_max} millionths; {swarm}")
+        write!(f, "disks take {disk_takes:?}, files to {file_bytes} B, a snapshot every ")?;
+        write!(
+            f,
+            "{snapshot_entries} entries, partial {partial:.2}; clocks wrong by up to {skew_ppm_max} millionths; {swarm}"
+        )
     }
 }

@@ -7,19 +7,26 @@ use super::{Play, met};
 use crate::ledger::Ledger;
 use crate::linearizability;
 use crate::nemesis::Kind;
+use crate::planted::Planted;
 use crate::scenario::{Caps, Failure, Run, Scenario, Summary};
 
 /// Runs the scenario with everything drawn from `seed`, but no more of it than `caps` say.
 pub fn run(seed: u64, caps: &Caps) -> Run {
+    run_with(seed, caps, None)
+}
+
+/// The same on nodes with a bug, if one is given.
+pub fn run_with(seed: u64, caps: &Caps, planted: Option<Planted>) -> Run {
     let mut play = Play::draw(seed, caps);
     let drawn = play.options.to_string();
-    let mut cluster = Cluster::new(seed, &play.options);
+    let mut cluster = Cluster::new(seed, &play.options, planted);
     let outcome = play.run(&mut cluster);
     // What was lost as it may be is nobody's fault.
     let history = cluster.recorder.history().without(&cluster.lost);
     let ledger = Ledger::of(&history, |_| outcome.is_ok());
     let outcome = outcome.and_then(|()| {
-        if history.counts().completed == 0 {
+        // Of a partition that is lost before anything was in it nobody is told anything.
+        if history.counts().completed == 0 && cluster.lost.is_empty() {
             return Err(Failure::NothingDone);
         }
         linearizability::check(&history)?;
@@ -30,7 +37,8 @@ pub fn run(seed: u64, caps: &Caps) -> Run {
         }
     });
     let counters = play.world.network().counters();
-    let deaths = [Kind::CrashProcess, Kind::CrashMachine, Kind::Replace];
+    let deaths =
+        [Kind::CrashProcess, Kind::CrashMachine, Kind::Replace, Kind::PowerCut, Kind::DiskFails];
     let summary = Summary {
         virtual_time: play.world.clock().now().since(Time::ZERO),
         connections_lost: counters.lost,
@@ -42,5 +50,18 @@ pub fn run(seed: u64, caps: &Caps) -> Run {
     let sometimes = met::sometimes(&history, &ledger, &summary, &play.faults, &cluster);
     let (scenario, caps) = (Scenario::Cluster, caps.clone());
     let (sizes, faults) = (play.sizes, play.faults);
-    Run { scenario, seed, drawn, history, summary, caps, sizes, faults, sometimes, ledger, outcome }
+    Run {
+        scenario,
+        seed,
+        planted,
+        drawn,
+        history,
+        summary,
+        caps,
+        sizes,
+        faults,
+        sometimes,
+        ledger,
+        outcome,
+    }
 }

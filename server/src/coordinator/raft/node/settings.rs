@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::coordinator::raft::planted::Planted;
+#[cfg(any(test, feature = "planted-bugs"))]
+use crate::coordinator::raft::planted::PlantedBug;
 
 /// How a member behaves. All members of a cluster are to be told the same, but for the seed.
 #[derive(Debug, Clone)]
@@ -41,6 +43,14 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Plants a bug, or none.
+    #[cfg(any(test, feature = "planted-bugs"))]
+    #[must_use]
+    pub fn with_planted(mut self, bug: Option<PlantedBug>) -> Settings {
+        self.planted = Planted { bug };
+        self
+    }
+
     /// How long a member may be silent and still be taken for one that lives.
     pub(super) fn silence_max(&self) -> Duration {
         self.ticks(2 * self.election_ticks)

@@ -1,0 +1,82 @@
+//! Whether a cluster is as it should be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weft_protocol::{ClusterMap, PartitionEntry, PartitionId};
+use weft_transport::NodeId;
+
+use super::host::Host;
+use super::nodes::Cluster;
+use super::{Options, Role};
+use crate::world::MemberId;
+
+impl Cluster {
+    /// How often partitions have changed hands since they were placed.
+    pub(super) fn epochs_changed(&self) -> u64 {
+        let map = newest_map(&self.hosts.borrow());
+        let changes = |map: Arc<ClusterMap>| {
+            map.partitions().iter().map(|entry| u64::from(entry.epoch.saturating_sub(1))).sum()
+        };
+        map.map_or(0, changes)
+    }
+
+    /// How many partitions are lost.
+    pub(super) fn partitions_lost(&self) -> u64 {
+        let map = newest_map(&self.hosts.borrow());
+        map.map_or(0, |map| map.partitions().iter().filter(|entry| entry.is_lost).count() as u64)
+    }
+
+    /// How many lives have begun with partitions that their logs had whole.
+    pub(super) fn recovered(&self) -> u64 {
+        self.hosts.borrow().values().map(|host| host.recovered).sum()
+    }
+}
+
+/// The newest map that any node knows.
+pub(super) fn newest_map(hosts: &BTreeMap<MemberId, Host>) -> Option<Arc<ClusterMap>> {
+    let maps = hosts.values().filter_map(|host| host.handler.as_ref()?.map());
+    maps.max_by_key(|map| map.epoch())
+}
+
+/// What keeps the cluster from being as it should be.
+pub(super) fn unsettled(hosts: &BTreeMap<MemberId, Host>, options: &Options) -> Option<String> {
+    let storage: Vec<&Host> = hosts.values().filter(|host| host.role == Role::Storage).collect();
+    let ended = hosts.values().find_map(|host| Some((host.node, host.ended.borrow().clone()?)));
+    if let Some((node, ended)) = ended {
+        return Some(format!("{node} coordinates no more: {ended:?}"));
+    }
+    if let Some(host) = hosts.values().find(|host| !host.has_joined.get()) {
+        return Some(format!("{} has not joined", host.node));
+    }
+    let Some(map) = newest_map(hosts).filter(|map| !map.partitions().is_empty()) else {
+        return Some("there are no partitions".to_owned());
+    };
+    let wanted = (options.replicas as usize).min(storage.len());
+    for entry in map.partitions() {
+        let PartitionEntry { id, members, primary, .. } = entry;
+        if !entry.is_lost && (members.len() != wanted || primary.is_none()) {
+            return Some(format!("{id} has members {members:?} and primary {primary:?}"));
+        }
+    }
+    let digests: BTreeMap<NodeId, BTreeMap<PartitionId, (u128, bool)>> = storage
+        .iter()
+        .filter_map(|host| {
+            let digests = host.handler.as_ref()?.digests();
+            let digests = digests.into_iter().map(|(id, digest, sync)| (id, (digest, sync)));
+            Some((host.node, digests.collect()))
+        })
+        .collect();
+    for entry in map.partitions().iter().filter(|entry| !entry.is_lost) {
+        let held: Vec<_> = entry
+            .members
+            .iter()
+            .map(|member| digests.get(member).and_then(|held| held.get(&entry.id)).copied())
+            .collect();
+        let are_equal = held.iter().all(|one| *one == held[0] && one.is_some_and(|(_, sync)| sync));
+        if !are_equal {
+            return Some(format!("{} on {:?}: {held:x?}", entry.id, entry.members));
+        }
+    }
+    None
+}

@@ -1,0 +1,81 @@
+//! Which faults hosts are spared: those that take the last of something with them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use weft_server::coordinator::raft::RaftLog as _;
+
+use super::host::Host;
+use super::judging::newest_map;
+use super::{Durability, Role};
+use crate::nemesis::Kind;
+use crate::world::{MemberId, World};
+
+/// Whether a host is spared a fault. What a cluster of this durability promises has to be kept after every fault that it is not spared.
+pub(super) fn spares(
+    hosts: Rc<RefCell<BTreeMap<MemberId, Host>>>,
+    durability: Durability,
+) -> impl FnMut(&World, MemberId, Kind) -> bool + 'static {
+    move |world: &World, member, kind| {
+        let mut hosts = hosts.borrow_mut();
+        let Some(role) = hosts.get(&member).map(|host| host.role) else { return false };
+        let is_synced = durability == Durability::Fsync;
+        match (kind, role) {
+            (
+                Kind::Lose
+                | Kind::Pause
+                | Kind::Isolate
+                | Kind::Split
+                | Kind::CutPair
+                | Kind::CutOneWay
+                | Kind::Slow,
+                _,
+            )
+            | (Kind::CrashProcess | Kind::CrashMachine, Role::Coordinator) => false,
+            (Kind::Replace, Role::Coordinator) => !may_be_replaced(&mut hosts, member),
+            (Kind::CrashProcess | Kind::CrashMachine, _) => {
+                !is_synced && !is_held_elsewhere(&hosts, world, member)
+            }
+            (Kind::Replace, _) => !is_held_elsewhere(&hosts, world, member),
+            (Kind::PowerCut, _) => !is_synced,
+            // The log of a coordinator is on a disk of its own.
+            (Kind::DiskSlow | Kind::DiskFull | Kind::DiskFails, Role::Coordinator) => true,
+            (Kind::DiskSlow | Kind::DiskFull, _) => durability == Durability::Memory,
+            // It is started again in the end, whoever else is there then.
+            (Kind::DiskFails, _) => !is_synced,
+        }
+    }
+}
+
+/// A second coordinator that forgets what it voted for, before the first has it again, may end the cluster.
+fn may_be_replaced(hosts: &mut BTreeMap<MemberId, Host>, member: MemberId) -> bool {
+    let is_first = hosts.values().all(|other| !other.replaced);
+    let Some(host) = hosts.get_mut(&member) else { return false };
+    let may_be = is_first && voters(host) >= 3;
+    host.replaced |= may_be;
+    may_be
+}
+
+/// How many coordinators vote, as a host's log has it.
+fn voters(host: &Host) -> usize {
+    let Ok(recovered) = host.log.lock().clone().recover() else { return 0 };
+    let members = recovered.snapshot.metadata.and_then(|metadata| metadata.conf_state);
+    members.map_or(0, |members| members.voters.len())
+}
+
+/// Whether every partition that a host holds is complete on another that is up, in the life in which it became a member.
+fn is_held_elsewhere(hosts: &BTreeMap<MemberId, Host>, world: &World, member: MemberId) -> bool {
+    let Some(map) = newest_map(hosts) else { return false };
+    let node = hosts[&member].node;
+    let is_up = |other: &weft_transport::NodeId| {
+        let host = hosts.iter().find(|(_, host)| host.node == *other);
+        let known = map.nodes().iter().find(|node| node.id == *other);
+        *other != node
+            && host.zip(known).is_some_and(|((member, host), known)| {
+                world.is_up(*member) && known.incarnation.0 == host.incarnation
+            })
+    };
+    let held = map.partitions().iter().filter(|entry| entry.members.contains(&node));
+    held.into_iter().all(|entry| entry.members.iter().any(is_up))
+}
