@@ -30,8 +30,6 @@ pub enum Mistake {
     ReuseIncarnation,
     /// A coordinator whose disk is lost comes back under the id that it had in the log.
     ReuseRaftId,
-    /// A node says that it has what it had in memory before it went down.
-    ClaimComplete,
     /// A node that begins another life behaves as if it had granted nothing before.
     ForgetEarlierLife,
 }
@@ -71,7 +69,6 @@ impl Planted {
         Planted::Raft(RaftBug::CommitNotPersisted),
         Planted::Operator(Mistake::ReuseIncarnation),
         Planted::Operator(Mistake::ReuseRaftId),
-        Planted::Operator(Mistake::ClaimComplete),
         Planted::Operator(Mistake::ForgetEarlierLife),
     ];
 

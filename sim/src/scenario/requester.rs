@@ -50,6 +50,8 @@ pub(super) struct Requester {
     pub(super) clock: Clock,
     /// The client's.
     pub(super) timeout: Duration,
+    /// Whether it changes nothing: where writes wait for whom nobody hears, it goes on.
+    pub(super) only_reads: bool,
     pub(super) value_bytes_max: usize,
     /// The last version of each key that it was told.
     pub(super) versions: RefCell<BTreeMap<Vec<u8>, Version>>,
@@ -132,6 +134,10 @@ impl Requester {
     }
 
     async fn ask(&self, client: &Client, sequence: u32, random: &mut StdRng) {
+        if self.only_reads {
+            let keys: Vec<&Vec<u8>> = self.keys.all().collect();
+            return self.get(client, keys[random.random_range(0..keys.len())]).await;
+        }
         match random.random_range(0..100) {
             0..30 => self.ask_counter(client, random).await,
             30..55 => self.ask_list(client, sequence, random).await,

@@ -216,6 +216,7 @@ impl Play {
             recorder: self.recorder.clone(),
             clock: self.world.clock().clone(),
             timeout,
+            only_reads: false,
             value_bytes_max: self.options.value_bytes_max,
             versions: RefCell::default(),
             asked_at: Cell::new(Time::ZERO),

@@ -23,7 +23,6 @@ use weft_server::memory::NodeMemory;
 use weft_transport::{Endpoint, EndpointConfig, Incarnation, NodeId};
 
 use super::coordinating::Coordinating;
-use super::judging::newest_map;
 use super::nodes::Cluster;
 use super::{Begins, Durability, Options, Place, Role};
 use crate::cluster::BuildError;
@@ -59,6 +58,7 @@ struct Beginning {
 
 pub(super) const PORT: u16 = 7400;
 pub(super) const CLUSTER: ClusterId = ClusterId(0x5eed);
+const FIRST_STORAGE_NODE: u64 = 101;
 const NODE_MEMORY_BYTES: u64 = 64 << 20;
 
 impl Host {
@@ -74,6 +74,19 @@ impl Host {
             replaced: false,
             recovered: 0,
         }
+    }
+
+    /// Its number among the storage nodes.
+    pub(super) fn number(&self) -> u32 {
+        u32::try_from(self.node.0.saturating_sub(FIRST_STORAGE_NODE)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a log of its objects takes nothing any more.
+    pub(super) fn has_failed(&self) -> bool {
+        let logs = self.handler.as_ref().and_then(|handler| handler.logs());
+        logs.is_some_and(|logs| {
+            [Mode::Disk, Mode::Fsync].iter().any(|mode| logs.journal(*mode).has_failed())
+        })
     }
 }
 
@@ -128,10 +141,9 @@ impl Cluster {
     /// Who it is in this life, and what there is of the one before.
     fn begin(&self, world: &World, place: Place) -> Beginning {
         let Place { member, role, number, begins } = place;
-        let first = if role == Role::Coordinator { 1 } else { 101 };
+        let first = if role == Role::Coordinator { 1 } else { FIRST_STORAGE_NODE };
         let node = NodeId(u64::from(number) + first);
         let mut hosts = self.hosts.borrow_mut();
-        let map = newest_map(&hosts);
         let host = hosts.entry(member).or_insert_with(|| Host::new(role, node));
         let mut last_incarnation =
             Some(Incarnation(host.incarnation)).filter(|_| host.incarnation > 0);
@@ -160,15 +172,10 @@ impl Cluster {
         if !is_reused {
             host.incarnation = unix_ms.max(host.incarnation + 1);
         }
-        let claims = begins != Begins::Anew && self.mistakes(Mistake::ClaimComplete);
-        let held = map.filter(|_| claims).map(|map| {
-            let held = map.partitions().iter().filter(|entry| entry.members.contains(&node));
-            held.map(|entry| entry.id).collect()
-        });
         Beginning {
             me: Member { node, incarnation: Incarnation(host.incarnation) },
             last_incarnation,
-            complete: held.unwrap_or_default(),
+            complete: Vec::new(),
         }
     }
 
@@ -190,7 +197,7 @@ impl Cluster {
         if let Some(planted) = self.planted {
             settings = planted.in_log(settings);
         }
-        let node = NodeId(u64::from(number) + 101);
+        let node = NodeId(u64::from(number) + FIRST_STORAGE_NODE);
         let options = LogsOptions {
             cluster: CLUSTER.0,
             node,

@@ -10,18 +10,20 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use weft_protocol::{PartitionId, Slot};
-use weft_transport::{EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId, Time};
+use weft_transport::{
+    EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId, SimCrash, Time,
+};
 
 use super::host::{Host, PORT};
 use super::judging::{newest_map, unsettled};
-use super::{Builder, Durability, Options, Place, Role, sparing};
+use super::{Begins, Builder, Durability, Options, Place, Role, sparing};
 use crate::cluster::{BuildError, Connector};
 use crate::history::{Ending, Recorder};
 use crate::nemesis::Spares;
 use crate::planted::Planted;
 use crate::scenario::Failure;
 use crate::scenario::requester::{Keys, REQUESTERS_MAX, Requester};
-use crate::world::{MemberId, World};
+use crate::world::{DiskFate, MemberId, World};
 
 /// Everybody of a run.
 pub(super) struct Cluster {
@@ -73,7 +75,8 @@ impl Cluster {
         let connector = self.connector(world, member, number, options.timeout)?;
         for of_client in 0..options.requesters {
             let number = number * REQUESTERS_MAX + of_client;
-            let requester = self.requester(world, number, options.timeout, options);
+            let mut requester = self.requester(world, number, options.timeout, options);
+            requester.only_reads = of_client > 0 && of_client + 1 == options.requesters;
             let random = StdRng::seed_from_u64(self.seed.wrapping_add(u64::from(number)));
             let work = requester.work(connector.clone(), options.operations, options.think, random);
             world.spawn_on(member, work);
@@ -81,14 +84,35 @@ impl Cluster {
         Ok(())
     }
 
-    /// What disks had is not lost. A partition is, if all power is gone before it is on any disk, with nothing in it.
+    /// Starts nodes again whose log has failed, as their operator has to: a full disk is met by a write too, where that goes beyond what is kept for a file.
+    fn restart_failed(&mut self, world: &mut World, options: &Options) -> Result<(), BuildError> {
+        let failed: Vec<(MemberId, u32)> = {
+            let hosts = self.hosts.borrow();
+            let failed = hosts.iter().filter(|(_, host)| host.has_failed());
+            failed.map(|(member, host)| (*member, host.number())).collect()
+        };
+        for (member, number) in failed {
+            let begins = Begins::Again(DiskFate::Kept);
+            let place = Place { member, role: Role::Storage, number, begins };
+            world.crash(member, SimCrash::Process);
+            world.restart(member, DiskFate::Kept, |world| self.node(world, place, options))?;
+        }
+        Ok(())
+    }
+
+    /// What disks had is not lost, as long as none of them was replaced: who is left then may be one that the others had gone on without a moment before.
+    ///
+    /// A partition is, if all power is gone before it is on any disk, with nothing in it.
     fn check_lost(&self) -> Result<(), Failure> {
         let history = self.recorder.history();
         let lost = history.operations().iter().find(|operation| {
             let is_acknowledged = matches!(operation.ending, Ending::Completed { .. });
             operation.action.is_mutation() && is_acknowledged && self.lost.contains(&operation.key)
         });
-        match lost.filter(|_| self.options.durability == Durability::Fsync) {
+        let is_replaced = |host: &Host| host.role == Role::Storage && host.replaced;
+        let are_disks_kept = !self.hosts.borrow().values().any(is_replaced);
+        let is_promised = self.options.durability == Durability::Fsync && are_disks_kept;
+        match lost.filter(|_| is_promised) {
             Some(operation) => {
                 let reason = format!("a partition is lost, though it was on disk: {operation}");
                 Err(Failure::NotConverged { reason })
@@ -126,6 +150,7 @@ impl Cluster {
             recorder: self.recorder.clone(),
             clock: world.clock().clone(),
             timeout,
+            only_reads: false,
             value_bytes_max: options.value_bytes_max,
             versions: RefCell::default(),
             asked_at: Cell::new(Time::ZERO),
@@ -159,6 +184,7 @@ impl Builder for Cluster {
     }
 
     fn converge(&mut self, world: &mut World, options: &Options) -> Result<(), Failure> {
+        self.restart_failed(world, options)?;
         let end = world.clock().now() + CONVERGED_AFTER_MAX;
         loop {
             let reason = unsettled(&self.hosts.borrow(), options);

@@ -94,10 +94,10 @@ impl Options {
         Options {
             coordinators: 3,
             storage_nodes,
-            partitions: random.random_range(1..=8),
-            replicas: random.random_range(1..=3),
+            partitions: random.random_range(1..=6),
+            replicas: [1, 2, 3, 3, 3][random.random_range(0..5)],
             durability: durability[random.random_range(0..durability.len())],
-            clients: random.random_range(1..=4),
+            clients: random.random_range(2..=4),
             requesters: random.random_range(1..=3),
             operations: often * random.random_range(20..=100),
             keys: random.random_range(1..=3),

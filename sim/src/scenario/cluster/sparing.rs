@@ -37,7 +37,13 @@ pub(super) fn spares(
             (Kind::CrashProcess | Kind::CrashMachine, _) => {
                 !is_synced && !is_held_elsewhere(&hosts, world, member)
             }
-            (Kind::Replace, _) => !is_held_elsewhere(&hosts, world, member),
+            (Kind::Replace, _) => {
+                let is_spared = !is_held_elsewhere(&hosts, world, member);
+                if !is_spared && let Some(host) = hosts.get_mut(&member) {
+                    host.replaced = true;
+                }
+                is_spared
+            }
             (Kind::PowerCut, _) => !is_synced,
             // The log of a coordinator is on a disk of its own.
             (Kind::DiskSlow | Kind::DiskFull | Kind::DiskFails, Role::Coordinator) => true,
@@ -50,7 +56,7 @@ pub(super) fn spares(
 
 /// A second coordinator that forgets what it voted for, before the first has it again, may end the cluster.
 fn may_be_replaced(hosts: &mut BTreeMap<MemberId, Host>, member: MemberId) -> bool {
-    let is_first = hosts.values().all(|other| !other.replaced);
+    let is_first = hosts.values().all(|other| other.role != Role::Coordinator || !other.replaced);
     let Some(host) = hosts.get_mut(&member) else { return false };
     let may_be = is_first && voters(host) >= 3;
     host.replaced |= may_be;
