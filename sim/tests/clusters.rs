@@ -13,11 +13,9 @@ use weft_sim::sometimes::Sometimes;
 /// Seeds of each part.
 const SEEDS: u64 = 150;
 
+#[expect(clippy::print_stdout, reason = "what came of it is for people")]
+#[expect(clippy::disallowed_methods, reason = "how much faster than the clock it was")]
 fn seeds_are_well(first: u64) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how much faster than the clock it is, for people"
-    )]
     let began = Instant::now();
     let (mut counts, mut ledger) = (Counts::default(), Ledger::default());
     let (mut faults, mut sometimes) = (nemesis::Counts::default(), Sometimes::new());

@@ -55,11 +55,12 @@ fn live(world: &mut World, member: MemberId) {
     world.spawn_background(member, async move {
         for number in 0_u64.. {
             // Whether or not the disk does it.
-            let (name, mut disk) = (number.to_string(), disk.lock());
-            let late = disk.delay();
-            let _ = disk.create(&name, 1).and_then(|()| disk.append(&name, b"x"));
-            let _ = disk.sync(&name).and_then(|()| disk.remove(&name));
-            drop(disk);
+            let late = {
+                let (name, mut disk) = (number.to_string(), disk.lock());
+                let _ = disk.create(&name, 1).and_then(|()| disk.append(&name, b"x"));
+                let _ = disk.sync(&name).and_then(|()| disk.remove(&name));
+                disk.delay()
+            };
             clock.sleep_until(clock.clock().now() + 5 * MILLI + late).await;
         }
     });
