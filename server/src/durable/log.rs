@@ -37,7 +37,7 @@ pub use self::admission::{AppendError, Snapshot};
 /// How a log is kept.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// A file of this many bytes is followed by the next; the first ones are [shorter](Self::bytes_of_file).
+    /// A file of this many bytes is followed by the next; the first ones are shorter.
     pub file_bytes: u64,
     /// Bytes that may wait to be written. From half of that on there is [no room](Log::has_room).
     pub backlog_bytes: usize,
