@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn connections_leave_descriptors_and_memory_for_the_rest() {
         assert_eq!(connections_max(512 << 20, None), 10_000);
-        assert_eq!(connections_max(16 << 20, None), 2048);
+        assert_eq!(connections_max(16 << 20, None), 2016);
         assert_eq!(connections_max(512 << 20, Some(1024)), 832);
         assert_eq!(connections_max(512 << 20, Some(64)), 32);
     }
