@@ -50,7 +50,12 @@ impl Round<'_> {
 
     /// Whether the node is heard again, and not just for a moment: each time that it is believed partitions are changed.
     fn is_steady(&self, node: &Node) -> bool {
-        self.liveness.run_of(node.member()).is_some_and(|(first, last)| {
+        let member = node.member();
+        if self.liveness.is_gone(member) {
+            // It was heard a moment ago, before it went.
+            return false;
+        }
+        self.liveness.run_of(member).is_some_and(|(first, last)| {
             let is_heard = self.now.since(last) <= self.settings.down_after;
             is_heard && last.since(first) >= self.settings.up_after
         })

@@ -101,6 +101,9 @@ fn a_node_whose_process_is_known_to_be_gone_is_not_waited_for() {
     let took = until(&mut world, |world| primary(world) != dead);
     assert!(took <= TICK, "{took:?}");
     assert!(!configuration(&world, P0).members.contains(&dead));
+    // That it was heard a moment ago says nothing more.
+    run_for(&mut world, Duration::from_secs(2));
+    assert!(!world.log.contains(&Command::MarkUp { member: dead }));
 }
 
 #[test]
