@@ -15,7 +15,7 @@ use weft_transport::Time;
 use crate::cluster::BuildError;
 use crate::history::History;
 use crate::ledger::Ledger;
-use crate::linearizability::CheckError;
+use crate::linearizability::{self, CheckError};
 use crate::nemesis;
 use crate::planted::Planted;
 use crate::sometimes::Sometimes;
@@ -214,4 +214,18 @@ impl fmt::Display for Summary {
         write!(f, "{connections_lost} connections lost, {unheard} sends unheard, ")?;
         write!(f, "{delayed} times late by a pause, {nodes_gone} nodes gone")
     }
+}
+
+/// Whether something was done, and [well](judge_what_was_told): an empty history is linearizable, and proves nothing.
+fn judge(history: &History, ledger: &Ledger) -> Result<(), Failure> {
+    if history.counts().completed == 0 {
+        return Err(Failure::NothingDone);
+    }
+    judge_what_was_told(history, ledger)
+}
+
+/// Whether what clients were told is linearizable, and no change is lost, there twice, or of nobody.
+fn judge_what_was_told(history: &History, ledger: &Ledger) -> Result<(), Failure> {
+    linearizability::check(history)?;
+    if ledger.errors.is_empty() { Ok(()) } else { Err(Failure::Ledger(Box::new(ledger.clone()))) }
 }

@@ -18,11 +18,10 @@ use weft_transport::{SimCrash, Time};
 
 use self::options::{Going, Options};
 use super::requester::{Keys, REQUESTERS_MAX, Requester};
-use super::{Caps, Failure, Run, Scenario, Summary};
+use super::{Caps, Failure, Run, Scenario, Summary, judge};
 use crate::cluster::{MakeHandler, Nodes};
-use crate::history::{History, Recorder};
+use crate::history::Recorder;
 use crate::ledger::Ledger;
-use crate::linearizability;
 use crate::nemesis::{self, Nemesis, Plan};
 use crate::world::{MemberId, World};
 
@@ -82,15 +81,6 @@ pub fn run(seed: u64, caps: &Caps, make_handler: &MakeHandler<'_>) -> Run {
         ledger,
         outcome,
     }
-}
-
-/// An empty history is linearizable, and proves nothing.
-fn judge(history: &History, ledger: &Ledger) -> Result<(), Failure> {
-    if history.counts().completed == 0 {
-        return Err(Failure::NothingDone);
-    }
-    linearizability::check(history)?;
-    if ledger.errors.is_empty() { Ok(()) } else { Err(Failure::Ledger(Box::new(ledger.clone()))) }
 }
 
 /// A run under way.

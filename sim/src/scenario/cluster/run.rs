@@ -5,10 +5,9 @@ use weft_transport::Time;
 use super::nodes::Cluster;
 use super::{Play, met};
 use crate::ledger::Ledger;
-use crate::linearizability;
 use crate::nemesis::Kind;
 use crate::planted::Planted;
-use crate::scenario::{Caps, Failure, Run, Scenario, Summary};
+use crate::scenario::{Caps, Run, Scenario, Summary, judge, judge_what_was_told};
 
 /// Runs the scenario with everything drawn from `seed`, but no more of it than `caps` say.
 pub fn run(seed: u64, caps: &Caps) -> Run {
@@ -24,17 +23,10 @@ pub fn run_with(seed: u64, caps: &Caps, planted: Option<Planted>) -> Run {
     // What was lost as it may be is nobody's fault.
     let history = cluster.recorder.history().without(&cluster.lost);
     let ledger = Ledger::of(&history, |_| outcome.is_ok());
-    let outcome = outcome.and_then(|()| {
+    let outcome = outcome.and_then(|()| match cluster.lost.is_empty() {
+        true => judge(&history, &ledger),
         // Of a partition that is lost before anything was in it nobody is told anything.
-        if history.counts().completed == 0 && cluster.lost.is_empty() {
-            return Err(Failure::NothingDone);
-        }
-        linearizability::check(&history)?;
-        if ledger.errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Failure::Ledger(Box::new(ledger.clone())))
-        }
+        false => judge_what_was_told(&history, &ledger),
     });
     let counters = play.world.network().counters();
     let deaths =

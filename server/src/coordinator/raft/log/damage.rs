@@ -117,6 +117,30 @@ fn flip(log: &TempDir, is_it: impl Fn(&str) -> bool, length: usize, stride: usiz
     outcomes
 }
 
+/// Cuts one file off at each length. Returns how long it is, too.
+fn cut(log: &TempDir, is_it: impl Fn(&str) -> bool) -> (Outcomes, usize) {
+    let files = contents(log.path());
+    let name = only(&files, is_it);
+    let whole = opened(folder_of(&files).path()).unwrap();
+    let mut outcomes = Outcomes::default();
+    for length in 0..files[&name].len() {
+        let mut damaged = files.clone();
+        damaged.get_mut(&name).expect("it is there").truncate(length);
+        outcomes.check(&damaged, &whole, &format!("{name} of {length} bytes"));
+    }
+    (outcomes, files[&name].len())
+}
+
+/// The files of a log before its last batch was written, and after.
+fn before_and_after_a_batch() -> [BTreeMap<String, Vec<u8>>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = RocksLog::create(folder.path(), &founding()).unwrap();
+    log.write(&appended()).unwrap();
+    let before = contents(folder.path());
+    log.write(&last()).unwrap();
+    [before, contents(folder.path())]
+}
+
 #[test]
 fn flipped_bytes_of_the_write_ahead_log_are_no_shorter_log() {
     let log = written_log();
@@ -128,17 +152,8 @@ fn flipped_bytes_of_the_write_ahead_log_are_no_shorter_log() {
 
 #[test]
 fn a_write_ahead_log_that_was_cut_short_is_no_shorter_log() {
-    let log = written_log();
-    let files = contents(log.path());
-    let name = only(&files, is_wal);
-    let whole = opened(folder_of(&files).path()).unwrap();
-    let mut outcomes = Outcomes::default();
-    for length in 0..files[&name].len() {
-        let mut damaged = files.clone();
-        damaged.get_mut(&name).expect("it is there").truncate(length);
-        outcomes.check(&damaged, &whole, &format!("{name} of {length} bytes"));
-    }
-    assert_eq!((outcomes.whole, outcomes.refused), (0, files[&name].len()));
+    let (outcomes, lengths) = cut(&written_log(), is_wal);
+    assert_eq!((outcomes.whole, outcomes.refused), (0, lengths));
 }
 
 #[test]
@@ -158,29 +173,14 @@ fn flipped_bytes_of_the_other_files_are_no_shorter_log() {
 
 #[test]
 fn a_manifest_that_was_cut_short_is_no_shorter_log() {
-    let log = older_log();
-    let files = contents(log.path());
-    let name = only(&files, |name| name.starts_with("MANIFEST"));
-    let whole = opened(folder_of(&files).path()).unwrap();
-    let mut outcomes = Outcomes::default();
-    for length in 0..files[&name].len() {
-        let mut damaged = files.clone();
-        damaged.get_mut(&name).expect("it is there").truncate(length);
-        outcomes.check(&damaged, &whole, &format!("{name} of {length} bytes"));
-    }
+    let (outcomes, _) = cut(&older_log(), |name| name.starts_with("MANIFEST"));
     assert!(outcomes.refused > 0, "{outcomes:?}");
 }
 
 /// The power went while the last batch was written: it was never acknowledged, so the log is whole without it.
 #[test]
 fn a_batch_that_a_loss_of_power_tore_is_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut log = RocksLog::create(folder.path(), &founding()).unwrap();
-    log.write(&appended()).unwrap();
-    let before = contents(folder.path());
-    log.write(&last()).unwrap();
-    let after = contents(folder.path());
-    drop(log);
+    let [before, after] = before_and_after_a_batch();
     let name = only(&after, is_wal);
     let (short, long) = (before[&name].len(), after[&name].len());
     assert!(short < long);
@@ -210,13 +210,7 @@ fn a_batch_that_a_loss_of_power_tore_is_none() {
 /// The power went while the extent was written. The batch is in the log then, and without it the extent is damaged.
 #[test]
 fn a_torn_extent_wants_the_batch_that_it_was_written_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut log = RocksLog::create(folder.path(), &founding()).unwrap();
-    log.write(&appended()).unwrap();
-    let before = contents(folder.path());
-    log.write(&last()).unwrap();
-    drop(log);
-    let mut files = contents(folder.path());
+    let [before, mut files] = before_and_after_a_batch();
     let whole = opened(folder_of(&files).path()).unwrap();
     let (old, new) = (&before["extent"], files["extent"].clone());
     let changed: Vec<usize> = (0..new.len()).filter(|at| old[*at] != new[*at]).collect();
