@@ -102,11 +102,13 @@ impl Peers {
     }
 
     /// Sends a message to a node, whichever life of it there is a connection to: for what says itself whom it is for. Waits for nobody.
-    pub(crate) fn send_to_node(&self, to: NodeId, message: PeerMessage<'_>) {
+    /// Returns whether there is one.
+    pub(crate) fn send_to_node(&self, to: NodeId, message: PeerMessage<'_>) -> bool {
         let link = self.links.read().get(&to).cloned();
-        if let Some(link) = link {
+        if let Some(link) = &link {
             link.send(message);
         }
+        link.is_some()
     }
 
     /// The nodes whose connection has ended, and none is known that took its place.

@@ -17,7 +17,7 @@ pub enum Notice {
     Raft(Vec<u8>),
     /// From a node to every coordinator, every [heartbeat](super::Timing::heartbeat).
     Heartbeat(Heartbeat),
-    /// From the leader to a node that knows less than is committed.
+    /// From the leader to a node that knows less than is committed, and from any coordinator to the node that it runs on.
     Update(Box<Update>),
 }
 

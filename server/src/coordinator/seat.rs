@@ -35,7 +35,7 @@ use weft_transport::{NodeId, Time};
 use self::leading::Leading;
 use self::machine::Machine;
 use self::proposing::Proposing;
-use self::telling::Telling;
+use self::telling::{Audience, Telling};
 use super::ask::{Answer, Ask, Leader};
 use super::codec::CodecError;
 use super::command::ClusterId;
@@ -295,10 +295,11 @@ impl Coordinator {
             self.leading = None;
             self.give_up_questions();
         }
-        if self.leading.as_ref().is_some_and(|leading| leading.knows_all) {
-            let (cluster, state) = (self.cluster, self.raft.machine().state());
-            effects.updates = self.telling.due(cluster, state, now);
-        }
+        let leads = self.leading.as_ref().is_some_and(|leading| leading.knows_all);
+        let audience =
+            if leads { Audience::All } else { Audience::Own(self.raft.identity().node) };
+        let (cluster, state) = (self.cluster, self.raft.machine().state());
+        effects.updates = self.telling.due(audience, cluster, state, now);
         let leader = self.find_leader();
         if leader != self.leader {
             self.leader.clone_from(&leader);

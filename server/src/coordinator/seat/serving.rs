@@ -41,6 +41,7 @@ enum Happened {
 /// The coordinator of a node, its log, and who waits for its answers.
 struct Seat<W> {
     node: Arc<NodeHandler>,
+    endpoint: Endpoint,
     coordinator: Coordinator,
     log: W,
     questions: BTreeMap<u64, Reply>,
@@ -57,7 +58,7 @@ pub async fn serve<W: LogWriter>(
 ) -> Ended {
     node.coordination.coordinator.open();
     let (questions, questions_asked) = (BTreeMap::new(), 0);
-    let mut seat = Seat { node, coordinator, log, questions, questions_asked };
+    let mut seat = Seat { node, endpoint: endpoint.clone(), coordinator, log, questions, questions_asked };
     loop {
         if let Some(ended) = seat.turn(endpoint.clock().now()) {
             return ended;
@@ -144,7 +145,10 @@ impl<W: LogWriter> Seat<W> {
     }
 
     fn update(&self, members: &[Member], update: Update) {
-        let own = self.node.cluster.me;
+        let (own, linked) = (self.node.cluster.me, self.node.cluster.peers.members());
+        if !members.iter().any(|member| *member == own || linked.contains(member)) {
+            return;
+        }
         let notice = Notice::Update(Box::new(update));
         let bytes = encode_notice(&notice);
         for member in members.iter().filter(|member| **member != own) {
@@ -162,7 +166,14 @@ impl<W: LogWriter> Seat<W> {
     fn tell(&self, node: NodeId, notice: &Notice) {
         let bytes = encode_notice(notice);
         let message = PeerMessage::Notice(NoticeMessage { body: &bytes });
-        self.node.cluster.peers.send_to_node(node, message);
+        if self.node.cluster.peers.send_to_node(node, message) {
+            return;
+        }
+        // Who coordinates with this node may be none of the cluster as far as the node has been told: were it not answered, there might be nobody to
+        // tell it. What does not go out at once is lost, as anything may be between coordinators.
+        if let Some(connection) = self.endpoint.manager().connection(node) {
+            let _ = connection.for_replication().try_send(message, &mut None);
+        }
     }
 }
 
