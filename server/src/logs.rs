@@ -131,6 +131,11 @@ impl Logs {
         self.journals.iter()
     }
 
+    /// Whether one of them takes nothing any more.
+    pub fn has_failed(&self) -> bool {
+        self.journals.iter().any(|journal| journal.has_failed())
+    }
+
     /// Whether there is something of a partition that no placement was learned of yet.
     pub(crate) fn waits(&self, partition: PartitionId) -> bool {
         self.waiting.lock().contains_key(&partition)

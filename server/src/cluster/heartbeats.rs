@@ -10,6 +10,7 @@ use crate::coordinator::codec::encode_notice;
 use crate::coordinator::{Heartbeat, Notice, Update};
 use crate::handler::NodeHandler;
 use crate::limits::REPORTS_PER_HEARTBEAT_MAX;
+use crate::logs::Logs;
 
 impl NodeHandler {
     /// Says to all coordinators that this node is there, and what they are to act on. All of them: whoever leads next then knows who was silent.
@@ -27,7 +28,9 @@ impl NodeHandler {
         // What is left is told when this has been acted on.
         told.truncate(REPORTS_PER_HEARTBEAT_MAX);
         let member = self.cluster.me;
-        let heartbeat = Notice::Heartbeat(Heartbeat { cluster, member, known_version, told });
+        let has_failed = self.logs().is_some_and(Logs::has_failed);
+        let heartbeat =
+            Notice::Heartbeat(Heartbeat { cluster, member, known_version, told, has_failed });
         let body = encode_notice(&heartbeat);
         for to in receivers.iter().filter(|to| **to != self.node) {
             self.cluster

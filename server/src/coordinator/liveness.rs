@@ -21,6 +21,8 @@ pub struct Liveness {
     /// For how long some other node has been heard without a gap.
     attention: Option<Report>,
     heard: BTreeMap<NodeId, Heard>,
+    /// Lives that take no partitions, though they are heard.
+    failed: BTreeMap<NodeId, Incarnation>,
     /// Lives whose process is gone, and that were not heard since.
     gone: BTreeMap<NodeId, Incarnation>,
     /// Who told of whom.
@@ -54,6 +56,7 @@ impl Liveness {
             own: None,
             attention: None,
             heard: BTreeMap::new(),
+            failed: BTreeMap::new(),
             gone: BTreeMap::new(),
             apart: BTreeMap::new(),
             caught_up: BTreeMap::new(),
@@ -91,6 +94,20 @@ impl Liveness {
         self.gone.insert(member.node, member.incarnation);
     }
 
+    /// The node says with a heartbeat whether a log of its objects has failed. If so, it is given no partitions, and those that it has go
+    /// elsewhere: only a later life of it is as good as others.
+    pub fn has_failed(&mut self, member: Member, has_failed: bool) {
+        let Member { node, incarnation } = member;
+        if self.heard.get(&node).is_none_or(|heard| heard.incarnation != incarnation) {
+            return;
+        }
+        if has_failed {
+            self.failed.insert(node, incarnation);
+        } else {
+            self.failed.remove(&node);
+        }
+    }
+
     /// `from`, a primary, gets no acknowledgement from `member`, one of its members or learners. It says so with every heartbeat while that is so.
     pub fn unreachable(&mut self, from: Member, member: Member, now: Time) {
         let is_full = self.apart.len() >= REPORTS_MAX;
@@ -115,9 +132,11 @@ impl Liveness {
     /// Forgets what does not matter to `state` any more: of other lives and epochs, and of longer ago than `report_age_max`.
     pub fn prune(&mut self, state: &ClusterState, report_age_max: Duration, now: Time) {
         self.heard.retain(|node, _| state.node(*node).is_some());
-        self.gone.retain(|node, incarnation| {
-            state.is_current(Member { node: *node, incarnation: *incarnation })
-        });
+        for lives in [&mut self.failed, &mut self.gone] {
+            lives.retain(|node, incarnation| {
+                state.is_current(Member { node: *node, incarnation: *incarnation })
+            });
+        }
         self.apart.retain(|(from, member), report| {
             let are_current = state.is_current(*from) && state.is_current(*member);
             are_current && now.since(report.last) <= report_age_max
@@ -137,6 +156,11 @@ impl Liveness {
     /// Whether the process of this life is known to be gone.
     pub(super) fn is_gone(&self, member: Member) -> bool {
         self.gone.get(&member.node) == Some(&member.incarnation)
+    }
+
+    /// Whether this life takes no partitions.
+    pub(super) fn is_failed(&self, member: Member) -> bool {
+        self.failed.get(&member.node) == Some(&member.incarnation)
     }
 
     /// How long ago a node was last heard in this life.

@@ -32,6 +32,8 @@ pub struct Heartbeat {
     pub known_version: u64,
     /// What is to be acted on.
     pub told: Vec<Told>,
+    /// A log of its objects takes nothing any more, until it is started again.
+    pub has_failed: bool,
 }
 
 /// What was committed since a version: [`Changes`] that were sent.

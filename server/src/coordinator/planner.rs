@@ -78,8 +78,12 @@ impl Planner {
 
     /// What an operator's word is to be proposed as that the loss of a partition is accepted. `None` if the partition is not lost, or nobody is up who
     /// could hold it.
-    pub fn accept_loss(state: &ClusterState, partition: PartitionId) -> Option<Command> {
-        placing::accept_loss(state, partition)
+    pub fn accept_loss(
+        state: &ClusterState,
+        liveness: &Liveness,
+        partition: PartitionId,
+    ) -> Option<Command> {
+        placing::accept_loss(state, liveness, partition)
     }
 
     /// Leases last for many seconds, so one look a second at all clients does.

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use weft_protocol::control::v1;
@@ -11,8 +12,8 @@ use weft_transport::{Clock, Incarnation, NodeId};
 
 use crate::control::table;
 use crate::coordinator::{
-    Answer, Ask, ClusterId, ClusterState, Command, Denial, Found, Join, NodeDescription, Outcome,
-    Partition, Planner, Proposal, ProposalId, Standing, Timing, cluster_map_of,
+    Answer, Ask, ClusterId, ClusterState, Command, Denial, Found, Join, Liveness, NodeDescription,
+    Outcome, Partition, Planner, Proposal, ProposalId, Standing, Timing, cluster_map_of,
 };
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::memory::NodeMemory;
@@ -114,7 +115,7 @@ impl LoneCoordinator {
                 let mut state = self.state.lock();
                 let mut proposal = proposal.clone();
                 if let Command::AcceptLoss { partition, .. } = proposal.command
-                    && let Some(chosen) = Planner::accept_loss(&state, partition)
+                    && let Some(chosen) = Planner::accept_loss(&state, &Liveness::new(Duration::ZERO), partition)
                 {
                     proposal.command = chosen;
                 }

@@ -38,6 +38,8 @@ struct HeartbeatMessage {
     known_version: u64,
     #[prost(message, repeated, tag = "4")]
     told: Vec<ToldMessage>,
+    #[prost(bool, tag = "5")]
+    has_failed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -136,6 +138,7 @@ impl From<&Heartbeat> for HeartbeatMessage {
             member: Some(heartbeat.member.into()),
             known_version: heartbeat.known_version,
             told: heartbeat.told.iter().map(Into::into).collect(),
+            has_failed: heartbeat.has_failed,
         }
     }
 }
@@ -144,13 +147,14 @@ impl TryFrom<HeartbeatMessage> for Heartbeat {
     type Error = CodecError;
 
     fn try_from(message: HeartbeatMessage) -> Result<Self, CodecError> {
-        let HeartbeatMessage { cluster, member: from, known_version, told } = message;
+        let HeartbeatMessage { cluster, member: from, known_version, told, has_failed } = message;
         check_count("told", told.len(), REPORTS_MAX)?;
         Ok(Self {
             cluster: ClusterId(required(cluster, "cluster")?.into()),
             member: member(from, "member")?,
             known_version,
             told: told.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+            has_failed,
         })
     }
 }

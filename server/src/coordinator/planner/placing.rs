@@ -5,6 +5,7 @@ use weft_protocol::{Member, PartitionId, TableClass};
 use super::round::Round;
 use super::seats::{SeatIndex, SeatList, Seats};
 use crate::coordinator::command::Command;
+use crate::coordinator::liveness::Liveness;
 use crate::coordinator::state::ClusterState;
 
 impl Round<'_> {
@@ -54,9 +55,13 @@ fn place(seats: &mut Seats, class: TableClass) -> Vec<Member> {
 }
 
 /// What has a lost partition begin anew on nodes that are up.
-pub(super) fn accept_loss(state: &ClusterState, id: PartitionId) -> Option<Command> {
+pub(super) fn accept_loss(
+    state: &ClusterState,
+    liveness: &Liveness,
+    id: PartitionId,
+) -> Option<Command> {
     let partition = state.partition(id)?;
-    let mut seats = Seats::new(state, |node| node.is_up);
+    let mut seats = Seats::new(state, |node| node.is_up, |member| liveness.is_failed(member));
     let members = place(&mut seats, partition.class);
     let is_possible = partition.configuration.is_lost && !members.is_empty();
     let expected_epoch = partition.configuration.epoch;

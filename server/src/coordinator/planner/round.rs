@@ -46,7 +46,11 @@ impl<'a> Round<'a> {
             settings,
             memory,
             now,
-            seats: Seats::new(state, |node| node.is_up && is_heard(node)),
+            seats: Seats::new(
+                state,
+                |node| node.is_up && is_heard(node),
+                |member| liveness.is_failed(member),
+            ),
             holder_count: state.holder_count(),
             catching_up: 0,
             moves: 0,

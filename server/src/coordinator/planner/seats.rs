@@ -50,7 +50,11 @@ pub(super) struct Seats {
 
 impl Seats {
     /// The nodes of `state` and what they have.
-    pub(super) fn new(state: &ClusterState, is_living: impl Fn(&Node) -> bool) -> Self {
+    pub(super) fn new(
+        state: &ClusterState,
+        is_living: impl Fn(&Node) -> bool,
+        is_failed: impl Fn(Member) -> bool,
+    ) -> Self {
         let zones: BTreeSet<&str> = state.nodes().map(|node| &*node.description.zone).collect();
         let zones: Vec<&str> = zones.into_iter().collect();
         let seat = |node: &Node| Seat {
@@ -58,7 +62,7 @@ impl Seats {
             zone: zones.partition_point(|zone| *zone < &*node.description.zone),
             is_living: is_living(node),
             is_settled: node.is_settled,
-            is_holder: node.is_holder(),
+            is_holder: node.is_holder() && !is_failed(node.member()),
             load: 0,
             primaries: 0,
             receiving: 0,

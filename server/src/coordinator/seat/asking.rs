@@ -96,7 +96,7 @@ impl Coordinator {
         if !is_lost {
             return Err(rejected(Rejection::NotLost));
         }
-        match Planner::accept_loss(state, partition) {
+        match Planner::accept_loss(state, &self.liveness, partition) {
             Some(Command::AcceptLoss { partition, members, .. }) => {
                 Ok(Command::AcceptLoss { partition, expected_epoch, members })
             }

@@ -111,10 +111,10 @@ fn a_heartbeat() -> impl Strategy<Value = Heartbeat> {
         report,
         epoch,
     });
-    let parts = (any::<u128>(), a_member(), any::<u64>(), vec(told, 0..8));
-    parts.prop_map(|(cluster, member, known_version, told)| {
+    let parts = (any::<u128>(), a_member(), any::<u64>(), vec(told, 0..8), any::<bool>());
+    parts.prop_map(|(cluster, member, known_version, told, has_failed)| {
         let cluster = ClusterId(cluster);
-        Heartbeat { cluster, member, known_version, told }
+        Heartbeat { cluster, member, known_version, told, has_failed }
     })
 }
 
@@ -213,7 +213,13 @@ fn lists_and_texts_have_limits() {
     };
     let told = vec![told; REPORTS_MAX + 1];
     let heartbeat =
-        Heartbeat { cluster: CLUSTER, member: super::member(1, 1), known_version: 0, told };
+        Heartbeat {
+        cluster: CLUSTER,
+        member: super::member(1, 1),
+        known_version: 0,
+        told,
+        has_failed: false,
+    };
     let bytes = encode_notice(&Notice::Heartbeat(heartbeat));
     assert_eq!(decode_notice(&bytes), Err(CodecError::ListTooLong { field: "told" }));
     let leader = Leader { node: NodeId(1), data_address: "x".repeat(ADDRESS_MAX + 1) };

@@ -136,6 +136,26 @@ fn another_member_takes_over_from_a_primary_that_reports_itself() {
 }
 
 #[test]
+fn a_node_whose_log_has_failed_is_given_nothing_and_gives_away_what_it_has() {
+    let mut world = at_rest(&["", "", "", ""], 4, replicas(2));
+    let failed = primary(&world);
+    world.liveness.has_failed(failed, true);
+    let has_any = |world: &World| {
+        world.state.partitions().any(|(_, partition)| partition.involves(failed.node))
+    };
+    until(&mut world, |world| !has_any(world));
+    run_for(&mut world, Duration::from_secs(30));
+    assert!(!has_any(&world), "it comes last, not first, though it has the least");
+    for (_, partition) in world.state.partitions() {
+        assert_eq!(partition.configuration.members.len(), 2);
+    }
+    // Started again, it is as good as others.
+    world.stop(failed.node, true);
+    world.start(failed.node.0, "");
+    until(&mut world, has_any);
+}
+
+#[test]
 fn a_primary_that_reports_itself_stays_where_nobody_else_may_be_it() {
     let mut world = at_rest(&["", "", ""], 1, replicas(1));
     let before = configuration(&world, P0);
@@ -173,13 +193,13 @@ fn the_last_member_is_never_removed_and_what_it_lost_is_reported() {
     run_for(&mut world, Duration::from_secs(20));
     let waiting = configuration(&world, P0);
     assert!(!waiting.is_lost && nodes(&waiting.members) == BTreeSet::from([first]));
-    assert_eq!(Planner::accept_loss(&world.state, P0), None);
+    assert_eq!(Planner::accept_loss(&world.state, &world.liveness, P0), None);
     world.start(first.0, "");
     until(&mut world, |world| configuration(world, P0).is_lost);
     run_for(&mut world, Duration::from_secs(20));
     assert!(configuration(&world, P0).is_lost, "until an operator accepts it");
     let epoch = configuration(&world, P0).epoch;
-    let accept = Planner::accept_loss(&world.state, P0).unwrap();
+    let accept = Planner::accept_loss(&world.state, &world.liveness, P0).unwrap();
     world.apply(&accept).unwrap();
     let anew = configuration(&world, P0);
     assert!(anew.epoch == epoch + 1 && anew.members.len() == 2 && !anew.is_lost);

@@ -143,7 +143,7 @@ fn accept_losses(world: &mut World) {
     let lost = world.state.partitions().filter(|(_, partition)| partition.configuration.is_lost);
     let lost: Vec<PartitionId> = lost.map(|(id, _)| id).collect();
     for id in lost {
-        if let Some(command) = Planner::accept_loss(&world.state, id) {
+        if let Some(command) = Planner::accept_loss(&world.state, &world.liveness, id) {
             world.apply(&command).unwrap();
         }
     }

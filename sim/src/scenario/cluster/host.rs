@@ -84,9 +84,7 @@ impl Host {
     /// Whether a log of its objects takes nothing any more.
     pub(super) fn has_failed(&self) -> bool {
         let logs = self.handler.as_ref().and_then(|handler| handler.logs());
-        logs.is_some_and(|logs| {
-            [Mode::Disk, Mode::Fsync].iter().any(|mode| logs.journal(*mode).has_failed())
-        })
+        logs.is_some_and(Logs::has_failed)
     }
 }
 
