@@ -43,6 +43,7 @@ pub struct Disk {
     /// How much longer everything takes.
     slow: Option<Range<Duration>>,
     syncs: u64,
+    outgrown: u64,
     failed_or_late: u64,
 }
 
@@ -72,6 +73,7 @@ impl Disk {
             room_bytes: u64::MAX,
             slow: None,
             syncs: 0,
+            outgrown: 0,
             failed_or_late: 0,
         }
     }
@@ -89,6 +91,11 @@ impl Disk {
     /// How often any file was synced.
     pub fn syncs(&self) -> u64 {
         self.syncs
+    }
+
+    /// How often a file became longer than what is kept for it, which a full disk may refuse.
+    pub fn outgrown(&self) -> u64 {
+        self.outgrown
     }
 
     /// From now on every sync of this file fails.
@@ -227,9 +234,11 @@ impl Files for Disk {
         let fails = std::mem::take(&mut self.fails_next_append);
         let file = self.file(name)?;
         let grown = (file.bytes.len() + bytes.len()) as u64;
+        let is_outgrown = grown > file.reserved_bytes;
         if taken + grown.saturating_sub(file.reserved_bytes.max(file.bytes.len() as u64)) > room {
             file.bytes.extend_from_slice(&bytes[..part]);
             self.failed_or_late += 1;
+            self.outgrown += u64::from(is_outgrown);
             return Err(DiskError::Full);
         }
         if fails {
@@ -238,6 +247,7 @@ impl Files for Disk {
             return Err(failed("write", name));
         }
         file.bytes.extend_from_slice(bytes);
+        self.outgrown += u64::from(is_outgrown);
         Ok(())
     }
 
@@ -432,7 +442,9 @@ mod tests {
         disk.create("log", 80).unwrap();
         assert_eq!(disk.create("next", 30), Err(DiskError::Full));
         disk.append("log", &[1; 80]).unwrap();
+        assert_eq!(disk.outgrown(), 0);
         assert_eq!(disk.append("log", &[1; 30]), Err(DiskError::Full));
+        assert_eq!(disk.outgrown(), 1);
         disk.remove("log").unwrap();
         assert_eq!(disk.create("next", 30), Ok(()));
     }

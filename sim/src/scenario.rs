@@ -124,10 +124,12 @@ pub enum Failure {
     #[error("stuck: {0}")]
     Stuck(Stuck),
     /// The time was up before the clients were done.
-    #[error("clients still run after {} virtual seconds", .at.nanos() / 1_000_000_000)]
+    #[error("clients still run after {} virtual seconds: {state}", .at.nanos() / 1_000_000_000)]
     TooLong {
         /// When it was given up.
         at: Time,
+        /// How everything was then.
+        state: String,
     },
     /// An operation took longer than the client's timeout.
     #[error("a client's operation took {took:?}, longer than its timeout of {timeout:?}: {what}")]

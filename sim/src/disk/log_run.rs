@@ -395,6 +395,9 @@ impl Run {
     pub(super) fn compare(&mut self, recovery: &Recovery) -> Result<(), String> {
         let mut found = replayed(&mut self.disk, recovery)?;
         let mode = self.identity.mode;
+        if self.disk.outgrown() > 0 {
+            return Err("a file is longer than what was kept for it".to_owned());
+        }
         for (partition, model) in &mut self.models {
             let state = recovery.partition(*partition);
             let held = found.remove(partition).unwrap_or_default();

@@ -84,6 +84,9 @@ pub trait Builder {
     /// How many operations have failed so far, which tells which faults were felt.
     fn failed(&self) -> u64;
 
+    /// How everything is, for people.
+    fn state(&self, options: &Options) -> String;
+
     /// Everything is healed and everybody is back, and clients have done what they had to do: the cluster is
     /// to become what it should be, and is judged by that.
     ///
@@ -166,7 +169,7 @@ impl Play {
         self.faults = nemesis.counts().clone();
         let end = self.world.clock().now() + self.options.finish_time_max;
         if !self.world.run_until(end)? {
-            return Err(Failure::TooLong { at: end });
+            return Err(Failure::TooLong { at: end, state: builder.state(&self.options) });
         }
         builder.converge(&mut self.world, &self.options)
     }

@@ -218,7 +218,7 @@ impl Play {
 
     fn finish(&mut self) -> Result<(), Failure> {
         let end = self.world.clock().now() + FINISH_TIME_MAX;
-        if self.world.run_until(end)? { Ok(()) } else { Err(Failure::TooLong { at: end }) }
+        if self.world.run_until(end)? { Ok(()) } else { Err(Failure::TooLong { at: end, state: "all nodes are there".to_owned() }) }
     }
 }
 

@@ -6,7 +6,7 @@ use weft_transport::Time;
 use crate::durable::batch::Batch;
 use crate::durable::disk::{DiskError, Effect};
 use crate::durable::file_header::{FILE_HEADER_BYTES, FileHeader, Mode};
-use crate::durable::frame::{FrameHeader, FrameKind};
+use crate::durable::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 use crate::durable::holdings::Position;
 use crate::durable::planted::Planted;
 use crate::durable::roster;
@@ -16,6 +16,8 @@ use super::{Event, Log, Poisoned, State};
 
 /// So many files that nobody needs are left for when there is nothing else to do.
 const OBSOLETE_LEFT: usize = 4;
+/// What may follow on the last batch of a file: a frame that says what is synced, and one that says that the log is closed.
+const TAIL_BYTES: u64 = 2 * FRAME_HEADER_BYTES as u64;
 /// So many batches are written before what is written is synced, though more waits.
 const ROUND_BATCHES: usize = 8;
 
@@ -26,8 +28,8 @@ pub(super) struct Current {
     seed: u32,
     /// Bytes that are written.
     pub(super) len: u64,
-    /// How many of them are header and roster.
-    head_len: u64,
+    /// Room is kept on the disk for so many.
+    reserved: u64,
     /// Bytes that are synced.
     synced: u64,
     /// What the last frame says to be synced.
@@ -49,7 +51,7 @@ pub(super) struct Round {
 /// What is being done.
 #[derive(Debug)]
 pub(super) enum Doing {
-    Create { number: u64 },
+    Create { number: u64, reserved: u64 },
     WriteHead { len: u64 },
     Write { len: u64, frames: Vec<(u64, FrameHeader)> },
     Sync,
@@ -154,20 +156,27 @@ impl Log {
             return None;
         }
         let number = self.newest + 1;
-        let reserve_bytes = self.settings.bytes_of_file(number);
-        Some((Doing::Create { number }, Effect::Create { file: number, reserve_bytes }))
+        // A full disk is met here, where nothing is in doubt, and by no write: not by that of a batch longer than a file either.
+        let needed = self.head(number).len() as u64 + self.pending.next_len() as u64 + TAIL_BYTES;
+        let reserved = self.settings.bytes_of_file(number).max(needed);
+        let create = Effect::Create { file: number, reserve_bytes: reserved };
+        Some((Doing::Create { number, reserved }, create))
+    }
+
+    fn write_head(&self, number: u64) -> (Doing, Effect) {
+        let bytes = self.head(number);
+        (Doing::WriteHead { len: bytes.len() as u64 }, Effect::Write { file: number, bytes })
     }
 
     /// The header of a new file and its roster.
-    fn write_head(&mut self, number: u64) -> (Doing, Effect) {
+    fn head(&self, number: u64) -> Vec<u8> {
         let (previous_file, previous_end) = self.previous;
         let header =
             FileHeader { identity: self.identity, file: number, previous_file, previous_end };
         let roster_header = FrameHeader::new(FrameKind::Roster, PartitionId(0));
         let roster = Batch::of(roster_header, &roster::encode(&self.written));
         let (roster, _) = roster.seal(self.identity.seed(number), FILE_HEADER_BYTES as u64, 0);
-        let bytes = [&header.encode()[..], &roster].concat();
-        (Doing::WriteHead { len: bytes.len() as u64 }, Effect::Write { file: number, bytes })
+        [&header.encode()[..], &roster].concat()
     }
 
     fn write(&mut self) -> Option<(Doing, Effect)> {
@@ -205,21 +214,18 @@ impl Log {
         self.older.iter().take_while(|(number, _)| *number < needed).count()
     }
 
-    /// Whether the next batch goes to the next file. A file has at least one, however long that is.
+    /// Whether the next batch goes to the next file: no file is longer than what is kept for it.
     fn is_full(&self) -> bool {
         let next = self.pending.next_len() as u64;
-        let is_full = |current: &Current| {
-            let file_bytes = self.settings.bytes_of_file(current.number);
-            current.len > current.head_len && current.len + next > file_bytes
-        };
+        let is_full = |current: &Current| current.len + next + TAIL_BYTES > current.reserved;
         next > 0 && self.current.as_ref().is_some_and(is_full)
     }
 
     pub(super) fn succeeded(&mut self, doing: Doing, now: Time) {
         match doing {
-            Doing::Create { number } => {
+            Doing::Create { number, reserved } => {
                 self.newest = number;
-                self.current = Some(Current::new(number, self.identity.seed(number)));
+                self.current = Some(Current::new(number, self.identity.seed(number), reserved));
                 self.retry_at = Time::ZERO;
                 if self.state == State::Full {
                     self.state = State::Open;
@@ -228,7 +234,7 @@ impl Log {
             }
             Doing::WriteHead { len } => {
                 if let Some(current) = &mut self.current {
-                    (current.len, current.head_len) = (len, len);
+                    current.len = len;
                 }
             }
             Doing::Write { len, frames } => self.wrote(len, frames),
@@ -324,8 +330,8 @@ impl Log {
 }
 
 impl Current {
-    fn new(number: u64, seed: u32) -> Current {
-        let (len, head_len, synced, marked) = (0, 0, 0, 0);
-        Current { number, seed, len, head_len, synced, marked, is_named: false, is_closed: false }
+    fn new(number: u64, seed: u32, reserved: u64) -> Current {
+        let (len, synced, marked) = (0, 0, 0);
+        Current { number, seed, len, reserved, synced, marked, is_named: false, is_closed: false }
     }
 }

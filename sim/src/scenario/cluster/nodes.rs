@@ -84,7 +84,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts nodes again whose log has failed, as their operator has to: a full disk is met by a write too, where that goes beyond what is kept for a file.
+    /// Starts nodes again whose log has failed, as their operator has to.
     fn restart_failed(&mut self, world: &mut World, options: &Options) -> Result<(), BuildError> {
         let failed: Vec<(MemberId, u32)> = {
             let hosts = self.hosts.borrow();
@@ -183,8 +183,20 @@ impl Builder for Cluster {
         self.failures.get()
     }
 
+    fn state(&self, options: &Options) -> String {
+        let unsettled = unsettled(&self.hosts.borrow(), options);
+        unsettled.unwrap_or_else(|| "the cluster is as it should be".to_owned())
+    }
+
     fn converge(&mut self, world: &mut World, options: &Options) -> Result<(), Failure> {
         self.restart_failed(world, options)?;
+        let disks = self.hosts.borrow();
+        let outgrown = disks.keys().find(|member| world.disk(**member).lock().outgrown() > 0);
+        if let Some(member) = outgrown {
+            let reason = format!("{member:?}: a file is longer than what was kept for it");
+            return Err(Failure::NotConverged { reason });
+        }
+        drop(disks);
         let end = world.clock().now() + CONVERGED_AFTER_MAX;
         loop {
             let reason = unsettled(&self.hosts.borrow(), options);
@@ -213,7 +225,7 @@ impl Builder for Cluster {
         world.spawn(reader.read_all(connector, there, None));
         let end = world.clock().now() + 10 * HEALED_TIMEOUT;
         if !world.run_until(end)? {
-            return Err(Failure::TooLong { at: end });
+            return Err(Failure::TooLong { at: end, state: self.state(options) });
         }
         match self.failed.take() {
             Some(failure) => Err(failure),
