@@ -54,20 +54,30 @@ pub(super) fn spares(
     }
 }
 
-/// A second coordinator that forgets what it voted for, before the first has it again, may end the cluster.
+/// A second coordinator that forgets what it voted for, before the first has it again, may end the cluster. So may the first, as long as the others do not
+/// know that they vote without it: while voters change, those before are needed too.
 fn may_be_replaced(hosts: &mut BTreeMap<MemberId, Host>, member: MemberId) -> bool {
-    let is_first = hosts.values().all(|other| other.role != Role::Coordinator || !other.replaced);
-    let Some(host) = hosts.get_mut(&member) else { return false };
-    let may_be = is_first && voters(host) >= 3;
-    host.replaced |= may_be;
+    let coordinators = || hosts.iter().filter(|(_, host)| host.role == Role::Coordinator);
+    let is_first = coordinators().all(|(_, host)| !host.replaced);
+    let others = coordinators().filter(|(other, _)| **other != member);
+    // Who has most is who the others vote for.
+    let heir = others.filter_map(|(_, host)| known(host)).max_by_key(|(last, _)| *last);
+    let may_be = is_first && heir.is_some_and(|(_, voters)| voters >= 3);
+    if let Some(host) = hosts.get_mut(&member) {
+        host.replaced |= may_be;
+    }
     may_be
 }
 
-/// How many coordinators vote, as a host's log has it.
-fn voters(host: &Host) -> usize {
-    let Ok(recovered) = host.log.lock().clone().recover() else { return 0 };
-    let members = recovered.snapshot.metadata.and_then(|metadata| metadata.conf_state);
-    members.map_or(0, |members| members.voters.len())
+/// Up to which term and index a host's log goes, and how many coordinators vote as far as it knows; none, while that changes.
+fn known(host: &Host) -> Option<((u64, u64), usize)> {
+    let recovered = host.log.lock().clone().recover().ok()?;
+    let metadata = recovered.snapshot.metadata.unwrap_or_default();
+    let last = recovered.entries.last().map(|entry| (entry.term, entry.index));
+    let last = last.unwrap_or((metadata.term, metadata.index));
+    let members = metadata.conf_state.unwrap_or_default();
+    let is_changing = !members.voters_outgoing.is_empty();
+    Some((last, if is_changing { 0 } else { members.voters.len() }))
 }
 
 /// Whether every partition that a host holds is complete on another that is up, in the life in which it became a member.

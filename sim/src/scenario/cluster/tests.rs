@@ -105,6 +105,10 @@ impl Builder for Echoes {
         self.failed.get()
     }
 
+    fn state(&self, _options: &Options) -> String {
+        String::new()
+    }
+
     fn converge(&mut self, world: &mut World, _options: &Options) -> Result<(), Failure> {
         let before = world.clock().now();
         world.go_on_until(before + Duration::from_secs(1))?;
