@@ -1,7 +1,8 @@
 //! The one match: which operation does the work of a request.
 
+use weft_protocol::replication::PeerMessage;
 use weft_protocol::{DecodeError, ErrorCode, ErrorReply, Request, Slot};
-use weft_transport::{CallId, Incoming, IncomingKind};
+use weft_transport::{CallId, Incoming};
 
 use crate::counters::Event;
 use crate::operation::{
@@ -16,23 +17,29 @@ use crate::work::Work;
 /// Something that arrived, read.
 #[derive(Debug)]
 pub(crate) struct Arrived<'f> {
-    pub(crate) kind: IncomingKind,
-    pub(crate) request: Result<Request<'f>, DecodeError>,
+    pub(crate) said: Said<'f>,
     /// The slot of the request's key. Without meaning where the request has none or several.
     pub(crate) slot: Slot,
-    /// What another node says, where this is no call.
-    pub(crate) message: &'f [u8],
     /// Where a request is from that may be answered later. In a box, since there are few of them.
     pub(crate) incoming: Option<Box<Incoming<'f>>>,
 }
 
+/// What it says.
+#[derive(Debug)]
+pub(crate) enum Said<'f> {
+    /// Somebody waits for an answer.
+    Request(CallId, Result<Request<'f>, DecodeError>),
+    /// Another node says something that nobody waits for an answer to.
+    Message(Result<PeerMessage<'f>, DecodeError>),
+}
+
 /// Does what was asked and replies, whatever it was: every call gets its answer here.
 pub(crate) fn dispatch<'f>(work: &mut Work<'_, '_, 'f>, arrived: &mut Arrived<'f>) {
-    let IncomingKind::Call(call) = arrived.kind else {
-        // A message has nobody who waits for an answer.
-        return work.hear(arrived.message);
+    let (call, request) = match &arrived.said {
+        Said::Request(call, request) => (*call, request),
+        Said::Message(message) => return work.hear(message),
     };
-    let done = match &arrived.request {
+    let done = match request {
         _ if work.node.is_stopping() => Err(ErrorReply::new(ErrorCode::ShuttingDown)),
         Ok(request) => {
             work.replies.begin(arrived.incoming.take());

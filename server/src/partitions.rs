@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrayvec::ArrayVec;
 use parking_lot::{MappedMutexGuard, MutexGuard, RwLock};
+use weft_protocol::replication::Entries;
 use weft_protocol::{
     ClusterMap, Configuration, ErrorCode, ErrorReply, Key, Member, PartitionEntry, PartitionId,
     Slot, TableClass, TableId, TableUse, Version,
@@ -23,7 +24,9 @@ use crate::coordinator;
 use crate::durable::Mode;
 use crate::limits::BATCH_MAX;
 use crate::logs::Logs;
-use crate::store::{LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag, Tags};
+use crate::store::{
+    LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag, Tags, key_of_entry,
+};
 use crate::withheld::{Answer, Withheld};
 
 /// In the table of slots: another node owns it.
@@ -491,14 +494,32 @@ impl<'n> Held<'n> {
             owned.extend(position.zip(tag));
             places.push(Place { slot, tag });
         }
-        for (position, tag) in &owned {
+        self.prefetch_tagged(owned);
+        places
+    }
+
+    /// The same for what entries of other nodes will replace, up to [`BATCH_MAX`] of them.
+    pub(crate) fn prefetch_entries<'e>(
+        &mut self,
+        appended: impl Iterator<Item = (PartitionId, Entries<'e>)>,
+    ) {
+        let partitions = self.partitions;
+        let tagged = appended.filter_map(|(partition, entries)| {
+            let position = partitions.position_of_id(partition)?;
+            let keys = entries.iter().filter_map(|entry| key_of_entry(entry.bytes));
+            Some(keys.map(move |(table, key)| (position, partitions.tags.of(table, key))))
+        });
+        self.prefetch_tagged(tagged.flatten().take(BATCH_MAX).collect());
+    }
+
+    fn prefetch_tagged(&mut self, mut tagged: ArrayVec<(u16, Tag), BATCH_MAX>) {
+        for (position, tag) in &tagged {
             self.lock(*position).partition.prefetch_bucket(*tag);
         }
-        owned.retain(|(position, tag)| self.lock(*position).partition.prefetch_record(*tag));
-        for (position, tag) in &owned {
+        tagged.retain(|(position, tag)| self.lock(*position).partition.prefetch_record(*tag));
+        for (position, tag) in &tagged {
             self.lock(*position).partition.prefetch_overflowed(*tag);
         }
-        places
     }
 
     /// Lets go of the lock, if one is held.

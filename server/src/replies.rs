@@ -120,6 +120,12 @@ impl<'n, 'b, 'f> Replies<'n, 'b, 'f> {
         }
     }
 
+    /// Takes the memory of [`take_waiting`](Self::take_waiting) back, for the next answer that has to wait.
+    pub(crate) fn reuse(&mut self, mut awaited: Vec<(u16, u64)>) {
+        awaited.clear();
+        self.awaited = awaited;
+    }
+
     /// The answer that has to wait, and for what.
     pub(crate) fn take_waiting(&mut self) -> Option<(Answer, Vec<(u16, u64)>)> {
         let answer = self.answer.take()?;

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use arrayvec::ArrayVec;
 use weft_protocol::replication::PeerMessage;
 use weft_protocol::{
-    Completion, ErrorCode, ErrorReply, Key, Member, PartBuilder, Previous, PreviousReply, Request,
-    ScanPage, Slot, TableId,
+    Completion, DecodeError, ErrorCode, ErrorReply, Key, Member, PartBuilder, Previous,
+    PreviousReply, Request, ScanPage, Slot, TableId,
 };
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{Batch, CallId};
+use weft_transport::{Batch, CallId, IncomingKind};
 
-use crate::cluster::hosted::Due;
+use crate::cluster::hosted::{Due, Now};
 use crate::coordinator::codec::decode_notice;
 use crate::counters::{Event, Tally};
-use crate::dispatch::{Arrived, dispatch};
+use crate::dispatch::{Arrived, Said, dispatch};
 use crate::handler::NodeHandler;
 use crate::hot_keys::{Access, Sampler};
 use crate::limits::BATCH_MAX;
@@ -52,6 +52,10 @@ pub(crate) struct Work<'n, 'b, 'f> {
     written_bytes: u64,
     /// Where there are new entries for other nodes.
     recorded: BTreeSet<u16>,
+    /// Whether the peer is known to be a node of the map.
+    is_member: bool,
+    /// When the first of its messages was heard that are about partitions.
+    heard_at: Option<Now>,
     /// What other nodes' messages leave to be done.
     due: Due,
 }
@@ -86,6 +90,8 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             record: Vec::new(),
             room: None,
             written_bytes: 0,
+            is_member: false,
+            heard_at: None,
             recorded: BTreeSet::new(),
             due: Due::default(),
         }
@@ -93,21 +99,32 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
 
     /// Somebody has said something that he waits for no answer to. Only nodes of the map are listened to, in the lives that it has: whoever else says
     /// that he is a partition's new primary would be believed.
-    pub(crate) fn hear(&mut self, message: &[u8]) {
+    pub(crate) fn hear(&mut self, message: &Result<PeerMessage<'_>, DecodeError>) {
         self.held.release();
         let node = self.node;
-        let (peer, now) = (self.replies.batch.peer(), node.now_by_both());
+        let peer = self.replies.batch.peer();
         let from = Member { node: peer.node, incarnation: peer.incarnation };
-        match PeerMessage::decode(message) {
+        match message {
             Ok(PeerMessage::Notice(notice)) => match decode_notice(notice.body) {
                 Ok(heard) => node.coordination.hear(from, notice.body.len(), heard),
                 Err(_) => self.tally.event(Event::Malformed),
             },
-            Ok(message) if node.maps.has(from) => {
-                node.cluster.handle(&node.partitions, from, &message, now, &mut self.due);
+            Ok(message) => {
+                if !self.is_member {
+                    self.is_member = node.maps.has(from);
+                }
+                if self.is_member {
+                    let now = match message {
+                        // These are about time.
+                        PeerMessage::Lease(_) | PeerMessage::Grant(_) => node.now_by_both(),
+                        _ => *self.heard_at.get_or_insert_with(|| node.now_by_both()),
+                    };
+                    node.cluster.handle(&node.partitions, from, message, now, &mut self.due);
+                } else {
+                    // It may have joined a moment ago, and be heard with the next map.
+                    self.tally.event(Event::OfStranger);
+                }
             }
-            // It may have joined a moment ago, and be heard with the next map.
-            Ok(_) => self.tally.event(Event::OfStranger),
             Err(_) => self.tally.event(Event::Malformed),
         }
     }
@@ -130,6 +147,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             }
         }
         if let Some(answer) = self.held.withhold(answer, &awaited) {
+        self.replies.reuse(awaited);
             self.node.answers.give(answer);
         }
     }
@@ -324,11 +342,14 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         while !run.is_full()
             && let Some(incoming) = self.replies.batch.next()
         {
-            let message = incoming.body;
-            let request = Request::decode(message);
+            let IncomingKind::Call(call) = incoming.kind else {
+                let said = Said::Message(PeerMessage::decode(incoming.body));
+                run.push(Arrived { said, slot: NO_SLOT, incoming: None });
+                continue;
+            };
+            let request = Request::decode(incoming.body);
             let key = request.as_ref().ok().and_then(Request::key);
             let slot = key.map_or(NO_SLOT, |(_, key)| key.slot());
-            let kind = incoming.kind;
             let may_wait = self.node.partitions.may_withhold()
                 || matches!(
                     request,
@@ -341,16 +362,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
                         | Request::RenewClient(_))
                 );
             let incoming = may_wait.then(|| Box::new(incoming));
-            run.push(Arrived { kind, request, slot, message, incoming });
+            run.push(Arrived { said: Said::Request(call, request), slot, incoming });
         }
         run
     }
 
     /// Has the memory that the run will read brought into the cache, all of it at once: of a request that is alone, too, since its record
-    /// has more than one line.
+    /// has more than one line. What entries of other nodes will replace is asked for as well.
     fn prefetch(&mut self, run: &[Arrived<'_>]) {
         self.held.prefetch(run.iter().filter_map(|arrived| {
-            let (table, key) = arrived.request.as_ref().ok()?.key()?;
+            let Said::Request(_, request) = &arrived.said else { return None };
+            let (table, key) = request.as_ref().ok()?.key()?;
             Some((table, key, arrived.slot))
         }));
     }
@@ -358,6 +380,12 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     /// Answers `call` with what a mutation has replaced or removed.
     pub(crate) fn reply_previous(&mut self, call: CallId, replaced: Replaced) {
         let Replaced { version, previous } = replaced;
+        self.held.prefetch_entries(run.iter().filter_map(|arrived| match &arrived.said {
+            Said::Message(Ok(PeerMessage::Append(append))) => {
+                Some((append.partition, append.entries))
+            }
+            Said::Message(_) | Said::Request(..) => None,
+        }));
         let Some((was, value)) = previous else {
             self.tally.event(Event::Miss);
             return self.replies.reply(call, PreviousReply { version, previous: None });

@@ -192,6 +192,16 @@ impl<'a> EntryParts<'a> {
     }
 }
 
+/// Of which key an entry is whose bytes begin with an object's record, as it seems: they were not checked yet, and nothing but speed may depend
+/// on it.
+pub fn key_of_entry(bytes: &[u8]) -> Option<(TableId, &[u8])> {
+    let (record, _) = Record::split(bytes)?;
+    match record.kind()? {
+        Kind::Object | Kind::Tombstone => Some((record.table(), record.key())),
+        Kind::Tables | Kind::Completion => None,
+    }
+}
+
 /// Whether an entry of version `next` can come behind one of version `last`.
 pub(super) fn follows(last: Version, next: Version) -> bool {
     next.epoch() >= last.epoch() && last.sequence() + 1 == next.sequence()
