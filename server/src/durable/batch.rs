@@ -1,25 +1,47 @@
-//! Frames that wait to be written: bodies are copied and summed up as they come, headers are made when it is known where they will stand.
+//! Frames that wait to be written: bodies are copied as they come; headers and checksums are made when it is known where they will stand.
+//!
+//! Entries of many partitions come in turns, a few of each. Those of one partition join under one header, whatever of other partitions has
+//! come between: else a header, and all that follows from a frame until it is synced, would be for one or two entries each.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+
+use weft_protocol::PartitionId;
 
 use crate::limits::{LOG_FRAME_BYTES, LOG_WRITE_BYTES};
 
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
+
+/// How many buffers are kept for what comes: one is filled and one is written from.
+const SPARES_MAX: usize = 2;
 
 /// Frames in the order in which they are to be written, in pieces of about [`LOG_WRITE_BYTES`].
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     batches: VecDeque<Batch>,
     bytes: usize,
-    /// The memory of a batch that was written.
-    spare: Vec<u8>,
+    /// The memory of batches that were written.
+    spares: Vec<Vec<u8>>,
 }
 
 /// Frames that are written in one piece.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
+    /// Bodies, in the order in which they came; in front of the first run of each there is room for its header.
     bytes: Vec<u8>,
-    frames: Vec<(usize, FrameHeader)>,
+    runs: Vec<Run>,
+    frames: Vec<FrameHeader>,
+    /// The last frame of each partition that has one.
+    newest: BTreeMap<PartitionId, usize>,
+    /// Of all frames, as they are written.
+    len: usize,
+}
+
+/// Bytes of a frame's body that lie together.
+#[derive(Debug)]
+struct Run {
+    frame: usize,
+    start: usize,
+    len: usize,
 }
 
 impl Pending {
@@ -32,24 +54,29 @@ impl Pending {
         self.batches.is_empty()
     }
 
-    /// Adds a frame, whose body is `pieces` one after the other. Entries that follow on those of the last frame join it.
+    /// Adds a frame, whose body is `pieces` one after the other. Entries that follow on those of their partition's last frame join it. What is
+    /// long is a batch of its own, so that it is not copied once more.
     pub(super) fn push(&mut self, header: FrameHeader, pieces: &[&[u8]]) {
-        let is_full = self.batches.back().is_none_or(|batch| batch.bytes.len() >= LOG_WRITE_BYTES);
+        let body_len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let is_full = self.batches.back().is_none_or(|batch| {
+            batch.len >= LOG_WRITE_BYTES || batch.len > 0 && body_len >= LOG_WRITE_BYTES
+        });
         if is_full {
-            let bytes = std::mem::take(&mut self.spare);
-            self.batches.push_back(Batch { bytes, frames: Vec::new() });
+            let mut bytes = self.spares.pop().unwrap_or_default();
+            bytes.clear();
+            self.batches.push_back(Batch { bytes, ..Batch::default() });
         }
         if let Some(batch) = self.batches.back_mut() {
-            let before = batch.bytes.len();
+            let before = batch.len;
             batch.push(header, pieces);
-            self.bytes += batch.bytes.len() - before;
+            self.bytes += batch.len - before;
         }
     }
 
     /// The next batch to be written.
     pub(super) fn pop(&mut self) -> Option<Batch> {
         let batch = self.batches.pop_front()?;
-        self.bytes -= batch.bytes.len();
+        self.bytes -= batch.len;
         Some(batch)
     }
 
@@ -60,63 +87,101 @@ impl Pending {
 
     /// Bytes of the next batch.
     pub(super) fn next_len(&self) -> usize {
-        self.batches.front().map_or(0, |batch| batch.bytes.len())
+        self.batches.front().map_or(0, |batch| batch.len)
+    }
+
+    /// See [`Batch::seal`]; the memory is taken from what is kept here, and given back.
+    pub(super) fn seal(
+        &mut self,
+        batch: Batch,
+        seed: u32,
+        offset: u64,
+        synced: u64,
+    ) -> (Vec<u8>, Vec<(u64, FrameHeader)>) {
+        let mut spare = self.spares.pop().unwrap_or_default();
+        let sealed = batch.seal(&mut spare, seed, offset, synced);
+        self.recycle(spare);
+        sealed
     }
 
     /// Takes the memory of a batch back.
-    pub(super) fn recycle(&mut self, mut bytes: Vec<u8>) {
+    pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
         // A long entry's is not worth keeping.
-        if bytes.capacity() <= 2 * LOG_WRITE_BYTES && self.spare.capacity() < bytes.capacity() {
-            bytes.clear();
-            self.spare = bytes;
+        let is_kept = (1..=2 * LOG_WRITE_BYTES).contains(&bytes.capacity());
+        if is_kept && self.spares.len() < SPARES_MAX {
+            self.spares.push(bytes);
         }
     }
 }
 
 impl Batch {
-    fn push(&mut self, mut header: FrameHeader, pieces: &[&[u8]]) {
-        let at = match self.frames.last_mut() {
-            Some((at, last)) if last.is_continued_by(&header) => {
-                // Without the zeroes that filled it up.
-                self.bytes.truncate(*at + FRAME_HEADER_BYTES + last.body_len as usize);
-                header =
-                    FrameHeader { first: last.first, body_checksum: last.body_checksum, ..header };
-                let at = *at;
-                self.frames.pop();
-                at
+    fn push(&mut self, header: FrameHeader, pieces: &[&[u8]]) {
+        let joined = self.newest.get(&header.partition).copied();
+        let joined = joined.filter(|frame| self.frames[*frame].is_continued_by(&header));
+        let frame = joined.unwrap_or(self.frames.len());
+        if joined.is_none() {
+            self.bytes.resize(self.bytes.len() + FRAME_HEADER_BYTES, 0);
+            self.frames.push(header);
+            if header.kind.is_of_partition() {
+                self.newest.insert(header.partition, frame);
             }
-            _ => {
-                let at = self.bytes.len();
-                self.bytes.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
-                at
-            }
-        };
-        for piece in pieces {
-            self.bytes.extend_from_slice(piece);
-            header.body_checksum = crc32c::crc32c_append(header.body_checksum, piece);
+        } else {
+            self.len -= self.frames[frame].frame_len();
         }
-        header.body_len = (self.bytes.len() - at - FRAME_HEADER_BYTES) as u32;
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
-        self.frames.push((at, header));
+        let start = self.bytes.len();
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        let len = self.bytes.len() - start;
+        match self.runs.last_mut() {
+            Some(last) if last.frame == frame => last.len += len,
+            _ => self.runs.push(Run { frame, start, len }),
+        }
+        let newest = &mut self.frames[frame];
+        (newest.last, newest.body_len) = (header.last, newest.body_len + len as u32);
+        self.len += newest.frame_len();
     }
 
     /// The bytes as they are to be written at `offset` of the file with this seed, all before `synced` being synced; and the headers, with where
-    /// they stand.
-    pub(super) fn seal(
-        mut self,
+    /// they stand. Bodies that came in parts are put together in `spare`, and what they came in is there then.
+    fn seal(
+        self,
+        spare: &mut Vec<u8>,
         seed: u32,
         offset: u64,
         synced: u64,
     ) -> (Vec<u8>, Vec<(u64, FrameHeader)>) {
-        let mut sealed = Vec::with_capacity(self.frames.len());
-        for (at, mut header) in self.frames {
+        let Batch { mut bytes, runs, frames, len, .. } = self;
+        let mut starts = Vec::with_capacity(frames.len());
+        let mut end = 0;
+        for header in &frames {
+            starts.push(end);
+            end += header.frame_len();
+        }
+        let is_in_place = |run: &Run| run.start == starts[run.frame] + FRAME_HEADER_BYTES;
+        if runs.len() == frames.len() && runs.iter().all(is_in_place) {
+            bytes.resize(len, 0);
+        } else {
+            // What is there from before is overwritten, so it is not zeroed first.
+            spare.resize(len, 0);
+            let mut ends: Vec<usize> =
+                starts.iter().map(|start| start + FRAME_HEADER_BYTES).collect();
+            for run in &runs {
+                let end = &mut ends[run.frame];
+                spare[*end..*end + run.len].copy_from_slice(&bytes[run.start..run.start + run.len]);
+                *end += run.len;
+            }
+            std::mem::swap(&mut bytes, spare);
+        }
+        let mut sealed = Vec::with_capacity(frames.len());
+        for (mut header, start) in frames.into_iter().zip(starts) {
+            let (body, stands_at) = (start + FRAME_HEADER_BYTES, offset + start as u64);
+            let body_end = body + header.body_len as usize;
+            header.body_checksum = crc32c::crc32c(&bytes[body..body_end]);
             header.synced = synced;
-            let stands_at = offset + at as u64;
-            let encoded = header.encode(seed, stands_at);
-            self.bytes[at..at + FRAME_HEADER_BYTES].copy_from_slice(&encoded);
+            bytes[body_end..start + header.frame_len()].fill(0);
+            bytes[start..body].copy_from_slice(&header.encode(seed, stands_at));
             sealed.push((stands_at, header));
         }
-        (self.bytes, sealed)
+        (bytes, sealed)
     }
 
     /// One frame alone.
@@ -134,5 +199,107 @@ impl FrameHeader {
             && next.kind == FrameKind::Entries
             && self.partition == next.partition
             && (self.body_len as usize) < LOG_FRAME_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_protocol::Version;
+
+    use super::*;
+
+    const SEED: u32 = 7;
+
+    /// A frame of one of some partitions, with a body of this many bytes.
+    fn pushed() -> impl Strategy<Value = (u16, bool, usize)> {
+        (0_u16..4, prop::bool::weighted(0.9), 0_usize..200)
+    }
+
+    /// What a batch says of each partition, one after the other: kinds of frames, and bodies of entries that follow one another as one.
+    type Told = BTreeMap<u16, Vec<(FrameKind, Vec<u8>)>>;
+
+    fn add(told: &mut Told, partition: u16, kind: FrameKind, body: &[u8]) {
+        let told = told.entry(partition).or_default();
+        match told.last_mut() {
+            Some((FrameKind::Entries, before)) if kind == FrameKind::Entries => {
+                before.extend_from_slice(body);
+            }
+            _ => told.push((kind, body.to_vec())),
+        }
+    }
+
+    fn entries(partition: u16, sequence: u64) -> FrameHeader {
+        let version = Version::new(1, sequence);
+        let header = FrameHeader::new(FrameKind::Entries, PartitionId(partition));
+        FrameHeader { first: version, last: version, ..header }
+    }
+
+    proptest! {
+        #[test]
+        fn of_each_partition_a_batch_says_what_was_pushed_in_order(
+            all in prop::collection::vec(pushed(), 1..60),
+            offset in (0_u64..100).prop_map(|words| words * 8),
+        ) {
+            let (mut pending, mut expected) = (Pending::default(), Told::new());
+            for (sequence, (partition, is_entries, len)) in all.iter().enumerate() {
+                let sequence = sequence as u64;
+                let body = vec![sequence as u8; *len];
+                let header = match is_entries {
+                    true => entries(*partition, sequence),
+                    false => FrameHeader::new(FrameKind::SnapshotPiece, PartitionId(*partition)),
+                };
+                let (head, tail) = body.split_at(len / 2);
+                pending.push(header, &[head, tail]);
+                add(&mut expected, *partition, header.kind, &body);
+            }
+            // Memory that has something else in it.
+            pending.recycle(vec![0xff; 4096]);
+            let (len, batch) = (pending.bytes(), pending.pop().unwrap());
+            let (bytes, sealed) = pending.seal(batch, SEED, offset, 3);
+            prop_assert_eq!((bytes.len(), pending.bytes()), (len, 0));
+            let (mut told, mut at) = (Told::new(), 0);
+            for (stands_at, header) in sealed {
+                prop_assert_eq!(stands_at, offset + at as u64);
+                let found = FrameHeader::decode(&bytes[at..], SEED, stands_at);
+                prop_assert_eq!(found, Some(header));
+                let body_at = at + FRAME_HEADER_BYTES;
+                let body = &bytes[body_at..body_at + header.body_len as usize];
+                prop_assert_eq!(header.body_checksum, crc32c::crc32c(body));
+                add(&mut told, header.partition.0, header.kind, body);
+                let end = at + header.frame_len();
+                prop_assert!(bytes[body_at + body.len()..end].iter().all(|byte| *byte == 0));
+                at = end;
+            }
+            prop_assert_eq!(at, bytes.len());
+            prop_assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
+    fn entries_of_a_partition_stand_under_one_header_whatever_comes_between() {
+        let mut pending = Pending::default();
+        for sequence in 1..=10 {
+            (0..3).for_each(|partition| pending.push(entries(partition, sequence), &[&[7; 24]]));
+        }
+        let batch = pending.pop().unwrap();
+        let (_, sealed) = pending.seal(batch, SEED, 0, 0);
+        let spans: Vec<_> = sealed.iter().map(|(_, header)| (header.first, header.last)).collect();
+        assert_eq!(spans, [(Version::new(1, 1), Version::new(1, 10)); 3]);
+    }
+
+    #[test]
+    fn a_long_body_is_written_from_where_it_was_copied_to() {
+        let mut pending = Pending::default();
+        let long = vec![5; LOG_WRITE_BYTES];
+        pending.push(entries(1, 1), &[&[7; 24]]);
+        pending.push(entries(1, 2), &[&long]);
+        pending.push(entries(1, 3), &[&[7; 24]]);
+        assert_eq!(pending.batches(), 3);
+        pending.pop().unwrap();
+        let batch = pending.pop().unwrap();
+        let lies_at = batch.bytes.as_ptr();
+        let (bytes, _) = pending.seal(batch, SEED, 0, 0);
+        assert_eq!((bytes.as_ptr(), bytes.len()), (lies_at, FRAME_HEADER_BYTES + long.len()));
     }
 }

@@ -1,5 +1,7 @@
 //! What a log does next, and what follows from what it has done.
 
+use std::collections::BTreeMap;
+
 use weft_protocol::PartitionId;
 use weft_transport::Time;
 
@@ -163,19 +165,20 @@ impl Log {
         Some((Doing::Create { number, reserved }, create))
     }
 
-    fn write_head(&self, number: u64) -> (Doing, Effect) {
+    fn write_head(&mut self, number: u64) -> (Doing, Effect) {
         let bytes = self.head(number);
         (Doing::WriteHead { len: bytes.len() as u64 }, Effect::Write { file: number, bytes })
     }
 
     /// The header of a new file and its roster.
-    fn head(&self, number: u64) -> Vec<u8> {
+    fn head(&mut self, number: u64) -> Vec<u8> {
         let (previous_file, previous_end) = self.previous;
         let header =
             FileHeader { identity: self.identity, file: number, previous_file, previous_end };
         let roster_header = FrameHeader::new(FrameKind::Roster, PartitionId(0));
         let roster = Batch::of(roster_header, &roster::encode(&self.written));
-        let (roster, _) = roster.seal(self.identity.seed(number), FILE_HEADER_BYTES as u64, 0);
+        let seed = self.identity.seed(number);
+        let (roster, _) = self.pending.seal(roster, seed, FILE_HEADER_BYTES as u64, 0);
         [&header.encode()[..], &roster].concat()
     }
 
@@ -191,7 +194,7 @@ impl Log {
 
     fn write_batch(&mut self, batch: Batch) -> Option<(Doing, Effect)> {
         let current = self.current.as_mut()?;
-        let (bytes, frames) = batch.seal(current.seed, current.len, current.synced);
+        let (bytes, frames) = self.pending.seal(batch, current.seed, current.len, current.synced);
         current.marked = current.synced;
         let doing = Doing::Write { len: bytes.len() as u64, frames };
         Some((doing, Effect::Write { file: current.number, bytes }))
@@ -252,7 +255,7 @@ impl Log {
             let at = Position { file, offset };
             self.written.apply(&header, at);
             if self.settings.plant.has(Planted::AcknowledgeBeforeSync) {
-                self.tell(&header);
+                self.tell(&header, &mut BTreeMap::new());
             }
             if header.kind.is_of_partition() {
                 self.unsynced.push((header, at));
@@ -270,35 +273,36 @@ impl Log {
         for (header, at) in std::mem::take(&mut self.unsynced) {
             self.durable.apply(&header, at);
             self.ends_waiting -= usize::from(header.kind == FrameKind::SnapshotEnd);
-            self.tell(&header);
+            self.tell(&header, &mut told);
         }
+        let mut told = BTreeMap::new();
         self.waiting_since = if self.pending.is_empty() { None } else { Some(now) };
         if self.settings.plant.has(Planted::SkipDirectorySync) {
             self.named();
         }
     }
 
-    /// Tells what a frame is about, now that it is durable.
-    fn tell(&mut self, header: &FrameHeader) {
+    /// Tells what a frame is about, now that it is durable. `told` has where among the events the last entries of a partition are told of, unless
+    /// something else of it was told since: later ones are told there, since whoever is told of an event looks after all that waits for the partition.
+    fn tell(&mut self, header: &FrameHeader, told: &mut BTreeMap<PartitionId, usize>) {
         let partition = header.partition;
         let event = match header.kind {
-            FrameKind::Entries => Event::Durable { partition, version: header.last },
+            FrameKind::Entries => {
+                let last = told.get(&partition).and_then(|index| self.events.get_mut(*index));
+                if let Some(Event::Durable { version, .. }) = last {
+                    *version = header.last;
+                    return;
+                }
+                told.insert(partition, self.events.len());
+                return self.events.push_back(Event::Durable { partition, version: header.last });
+            }
             FrameKind::Fence => Event::Fenced { partition, epoch: header.epoch },
             FrameKind::AnewBegin => Event::BegunAnew { partition },
             FrameKind::SnapshotEnd => Event::SnapshotDurable { partition },
             _ => return,
         };
-        // Frames of one partition often come one after the other.
-        if let (
-            Event::Durable { version, .. },
-            Some(Event::Durable { partition: of, version: told }),
-        ) = (&event, self.events.back_mut())
-            && *of == partition
-        {
-            *told = *version;
-        } else {
-            self.events.push_back(event);
-        }
+        told.remove(&partition);
+        self.events.push_back(event);
     }
 
     fn named(&mut self) {
