@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +19,27 @@ pub struct Directory {
     /// The directory itself: locked, and synced after a file was made.
     itself: File,
     /// The file that was appended to last.
-    open: Option<(String, File)>,
+    open: Option<Open>,
 }
+
+/// A file that is appended to.
+#[derive(Debug)]
+struct Open {
+    name: String,
+    file: File,
+    /// Its bytes.
+    len: u64,
+    /// How many of them the system was told that nobody will read.
+    forgotten: u64,
+}
+
+/// When so many bytes were synced, the system is told that nobody will read them: only a node that starts does. So what it remembers of a log
+/// stays small, and memory that is at hand is used again and again; memory that it has to get first, of the machine's host maybe, makes a
+/// write several times slower.
+const FORGET_BYTES: u64 = 1 << 20;
+
+/// The system forgets whole pages; this is a multiple of their size, wherever Linux runs.
+const PAGE_BYTES: u64 = 64 << 10;
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -65,15 +85,17 @@ impl Directory {
     }
 
     /// The file, to be appended to and synced.
-    fn file(&mut self, what: &'static str, name: &str) -> Result<&mut File, DiskError> {
+    fn file(&mut self, what: &'static str, name: &str) -> Result<&mut Open, DiskError> {
         let open = match self.open.take() {
-            Some(open) if open.0 == name => open,
+            Some(open) if open.name == name => open,
             _ => {
                 let file = OpenOptions::new().append(true).open(self.path.join(name));
-                (name.to_owned(), file.map_err(|error| failed(what, name, &error))?)
+                let file = file.and_then(|file| Ok((file.metadata()?.len(), file)));
+                let (len, file) = file.map_err(|error| failed(what, name, &error))?;
+                Open { name: name.to_owned(), file, len, forgotten: 0 }
             }
         };
-        Ok(&mut self.open.insert(open).1)
+        Ok(self.open.insert(open))
     }
 
     /// A new file, with room on the disk for so many bytes.
@@ -93,6 +115,25 @@ impl Directory {
     }
 }
 
+impl Open {
+    /// What was synced need not be remembered.
+    fn forget(&mut self) {
+        // The last page is written to next, and would have to be read for that.
+        let end = self.len - self.len % PAGE_BYTES;
+        let len = end.saturating_sub(self.forgotten);
+        if len >= FORGET_BYTES {
+            // Only advice.
+            let _ = rustix::fs::fadvise(
+                &self.file,
+                self.forgotten,
+                NonZero::new(len),
+                Advice::DontNeed,
+            );
+            self.forgotten = end;
+        }
+    }
+}
+
 impl Disk for Directory {
     fn names(&mut self) -> Result<Vec<String>, DiskError> {
         let entries = fs::read_dir(&self.path);
@@ -108,18 +149,21 @@ impl Disk for Directory {
 
     fn create(&mut self, name: &str, reserve_bytes: u64) -> Result<(), DiskError> {
         let file = self.make(name, reserve_bytes).map_err(|error| failed("make", name, &error))?;
-        self.open = Some((name.to_owned(), file));
+        self.open = Some(Open { name: name.to_owned(), file, len: 0, forgotten: 0 });
         Ok(())
     }
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
-        let file = self.file("write", name)?;
-        file.write_all(bytes).map_err(|error| failed("write", name, &error))
+        let open = self.file("write", name)?;
+        open.len += bytes.len() as u64;
+        open.file.write_all(bytes).map_err(|error| failed("write", name, &error))
     }
 
     fn sync(&mut self, name: &str) -> Result<(), DiskError> {
-        let file = self.file("sync", name)?;
-        file.sync_data().map_err(|error| failed("sync", name, &error))
+        let open = self.file("sync", name)?;
+        open.file.sync_data().map_err(|error| failed("sync", name, &error))?;
+        open.forget();
+        Ok(())
     }
 
     fn sync_names(&mut self) -> Result<(), DiskError> {
