@@ -1,7 +1,5 @@
 //! What a thread carries while it works off a batch.
 
-use std::collections::BTreeSet;
-
 use arrayvec::ArrayVec;
 use weft_protocol::replication::PeerMessage;
 use weft_protocol::{
@@ -11,7 +9,7 @@ use weft_protocol::{
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId, IncomingKind};
 
-use crate::cluster::hosted::{Due, Now};
+use crate::cluster::hosted::{Due, Now, Recorded};
 use crate::coordinator::codec::decode_notice;
 use crate::counters::{Event, Tally};
 use crate::dispatch::{Arrived, Said, dispatch};
@@ -50,14 +48,14 @@ pub(crate) struct Work<'n, 'b, 'f> {
     room: Option<Room<'n>>,
     /// Bytes of log that were written.
     written_bytes: u64,
-    /// Where there are new entries for other nodes.
-    recorded: BTreeSet<u16>,
+    /// Where there are new entries that others are to have; a partition may be there more than once.
+    recorded: Vec<u16>,
+    /// What other nodes' messages leave to be done.
+    due: Due,
     /// Whether the peer is known to be a node of the map.
     is_member: bool,
     /// When the first of its messages was heard that are about partitions.
     heard_at: Option<Now>,
-    /// What other nodes' messages leave to be done.
-    due: Due,
 }
 
 /// How much room those have made who give memory back, so that whoever finds none sees what they do meanwhile.
@@ -90,10 +88,10 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             record: Vec::new(),
             room: None,
             written_bytes: 0,
+            recorded: Vec::new(),
+            due: Due::default(),
             is_member: false,
             heard_at: None,
-            recorded: BTreeSet::new(),
-            due: Due::default(),
         }
     }
 
@@ -143,13 +141,13 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         for (position, _) in &awaited {
             // It is told so at the end of the batch: nothing else would tell it.
             if self.held.host(*position).has_failed_log() {
-                self.recorded.insert(*position);
+                self.recorded.push(*position);
             }
         }
         if let Some(answer) = self.held.withhold(answer, &awaited) {
-        self.replies.reuse(awaited);
             self.node.answers.give(answer);
         }
+        self.replies.reuse(awaited);
     }
 
     /// Takes, prefetches and executes what has arrived in runs of up to [`BATCH_MAX`], until there
@@ -235,9 +233,10 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             let (before_bytes, now_ms) = (partition.written_bytes(), self.now_ms);
             let once = partition.once(attempt, |partition| write(partition, now_ms));
             let version = partition.version();
-            let has_recorded = hosted.record();
-            if has_recorded {
-                self.recorded.insert(committed.position);
+            let recorded = hosted.record();
+            let has_recorded = recorded != Recorded::Nothing;
+            if recorded == Recorded::Due {
+                note_recorded(&mut self.recorded, committed.position);
             }
             match &once {
                 // What an entry has done stays so, whoever is the primary when that is told.
@@ -275,8 +274,11 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         let hosted = self.held.host(position);
         let committed = Committed { position, terms: hosted.terms() };
         let version = hosted.partition.version();
-        if hosted.record() {
-            self.recorded.insert(position);
+        let recorded = hosted.record();
+        if recorded == Recorded::Due {
+            note_recorded(&mut self.recorded, position);
+        }
+        if recorded != Recorded::Nothing {
             self.replies.depends_on_commit(committed, version);
         }
     }
@@ -321,7 +323,10 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         }
         let node = self.node;
         let now = node.now_by_both();
-        for position in std::mem::take(&mut self.recorded) {
+        let mut recorded = std::mem::take(&mut self.recorded);
+        recorded.sort_unstable();
+        recorded.dedup();
+        for position in recorded {
             self.held.host(position).settle(&node.cluster, now, &mut self.due);
         }
         self.held.release();
@@ -375,17 +380,17 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             let (table, key) = request.as_ref().ok()?.key()?;
             Some((table, key, arrived.slot))
         }));
-    }
-
-    /// Answers `call` with what a mutation has replaced or removed.
-    pub(crate) fn reply_previous(&mut self, call: CallId, replaced: Replaced) {
-        let Replaced { version, previous } = replaced;
         self.held.prefetch_entries(run.iter().filter_map(|arrived| match &arrived.said {
             Said::Message(Ok(PeerMessage::Append(append))) => {
                 Some((append.partition, append.entries))
             }
             Said::Message(_) | Said::Request(..) => None,
         }));
+    }
+
+    /// Answers `call` with what a mutation has replaced or removed.
+    pub(crate) fn reply_previous(&mut self, call: CallId, replaced: Replaced) {
+        let Replaced { version, previous } = replaced;
         let Some((was, value)) = previous else {
             self.tally.event(Event::Miss);
             return self.replies.reply(call, PreviousReply { version, previous: None });
@@ -435,6 +440,15 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         self.replies.reply(call, part.finish());
         part.clear();
         self.part = Some(part);
+    }
+}
+
+/// There are new entries at `position` that others are to have.
+#[inline]
+fn note_recorded(recorded: &mut Vec<u16>, position: u16) {
+    if recorded.last() != Some(&position) {
+        recorded.reserve(BATCH_MAX);
+        recorded.push(position);
     }
 }
 

@@ -92,6 +92,17 @@ impl Due {
     }
 }
 
+/// What has become of the entries that changes have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// There were none.
+    Nothing,
+    /// All who are to have them have them.
+    Done,
+    /// The partition is to be [settled](Hosted::settle).
+    Due,
+}
+
 /// On which terms something may be told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
@@ -182,18 +193,27 @@ impl Hosted {
         self.settle(cluster, now, due);
     }
 
-    /// Hands the entries over that changes have made. Returns whether there were some, for other nodes to have.
+    /// Hands the entries over that changes have made.
     #[inline]
-    pub(crate) fn record(&mut self) -> bool {
-        self.partition.is_recording() && self.record_entries()
+    pub(crate) fn record(&mut self) -> Recorded {
+        if self.partition.is_recording() { self.record_entries() } else { Recorded::Nothing }
     }
 
-    fn record_entries(&mut self) -> bool {
+    fn record_entries(&mut self) -> Recorded {
         let Hosted { partition, replica, logged, scratch, is_alone, .. } = self;
-        let mut has_recorded = false;
+        let mut recorded = Recorded::Nothing;
         while let Some(entry) = partition.take_entry() {
-            has_recorded = true;
             let (version, copied) = (entry.version, entry.bytes);
+            // Of a partition that nobody else holds, its log is all that is to have it: then it is not put in a queue, to be looked after later.
+            if *is_alone
+                && recorded != Recorded::Due
+                && let (Some(logged), Some(bytes)) = (logged.as_mut(), copied.in_one_piece())
+                && logged.hand_over(version, bytes)
+            {
+                recorded = if logged.refuses() { Recorded::Due } else { Recorded::Done };
+                continue;
+            }
+            recorded = Recorded::Due;
             let bytes = match logged {
                 Some(logged) => logged.entry(version, |bytes| copied.copy_to(bytes)),
                 None => {
@@ -207,7 +227,7 @@ impl Hosted {
                 recorded.expect("only who serves makes entries, one after the other");
             }
         }
-        has_recorded
+        recorded
     }
 
     /// The coordinator has committed a configuration.
@@ -347,7 +367,7 @@ impl Hosted {
             // Before what has happened is handed to the log: nobody would hand over later what comes of it.
             self.keep_tables(cluster);
             if self.logged.is_some() {
-                self.write_down(cluster, due);
+                self.write_down(cluster, now.time, due);
             }
             if !self.replica.has_effects() {
                 break;
@@ -363,7 +383,7 @@ impl Hosted {
     }
 
     /// Hands over to the log what has happened since; nothing is told of it before.
-    fn write_down(&mut self, cluster: &Cluster, due: &mut Due) {
+    fn write_down(&mut self, cluster: &Cluster, now: Time, due: &mut Due) {
         let Hosted {
             partition, replica, logged: Some(logged), withheld, is_lost, piece_due, ..
         } = self
@@ -379,7 +399,7 @@ impl Hosted {
             }
         }
         logged.fence(replica.epoch());
-        logged.flush();
+        logged.flush(now);
         if logged.is_flushed()
             && !logged.has_failed()
             && let Some((session, piece)) = piece_due.take()
@@ -388,7 +408,7 @@ impl Hosted {
         }
         if logged.is_learning() && (replica.has_all_pieces() || replica.is_in_sync()) {
             logged.end();
-            logged.flush();
+            logged.flush(now);
         }
         replica.applied(logged.taken());
         replica.refuse_entries(logged.refuses_for_now());

@@ -12,6 +12,9 @@ use weft_transport::Time;
 use crate::durable::{AppendError, Event, Journal, Log, Mode, Snapshot};
 use crate::limits::LOG_WRITE_BYTES;
 
+/// The memory of entries is kept for the next ones up to this: a partition that is idle is small.
+const KEPT_BYTES: usize = 4 << 10;
+
 /// Something for the log.
 #[derive(Debug)]
 enum Op {
@@ -68,6 +71,8 @@ pub(crate) struct Logged {
     journal: Arc<Journal>,
     id: PartitionId,
     queue: VecDeque<Op>,
+    /// The memory of entries that were handed over.
+    spare: Vec<u8>,
     place: Place,
     /// The log knows that nothing of a lower epoch is taken.
     epoch: u32,
@@ -93,6 +98,7 @@ impl Logged {
             journal,
             id,
             queue: VecDeque::new(),
+            spare: Vec::new(),
             place,
             epoch: 0,
             taken: 0,
@@ -233,7 +239,8 @@ impl Logged {
             |op: &Op| matches!(op, Op::Entries { bytes, .. } if bytes.len() < LOG_WRITE_BYTES);
         if !self.queue.back().is_some_and(has_room) {
             let (first, last) = (version, version);
-            self.queue.push_back(Op::Entries { first, last, bytes: Vec::new() });
+            let bytes = std::mem::take(&mut self.spare);
+            self.queue.push_back(Op::Entries { first, last, bytes });
         }
         let Some(Op::Entries { last, bytes, .. }) = self.queue.back_mut() else {
             unreachable!("it was pushed if it was not there");
@@ -244,8 +251,18 @@ impl Logged {
         &bytes[start..]
     }
 
+    /// Hands the next entry over at once, if nothing waits before it and the log takes it. Returns whether it did.
+    pub(super) fn hand_over(&mut self, version: Version, bytes: &[u8]) -> bool {
+        let is_next = self.place == Place::Whole && self.queue.is_empty() && !self.has_failed();
+        let is_taken = is_next && self.journal.append(self.id, version, bytes).is_ok();
+        if is_taken {
+            self.taken = version.sequence();
+        }
+        is_taken
+    }
+
     /// Hands over what is queued, as far as the log takes it.
-    pub(super) fn flush(&mut self) {
+    pub(super) fn flush(&mut self, now: Time) {
         if self.has_failed() {
             // It would be kept for nobody.
             self.queue.clear();
@@ -254,7 +271,7 @@ impl Logged {
             return;
         }
         let journal = Arc::clone(&self.journal);
-        let refused = journal.with(|log, now| {
+        let refused = journal.with_at(now, |log, now| {
             while let Some(op) = self.queue.front() {
                 let appended = append(log, self.id, op, now);
                 match appended {
@@ -278,7 +295,13 @@ impl Logged {
 
     fn appended(&mut self) {
         match self.queue.pop_front() {
-            Some(Op::Entries { last, .. }) => self.taken = last.sequence(),
+            Some(Op::Entries { last, mut bytes, .. }) => {
+                self.taken = last.sequence();
+                if bytes.capacity() <= KEPT_BYTES {
+                    bytes.clear();
+                    self.spare = bytes;
+                }
+            }
             Some(Op::Anew { .. }) => self.anew.appended += 1,
             Some(Op::End) => self.ends.appended += 1,
             Some(Op::Piece(_) | Op::Fence { .. } | Op::Forget) | None => {}
@@ -331,7 +354,7 @@ impl Logged {
 
     /// Whether a piece of a snapshot can be appended now, behind all that has happened.
     pub(super) fn takes_piece(&mut self) -> bool {
-        self.flush();
+        self.flush(self.journal.now());
         !self.refuses()
     }
 
@@ -407,7 +430,7 @@ mod tests {
         for sequence in sequences {
             logged.entry(Version::new(1, sequence), |bytes| bytes.extend_from_slice(&[7; 16]));
         }
-        logged.flush();
+        logged.flush(Time::ZERO);
     }
 
     #[test]
@@ -423,7 +446,7 @@ mod tests {
         enter(&mut logged, 5..=6);
         assert_eq!(driven.go_on(&mut logged), [Durable::Entries(6)]);
         logged.end();
-        logged.flush();
+        logged.flush(Time::ZERO);
         assert_eq!(driven.go_on(&mut logged), [Durable::Snapshot]);
     }
 
@@ -438,7 +461,7 @@ mod tests {
         assert_eq!((logged.taken(), logged.refusal().code), (0, ErrorCode::DiskBehind));
         assert!(driven.go_on(&mut logged).is_empty());
         assert!(driven.journal.take_awaited());
-        logged.flush();
+        logged.flush(Time::ZERO);
         assert!(!logged.refuses() && logged.is_flushed());
         assert_eq!(logged.taken(), 3);
         assert_eq!(driven.go_on(&mut logged), [Durable::Snapshot, Durable::Entries(3)]);
@@ -452,7 +475,7 @@ mod tests {
         logged.create(1, Version::NONE);
         enter(&mut logged, 1..=3);
         logged.forget();
-        logged.flush();
+        logged.flush(Time::ZERO);
         driven.go_on(&mut logged);
         assert_eq!(driven.journal.with(|log, _| log.durable(PARTITION)), None);
     }

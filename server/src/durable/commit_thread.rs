@@ -8,6 +8,7 @@ use parking_lot::MutexGuard;
 use weft_transport::{Clock, Time};
 
 use super::disk::{Disk, perform};
+use super::file_header::Mode;
 use super::journal::Journal;
 use super::log::{Event, Log, Poisoned, State};
 
@@ -85,7 +86,15 @@ fn run(journal: &Journal, mut disk: impl Disk, mut tell: impl FnMut(&[Event])) {
         let effect = if locked.is_stopping { None } else { locked.log.poll(journal.clock.now()) };
         let has_worked = effect.is_some();
         if let Some(effect) = effect {
-            let outcome = MutexGuard::unlocked(&mut locked, || perform(&mut disk, &effect));
+            let outcome = MutexGuard::unlocked(&mut locked, || {
+                let outcome = perform(&mut disk, &effect);
+                // Nobody waits for what is written behind; those who serve may wait for this core, and several writes in a row would keep it for
+                // milliseconds.
+                if journal.mode() == Mode::Disk {
+                    thread::yield_now();
+                }
+                outcome
+            });
             locked.log.done(effect, outcome, journal.clock.now());
             journal.note(&locked.log);
         }
@@ -104,12 +113,15 @@ fn run(journal: &Journal, mut disk: impl Disk, mut tell: impl FnMut(&[Event])) {
         if locked.is_stopping || has_ended {
             return;
         }
-        match locked.log.next_at() {
+        let next_at = locked.log.next_at();
+        locked.asleep = Some(next_at);
+        match next_at {
             Some(at) => {
                 let now = journal.clock.now();
                 let _ = journal.wake.wait_for(&mut locked, at.since(now));
             }
             None => journal.wake.wait(&mut locked),
         }
+        locked.asleep = None;
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use weft_protocol::{PartitionId, Version};
 use weft_transport::{Clock, Time};
 
 use super::disk::{DiskError, Effect};
 use super::file_header::Mode;
-use super::log::{Event, Log, Poisoned, State};
+use super::log::{AppendError, Event, Log, Poisoned, State};
 
 /// A log that many append to. One does on the disk what it asks for: a [`CommitThread`](super::CommitThread), or whoever simulates, who
 /// [polls](Self::poll) it, says what was [done](Self::done), and takes [events](Self::take_events).
@@ -29,8 +30,28 @@ pub struct Journal {
 pub(super) struct Locked {
     pub(super) log: Log,
     pub(super) is_stopping: bool,
+    /// The thread sleeps, and until when if nobody wakes it.
+    pub(super) asleep: Option<Option<Time>>,
     /// Of whoever simulates.
     driver: Option<Waker>,
+}
+
+impl Locked {
+    /// Whether the thread is to be woken for what was appended. Not for every entry of a log that is written behind: what it has time for waits
+    /// for more, or a wake-up would be paid for each.
+    fn wakes(&mut self, now: Time) -> bool {
+        let Some(until) = self.asleep else { return false };
+        let is_earlier = match (self.log.next_at(), until) {
+            (Some(next_at), Some(until)) => next_at < until,
+            (next_at, None) => next_at.is_some(),
+            (None, Some(_)) => false,
+        };
+        let wakes = is_earlier || self.log.is_pressing(now);
+        if wakes {
+            self.asleep = None;
+        }
+        wakes
+    }
 }
 
 impl Journal {
@@ -38,9 +59,14 @@ impl Journal {
     pub fn new(log: Log, clock: Clock) -> Journal {
         let mode = log.identity().mode;
         let (has_room, has_failed) = (AtomicBool::new(log.has_room()), AtomicBool::new(false));
-        let locked = Mutex::new(Locked { log, is_stopping: false, driver: None });
+        let locked = Mutex::new(Locked { log, is_stopping: false, asleep: None, driver: None });
         let (wake, is_awaited) = (Condvar::new(), AtomicBool::new(false));
         Journal { mode, clock, locked, wake, has_room, has_failed, is_awaited }
+    }
+
+    /// The time that it goes by.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// What is promised of its entries.
@@ -51,17 +77,47 @@ impl Journal {
     /// Appends to the log, with the time that it is. One lock for all that a batch of requests has to append; nothing of the disk is done
     /// under it.
     pub fn with<T>(&self, append: impl FnOnce(&mut Log, Time) -> T) -> T {
-        let now = self.clock.now();
+        self.with_at(self.clock.now(), append)
+    }
+
+    /// The same by who has looked at the clock a moment ago: for what comes many times in a batch.
+    pub fn with_at<T>(&self, now: Time, append: impl FnOnce(&mut Log, Time) -> T) -> T {
         let mut locked = self.locked.lock();
         let result = append(&mut locked.log, now);
+        self.let_go(locked, now);
+        result
+    }
+
+    /// Appends an entry. See [`Log::append`].
+    ///
+    /// # Errors
+    /// [`AppendError`].
+    pub(crate) fn append(
+        &self,
+        partition: PartitionId,
+        version: Version,
+        entry: &[u8],
+    ) -> Result<(), AppendError> {
+        let mut locked = self.locked.lock();
+        // Behind others that wait, the time plays no part.
+        let now = locked.log.waiting_since().unwrap_or_else(|| self.clock.now());
+        let appended = locked.log.append(partition, version, version, &[entry], now);
+        self.let_go(locked, now);
+        appended
+    }
+
+    /// Wakes who is to see to what was appended.
+    fn let_go(&self, mut locked: MutexGuard<'_, Locked>, now: Time) {
         self.note(&locked.log);
+        let is_to_wake = locked.wakes(now);
         let driver = locked.driver.take();
         drop(locked);
-        self.wake.notify_one();
+        if is_to_wake {
+            self.wake.notify_one();
+        }
         if let Some(driver) = driver {
             driver.wake();
         }
-        result
     }
 
     /// Whether there was room for more when the log was last used. See [`Log::has_room`].
@@ -127,7 +183,11 @@ impl Journal {
     }
 
     pub(super) fn note(&self, log: &Log) {
-        self.has_room.store(log.has_room(), Ordering::SeqCst);
+        // Written under the lock only, and for many entries once: what all look at stays where it is.
+        let has_room = log.has_room();
+        if self.has_room.load(Ordering::Relaxed) != has_room {
+            self.has_room.store(has_room, Ordering::SeqCst);
+        }
         if let State::Poisoned(_) = log.state() {
             self.has_failed.store(true, Ordering::Relaxed);
         }

@@ -234,6 +234,11 @@ impl Log {
         self.durable.get(partition).map(|held| held.last)
     }
 
+    /// Since when the first of what is not synced yet waits.
+    pub(super) fn waiting_since(&self) -> Option<Time> {
+        self.waiting_since
+    }
+
     /// Bytes in all files.
     pub fn bytes(&self) -> u64 {
         let current = self.current.as_ref().map_or(0, |current| current.len);

@@ -114,16 +114,18 @@ pub(super) fn done(attempt: Attempt, outcome: &Outcome, carries: bool) -> Encode
 }
 
 fn encode(fields: &Fields) -> Encoded {
-    let mut bytes = Encoded::new();
-    bytes.extend(fields.sequence.to_le_bytes());
-    bytes.extend(fields.first_incomplete.to_le_bytes());
-    bytes.extend([fields.form, fields.detail, 0, 0]);
-    bytes.extend(fields.argument.to_le_bytes());
-    bytes.extend(fields.number.to_le_bytes());
-    if let Some(previous) = fields.previous {
-        bytes.extend(previous.to_le_bytes());
+    let mut bytes = [0; BYTES_MAX];
+    bytes[..8].copy_from_slice(&fields.sequence.to_le_bytes());
+    bytes[8..16].copy_from_slice(&fields.first_incomplete.to_le_bytes());
+    (bytes[16], bytes[17]) = (fields.form, fields.detail);
+    bytes[20..24].copy_from_slice(&fields.argument.to_le_bytes());
+    bytes[24..FIXED_BYTES].copy_from_slice(&fields.number.to_le_bytes());
+    let mut encoded = Encoded::from(bytes);
+    match fields.previous {
+        Some(previous) => encoded[FIXED_BYTES..].copy_from_slice(&previous.to_le_bytes()),
+        None => encoded.truncate(FIXED_BYTES),
     }
-    bytes
+    encoded
 }
 
 /// What the completion of `client` in a record of this version says; nothing of bytes that say nothing.

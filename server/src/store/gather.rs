@@ -105,6 +105,11 @@ impl<'a> Gathered<'a> {
         self.len() == 0
     }
 
+    /// The bytes, if they lie together.
+    pub fn in_one_piece(&self) -> Option<&'a [u8]> {
+        self.views.is_empty().then_some(self.bytes)
+    }
+
     /// The bytes piece by piece, none of which is empty.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> + use<'a> {
         let Gathered { start, bytes, views } = *self;

@@ -136,7 +136,8 @@ impl Head {
     ) -> Head {
         let (len, unused) = (value[0].len() + value[1].len(), LastUse(0));
         Head::new(version, table, key, (len, kind), None, unused, |checksum| {
-            crc32c::crc32c_append(crc32c::crc32c_append(checksum, value[0]), value[1])
+            let checksum = crc32c::crc32c_append(checksum, value[0]);
+            if value[1].is_empty() { checksum } else { crc32c::crc32c_append(checksum, value[1]) }
         })
     }
 

@@ -102,8 +102,7 @@ impl Log {
             self.round.batches_left -= 1;
             return self.write();
         }
-        let is_write_due = !self.pending.is_empty()
-            && (self.is_due(now) || self.pending.bytes() >= LOG_WRITE_BYTES);
+        let is_write_due = !self.pending.is_empty() && self.is_pressing(now);
         let has_written = std::mem::take(&mut self.round.has_written);
         if (has_written || !is_write_due) && !self.unsynced.is_empty() {
             let current = self.current.as_ref()?;
@@ -118,6 +117,12 @@ impl Log {
         let batches_left = self.pending.batches().min(ROUND_BATCHES) - 1;
         self.round = Round { batches_left, has_written: true };
         self.write()
+    }
+
+    /// Whether what was appended is to be seen to now, and not when time has passed or more has come.
+    pub(in crate::durable) fn is_pressing(&self, now: Time) -> bool {
+        let is_write_due = self.is_due(now) || self.pending.bytes() >= LOG_WRITE_BYTES;
+        self.is_closing || (!self.pending.is_empty() && is_write_due)
     }
 
     /// Whether what waits has waited long enough.
@@ -270,12 +275,12 @@ impl Log {
             self.state = State::Closed;
             self.events.push_back(Event::Closed);
         }
+        let mut told = BTreeMap::new();
         for (header, at) in std::mem::take(&mut self.unsynced) {
             self.durable.apply(&header, at);
             self.ends_waiting -= usize::from(header.kind == FrameKind::SnapshotEnd);
             self.tell(&header, &mut told);
         }
-        let mut told = BTreeMap::new();
         self.waiting_since = if self.pending.is_empty() { None } else { Some(now) };
         if self.settings.plant.has(Planted::SkipDirectorySync) {
             self.named();
