@@ -297,8 +297,7 @@ impl Coordinator {
             self.give_up_questions();
         }
         let leads = self.leading.as_ref().is_some_and(|leading| leading.knows_all);
-        let audience =
-            if leads { Audience::All } else { Audience::Own(self.raft.identity().node) };
+        let audience = if leads { Audience::All } else { Audience::Own(self.raft.identity().node) };
         let (cluster, state) = (self.cluster, self.raft.machine().state());
         effects.updates = self.telling.due(audience, cluster, state, now);
         let leader = self.find_leader();

@@ -218,7 +218,11 @@ impl Play {
 
     fn finish(&mut self) -> Result<(), Failure> {
         let end = self.world.clock().now() + FINISH_TIME_MAX;
-        if self.world.run_until(end)? { Ok(()) } else { Err(Failure::TooLong { at: end, state: "all nodes are there".to_owned() }) }
+        if self.world.run_until(end)? {
+            Ok(())
+        } else {
+            Err(Failure::TooLong { at: end, state: "all nodes are there".to_owned() })
+        }
     }
 }
 

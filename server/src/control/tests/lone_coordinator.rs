@@ -115,7 +115,8 @@ impl LoneCoordinator {
                 let mut state = self.state.lock();
                 let mut proposal = proposal.clone();
                 if let Command::AcceptLoss { partition, .. } = proposal.command
-                    && let Some(chosen) = Planner::accept_loss(&state, &Liveness::new(Duration::ZERO), partition)
+                    && let Some(chosen) =
+                        Planner::accept_loss(&state, &Liveness::new(Duration::ZERO), partition)
                 {
                     proposal.command = chosen;
                 }

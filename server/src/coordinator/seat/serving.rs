@@ -58,7 +58,8 @@ pub async fn serve<W: LogWriter>(
 ) -> Ended {
     node.coordination.coordinator.open();
     let (questions, questions_asked) = (BTreeMap::new(), 0);
-    let mut seat = Seat { node, endpoint: endpoint.clone(), coordinator, log, questions, questions_asked };
+    let mut seat =
+        Seat { node, endpoint: endpoint.clone(), coordinator, log, questions, questions_asked };
     loop {
         if let Some(ended) = seat.turn(endpoint.clock().now()) {
             return ended;

@@ -212,8 +212,7 @@ fn lists_and_texts_have_limits() {
         epoch: 1,
     };
     let told = vec![told; REPORTS_MAX + 1];
-    let heartbeat =
-        Heartbeat {
+    let heartbeat = Heartbeat {
         cluster: CLUSTER,
         member: super::member(1, 1),
         known_version: 0,
