@@ -96,7 +96,7 @@ impl Liveness {
 
     /// The node says with a heartbeat whether a log of its objects has failed. If so, it is given no partitions, and those that it has go
     /// elsewhere: only a later life of it is as good as others.
-    pub fn has_failed(&mut self, member: Member, has_failed: bool) {
+    pub fn failed(&mut self, member: Member, has_failed: bool) {
         let Member { node, incarnation } = member;
         if self.heard.get(&node).is_none_or(|heard| heard.incarnation != incarnation) {
             return;

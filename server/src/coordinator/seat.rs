@@ -225,7 +225,7 @@ impl Coordinator {
             return;
         }
         self.liveness.heard(from, now);
-        self.liveness.has_failed(from, heartbeat.has_failed);
+        self.liveness.failed(from, heartbeat.has_failed);
         for Told { partition, member, report, epoch } in &heartbeat.told {
             match report {
                 Report::Unreachable => self.liveness.unreachable(from, *member, now),

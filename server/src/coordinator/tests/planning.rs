@@ -139,7 +139,7 @@ fn another_member_takes_over_from_a_primary_that_reports_itself() {
 fn a_node_whose_log_has_failed_is_given_nothing_and_gives_away_what_it_has() {
     let mut world = at_rest(&["", "", "", ""], 4, replicas(2));
     let failed = primary(&world);
-    world.liveness.has_failed(failed, true);
+    world.liveness.failed(failed, true);
     let has_any = |world: &World| {
         world.state.partitions().any(|(_, partition)| partition.involves(failed.node))
     };
