@@ -146,7 +146,8 @@ impl Cleaner {
     }
 
     /// Empties segments until `needed_bytes` are free that were not, for a write that found no memory when
-    /// [`freed_bytes`](Self::freed_bytes) was `seen_bytes`; when none is worth it, objects are evicted. Returns whether it is worth
+    /// [`freed_bytes`](Self::freed_bytes) was `seen_bytes`; when none is worth it, what is left of those that objects were moved to is written
+    /// to, and when there is no such, objects are evicted. Returns whether it is worth
     /// another try. The caller may hold no partition's lock.
     #[cold]
     pub(crate) fn make_room(
@@ -164,6 +165,11 @@ impl Cleaner {
             // As many as are chosen at a time have given nothing: the next would be the same ones.
             let Some(done) = step.filter(|_| fruitless <= CHOSEN_MAX) else {
                 let bytes = needed_bytes.max(EVICTED_BYTES);
+                if (0..partitions.len() as u16)
+                    .any(|position| partitions.lock(position).hand_over_moved())
+                {
+                    return true;
+                }
                 let is_evicted = evictor.evict(partitions, None, bytes, now_ms) > 0;
                 return is_evicted || self.freed_bytes() > seen_bytes;
             };
@@ -270,6 +276,42 @@ mod tests {
         assert!(cleaner.make_room(&partitions, &evictor, 1 << 20, cleaner.freed_bytes(), 0));
         assert!(cleaner.freed_bytes() > seen_bytes);
         assert_eq!(*pin, [7; 2_000]);
+        partitions.lock(0).verify().unwrap();
+    }
+
+    /// A cleaner that others leave nothing begins a segment of what is kept back. Once there is nothing to empty any more, what is left of
+    /// it is for whoever writes, or a node would refuse what it has room for.
+    #[test]
+    fn what_is_left_of_what_was_moved_to_is_written_to_when_nothing_can_be_emptied() {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 16 << 20 }).unwrap();
+        let (cleaner, evictor) = (Cleaner::new(memory.clone()), Evictor::default());
+        let partitions = Partitions::of_one(&memory, 7);
+        let mut keys = (0..).map(|number: usize| format!("key-{number:08}").into_bytes());
+        let mut put = |len: usize| {
+            partitions.lock(0).put(TABLE, &keys.next().unwrap(), &vec![7; len], None, 0).is_ok()
+        };
+        assert!((0..3_000).all(|_| put(1_000)));
+        for number in (0..50).filter(|number| number % 10 != 0) {
+            let key = format!("key-{number:08}").into_bytes();
+            partitions.lock(0).delete(TABLE, &key, 0).unwrap();
+        }
+        let mut others = Vec::new();
+        let mut take_all =
+            || others.extend(std::iter::from_fn(|| memory.allocate(1, Purpose::Log).ok()));
+        take_all();
+        while put(100) {}
+        let borrowed = memory.allocate_kept_back(100 << 10, Purpose::Log).unwrap();
+        let make_room = || cleaner.make_room(&partitions, &evictor, 1, cleaner.freed_bytes(), 0);
+        assert!(make_room());
+        assert!(cleaner.moved_bytes() > 0);
+        drop(borrowed);
+        take_all();
+        assert!(!put(10_000), "the test is of no use");
+        assert!(make_room());
+        assert!((0..3).all(|_| put(10_000)));
+        while put(10_000) {}
+        assert!(!make_room(), "there is nothing left");
+        assert!(memory.free_or_kept_back_bytes() >= 256 << 10);
         partitions.lock(0).verify().unwrap();
     }
 }

@@ -159,6 +159,12 @@ impl Partition {
         }
     }
 
+    /// Gives what is left of segments that objects were moved to, to whoever writes: for a write that no segment can be emptied for. Returns whether
+    /// there was any.
+    pub(crate) fn hand_over_moved(&mut self) -> bool {
+        self.log.hand_over_at_last()
+    }
+
     /// The next live records of a segment that is there, for about `budget` bytes of work, with their
     /// buckets on the way into the cache.
     fn next_live(&self, victim: &Victim, budget: usize) -> Batch {

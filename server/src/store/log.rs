@@ -246,24 +246,44 @@ impl Log {
         let room_bytes =
             self.moved_to().filter_map(End::open).map(|open| self.segment(open).room());
         let elsewhere_bytes = segment.live_bytes().saturating_sub(room_bytes.sum());
-        let mean_bytes = self.live_bytes / self.live_objects.max(1);
-        let blocks_bytes = sizes::bytes_to_move(elsewhere_bytes, mean_bytes);
+        let blocks_bytes = sizes::bytes_to_move(elsewhere_bytes, self.mean_live_bytes());
         blocks_bytes as u64 <= self.memory.free_or_kept_back_bytes()
+    }
+
+    fn mean_live_bytes(&self) -> usize {
+        self.live_bytes / self.live_objects.max(1)
     }
 
     /// A segment has been emptied. In a log that is too small for two open segments, whoever writes gets the one that the cleaner
     /// has begun, once all is there that the memory keeps back: of what is borrowed for a move, a write in the middle of it would keep a
     /// part for ever, until no segment can be emptied any more.
     pub(super) fn hand_over_moved(&mut self) {
-        if self.sizes.has_two_ends(self.footprint) || self.memory.is_reaching_kept_back() {
-            return;
+        if !self.memory.is_reaching_kept_back() {
+            self.hand_over();
+        }
+    }
+
+    /// The same for a write that no memory can be gained for: it is enough then that the fullest segment can be emptied without what the
+    /// cleaner has begun. Others may have borrowed at the time, and what they give back empties no segment here. Returns whether there
+    /// was anything.
+    pub(super) fn hand_over_at_last(&mut self) -> bool {
+        let needed_bytes = sizes::bytes_to_move(self.sizes.bytes_max(), self.mean_live_bytes());
+        self.memory.free_or_kept_back_bytes() >= needed_bytes as u64 && self.hand_over()
+    }
+
+    fn hand_over(&mut self) -> bool {
+        if self.sizes.has_two_ends(self.footprint) {
+            return false;
         }
         let [puts, moved] = &mut self.ends;
         let segments = &self.segments;
         let room = |number: u32| segments[number as usize].as_ref().map_or(0, Segment::room);
+        let mut is_any = false;
         for number in moved.take() {
             puts.begin(number, room);
+            is_any = true;
         }
+        is_any
     }
 
     /// Where moved records go, in this order.

@@ -57,6 +57,11 @@ impl Sizes {
         Sizes { bytes_max: (1 << power.min(BYTES_MAX.ilog2())).max(BYTES_MIN) }
     }
 
+    /// What the largest segment takes.
+    pub(super) fn bytes_max(self) -> usize {
+        self.bytes_max
+    }
+
     /// Whether what is moved goes to segments of its own in a log of `footprint` bytes.
     pub(super) fn has_two_ends(self, footprint: usize) -> bool {
         footprint >= TWO_ENDS_SEGMENTS * self.bytes_max
