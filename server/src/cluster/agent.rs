@@ -49,7 +49,7 @@ struct Agent {
     events: NodeEvents,
     pumps: FuturesUnordered<Errand>,
     questions: FuturesUnordered<Errand>,
-    /// Where nodes are to be found of which nothing is known yet.
+    /// Where nodes are to be found as long as nobody tells of them.
     seeds: Vec<SocketAddr>,
     /// The versions of what is known by which other nodes were looked for.
     looked_at: Option<(u64, u64)>,
@@ -60,7 +60,7 @@ struct Agent {
 }
 
 impl NodeHandler {
-    /// Takes part in the cluster for as long as the endpoint is there. Until the node knows others, it looks for them at `seeds`. The future is to be
+    /// Takes part in the cluster for as long as the endpoint is there. Until the node is of it, it looks for others at `seeds`. The future is to be
     /// driven by one thread.
     pub async fn take_part(self: Arc<NodeHandler>, endpoint: Endpoint, seeds: Vec<SocketAddr>) {
         let manager = endpoint.manager();
@@ -238,7 +238,7 @@ impl Agent {
         cluster.deliver(answers, &mut due);
     }
 
-    /// Has connections made to the nodes of the cluster; before any is known, to those of the map, and to where some are said to be.
+    /// Has connections made to the nodes of the cluster; and until this one is of it, to those of the map, and to where some are said to be.
     fn look_for_others(&mut self) {
         let view = self.node.cluster.view.lock();
         let version = view.version();
@@ -251,8 +251,9 @@ impl Agent {
         let others = view.nodes().filter(|other| other.id != self.node.node);
         let mut addresses: BTreeSet<SocketAddr> =
             others.filter_map(|other| other.description.data_address.parse().ok()).collect();
+        let has_joined = view.has(self.node.cluster.me);
         drop(view);
-        if version == 0 {
+        if !has_joined {
             addresses.extend(&self.seeds);
             let listed = map.iter().flat_map(|map| map.nodes());
             let others = listed.filter(|other| other.id != self.node.node);

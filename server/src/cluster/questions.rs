@@ -43,7 +43,8 @@ impl NodeHandler {
         Answer::Unavailable
     }
 
-    /// The nodes that may know, the most likely one last. A node that knows of none asks whomever it is connected to.
+    /// The nodes that may know, the most likely one last. A node that is not of the cluster yet asks whomever it is connected to: those whom it was
+    /// told of may be gone, and nobody tells it of others.
     fn coordinator_nodes(&self, endpoint: &Endpoint) -> Vec<NodeId> {
         let view = self.cluster.view.lock();
         let mut nodes: Vec<NodeId> = view
@@ -51,9 +52,13 @@ impl NodeHandler {
             .filter(|node| node.description.is_coordinator)
             .map(|node| node.id)
             .collect();
+        let has_joined = view.has(self.cluster.me);
         drop(view);
-        if nodes.is_empty() {
-            nodes.extend(endpoint.manager().connected().iter().map(|peer| peer.node));
+        if nodes.is_empty() || !has_joined {
+            let connected = endpoint.manager().connected();
+            let others =
+                connected.iter().map(|peer| peer.node).filter(|node| !nodes.contains(node));
+            nodes = others.chain(nodes.iter().copied()).collect();
         }
         nodes.retain(|node| *node != self.node);
         nodes.push(self.node);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_protocol::{Catalog, ClusterMap, MapError, PartitionId};
+use weft_protocol::{Catalog, ClusterMap, MapError, Member, PartitionId};
 use weft_transport::NodeId;
 
 use crate::coordinator::{ClientId, Node, Partition, Update, cluster_map_of};
@@ -43,6 +43,11 @@ impl View {
     /// The node of this id.
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(&id)
+    }
+
+    /// Whether this life of a node is one of the cluster's. What one that is not is told ends when those who told it are gone.
+    pub(crate) fn has(&self, member: Member) -> bool {
+        self.node(member.node).is_some_and(|node| node.incarnation == member.incarnation)
     }
 
     /// The nodes, by id.

@@ -87,6 +87,14 @@ pub trait Builder {
     /// How everything is, for people.
     fn state(&self, options: &Options) -> String;
 
+    /// The faults are over: starts whoever does not run any more, as an operator would.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    fn start_ended(&mut self, _: &mut World, _: &Options) -> Result<(), BuildError> {
+        Ok(())
+    }
+
     /// Everything is healed and everybody is back, and clients have done what they had to do: the cluster is
     /// to become what it should be, and is judged by that.
     ///
@@ -167,6 +175,7 @@ impl Play {
         }
         self.rebuilding(builder, |world, failed, restart| nemesis.heal(world, failed, restart))?;
         self.faults = nemesis.counts().clone();
+        builder.start_ended(&mut self.world, &self.options)?;
         let end = self.world.clock().now() + self.options.finish_time_max;
         if !self.world.run_until(end)? {
             return Err(Failure::TooLong { at: end, state: builder.state(&self.options) });

@@ -204,7 +204,9 @@ impl Cluster {
             clock: world.clock_of(member).clone(),
             settings,
         };
-        Some(logs::recover(&world.disk(member), &options).expect("the disk is the node's own"))
+        let recover = || logs::recover(&world.disk(member), &options);
+        // Whom the disk fails at the start does not start, and is started again; it fails once.
+        Some(recover().or_else(|_| recover()).expect("the disk is the node's own"))
     }
 
     /// Gives the host what it is to do.

@@ -84,22 +84,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts nodes again whose log has failed, as their operator has to.
-    fn restart_failed(&mut self, world: &mut World, options: &Options) -> Result<(), BuildError> {
-        let failed: Vec<(MemberId, u32)> = {
-            let hosts = self.hosts.borrow();
-            let failed = hosts.iter().filter(|(_, host)| host.has_failed());
-            failed.map(|(member, host)| (*member, host.number())).collect()
-        };
-        for (member, number) in failed {
-            let begins = Begins::Again(DiskFate::Kept);
-            let place = Place { member, role: Role::Storage, number, begins };
-            world.crash(member, SimCrash::Process);
-            world.restart(member, DiskFate::Kept, |world| self.node(world, place, options))?;
-        }
-        Ok(())
-    }
-
     /// What disks had is not lost, as long as none of them was replaced: who is left then may be one that the others had gone on without a moment before.
     ///
     /// A partition is, if all power is gone before it is on any disk, with nothing in it.
@@ -188,8 +172,24 @@ impl Builder for Cluster {
         unsettled.unwrap_or_else(|| "the cluster is as it should be".to_owned())
     }
 
+    /// Nodes whose log has failed, which has to be done for them; and those that met a full disk when they started, which end.
+    fn start_ended(&mut self, world: &mut World, options: &Options) -> Result<(), BuildError> {
+        let failed: Vec<(MemberId, u32)> = {
+            let hosts = self.hosts.borrow();
+            let failed = hosts.iter().filter(|(_, host)| host.has_failed());
+            failed.map(|(member, host)| (*member, host.number())).collect()
+        };
+        for (member, number) in failed {
+            let begins = Begins::Again(DiskFate::Kept);
+            let place = Place { member, role: Role::Storage, number, begins };
+            world.crash(member, SimCrash::Process);
+            world.restart(member, DiskFate::Kept, |world| self.node(world, place, options))?;
+        }
+        Ok(())
+    }
+
     fn converge(&mut self, world: &mut World, options: &Options) -> Result<(), Failure> {
-        self.restart_failed(world, options)?;
+        self.start_ended(world, options)?;
         let disks = self.hosts.borrow();
         let outgrown = disks.keys().find(|member| world.disk(**member).lock().outgrown() > 0);
         if let Some(member) = outgrown {
