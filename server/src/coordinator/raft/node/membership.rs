@@ -53,9 +53,8 @@ impl<M: StateMachine> RaftNode<M> {
         if !self.conf_state().learners.contains(&member.0) {
             return Err(Refused::NoMember(member));
         }
-        let matched = self.raw.raft.prs().get(member.0).map_or(0, |progress| progress.matched);
-        let missing = self.raw.raft.raft_log.committed.saturating_sub(matched);
-        if missing > BEHIND_MAX {
+        if !self.has_log(member) {
+            let missing = self.behind(member).unwrap_or(self.raw.raft.raft_log.committed);
             return Err(Refused::Behind { member, missing });
         }
         self.change(now, id, vec![single(ConfChangeType::AddNode, member.0)], Vec::new())
@@ -113,7 +112,14 @@ impl<M: StateMachine> RaftNode<M> {
 
     /// Whether the member lives and has about all that is committed, so that it can become a voter.
     pub fn is_ready(&self, now: Time, member: RaftId) -> bool {
-        self.hears(now, member) && self.behind(member).is_some_and(|missing| missing <= BEHIND_MAX)
+        self.hears(now, member) && self.has_log(member)
+    }
+
+    /// Whether a member has about all that is committed. One that has acknowledged nothing has no log, however short that is: the vote of whoever
+    /// cannot be told anything would be missed at once.
+    fn has_log(&self, member: RaftId) -> bool {
+        let matched = self.raw.raft.prs().get(member.0).map_or(0, |progress| progress.matched);
+        matched > 0 && self.raw.raft.raft_log.committed.saturating_sub(matched) <= BEHIND_MAX
     }
 
     /// Whether nobody votes but this member, which does.

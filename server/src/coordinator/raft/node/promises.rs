@@ -403,6 +403,26 @@ fn the_only_voter_tells_its_learners_nothing_of_a_term_that_is_not_written() {
 }
 
 #[test]
+fn a_learner_that_has_acknowledged_nothing_is_no_voter_however_short_the_log_is() {
+    let mut stage = Stage::new(1);
+    stage.elect(0);
+    let (id, now) = (stage.next_id(), stage.now);
+    stage.actors[0].raft.admit(now, id, NodeId(1)).unwrap();
+    stage.settle();
+    let learner = RaftId(2);
+    let missing = stage.actors[0].raft.behind(learner).unwrap();
+    assert!((1..10).contains(&missing), "{missing}");
+    let (id, now) = (stage.next_id(), stage.now);
+    let promoted = stage.actors[0].raft.promote(now, id, learner);
+    assert_eq!(promoted, Err(Refused::Behind { member: learner, missing }));
+    stage.add(&Batch::joining(identity(1, 2)));
+    stage.ticks(10);
+    assert!(stage.actors[0].raft.is_ready(stage.now, learner));
+    let (id, now) = (stage.next_id(), stage.now);
+    stage.actors[0].raft.promote(now, id, learner).unwrap();
+}
+
+#[test]
 fn a_leader_whose_process_is_gone_is_followed_at_once() {
     for leader in 0..3 {
         let mut stage = Stage::new(3);
