@@ -51,6 +51,7 @@ impl Planted {
         Planted::Replica(ReplicaBug::CaughtUpBehindCommitted),
         Planted::Replica(ReplicaBug::CaughtUpBeforeServing),
         Planted::Replica(ReplicaBug::ReadWithoutLearnersLease),
+        Planted::Replica(ReplicaBug::ClaimToHaveServed),
         Planted::Replica(ReplicaBug::PromoteWithoutWaiting),
         Planted::Replica(ReplicaBug::ForgetEarlierGrants),
         Planted::Store(StoreBug::ForgetCompletions),

@@ -38,7 +38,7 @@ impl Fence {
 /// A member will take nothing of a lower epoch any more.
 ///
 /// ```text
-/// head | last 8 | lease 4, in milliseconds | zero 4
+/// head | last 8 | lease 4, in milliseconds | served 4
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fenced {
@@ -50,20 +50,23 @@ pub struct Fenced {
     pub last: Version,
     /// For how long, by the member's clock, a lease that it granted to a former primary may still run.
     pub lease_ms: u32,
+    /// The last epoch in which the member served the partition as its primary, if it did in this life and was deposed since; or 0. It has
+    /// read nothing since, whatever leases it holds, and when it began to serve nobody before it could read any more.
+    pub served: u32,
 }
 
 impl Fenced {
     pub(super) fn decode(head: Head, mut reader: Reader<'_>) -> Result<Self, DecodeError> {
         let (epoch, last, lease_ms) = (head.epoch()?, Version(reader.u64()?), reader.u32()?);
-        super::reserved("fenced", u64::from(reader.u32()?))?;
+        let served = reader.u32()?;
         reader.finish()?;
-        Ok(Self { partition: head.partition(), epoch, last, lease_ms })
+        Ok(Self { partition: head.partition(), epoch, last, lease_ms, served })
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>) {
         Head::of(Kind::Fenced, self.partition, self.epoch).encode(writer);
         writer.u64(self.last.0);
         writer.u32(self.lease_ms);
-        writer.u32(0);
+        writer.u32(self.served);
     }
 }

@@ -52,7 +52,16 @@ fn the_bytes_are_those_of_the_docs() {
         ("missing", PeerMessage::Missing(Missing { partition, epoch, last: previous, session: 0 })),
         ("stale", PeerMessage::Stale(Stale { partition, epoch })),
         ("fence", PeerMessage::Fence(Fence { partition, epoch, map_version: 40 })),
-        ("fenced", PeerMessage::Fenced(Fenced { partition, epoch, last: previous, lease_ms: 500 })),
+        (
+            "fenced",
+            PeerMessage::Fenced(Fenced {
+                partition,
+                epoch,
+                last: previous,
+                lease_ms: 500,
+                served: 2,
+            }),
+        ),
         ("tail", PeerMessage::Tail(Tail { partition, epoch, after: previous })),
         (
             "tail entries",
@@ -263,7 +272,13 @@ impl Parts {
             PeerMessage::Missing(Missing { partition, epoch, last, session }),
             PeerMessage::Stale(Stale { partition, epoch }),
             PeerMessage::Fence(Fence { partition, epoch, map_version: long }),
-            PeerMessage::Fenced(Fenced { partition, epoch, last, lease_ms: session }),
+            PeerMessage::Fenced(Fenced {
+                partition,
+                epoch,
+                last,
+                lease_ms: session,
+                served: epoch,
+            }),
             PeerMessage::Tail(Tail { partition, epoch, after: last }),
             PeerMessage::TailEntries(TailEntries { partition, epoch, previous, entries }),
             PeerMessage::Lease(Lease { sent_at: long, map_version: last.0 }),

@@ -55,6 +55,11 @@ impl Replica {
     /// Goes by `epoch` from now on, and by the word of `primary`.
     pub(super) fn enter_epoch(&mut self, epoch: u32, primary: Option<Member>) {
         if primary != self.primary {
+            if let Role::Primary(tenure) = &self.role
+                && (tenure.is_serving() || self.settings.has(PlantedBug::ClaimToHaveServed))
+            {
+                self.served = self.epoch;
+            }
             // The former primary may read for as long as a lease runs that this node granted before now. What is granted from now
             // on is of a map that has the change.
             if let Some(former) = self.primary.filter(|former| *former != self.me) {

@@ -27,11 +27,11 @@ impl Replica {
                 self.role = Role::Member;
             }
             Role::Learner(_) => return,
-            Role::Member => {}
-            Role::Primary(_) => self.demote(),
+            Role::Member | Role::Primary(_) => {}
         }
         self.leases.heard_of(fence.map_version);
         self.enter_epoch(fence.epoch, Some(from));
+        self.demote();
         let rest = self.lease_until.since(now);
         let fenced = Fenced {
             partition: self.partition,
@@ -39,6 +39,7 @@ impl Replica {
             last: self.tail.last(),
             // Rounded up, so that the lease has ended when the time is over.
             lease_ms: u32::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX),
+            served: self.served,
         };
         self.answer(from, Answer::Fenced(fenced));
     }

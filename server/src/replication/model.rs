@@ -106,6 +106,7 @@ const PLANTED: &[(Bug, u64)] = &[
     (Bug::Planted(PlantedBug::CaughtUpBehindCommitted), 5000),
     // `CaughtUpBeforeServing` was not noticed in 20,000 seeds: that rule stands on its argument alone.
     (Bug::Planted(PlantedBug::ReadWithoutLearnersLease), 20000),
+    (Bug::Planted(PlantedBug::ClaimToHaveServed), 20000),
     (Bug::Planted(PlantedBug::PromoteWithoutWaiting), 2000),
     (Bug::Planted(PlantedBug::ForgetEarlierGrants), 20000),
     (Bug::ReuseIncarnation, 200),

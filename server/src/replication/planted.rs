@@ -32,6 +32,8 @@ pub enum PlantedBug {
     CaughtUpBeforeServing,
     /// A primary reads without a lease of a learner that may be a member by now.
     ReadWithoutLearnersLease,
+    /// A primary that is deposed while it waits for leases says that it has served.
+    ClaimToHaveServed,
     /// A new primary serves at once.
     PromoteWithoutWaiting,
     /// A node that was started anew behaves as if it had granted nothing before.

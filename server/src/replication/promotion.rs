@@ -57,6 +57,7 @@ impl Replica {
         let longest = self.leases.settings().drifted(self.leases.settings().granted());
         let until = now + drifted.min(longest) + Duration::from_millis(1);
         tenure.leases_until = tenure.leases_until.max(until);
+        tenure.is_handed_over |= fenced.served > 0 && fenced.served + 1 == since;
         self.promote(now);
     }
 
@@ -104,6 +105,7 @@ impl Replica {
                         return;
                     }
                     if now < tenure.leases_until
+                        && !tenure.is_handed_over
                         && !self.settings.has(PlantedBug::PromoteWithoutWaiting)
                     {
                         return;

@@ -53,6 +53,8 @@ pub struct Replica {
     pub(super) committed: u64,
     /// Until then a former primary may read by a lease that this node granted it.
     pub(super) lease_until: Time,
+    /// The last epoch in which this replica served as the primary, and was deposed since; 0 if there is none.
+    pub(super) served: u32,
     pub(super) acknowledge_due: bool,
     /// Nothing can be applied or synced any more, or something contradicts what is here: it takes no part.
     pub(super) is_failed: bool,
@@ -122,6 +124,7 @@ impl Replica {
             synced: 0,
             committed: 0,
             lease_until,
+            served: 0,
             acknowledge_due: false,
             is_failed: false,
             room_bytes,

@@ -21,6 +21,8 @@ pub(super) struct Tenure {
     pub(super) followers: Vec<Follower>,
     /// Nothing is served before: until then a former primary may read.
     pub(super) leases_until: Time,
+    /// The primary right before has served and was deposed, so nobody else can read whatever leases run.
+    pub(super) is_handed_over: bool,
     /// Whose turn it is to be sent something.
     pub(super) turn: usize,
 }
@@ -160,6 +162,7 @@ impl Tenure {
             phase: Phase::Fencing,
             followers: Vec::new(),
             leases_until,
+            is_handed_over: false,
             turn: 0,
         }
     }

@@ -133,6 +133,11 @@ impl World {
                 Situation::TailAdoptedFromLongerSurvivor
             }
             PeerMessage::Fence(_) if replica.is_serving() => Situation::FormerPrimaryDemotedByFence,
+            PeerMessage::Fenced(fenced)
+                if fenced.served > 0 && fenced.served + 1 == fenced.epoch =>
+            {
+                Situation::HandedOverByFormerPrimary
+            }
             PeerMessage::Fenced(fenced) if fenced.last < replica.last() => {
                 Situation::SurvivorWasBehind
             }

@@ -31,6 +31,7 @@ situations!(
     SurvivorWasBehind,
     LeaseWaitedOut,
     LeaseRestToldByMember,
+    HandedOverByFormerPrimary,
     GrantOfNewerMapHeldBack,
     ConnectionReset,
     ReplicaFailed,
