@@ -164,12 +164,11 @@ impl Cleaner {
             let step = self.step_with(&mut queue, partitions, USE_MAX_HARD, now_ms);
             // As many as are chosen at a time have given nothing: the next would be the same ones.
             let Some(done) = step.filter(|_| fruitless <= CHOSEN_MAX) else {
-                let bytes = needed_bytes.max(EVICTED_BYTES);
-                if (0..partitions.len() as u16)
-                    .any(|position| partitions.lock(position).hand_over_moved())
-                {
+                let mut positions = 0..partitions.len() as u16;
+                if positions.any(|position| partitions.lock(position).hand_over_moved()) {
                     return true;
                 }
+                let bytes = needed_bytes.max(EVICTED_BYTES);
                 let is_evicted = evictor.evict(partitions, None, bytes, now_ms) > 0;
                 return is_evicted || self.freed_bytes() > seen_bytes;
             };

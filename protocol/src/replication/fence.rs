@@ -50,8 +50,8 @@ pub struct Fenced {
     pub last: Version,
     /// For how long, by the member's clock, a lease that it granted to a former primary may still run.
     pub lease_ms: u32,
-    /// The last epoch in which the member served the partition as its primary, if it did in this life and was deposed since; or 0. It has
-    /// read nothing since, whatever leases it holds, and when it began to serve nobody before it could read any more.
+    /// The last epoch in which the member served the partition as its primary until another one was named or fenced it, in this life; or 0. It
+    /// has read nothing by that since, whatever leases it holds, and nobody before it could read any more once it served.
     pub served: u32,
 }
 

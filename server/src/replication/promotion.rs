@@ -130,7 +130,9 @@ impl Replica {
     /// When something is due that no message brings about.
     pub fn next_deadline(&self) -> Option<Time> {
         match &self.role {
-            Role::Primary(tenure) if tenure.phase == Phase::Waiting => Some(tenure.leases_until),
+            Role::Primary(tenure) if tenure.phase == Phase::Waiting && !tenure.is_handed_over => {
+                Some(tenure.leases_until)
+            }
             _ => None,
         }
     }

@@ -53,7 +53,7 @@ pub struct Replica {
     pub(super) committed: u64,
     /// Until then a former primary may read by a lease that this node granted it.
     pub(super) lease_until: Time,
-    /// The last epoch in which this replica served as the primary, and was deposed since; 0 if there is none.
+    /// The last epoch in which this replica served as the primary until another one was named or fenced it; 0 if there is none.
     pub(super) served: u32,
     pub(super) acknowledge_due: bool,
     /// Nothing can be applied or synced any more, or something contradicts what is here: it takes no part.

@@ -19,7 +19,7 @@ pub(super) struct Tenure {
     followed_epoch: u32,
     pub(super) phase: Phase,
     pub(super) followers: Vec<Follower>,
-    /// Nothing is served before: until then a former primary may read.
+    /// Nothing is served before, unless it was handed over: until then a former primary may read.
     pub(super) leases_until: Time,
     /// The primary right before has served and was deposed, so nobody else can read whatever leases run.
     pub(super) is_handed_over: bool,
