@@ -1,6 +1,10 @@
 //! `weft-server` as a process: signals, exit codes, the HTTP port.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,20 +33,73 @@ fn sigterm_ends_a_node_that_is_starting_without_a_complaint() {
     for round in 0..60 {
         let directory = folder.path().join(format!("node-{}", round / 2));
         let log = directory.join("coordinator");
-        let before = std::fs::read_dir(&log).map_or(0, Iterator::count);
+        let before = names(&log);
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft-server"));
         command.args(["--memory", "64MiB", "--listen", "127.0.0.1:0"]);
         command.args(["--http", "off", "--control", "off", "--data-dir"]).arg(&directory);
-        let child = command.env_clear().stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.env_clear().stderr(Stdio::piped()).spawn().unwrap();
         // When it has begun to change files there, signals have long been caught.
-        while std::fs::read_dir(&log).map_or(0, Iterator::count) == before {
+        while names(&log) == before && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let killed = kill_process(Pid::from_child(&child), Signal::TERM);
         let output = child.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "round {round}: {:?} {told}", output.status);
+        killed.unwrap();
     }
+}
+
+/// What is in a folder; nothing, if it is not there.
+fn names(folder: &Path) -> BTreeSet<OsString> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
+}
+
+/// A node that is killed at any change that it makes to its files when it starts for the first time starts the next time.
+#[test]
+fn no_moment_to_be_killed_at_keeps_a_node_from_starting() {
+    let is_there = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        println!("left out: strace is not there, or not allowed");
+        return;
+    }
+    let calls = ["mkdir", "write", "pwrite64", "ftruncate", "fallocate", "fsync", "rename"];
+    let killed: usize = std::thread::scope(|scope| {
+        let calls = calls.map(|call| scope.spawn(move || killed_at_each(call)));
+        calls.into_iter().map(|call| call.join().unwrap()).sum()
+    });
+    assert!(killed > 50, "{killed}");
+}
+
+/// Kills nodes that start for the first time at the first such call, the second, and so on, and starts them again; how many there were.
+fn killed_at_each(call: &str) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 1.. {
+        let directory = folder.path().join(number.to_string());
+        let inject = format!("inject={call}:signal=KILL:when={number}");
+        let mut watched = Command::new("strace");
+        watched.args(["-D", "-f", "-o", "/dev/null", "-e", &inject]);
+        if starts(watched.arg(env!("CARGO_BIN_EXE_weft-server")), &directory).is_ok() {
+            // No thread of it makes as many.
+            return number - 1;
+        }
+        let again = starts(&mut Command::new(env!("CARGO_BIN_EXE_weft-server")), &directory);
+        assert_eq!(again, Ok(()), "killed at {call} number {number}");
+    }
+    unreachable!("it starts")
+}
+
+/// Whether a node with this data directory comes so far as to serve, after which it is killed; else what it says.
+fn starts(command: &mut Command, directory: &Path) -> Result<(), String> {
+    command.args(["--memory", "64MiB", "--listen", "127.0.0.1:0", "--http", "off"]);
+    command.args(["--control", "off", "--data-dir"]).arg(directory);
+    let mut child = command.env_clear().stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut told).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    if told.contains(" serving ") { Ok(()) } else { Err(told) }
 }
 
 /// A request that comes while the node is being stopped is answered: nothing was done.

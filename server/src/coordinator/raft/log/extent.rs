@@ -6,7 +6,7 @@
 //! log, whenever the power goes.
 //!
 //! The file, `extent`, has two slots, 4096 bytes apart, which are written in turn: one that was torn was told to nobody, and the other says what was told
-//! before it. A slot is 20 bytes, little-endian:
+//! before it. It has both from the beginning: it is made as `extent.next` and named `extent` when it is whole. A slot is 20 bytes, little-endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | 16..20 | CRC32C of the 16 bytes before |
 #![expect(clippy::disallowed_methods, reason = "this is a part of the shell that owns the folder")]
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -23,6 +23,7 @@ use std::path::Path;
 use super::LogError;
 
 const NAME: &str = "extent";
+const NEXT_NAME: &str = "extent.next";
 const MAGIC: [u8; 8] = *b"weft-ext";
 const SLOT_BYTES: usize = 20;
 /// A disk that writes a slot touches no other within so many bytes.
@@ -39,14 +40,24 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Makes the file for a log that is about to be made, or takes that of one that never was. It is durable when this returns.
+    /// Makes the file for a log that is about to be made, or takes that of one that never was. It is durable when this returns, and whenever
+    /// the process ends or the power goes before, it is there whole or not at all.
     pub(super) fn create(folder: &Path) -> Result<Extent, LogError> {
+        if let Some(extent) = Self::open(folder)? {
+            return Ok(extent);
+        }
         let failed = |error| opening(folder, &error);
-        let file = open_locked(folder, OpenOptions::new().create(true).truncate(false))?;
+        let mut options = OpenOptions::new();
+        let file = open_locked(folder, NEXT_NAME, options.create(true).truncate(false))?;
+        // Who had the lock before may have been done.
+        if folder.join(NAME).exists() {
+            return Err(in_use(folder, NAME));
+        }
         for slot in [0, 1] {
             file.write_all_at(&encode(0), slot * SLOT_DISTANCE).map_err(failed)?;
         }
         file.sync_all().map_err(failed)?;
+        fs::rename(folder.join(NEXT_NAME), folder.join(NAME)).map_err(failed)?;
         sync_folder(folder).map_err(failed)?;
         Ok(Extent { file, acknowledged: 0, next_slot: 0 })
     }
@@ -56,7 +67,7 @@ impl Extent {
         if !folder.join(NAME).exists() {
             return Ok(None);
         }
-        let file = open_locked(folder, &mut OpenOptions::new())?;
+        let file = open_locked(folder, NAME, &mut OpenOptions::new())?;
         let slots = [0, 1].map(|slot| read_slot(&file, slot));
         let [first, second] = slots;
         let (first, second) = (
@@ -97,17 +108,19 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn open_locked(folder: &Path, options: &mut OpenOptions) -> Result<File, LogError> {
+fn open_locked(folder: &Path, name: &str, options: &mut OpenOptions) -> Result<File, LogError> {
     let failed = |error| opening(folder, &error);
-    let file = options.read(true).write(true).open(folder.join(NAME)).map_err(failed)?;
+    let file = options.read(true).write(true).open(folder.join(name)).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let detail = format!("the file {NAME} is locked");
-            Err(LogError::InUse { place: folder.display().to_string(), detail })
-        }
+        Err(TryLockError::WouldBlock) => Err(in_use(folder, name)),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }
+}
+
+fn in_use(folder: &Path, name: &str) -> LogError {
+    let detail = format!("the file {name} is locked");
+    LogError::InUse { place: folder.display().to_string(), detail }
 }
 
 fn opening(folder: &Path, error: &io::Error) -> LogError {
@@ -140,8 +153,6 @@ fn read_slot(file: &File, slot: u64) -> io::Result<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn acknowledged(folder: &Path) -> Option<u64> {
@@ -185,6 +196,24 @@ mod tests {
                 fs::write(other.path().join(NAME), torn).unwrap();
                 assert_eq!(acknowledged(other.path()), Some(number), "torn at {cut}");
             }
+        }
+    }
+
+    /// Whatever an attempt to make the file had written when it ended, the next one makes it.
+    #[test]
+    fn an_attempt_that_was_cut_off_is_made_again() {
+        let whole = {
+            let folder = tempfile::tempdir().unwrap();
+            drop(Extent::create(folder.path()).unwrap());
+            fs::read(folder.path().join(NAME)).unwrap()
+        };
+        for cut in [0, 1, SLOT_BYTES, SLOT_DISTANCE as usize, whole.len()] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join(NEXT_NAME), &whole[..cut]).unwrap();
+            assert_eq!(acknowledged(folder.path()), None, "cut at {cut}");
+            drop(Extent::create(folder.path()).unwrap());
+            assert_eq!(fs::read(folder.path().join(NAME)).unwrap(), whole, "cut at {cut}");
+            assert!(!folder.path().join(NEXT_NAME).exists());
         }
     }
 
