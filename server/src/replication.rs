@@ -35,6 +35,8 @@ mod tenure;
 mod watching;
 
 #[cfg(test)]
+mod by_hand;
+#[cfg(test)]
 mod model;
 
 pub use effect::Effect;

@@ -70,6 +70,11 @@ impl Replica {
             #[cfg(any(test, feature = "planted-bugs"))]
             self.truncate_if_planted();
         }
+        if epoch > self.epoch + 1 {
+            // Whoever served before may have been primary of an epoch in between, and have read by what this node granted all the while.
+            let until = self.leases.granted_to_others_until(primary);
+            self.lease_until = self.lease_until.max(until);
+        }
         self.epoch = epoch;
         self.primary = primary;
     }

@@ -171,6 +171,13 @@ impl Leases {
         peer.map_or(Time::ZERO, |peer| peer.granted_until)
     }
 
+    /// Until when a lease that this life granted to anybody but `holder` may run.
+    pub(super) fn granted_to_others_until(&self, holder: Option<Member>) -> Time {
+        let state = self.state.lock();
+        let others = state.peers.iter().filter(|peer| Some(peer.member) != holder);
+        others.map(|peer| peer.granted_until).max().unwrap_or(Time::ZERO)
+    }
+
     /// Until when a lease that an earlier life granted may run.
     pub(super) fn forgotten_until(&self) -> Time {
         self.forgotten_until

@@ -13,9 +13,16 @@ use super::roles::Role;
 use super::tenure::{Phase, Tenure};
 
 impl Replica {
-    /// This replica is the primary of the configuration that it was given. If it was the primary already, its tenure goes on: in between
-    /// there was no other, or that one would have fenced this replica before it did anything.
+    /// This replica is the primary of the configuration that it was given. If it was the primary already and serves, its tenure goes on: whoever was
+    /// primary in between would have had to fence this replica before it did anything. If it does not serve yet, that holds only if there
+    /// was no epoch in between: who served before may have been primary in it, and goes on without asking anybody.
     pub(super) fn preside(&mut self, map_version: u64, now: Time) {
+        let Some(configuration) = &self.configuration else { return };
+        let epoch = configuration.epoch;
+        if matches!(&self.role, Role::Primary(tenure) if !tenure.is_serving() && !tenure.is_next(epoch))
+        {
+            self.demote();
+        }
         let Some(configuration) = &self.configuration else { return };
         if !matches!(self.role, Role::Primary(_)) {
             let tenure = Tenure::new(self.epoch, map_version, self.lease_until);
@@ -41,7 +48,7 @@ impl Replica {
         let drifted = self.leases.settings().drifted(Duration::from_millis(fenced.lease_ms.into()));
         let epoch = self.epoch;
         let Role::Primary(tenure) = &mut self.role else { return };
-        // An answer to an earlier epoch of this tenure is as good: there was nobody in between.
+        // An answer to an earlier epoch of this tenure is as good: this one has been primary in each since.
         if fenced.epoch < tenure.since_epoch || fenced.epoch > epoch {
             return;
         }

@@ -314,7 +314,11 @@ impl Replica {
     fn have_changed(&mut self) {
         let own = self.own();
         match &self.role {
-            Role::Primary(_) => self.commit(),
+            Role::Primary(_) => {
+                // What was adopted may be all that it waited for.
+                self.promote(self.last_tick);
+                self.commit();
+            }
             Role::Learner(learning) => {
                 self.acknowledge_due = true;
                 if learning.is_complete(own, self.settings.is_synced) {

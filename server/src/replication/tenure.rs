@@ -8,7 +8,8 @@ use weft_transport::Time;
 use super::feeding::Feeding;
 use super::leases::{HeldLease, Leases};
 
-/// What a primary has besides what every replica has. It lasts through all epochs in a row that have the same primary.
+/// What a primary has besides what every replica has. It lasts through all epochs in a row that have the same primary; once it serves, over such that
+/// this replica missed, too.
 #[derive(Debug)]
 pub(super) struct Tenure {
     /// The epoch in which it began. What members said in an earlier one does not count.
@@ -178,7 +179,7 @@ impl Tenure {
         now: Time,
     ) -> Vec<Member> {
         // A learner may have been removed, and have dropped everything, in a configuration that was skipped.
-        let is_next = configuration.epoch == self.followed_epoch + 1;
+        let is_next = self.is_next(configuration.epoch);
         self.followed_epoch = configuration.epoch;
         let mut begins_anew = Vec::new();
         let mut former: Vec<_> = std::mem::take(&mut self.followers);
@@ -225,6 +226,11 @@ impl Tenure {
         let gone = former.iter().filter(|follower| !follower.is_member());
         begins_anew.extend(gone.map(|follower| follower.member));
         begins_anew
+    }
+
+    /// Whether it goes by the configuration right before that of `epoch`.
+    pub(super) fn is_next(&self, epoch: u32) -> bool {
+        epoch == self.followed_epoch + 1
     }
 
     pub(super) fn follower(&mut self, member: Member) -> Option<&mut Follower> {
