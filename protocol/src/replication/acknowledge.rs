@@ -94,7 +94,8 @@ impl<'a> Acknowledgements<'a> {
     }
 }
 
-/// A replica cannot append: what it has ends before the entries that came, and what lies between did not come.
+/// Where a replica is to be sent entries from: what it has ends before those that came, and what lies between did not come; or it has those that came
+/// again, and cannot acknowledge them yet.
 ///
 /// ```text
 /// head | last 8 | session 4 | zero 4

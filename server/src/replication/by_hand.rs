@@ -241,3 +241,27 @@ fn who_is_handed_a_partition_serves_as_soon_as_it_has_applied_what_it_adopted() 
     nodes.nodes[NEXT].carry_out();
     assert!(nodes.serves(NEXT));
 }
+
+/// A member of which all that is awaited is its disk says what it has when it is sent that again, and so gets what is new.
+#[test]
+fn who_waits_for_its_disk_is_not_sent_what_it_has() {
+    let settings = Settings { is_synced: true, append_bytes: 100, ..Settings::default() };
+    let mut nodes = Nodes::with(&settings);
+    nodes.nodes[NEXT].syncs = false;
+    for round in 0..5 {
+        for _ in 0..50 {
+            nodes.write(FORMER);
+        }
+        let version = nodes.write(FORMER);
+        nodes.exchange(&ALL);
+        assert_eq!(nodes.nodes[NEXT].replica.last(), version, "round {round}");
+        nodes.pass(settings.resend_after * 3 / 2);
+        nodes.lease(&ALL);
+        nodes.exchange(&ALL);
+    }
+    assert_eq!(nodes.nodes[FORMER].replica.committed(), 0);
+    nodes.nodes[NEXT].syncs = true;
+    nodes.nodes[NEXT].carry_out();
+    nodes.exchange(&ALL);
+    assert_eq!(nodes.nodes[FORMER].replica.committed(), 5 * 51);
+}

@@ -105,7 +105,7 @@ impl Replica {
         }
     }
 
-    /// A follower lacks something in front of what it was sent.
+    /// A follower lacks something in front of what it was sent; or it has, though it cannot acknowledge it yet, what it was sent again.
     pub(super) fn handle_missing(&mut self, from: Member, missing: &Missing, now: Time) {
         let epoch = self.epoch;
         let known = self.tail.version_at(missing.last.sequence());
@@ -119,6 +119,10 @@ impl Replica {
         if known == Some(missing.last) && missing.last.sequence() < follower.sent {
             follower.sent = missing.last.sequence();
             follower.progress_at = now;
+            follower.is_probed = false;
+        } else if known == Some(missing.last) && follower.is_probed {
+            // That it lives does not make it one that makes progress.
+            follower.sent = missing.last.sequence();
             follower.is_probed = false;
         }
     }

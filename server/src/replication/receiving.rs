@@ -48,8 +48,14 @@ impl Replica {
             self.acknowledge_due = true;
             return;
         }
+        let here = self.tail.last();
         if !self.extend(previous, entries) {
             return;
+        }
+        let is_repeated = entries.count() > 0 && self.tail.last() == here;
+        if is_repeated && self.own() < here.sequence() {
+            // It was taken for lost, as it is not acknowledged yet: the store or the disk is slow.
+            self.tell_last();
         }
         while let Some(run) = self.early.take(self.tail.last().sequence()) {
             if !self.extend(run.previous, run.entries()) {
@@ -160,11 +166,16 @@ impl Replica {
     /// Says what is missing in front of entries that came early, once they have waited for it.
     pub(super) fn tell_gap(&mut self, now: Time) {
         let Some(since) = self.gap_since else { return };
-        let Some(primary) = self.primary else { return };
         if now.since(since) < self.settings.resend_after / 2 {
             return;
         }
         self.gap_since = Some(now);
+        self.tell_last();
+    }
+
+    /// Says behind which entry to go on, whatever is acknowledged of those in front of it.
+    fn tell_last(&mut self) {
+        let Some(primary) = self.primary else { return };
         let session = self.learning().map_or(0, |learning| learning.session);
         let (partition, epoch, last) = (self.partition, self.epoch, self.tail.last());
         self.answer(primary, Answer::Missing(Missing { partition, epoch, last, session }));
