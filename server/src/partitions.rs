@@ -27,7 +27,7 @@ use crate::logs::Logs;
 use crate::store::{
     LogUse, Partition, PartitionConfig, PartitionStats, StoreError, Tag, Tags, key_of_entry,
 };
-use crate::withheld::{Answer, Withheld};
+use crate::withheld::{Answer, Awaited, Withheld};
 
 /// In the table of slots: another node owns it.
 const ELSEWHERE: u16 = u16::MAX;
@@ -464,10 +464,10 @@ impl<'n> Held<'n> {
         Ok((hosted, committed))
     }
 
-    /// Has an answer wait for what is not committed yet of the entries with these sequences, at these positions. Returns it if all of that is.
-    pub(crate) fn withhold(&mut self, answer: Answer, awaited: &[(u16, u64)]) -> Option<Answer> {
-        Withheld::wait(answer, awaited, |position, sequence, waiting| {
-            self.lock(position).withhold(sequence, waiting)
+    /// Has an answer wait for what is not committed yet of these entries. Returns it if all of that is, or an error in its place.
+    pub(crate) fn withhold(&mut self, answer: Answer, awaited: &[Awaited]) -> Option<Answer> {
+        Withheld::wait(answer, awaited, |awaited, waiting| {
+            self.lock(awaited.position).withhold(awaited, waiting)
         })
     }
 
@@ -542,6 +542,11 @@ impl<'n> Held<'n> {
 impl Partitions {
     /// One partition with all slots, which nobody else holds.
     pub(crate) fn of_one(memory: &Memory, seed: u64) -> Partitions {
+        Self::of_one_in(memory, seed).2
+    }
+
+    /// The same, with what holds it, and how it was placed.
+    pub(crate) fn of_one_in(memory: &Memory, seed: u64) -> (Cluster, Placement, Partitions) {
         use weft_protocol::NodeEntry;
         use weft_transport::{NodeId, Time};
 
@@ -564,13 +569,13 @@ impl Partitions {
         let clients = Arc::new(Clients::new(seed, me));
         let cluster = Cluster::new(me, settings, Time::ZERO, false, clients, memory);
         let partitions = Partitions::new(memory, seed).unwrap();
-        let placement = &Placement::of_nodes_alone(&map, me.incarnation)[0];
-        let position = partitions.host_of(&cluster, placement, None).unwrap();
+        let placement = Placement::of_nodes_alone(&map, me.incarnation).swap_remove(0);
+        let position = partitions.host_of(&cluster, &placement, None).unwrap();
         let now = Now { time: Time::ZERO, unix_ms: 0 };
         let mut hosted = partitions.host(position);
-        hosted.configure(&cluster, placement, 1, now, &mut Due::default());
+        hosted.configure(&cluster, &placement, 1, now, &mut Due::default());
         drop(hosted);
-        partitions.lead(placement, Some(position));
-        partitions
+        partitions.lead(&placement, Some(position));
+        (cluster, placement, partitions)
     }
 }

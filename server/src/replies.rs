@@ -9,7 +9,7 @@ use weft_protocol::{ErrorCode, ErrorReply, Version};
 use weft_transport::{Batch, Body, CallId, Clock, Incoming, Responder, Shared, Time};
 
 use crate::partitions::Committed;
-use crate::withheld::Answer;
+use crate::withheld::{Answer, Awaited};
 
 /// How long ago the system's last tick may have been.
 const TICK: Duration = Duration::from_millis(20);
@@ -20,8 +20,8 @@ pub(crate) struct Replies<'n, 'b, 'f> {
     clock: &'n Clock,
     /// The request at hand, where its answer may have to wait.
     incoming: Option<Box<Incoming<'f>>>,
-    /// What its answer tells of and is not committed yet: positions of partitions, and sequences.
-    awaited: Vec<(u16, u64)>,
+    /// What its answer tells of and is not committed yet.
+    awaited: Vec<Awaited>,
     /// Its answer, which waits for that.
     answer: Option<Answer>,
 }
@@ -60,15 +60,17 @@ impl<'n, 'b, 'f> Replies<'n, 'b, 'f> {
     #[inline]
     pub(crate) fn depends_on_commit(&mut self, committed: Committed, version: Version) {
         if committed.excludes(version) {
-            self.awaits(committed.position, version.sequence());
+            self.awaits(committed, version.sequence());
         }
     }
 
     #[cold]
-    fn awaits(&mut self, position: u16, sequence: u64) {
-        match self.awaited.iter_mut().find(|(awaited, _)| *awaited == position) {
-            Some((_, awaited)) => *awaited = sequence.max(*awaited),
-            None => self.awaited.push((position, sequence)),
+    fn awaits(&mut self, committed: Committed, sequence: u64) {
+        let (position, depositions) = (committed.position, committed.terms.depositions);
+        match self.awaited.iter_mut().find(|awaited| awaited.position == position) {
+            // If it was deposed in between, what came first says so.
+            Some(awaited) => awaited.sequence = sequence.max(awaited.sequence),
+            None => self.awaited.push(Awaited { position, sequence, depositions }),
         }
     }
 
@@ -121,13 +123,13 @@ impl<'n, 'b, 'f> Replies<'n, 'b, 'f> {
     }
 
     /// Takes the memory of [`take_waiting`](Self::take_waiting) back, for the next answer that has to wait.
-    pub(crate) fn reuse(&mut self, mut awaited: Vec<(u16, u64)>) {
+    pub(crate) fn reuse(&mut self, mut awaited: Vec<Awaited>) {
         awaited.clear();
         self.awaited = awaited;
     }
 
     /// The answer that has to wait, and for what.
-    pub(crate) fn take_waiting(&mut self) -> Option<(Answer, Vec<(u16, u64)>)> {
+    pub(crate) fn take_waiting(&mut self) -> Option<(Answer, Vec<Awaited>)> {
         let answer = self.answer.take()?;
         Some((answer, std::mem::take(&mut self.awaited)))
     }

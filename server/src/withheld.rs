@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use parking_lot::Mutex;
-use weft_protocol::ErrorReply;
+use weft_protocol::{ErrorCode, ErrorReply};
 use weft_transport::{Body, Charge, Memory, MemoryError, Purpose, Responder, SendError, Shared};
 
 /// Bytes of an answer that lie in the queue itself: that of every mutation which returns no value.
@@ -35,6 +35,26 @@ pub(crate) struct Answer {
     tail: Option<Shared>,
     /// Of what is not small.
     _charge: Option<Charge>,
+}
+
+/// An entry that an answer tells of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited {
+    /// Where its partition is.
+    pub(crate) position: u16,
+    pub(crate) sequence: u64,
+    /// How often the partition had been taken from this node then: another primary's entry of that sequence is another.
+    pub(crate) depositions: u32,
+}
+
+/// What is known of an entry that is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    Committed,
+    /// It will be, or this node will be deposed before.
+    Open,
+    /// This node is not, or not again, the one to say.
+    Deposed,
 }
 
 /// Waits in the queue of one partition.
@@ -123,25 +143,28 @@ impl Bytes {
 }
 
 impl Withheld {
-    /// Has an answer wait for the entries of these sequences, of which each is in the partition that `queue_of` gives the queue of; that says
-    /// nothing if the entry is committed by now. Returns the answer if it waits for none.
-    pub(crate) fn wait<P: Copy>(
+    /// Has an answer wait for these entries. `push` adds it to the queue of the partition of one that is [open](Outlook::Open), and gives it back
+    /// otherwise. Returns the answer if it waits for none, or an error in its place.
+    pub(crate) fn wait(
         answer: Answer,
-        awaited: &[(P, u64)],
-        mut push: impl FnMut(P, u64, Waiting) -> Result<(), Waiting>,
+        awaited: &[Awaited],
+        mut push: impl FnMut(&Awaited, Waiting) -> Result<(), (Outlook, Waiting)>,
     ) -> Option<Answer> {
-        if let &[(partition, sequence)] = awaited {
+        if let [awaited] = awaited {
             let waiting = Waiting(Waiter::Alone(answer));
-            return push(partition, sequence, waiting).err().and_then(Waiting::done);
+            let (outlook, waiting) = push(awaited, waiting).err()?;
+            return waiting.settled(outlook);
         }
         // One more than there are: nobody finds it complete before it waits everywhere.
         let left = AtomicUsize::new(awaited.len() + 1);
         let together = Arc::new(Together { left, answer: Mutex::new(Some(answer)) });
-        for &(partition, sequence) in awaited {
+        for awaited in awaited {
             let waiting = Waiting(Waiter::Together(Arc::clone(&together)));
-            if let Err(waiting) = push(partition, sequence, waiting) {
-                // Not the last: that is this function's own.
-                let _ = waiting.done();
+            // If it is committed, that is not the last: that is this function's own.
+            if let Err((outlook, waiting)) = push(awaited, waiting)
+                && let Some(answer) = waiting.settled(outlook)
+            {
+                return Some(answer);
             }
         }
         Waiting(Waiter::Together(together)).done()
@@ -174,7 +197,21 @@ impl Withheld {
 #[derive(Debug)]
 pub(crate) struct Waiting(Waiter);
 
+/// What those are told who waited for a commit, when this node is not the primary any more.
+pub(crate) fn deposed() -> ErrorReply<'static> {
+    // It may be committed yet, by whoever is the primary then.
+    ErrorReply::new(ErrorCode::Deposed)
+}
+
 impl Waiting {
+    /// What is to be said now that it does not wait in one partition.
+    fn settled(self, outlook: Outlook) -> Option<Answer> {
+        match outlook {
+            Outlook::Deposed => self.take().map(|answer| answer.refused(&deposed())),
+            Outlook::Committed | Outlook::Open => self.done(),
+        }
+    }
+
     /// What it waited for in one partition is committed. Returns the answer if it waits for nothing else.
     fn done(self) -> Option<Answer> {
         match self.0 {

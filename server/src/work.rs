@@ -21,6 +21,7 @@ use crate::replies::Replies;
 use crate::scratch::{Room, Use};
 use crate::sending::{Sending, sending};
 use crate::store::{Answer, Attempt, Once, OnceError, Partition, Replaced, StoreError};
+use crate::withheld::Awaited;
 
 /// Stands for the slot of a request that has none.
 const NO_SLOT: Slot = Slot::from_number(0).expect("there is a first slot");
@@ -138,10 +139,10 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     #[cold]
     fn withhold(&mut self) {
         let Some((answer, awaited)) = self.replies.take_waiting() else { return };
-        for (position, _) in &awaited {
+        for &Awaited { position, .. } in &awaited {
             // It is told so at the end of the batch: nothing else would tell it.
-            if self.held.host(*position).has_failed_log() {
-                self.recorded.push(*position);
+            if self.held.host(position).has_failed_log() {
+                self.recorded.push(position);
             }
         }
         if let Some(answer) = self.held.withhold(answer, &awaited) {
