@@ -5,7 +5,7 @@
 //! - `assembling`: messages that come in parts are put together.
 //! - `coordination`: what arrives for the coordinator of this node, and from one for the node.
 //! - `heartbeats`: that the node is there, and what the coordinators answer.
-//! - `hosted`: a partition and its replica, under one lock: what the protocol wants done is done there.
+//! - `hosted`: a partition and its replica, under one lock: what the protocol wants done is done there. `telling`: when what was done may be told.
 //! - `logged`: what of a partition is on its way to the log on disk.
 //! - `pacing`: how much of the time learners get.
 //! - `peers`: the connections to other nodes, and what waits for room on them.
@@ -32,6 +32,7 @@ pub(crate) mod questions;
 pub(crate) mod reports;
 pub(crate) mod tables;
 mod taking;
+pub(crate) mod telling;
 pub(crate) mod view;
 
 use std::sync::Arc;

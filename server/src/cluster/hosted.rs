@@ -15,7 +15,7 @@ use crate::durable::{Event, Mode};
 use crate::partitions::Placement;
 use crate::replication::{Effect, Handled, RecordError, Replica};
 use crate::store::{Gather, Partition, PartitionConfig, Snapshot, StoreError};
-use crate::withheld::{Answer, Awaited, Outlook, Waiting, Withheld, deposed};
+use crate::withheld::{Answer, Withheld, deposed};
 
 /// Bytes in front of the records of a piece: the entry as of which they are.
 pub(super) const PIECE_HEAD: usize = 8;
@@ -30,10 +30,10 @@ pub(crate) struct Hosted {
     /// What its tables are by.
     pub(super) brought_to: Option<BroughtTo>,
     /// The sequence up to which every member has every entry; the end of all sequences if there is no other member.
-    committed: u64,
-    withheld: Withheld,
+    pub(super) committed: u64,
+    pub(super) withheld: Withheld,
     /// How often it was primary, or to be, and another one was named.
-    depositions: u32,
+    pub(super) depositions: u32,
     /// Whether nobody else holds it: then nothing is recorded, and everything is committed at once.
     is_alone: bool,
     /// Entries up to this one wait for the first piece of a snapshot, which says which tables there are.
@@ -105,17 +105,6 @@ pub(crate) enum Recorded {
     Due,
 }
 
-/// On which terms something may be told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// Up to which sequence everything is committed.
-    pub(crate) committed: u64,
-    /// Not after that.
-    pub(crate) until: Time,
-    /// Not when this has become more.
-    pub(crate) depositions: u32,
-}
-
 impl Hosted {
     /// A partition that holds what the node's log has of it.
     pub(crate) fn new(
@@ -159,13 +148,6 @@ impl Hosted {
             is_lost: false,
             scratch: Vec::new(),
         })
-    }
-
-    /// On which terms what is read here may be told; nothing if this node is not the one to tell it.
-    #[inline]
-    pub(crate) fn terms(&self) -> Terms {
-        let (committed, depositions) = (self.committed, self.depositions);
-        Terms { committed, until: self.replica.may_read_until(), depositions }
     }
 
     /// Whether a write may be made now.
@@ -521,34 +503,6 @@ impl Hosted {
         (self.replica.partition(), self.partition.digest(unix_ms), is_in_sync)
     }
 
-    /// Has something wait until the entry is committed.
-    ///
-    /// # Errors
-    /// It is, or will not be as long as this node is primary.
-    pub(crate) fn withhold(
-        &mut self,
-        awaited: &Awaited,
-        waiting: Waiting,
-    ) -> Result<(), (Outlook, Waiting)> {
-        let outlook = self.outlook(awaited);
-        if outlook == Outlook::Open {
-            self.withheld.push(awaited.sequence, waiting);
-            return Ok(());
-        }
-        Err((outlook, waiting))
-    }
-
-    /// What has become of an entry. Of many partitions that a request is about one may be taken from this node while others are worked on.
-    pub(crate) fn outlook(&self, awaited: &Awaited) -> Outlook {
-        if awaited.depositions != self.depositions {
-            Outlook::Deposed
-        } else if awaited.sequence <= self.committed {
-            Outlook::Committed
-        } else {
-            Outlook::Open
-        }
-    }
-
     /// The next piece for a learner, if it is to have one now.
     pub(super) fn feed(
         &mut self,
@@ -568,43 +522,5 @@ impl Hosted {
         }
         self.settle(cluster, now, due);
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weft_transport::{Incarnation, Memory, MemoryConfig, NodeId};
-
-    use super::*;
-    use crate::partitions::Partitions;
-
-    /// A request about many partitions, of which one is taken from the node while others are worked on, is told so: neither that what it did
-    /// there has happened, nor nothing.
-    #[test]
-    fn what_was_made_before_a_deposition_is_not_awaited_after_it() {
-        let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
-        let (cluster, mut placement, partitions) = Partitions::of_one_in(&memory, 1);
-        let mut hosted = partitions.host(0);
-        let terms = hosted.terms();
-        let awaited = |sequence| Awaited { position: 0, sequence, depositions: terms.depositions };
-        assert_eq!(hosted.outlook(&awaited(1)), Outlook::Committed);
-
-        let other = Member { node: NodeId(2), incarnation: Incarnation(1) };
-        let mut name = |primary, members: &[Member]| {
-            placement.configuration.epoch += 1;
-            placement.configuration.primary = Some(primary);
-            placement.configuration.members = members.to_vec();
-            let (epoch, now) =
-                (placement.configuration.epoch.into(), Now { time: Time::ZERO, unix_ms: 0 });
-            hosted.configure(&cluster, &placement, epoch, now, &mut Due::default());
-            [hosted.outlook(&awaited(0)), hosted.outlook(&awaited(1))]
-        };
-        // As a member, and without anything of it; as the primary that it is again, too: the entries may be others.
-        for members in [&[cluster.me, other][..], &[other]] {
-            assert_eq!(name(other, members), [Outlook::Deposed; 2]);
-        }
-        assert_eq!(name(cluster.me, &[cluster.me]), [Outlook::Deposed; 2]);
-        let again = Awaited { position: 0, sequence: 1, depositions: hosted.terms().depositions };
-        assert_eq!(hosted.outlook(&again), Outlook::Committed);
     }
 }
