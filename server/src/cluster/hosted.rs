@@ -32,7 +32,7 @@ pub(crate) struct Hosted {
     /// The sequence up to which every member has every entry; the end of all sequences if there is no other member.
     pub(super) committed: u64,
     pub(super) withheld: Withheld,
-    /// How often it was primary, or to be, and another one was named.
+    /// How often it ceased to be primary, or to become it.
     pub(super) depositions: u32,
     /// Whether nobody else holds it: then nothing is recorded, and everything is committed at once.
     is_alone: bool,

@@ -84,8 +84,8 @@ impl Nodes {
         while who.iter().any(|&from| self.deliver(from, who)) {}
     }
 
-    /// Delivers what a node has to say, if its receiver hears it; whether there was anything.
-    fn deliver(&mut self, from: usize, who: &[usize]) -> bool {
+    /// What a node has to say, and to whom.
+    fn say(&mut self, from: usize) -> Vec<(usize, Vec<u8>)> {
         let now = self.now;
         let mut said = Vec::new();
         let speaker = &mut self.nodes[from].replica;
@@ -94,22 +94,31 @@ impl Nodes {
             message.write(&mut bytes);
             said.push((index(to), bytes));
         }
-        let acknowledged = speaker.poll_acknowledgement();
-        let has_said = !said.is_empty() || acknowledged.is_some();
+        said
+    }
+
+    /// Delivers what a node has to say, if its receiver hears it; whether there was anything.
+    fn deliver(&mut self, from: usize, who: &[usize]) -> bool {
+        let now = self.now;
+        let said = self.say(from);
+        let acknowledged = self.nodes[from].replica.poll_acknowledgement();
         for (to, bytes) in said.iter().filter(|(to, _)| who.contains(to)) {
-            let message = PeerMessage::decode(bytes).unwrap();
-            let listener = &mut self.nodes[*to];
-            assert_eq!(listener.replica.handle(member(from), &message, now), Handled::Done);
-            listener.carry_out();
+            self.hear(from, *to, bytes);
         }
-        if let Some((to, acknowledgement)) =
-            acknowledged.filter(|(to, _)| who.contains(&index(*to)))
-        {
+        let is_heard = |(to, _): &(Member, _)| who.contains(&index(*to));
+        if let Some((to, acknowledgement)) = acknowledged.filter(is_heard) {
             let listener = &mut self.nodes[index(to)];
             listener.replica.acknowledged(member(from), &acknowledgement, now);
             listener.carry_out();
         }
-        has_said
+        !said.is_empty() || acknowledged.is_some()
+    }
+
+    fn hear(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let message = PeerMessage::decode(bytes).unwrap();
+        let listener = &mut self.nodes[to];
+        assert_eq!(listener.replica.handle(member(from), &message, self.now), Handled::Done);
+        listener.carry_out();
     }
 
     /// Each of these grants each other of them a lease.
@@ -264,4 +273,71 @@ fn who_waits_for_its_disk_is_not_sent_what_it_has() {
     nodes.nodes[NEXT].carry_out();
     nodes.exchange(&ALL);
     assert_eq!(nodes.nodes[FORMER].replica.committed(), 5 * 51);
+}
+
+/// However much is sent to it again, it says that once, or each answer would have more sent.
+#[test]
+fn who_is_sent_much_again_says_once_that_it_has_it() {
+    let settings = Settings { is_synced: true, append_bytes: 100, ..Settings::default() };
+    let mut nodes = Nodes::with(&settings);
+    nodes.nodes[NEXT].syncs = false;
+    (0..50).for_each(|_| drop(nodes.write(FORMER)));
+    nodes.exchange(&ALL);
+    nodes.pass(settings.resend_after / 2);
+    // The connection was lost.
+    let now = nodes.now;
+    nodes.nodes[FORMER].replica.connected(member(NEXT).node, now);
+    let again: Vec<_> = nodes.say(FORMER).into_iter().filter(|(to, _)| *to == NEXT).collect();
+    assert!(again.len() > 10, "{}", again.len());
+    let mut answers = 0;
+    for (to, bytes) in &again {
+        nodes.hear(FORMER, *to, bytes);
+        answers += nodes.say(NEXT).len();
+    }
+    assert_eq!(answers, 1);
+}
+
+/// What a node has from before the partition began anew is no part of it, though it learns of that before of any configuration.
+#[test]
+fn what_was_recovered_of_a_partition_that_was_lost_is_dropped() {
+    let recovered = || {
+        let leases = Arc::new(Leases::new(LeaseSettings::default(), Time::ZERO, true));
+        let entries = [Entry { version: Version::new(2, 1), bytes: b"an entry" }];
+        let (id, settings) = (PartitionId(0), Settings::default());
+        Replica::recovered(id, member(NEXT), settings, leases, Version::NONE, entries, 3)
+    };
+    let mut replica = recovered();
+    replica.begin_anew_if_before(4);
+    assert_eq!((replica.last(), replica.is_in_sync()), (Version::NONE, false));
+    // Of what began before it was written there is nothing to be dropped.
+    let mut replica = recovered();
+    replica.begin_anew_if_before(2);
+    assert_eq!((replica.last(), replica.is_in_sync()), (Version::new(2, 1), true));
+}
+
+/// Nor does a node that has not heard of it bring any of that back, whoever asks it what it has.
+#[test]
+fn who_slept_through_a_loss_brings_nothing_back() {
+    let mut nodes = Nodes::new();
+    nodes.write(FORMER);
+    nodes.exchange(&ALL);
+    let holders = [FORMER, NEXT];
+    nodes.nodes[FORMER].replica.begin_anew_if_before(4);
+    nodes.told(&[FORMER], 4, FORMER, &holders);
+    for _ in 0..10 {
+        nodes.exchange(&holders);
+        nodes.pass(Duration::from_millis(200));
+    }
+    assert!(!nodes.serves(FORMER) && nodes.nodes[FORMER].replica.last() == Version::NONE);
+    nodes.nodes[NEXT].replica.begin_anew_if_before(4);
+    nodes.told(&[NEXT], 4, FORMER, &holders);
+    for _ in 0..10 {
+        nodes.pass(Duration::from_millis(200));
+        nodes.exchange(&holders);
+    }
+    assert!(nodes.serves(FORMER));
+    assert!(holders.iter().all(|index| nodes.nodes[*index].replica.last() == Version::NONE));
+    let version = nodes.write(FORMER);
+    nodes.exchange(&holders);
+    assert_eq!(nodes.nodes[NEXT].replica.last(), version);
 }

@@ -116,6 +116,9 @@ impl Replica {
         if !is_settled || !is_of_now || missing.session != follower.session() {
             return;
         }
+        if missing.last.sequence() < follower.acked {
+            return;
+        }
         if known == Some(missing.last) && missing.last.sequence() < follower.sent {
             follower.sent = missing.last.sequence();
             follower.progress_at = now;

@@ -45,8 +45,10 @@ impl Replica {
 
     /// The partition began anew in `epoch`, empty: what this replica knows of it from before is of no use.
     pub fn begin_anew_if_before(&mut self, epoch: u32) {
-        let is_before = self.configuration.as_ref().is_some_and(|known| known.epoch < epoch);
-        if is_before && !matches!(self.role, Role::None) {
+        self.born_in = self.born_in.max(epoch);
+        // One that was recovered goes by what is in it, until it knows a configuration.
+        let known = self.configuration.as_ref().map_or(self.last().epoch(), |known| known.epoch);
+        if known < epoch && !matches!(self.role, Role::None) {
             self.demote();
             self.drop_all(Role::None, Version::NONE);
         }

@@ -25,7 +25,7 @@ pub enum Effect {
     },
     /// From now on this replica is the partition's serving primary.
     Serving,
-    /// This replica is not the primary any more: who waits for a commit is told that it may have happened, and where to ask.
+    /// This replica is not the primary any more, or begins anew as one: who waits for a commit is told that it may have happened, and is to ask again.
     Demoted,
     /// Walk the partition's index for a learner, and give what is found to [`snapshot_piece`](super::Replica::snapshot_piece).
     Feed {

@@ -70,7 +70,7 @@ impl Replica {
         entries: &TailEntries<'_>,
         now: Time,
     ) {
-        let Role::Primary(tenure) = &mut self.role else { return };
+        let Role::Primary(tenure) = &self.role else { return };
         let is_of_tenure = entries.epoch >= tenure.since_epoch && entries.epoch <= self.epoch;
         if !tenure.is_adopting() || !is_of_tenure {
             return;
@@ -78,15 +78,22 @@ impl Replica {
         if entries.previous.sequence() > self.tail.last().sequence() {
             return;
         }
-        if let Phase::Adopting { asked_at, .. } = &mut tenure.phase {
-            // The next are asked for at once.
-            *asked_at = None;
+        let before = self.tail.last();
+        if !self.extend(entries.previous, entries.entries) {
+            return;
         }
-        if let Some(follower) = tenure.follower(from) {
-            follower.made_progress(now);
+        // Who has nothing of what it said it has is as good as silent.
+        if self.tail.last() > before
+            && let Role::Primary(tenure) = &mut self.role
+        {
+            if let Phase::Adopting { asked_at, .. } = &mut tenure.phase {
+                // The next are asked for at once.
+                *asked_at = None;
+            }
+            if let Some(follower) = tenure.follower(from) {
+                follower.made_progress(now);
+            }
         }
-        if self.extend(entries.previous, entries.entries) {
-            self.promote(now);
-        }
+        self.promote(now);
     }
 }

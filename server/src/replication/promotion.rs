@@ -1,7 +1,7 @@
 //! From being named primary to serving: fence all other members, adopt what the longest has, wait until nobody else can read.
 
-use weft_protocol::Member;
 use weft_protocol::replication::Fenced;
+use weft_protocol::{Member, Version};
 use weft_transport::Time;
 
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Replica {
 
     pub(super) fn handle_fenced(&mut self, from: Member, fenced: &Fenced, now: Time) {
         let drifted = self.leases.settings().drifted(Duration::from_millis(fenced.lease_ms.into()));
-        let epoch = self.epoch;
+        let (epoch, born_in) = (self.epoch, self.born_in);
         let Role::Primary(tenure) = &mut self.role else { return };
         // An answer to an earlier epoch of this tenure is as good: this one has been primary in each since.
         if fenced.epoch < tenure.since_epoch || fenced.epoch > epoch {
@@ -56,6 +56,10 @@ impl Replica {
         let is_fencing = tenure.phase == Phase::Fencing;
         let Some(follower) = tenure.follower(from) else { return };
         if !is_fencing || fenced.epoch < since || !follower.is_member() {
+            return;
+        }
+        if fenced.last != Version::NONE && fenced.last.epoch() < born_in {
+            // It has not heard that the partition began anew, and drops what it has when it does: it is asked until then.
             return;
         }
         follower.fenced.get_or_insert(fenced.last);

@@ -53,8 +53,11 @@ impl Replica {
             return;
         }
         let is_repeated = entries.count() > 0 && self.tail.last() == here;
-        if is_repeated && self.own() < here.sequence() {
-            // It was taken for lost, as it is not acknowledged yet: the store or the disk is slow.
+        if is_repeated && self.own() < here.sequence() && self.is_due(self.repetition_told_at, now)
+        {
+            // It may be taken for lost, as it is not acknowledged yet: the store or the disk is slow. Said of each of many that come again, this would
+            // have each sent once more.
+            self.repetition_told_at = now;
             self.tell_last();
         }
         while let Some(run) = self.early.take(self.tail.last().sequence()) {
@@ -166,11 +169,16 @@ impl Replica {
     /// Says what is missing in front of entries that came early, once they have waited for it.
     pub(super) fn tell_gap(&mut self, now: Time) {
         let Some(since) = self.gap_since else { return };
-        if now.since(since) < self.settings.resend_after / 2 {
+        if !self.is_due(since, now) {
             return;
         }
         self.gap_since = Some(now);
         self.tell_last();
+    }
+
+    /// Whether so much time has passed since `then` that something may be said that has more sent.
+    fn is_due(&self, then: Time, now: Time) -> bool {
+        now.since(then) >= self.settings.resend_after / 2
     }
 
     /// Says behind which entry to go on, whatever is acknowledged of those in front of it.

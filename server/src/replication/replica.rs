@@ -39,19 +39,23 @@ pub struct Replica {
     pub(super) epoch: u32,
     /// The newest committed configuration that it knows.
     pub(super) configuration: Option<Configuration>,
+    /// The epoch in which the partition began empty: entries of an earlier one are none of its.
+    pub(super) born_in: u32,
     /// Whose word it takes in this epoch.
     pub(super) primary: Option<Member>,
     pub(super) tail: Tail,
     pub(super) early: Early,
     /// Since when something is missing in front of what came early, and whether that was said.
     pub(super) gap_since: Option<Time>,
+    /// When it last said that it has what came again.
+    pub(super) repetition_told_at: Time,
     /// Up to where entries were applied.
     pub(super) applied: u64,
     /// Up to where entries are on disk; of use in class `fsync` only.
     pub(super) synced: u64,
     /// Up to where every member has everything, as far as is known here. It says what need not be kept, and never what is cut off.
     pub(super) committed: u64,
-    /// Until then a former primary may read by a lease that this node granted it.
+    /// Until then a former primary, or whoever may have been one, may read by a lease that this node granted it.
     pub(super) lease_until: Time,
     /// The last epoch in which this replica served as the primary until another one was named or fenced it; 0 if there is none.
     pub(super) served: u32,
@@ -116,10 +120,12 @@ impl Replica {
             role: Role::None,
             epoch: 0,
             configuration: None,
+            born_in: 0,
             primary: None,
             tail,
             early: Early::default(),
             gap_since: None,
+            repetition_told_at: Time::ZERO,
             applied: 0,
             synced: 0,
             committed: 0,
