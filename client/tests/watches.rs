@@ -25,6 +25,17 @@ fn impatient(cluster: &Cluster) -> BlockingClient {
     BlockingClient::connect(config).unwrap()
 }
 
+/// Waits until each of so many nodes owns some partitions: they are spread when the nodes have joined.
+fn wait_until_spread(cluster: &Cluster, nodes: usize) {
+    let owners = || {
+        let map = cluster.client().client().map();
+        map.partitions().iter().filter_map(|entry| entry.primary).collect::<BTreeSet<_>>().len()
+    };
+    while owners() < nodes {
+        thread::yield_now();
+    }
+}
+
 fn event(watch: &mut BlockingWatch) -> (Vec<u8>, KeyChange, Version) {
     match watch.next().unwrap().unwrap() {
         WatchEvent::Key { key, change, version } => (key, change, version),
@@ -78,16 +89,8 @@ fn the_keys_with_a_prefix_are_watched_at_all_nodes() {
     const ROUNDS: usize = 20;
     let cluster = Cluster::start(3);
     let keys: Vec<_> = (0..200).map(|number| format!("yarn:{number}").into_bytes()).collect();
-    // All nodes own some of them, as soon as the partitions have been spread over those that have joined.
-    let client = loop {
-        let client = cluster.client();
-        let map = client.client().map();
-        let owner = |key: &Vec<u8>| map.owner_of(weft_client::Slot::of(key)).unwrap().id;
-        if keys.iter().map(owner).collect::<BTreeSet<_>>().len() == 3 {
-            break client;
-        }
-        thread::yield_now();
-    };
+    wait_until_spread(&cluster, 3);
+    let client = cluster.client();
     let mut watch = client.watch_prefix("yarn:", DEFAULT).unwrap();
     assert!(watch.found().is_none());
     let write = || {
@@ -148,6 +151,7 @@ fn who_is_too_slow_is_told_so_and_nothing_else() {
 fn a_node_that_was_started_anew_has_lost_the_watch() {
     // Of two copies both are needed for a write.
     let mut cluster = Cluster::start(3);
+    wait_until_spread(&cluster, 3);
     let client = impatient(&cluster);
 
     let mut watch = client.client().block_on(client.client().watch_prefix("", DEFAULT)).unwrap();
@@ -211,6 +215,7 @@ fn a_table_is_watched_until_it_is_dropped() {
 #[test]
 fn a_prefix_that_one_node_does_not_watch_is_not_watched() {
     let cluster = Cluster::start(2);
+    wait_until_spread(&cluster, 2);
     let client = cluster.client();
     // All that the network's memory has for it, at one of the nodes.
     let key = (0..).map(|number| format!("key-{number}")).find(|key| {

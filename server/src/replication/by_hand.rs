@@ -281,7 +281,9 @@ fn who_is_sent_much_again_says_once_that_it_has_it() {
     let settings = Settings { is_synced: true, append_bytes: 100, ..Settings::default() };
     let mut nodes = Nodes::with(&settings);
     nodes.nodes[NEXT].syncs = false;
-    (0..50).for_each(|_| drop(nodes.write(FORMER)));
+    for _ in 0..50 {
+        nodes.write(FORMER);
+    }
     nodes.exchange(&ALL);
     nodes.pass(settings.resend_after / 2);
     // The connection was lost.
