@@ -47,6 +47,7 @@ use crate::replication::{LeaseSettings, Leases, Settings};
 
 use self::assembling::Assemblies;
 use self::feeding::Feeds;
+use self::pacing::PagePacing;
 use self::peers::Peers;
 use self::reports::Reports;
 use self::tables::WantedTables;
@@ -61,6 +62,8 @@ pub(crate) struct Cluster {
     pub(crate) reports: Reports,
     pub(crate) tables: WantedTables,
     pub(crate) feeds: Mutex<Feeds>,
+    /// When its memory may be got by huge pages.
+    pub(crate) pages: PagePacing,
     assemblies: Assemblies,
     pub(crate) view: Mutex<View>,
     pub(crate) clients: Arc<Clients>,
@@ -101,6 +104,7 @@ impl Cluster {
             reports: Reports::default(),
             tables: WantedTables::default(),
             feeds: Mutex::default(),
+            pages: PagePacing::default(),
             assemblies: Assemblies::new(memory),
             view: Mutex::default(),
             clients,

@@ -440,7 +440,12 @@ impl NodeHandler {
 
     /// For a millisecond or several, gets memory ready for what will be written next, if much is written. Returns whether there was something to do.
     pub fn get_memory_ahead(&self) -> bool {
-        self.memory.store.get_ahead()
+        let began = self.clock.now();
+        let has_got = self.cluster.pages.is_due(began) && self.memory.store.get_ahead();
+        if has_got {
+            self.cluster.pages.got(began, self.clock.now());
+        }
+        has_got
     }
 
     /// The answers that are due to those who wait for events of their watches, and when the next one is due though there is no

@@ -281,7 +281,7 @@ impl Agent {
         let NodeHandler { cluster, partitions, answers, .. } = &*self.node;
         let mut due = Due::default();
         let now = self.node.now_by_both();
-        let has_fed = cluster.feed(partitions, now, &mut due);
+        let has_fed = cluster.feed(partitions, self.pacing.untaken_max(), now, &mut due);
         cluster.deliver(answers, &mut due);
         let ended = self.endpoint.clock().now();
         let pause = self.pacing.pause_after(ended.since(now.time));

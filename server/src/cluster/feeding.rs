@@ -1,6 +1,6 @@
 //! Walks through partitions for learners, a piece at a time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 
 use weft_protocol::limits::SNAPSHOT_PIECE_MAX;
@@ -27,6 +27,8 @@ pub(crate) struct Feed {
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
     feeds: VecDeque<Feed>,
+    /// Pieces that learners have not taken yet; who has taken all is not listed.
+    untaken: BTreeMap<(Member, PartitionId), usize>,
     feeder: Option<Waker>,
 }
 
@@ -71,11 +73,34 @@ impl Feeds {
     /// Ends a walk.
     pub(super) fn end(&mut self, partition: PartitionId, learner: Member) {
         self.feeds.retain(|feed| (feed.partition, feed.learner) != (partition, learner));
+        self.count_untaken(partition, learner, 0);
     }
 
-    /// Takes one to go on with, in turn.
-    pub(super) fn take(&mut self) -> Option<Feed> {
-        self.feeds.pop_front()
+    /// Takes one to go on with, in turn, for a node that has taken all but fewer than `untaken_max` of the pieces that it was given of any
+    /// partition.
+    pub(super) fn take(&mut self, untaken_max: usize) -> Option<Feed> {
+        let has_room = |feed: &Feed| self.untaken_by(feed.learner) < untaken_max;
+        let index = self.feeds.iter().position(has_room)?;
+        self.feeds.remove(index)
+    }
+
+    fn untaken_by(&self, learner: Member) -> usize {
+        let partitions = (learner, PartitionId(0))..=(learner, PartitionId(u16::MAX));
+        self.untaken.range(partitions).map(|(_, count)| count).sum()
+    }
+
+    /// So many pieces of a partition are before a learner. To be told under the partition's lock, so that what is told last is so.
+    pub(super) fn count_untaken(
+        &mut self,
+        partition: PartitionId,
+        learner: Member,
+        untaken: usize,
+    ) {
+        match untaken {
+            0 => self.untaken.remove(&(learner, partition)),
+            _ => self.untaken.insert((learner, partition), untaken),
+        };
+        self.wake();
     }
 
     /// Has `feeder` woken when it may be that there is something to do.
@@ -102,5 +127,49 @@ impl Feeds {
         if !self.feeds.iter().any(is_new) {
             self.feeds.push_back(feed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_transport::{Incarnation, Memory, MemoryConfig, NodeId};
+
+    use super::*;
+    use crate::store::PartitionConfig;
+
+    fn member(node: u64) -> Member {
+        Member { node: NodeId(node), incarnation: Incarnation(1) }
+    }
+
+    #[test]
+    fn a_node_that_has_pieces_before_it_is_left_alone_and_others_are_not() {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 }).unwrap();
+        let of = Partition::new(PartitionConfig { id: 0, epoch: 1, seed: 1, memory }).unwrap();
+        let mut feeds = Feeds::default();
+        for (partition, node) in [(1, 2), (2, 2), (3, 3)] {
+            feeds.begin(Feed::new(PartitionId(partition), member(node), 1, of.snapshot()));
+        }
+        let take = |feeds: &mut Feeds| {
+            let feed = feeds.take(2)?;
+            let partition = feed.partition.0;
+            feeds.give_back(feed);
+            Some(partition)
+        };
+        feeds.count_untaken(PartitionId(1), member(2), 1);
+        assert_eq!(take(&mut feeds), Some(1));
+        feeds.count_untaken(PartitionId(2), member(2), 1);
+        assert_eq!(
+            [take(&mut feeds), take(&mut feeds)],
+            [Some(3); 2],
+            "2 has two of two partitions"
+        );
+        feeds.count_untaken(PartitionId(3), member(3), 2);
+        assert_eq!(take(&mut feeds), None);
+        feeds.count_untaken(PartitionId(1), member(2), 0);
+        assert_eq!(take(&mut feeds), Some(2));
+        feeds.count_untaken(PartitionId(2), member(2), 2);
+        assert_eq!(take(&mut feeds), None);
+        feeds.end(PartitionId(2), member(2));
+        assert_eq!(take(&mut feeds), Some(1), "what was under way to it does not count any more");
     }
 }

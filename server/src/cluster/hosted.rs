@@ -521,6 +521,13 @@ impl Hosted {
             None => self.replica.snapshot_done(learner, session),
         }
         self.settle(cluster, now, due);
+        self.count_untaken(cluster, learner);
         true
+    }
+
+    /// Tells how many pieces a learner has not taken yet.
+    pub(super) fn count_untaken(&self, cluster: &Cluster, learner: Member) {
+        let untaken = self.replica.pieces_untaken(learner);
+        cluster.feeds.lock().count_untaken(self.replica.partition(), learner, untaken);
     }
 }

@@ -49,11 +49,11 @@ impl Cluster {
             }
             _ => {
                 let position = message.partition().and_then(|id| partitions.position_of_id(id));
-                if let Some(position) = position {
-                    partitions.host(position).handle(self, from, message, now, due);
-                }
+                let Some(position) = position else { return };
+                let mut hosted = partitions.host(position);
+                hosted.handle(self, from, message, now, due);
                 if let PeerMessage::SnapshotAcknowledge(_) = message {
-                    self.feeds.lock().wake();
+                    hosted.count_untaken(self, from);
                 }
             }
         }
@@ -94,11 +94,17 @@ impl Cluster {
         self.assemblies.lost(node);
     }
 
-    /// Goes on with a walk for a learner. Returns whether there was something to do.
-    pub(crate) fn feed(&self, partitions: &Partitions, now: Now, due: &mut Due) -> bool {
+    /// Goes on with a walk for a learner whose node has few enough pieces before it. Returns whether there was something to do.
+    pub(crate) fn feed(
+        &self,
+        partitions: &Partitions,
+        untaken_max: usize,
+        now: Now,
+        due: &mut Due,
+    ) -> bool {
         let count = self.feeds.lock().len();
         for _ in 0..count {
-            let Some(mut feed) = self.feeds.lock().take() else { return false };
+            let Some(mut feed) = self.feeds.lock().take(untaken_max) else { return false };
             let position = partitions.position_of_id(feed.partition);
             let position = position.expect("a walk is through a partition that is here");
             let has_fed = partitions.host(position).feed(self, &mut feed, now, due);

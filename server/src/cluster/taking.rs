@@ -46,6 +46,7 @@ impl Hosted {
         let Some((as_of, bytes)) = records.records.split_first_chunk::<PIECE_HEAD>() else {
             return self.fail(&ApplyError::Malformed { offset: 0 });
         };
+        cluster.pages.learned(now.time);
         let as_of = Version(u64::from_le_bytes(*as_of));
         let taken = match self.held_up {
             Some(_) if records.piece == 0 => {

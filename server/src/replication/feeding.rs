@@ -120,6 +120,14 @@ impl Replica {
         })
     }
 
+    /// Pieces that were given for a learner and that it has not taken yet, as far as is known.
+    pub fn pieces_untaken(&self, learner: Member) -> usize {
+        let Role::Primary(tenure) = &self.role else { return 0 };
+        let follower = tenure.followers.iter().find(|follower| follower.member == learner);
+        let feeding = follower.and_then(|follower| follower.feeding());
+        feeding.filter(|feeding| !feeding.is_given_up).map_or(0, |feeding| feeding.pieces.len())
+    }
+
     /// The next piece of a walk: records with their versions, read after the walk was asked for.
     pub fn snapshot_piece(&mut self, learner: Member, session: u32, records: Vec<u8>) {
         if let Some(feeding) = self.feeding_of(learner, session)

@@ -45,10 +45,12 @@ impl Replica {
                 && follower.acked < committed
                 && let Some(feeding) = follower.feeding_mut()
                 && feeding.has_begun()
+                && !feeding.is_given_up
             {
                 // It cannot keep up, and what it lacks cannot be kept for ever. It may begin anew in another epoch.
                 feeding.is_given_up = true;
                 is_given_up = true;
+                effects.push_back(Effect::StopFeeding { learner: follower.member });
             }
             if !is_troubled(follower, phase, last, now) {
                 (follower.trouble_since, follower.reported_at) = (None, None);
