@@ -1,8 +1,8 @@
-//! Nodes in the process of a test, on free ports.
+//! Nodes in the process of a test, on ports of their own.
 
-#![expect(clippy::disallowed_methods, reason = "it looks for free ports")]
+#[path = "ports.rs"]
+mod ports;
 
-use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
@@ -11,24 +11,23 @@ use weft_client::{BlockingClient, ClientConfig};
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
 
+use self::ports::Port;
+
 /// Nodes that know one another, each of which can be started anew.
 pub(crate) struct Cluster {
     /// What nodes keep.
     folder: TempDir,
+    _ports: Vec<Port>,
     pub(crate) addresses: Vec<String>,
     pub(crate) nodes: Vec<Option<Node>>,
 }
 
 impl Cluster {
     pub(crate) fn start(count: usize) -> Cluster {
-        // Free for the moment; others on this machine take ports from the same range, but seldom these.
-        let listeners: Vec<_> =
-            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
-        let addresses: Vec<_> = listeners.iter().map(address).collect();
-        drop(listeners);
+        let ports: Vec<_> = (0..count).map(|_| Port::new()).collect();
+        let addresses = ports.iter().map(|port| port.address.to_string()).collect();
         let folder = tempfile::tempdir().unwrap();
-        let mut cluster = Cluster { folder, addresses, nodes: Vec::new() };
+        let mut cluster = Cluster { folder, _ports: ports, addresses, nodes: Vec::new() };
         // Each waits for the others.
         let starting: Vec<_> = (0..count)
             .map(|at| {

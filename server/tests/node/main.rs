@@ -22,6 +22,8 @@ mod malformed_requests;
 mod memory_limit;
 mod on_disk;
 mod operations;
+#[path = "../../../client/tests/tables/ports.rs"]
+mod ports;
 mod process;
 mod revising;
 mod scanning;

@@ -1,7 +1,7 @@
 //! A node of its own for each test, and clients that speak to it in single requests.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ use weft_transport::{
     Body, Connection, Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler,
     NodeId, PollPolicy, Time, Windows,
 };
+
+use crate::ports::Port;
 
 /// Long enough for any answer on a busy machine; only a test that fails waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,11 +52,8 @@ pub(crate) fn start(settings: Settings) -> Node {
 
 /// Starts nodes 1, 2, … of one cluster, which keep what they have to in `folder`, with more settings of theirs.
 pub(crate) fn start_together(count: u16, folder: &Path, more: impl Fn(&mut Settings)) -> Vec<Node> {
-    // Free for the moment; others on this machine take ports from the same range, but seldom these.
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let addresses: Vec<_> =
-        listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
-    drop(listeners);
+    let ports: Vec<_> = (0..count).map(|_| Port::new()).collect();
+    let addresses: Vec<_> = ports.iter().map(|port| port.address.to_string()).collect();
     let starting: Vec<_> = (1..)
         .zip(&addresses)
         .map(|(id, address)| {
