@@ -2,15 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
+use std::time::Duration;
 
 use weft_protocol::limits::SNAPSHOT_PIECE_MAX;
 use weft_protocol::{Member, PartitionId};
+use weft_transport::Time;
 
 use super::hosted::PIECE_HEAD;
 use crate::store::{Gather, Partition, Snapshot};
 
 /// Bytes of a piece, about: a value may make it longer.
 const PIECE_BYTES: usize = 32 << 10;
+
+/// Pieces of a partition of which nothing was heard for so long do not hold up others: that learner may take them late, or never.
+const HELD_UP_FOR: Duration = Duration::from_millis(100);
 
 /// A walk for a learner.
 #[derive(Debug)]
@@ -23,12 +28,31 @@ pub(crate) struct Feed {
     has_begun: bool,
 }
 
+/// Pieces of a partition that a learner has not taken.
+#[derive(Debug)]
+struct Untaken {
+    count: usize,
+    /// When that was heard.
+    heard_at: Time,
+}
+
+/// What came of going on with a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fed {
+    /// A piece of it was given, or it was said that there are no more.
+    Some,
+    /// The learner has enough before it.
+    Nothing,
+    /// It is over: nobody wants any more of it.
+    Over,
+}
+
 /// All walks of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
     feeds: VecDeque<Feed>,
     /// Pieces that learners have not taken yet; who has taken all is not listed.
-    untaken: BTreeMap<(Member, PartitionId), usize>,
+    untaken: BTreeMap<(Member, PartitionId), Untaken>,
     feeder: Option<Waker>,
 }
 
@@ -73,20 +97,23 @@ impl Feeds {
     /// Ends a walk.
     pub(super) fn end(&mut self, partition: PartitionId, learner: Member) {
         self.feeds.retain(|feed| (feed.partition, feed.learner) != (partition, learner));
-        self.count_untaken(partition, learner, 0);
+        self.untaken.remove(&(learner, partition));
+        self.wake();
     }
 
     /// Takes one to go on with, in turn, for a node that has taken all but fewer than `untaken_max` of the pieces that it was given of any
     /// partition.
-    pub(super) fn take(&mut self, untaken_max: usize) -> Option<Feed> {
-        let has_room = |feed: &Feed| self.untaken_by(feed.learner) < untaken_max;
+    pub(super) fn take(&mut self, untaken_max: usize, now: Time) -> Option<Feed> {
+        let has_room = |feed: &Feed| self.untaken_by(feed.learner, now) < untaken_max;
         let index = self.feeds.iter().position(has_room)?;
         self.feeds.remove(index)
     }
 
-    fn untaken_by(&self, learner: Member) -> usize {
+    fn untaken_by(&self, learner: Member, now: Time) -> usize {
         let partitions = (learner, PartitionId(0))..=(learner, PartitionId(u16::MAX));
-        self.untaken.range(partitions).map(|(_, count)| count).sum()
+        let untaken = self.untaken.range(partitions).map(|(_, untaken)| untaken);
+        let goes_on = untaken.filter(|untaken| now.since(untaken.heard_at) < HELD_UP_FOR);
+        goes_on.map(|untaken| untaken.count).sum()
     }
 
     /// So many pieces of a partition are before a learner. To be told under the partition's lock, so that what is told last is so.
@@ -94,11 +121,12 @@ impl Feeds {
         &mut self,
         partition: PartitionId,
         learner: Member,
-        untaken: usize,
+        count: usize,
+        now: Time,
     ) {
-        match untaken {
+        match count {
             0 => self.untaken.remove(&(learner, partition)),
-            _ => self.untaken.insert((learner, partition), untaken),
+            _ => self.untaken.insert((learner, partition), Untaken { count, heard_at: now }),
         };
         self.wake();
     }
@@ -149,26 +177,35 @@ mod tests {
         for (partition, node) in [(1, 2), (2, 2), (3, 3)] {
             feeds.begin(Feed::new(PartitionId(partition), member(node), 1, of.snapshot()));
         }
-        let take = |feeds: &mut Feeds| {
-            let feed = feeds.take(2)?;
+        let now = Time::ZERO + Duration::from_secs(1);
+        let take_at = |feeds: &mut Feeds, now| {
+            let feed = feeds.take(2, now)?;
             let partition = feed.partition.0;
             feeds.give_back(feed);
             Some(partition)
         };
-        feeds.count_untaken(PartitionId(1), member(2), 1);
+        let take = |feeds: &mut Feeds| take_at(feeds, now);
+        feeds.count_untaken(PartitionId(1), member(2), 1, now);
         assert_eq!(take(&mut feeds), Some(1));
-        feeds.count_untaken(PartitionId(2), member(2), 1);
+        feeds.count_untaken(PartitionId(2), member(2), 1, now);
         assert_eq!(
             [take(&mut feeds), take(&mut feeds)],
             [Some(3); 2],
             "2 has two of two partitions"
         );
-        feeds.count_untaken(PartitionId(3), member(3), 2);
+        feeds.count_untaken(PartitionId(3), member(3), 2, now);
         assert_eq!(take(&mut feeds), None);
-        feeds.count_untaken(PartitionId(1), member(2), 0);
+        feeds.count_untaken(PartitionId(1), member(2), 0, now);
         assert_eq!(take(&mut feeds), Some(2));
-        feeds.count_untaken(PartitionId(2), member(2), 2);
+        feeds.count_untaken(PartitionId(2), member(2), 2, now);
         assert_eq!(take(&mut feeds), None);
+        let later = now + HELD_UP_FOR;
+        feeds.count_untaken(PartitionId(3), member(3), 2, later);
+        assert_eq!(
+            take_at(&mut feeds, later),
+            Some(1),
+            "2 may never be taken, which holds up 2 alone"
+        );
         feeds.end(PartitionId(2), member(2));
         assert_eq!(take(&mut feeds), Some(1), "what was under way to it does not count any more");
     }

@@ -7,7 +7,7 @@ use weft_protocol::{ErrorCode, ErrorReply, Member, PartitionId, TableClass, Vers
 use weft_transport::Time;
 
 use super::Cluster;
-use super::feeding::Feed;
+use super::feeding::{Fed, Feed};
 use super::logged::{Durable, Logged};
 use super::reports::Report;
 use super::tables::BroughtTo;
@@ -510,10 +510,13 @@ impl Hosted {
         feed: &mut Feed,
         now: Now,
         due: &mut Due,
-    ) -> bool {
+    ) -> Fed {
         let (learner, session) = (feed.learner, feed.session);
+        if !self.replica.is_walked_for(learner, session) {
+            return Fed::Over;
+        }
         if !self.replica.wants_piece(learner, session) {
-            return false;
+            return Fed::Nothing;
         }
         let piece = feed.next_piece(&self.partition);
         match piece {
@@ -521,13 +524,13 @@ impl Hosted {
             None => self.replica.snapshot_done(learner, session),
         }
         self.settle(cluster, now, due);
-        self.count_untaken(cluster, learner);
-        true
+        self.count_untaken(cluster, learner, now.time);
+        Fed::Some
     }
 
     /// Tells how many pieces a learner has not taken yet.
-    pub(super) fn count_untaken(&self, cluster: &Cluster, learner: Member) {
+    pub(super) fn count_untaken(&self, cluster: &Cluster, learner: Member, now: Time) {
         let untaken = self.replica.pieces_untaken(learner);
-        cluster.feeds.lock().count_untaken(self.replica.partition(), learner, untaken);
+        cluster.feeds.lock().count_untaken(self.replica.partition(), learner, untaken, now);
     }
 }

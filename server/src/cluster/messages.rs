@@ -6,6 +6,7 @@ use weft_protocol::replication::{Acknowledgement, Acknowledgements, PeerMessage}
 use weft_transport::NodeId;
 
 use super::Cluster;
+use super::feeding::Fed;
 use super::hosted::{Due, Now};
 use crate::answers::Answers;
 use crate::partitions::Partitions;
@@ -53,7 +54,7 @@ impl Cluster {
                 let mut hosted = partitions.host(position);
                 hosted.handle(self, from, message, now, due);
                 if let PeerMessage::SnapshotAcknowledge(_) = message {
-                    hosted.count_untaken(self, from);
+                    hosted.count_untaken(self, from, now.time);
                 }
             }
         }
@@ -104,12 +105,18 @@ impl Cluster {
     ) -> bool {
         let count = self.feeds.lock().len();
         for _ in 0..count {
-            let Some(mut feed) = self.feeds.lock().take(untaken_max) else { return false };
+            let Some(mut feed) = self.feeds.lock().take(untaken_max, now.time) else {
+                return false;
+            };
             let position = partitions.position_of_id(feed.partition);
             let position = position.expect("a walk is through a partition that is here");
-            let has_fed = partitions.host(position).feed(self, &mut feed, now, due);
-            self.feeds.lock().give_back(feed);
-            if has_fed {
+            let mut hosted = partitions.host(position);
+            let fed = hosted.feed(self, &mut feed, now, due);
+            // Under the partition's lock, by which walks begin and end: else one that ends meanwhile would be given back.
+            if fed != Fed::Over {
+                self.feeds.lock().give_back(feed);
+            }
+            if fed == Fed::Some {
                 return true;
             }
         }

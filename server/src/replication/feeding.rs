@@ -107,17 +107,22 @@ impl Feeding {
 }
 
 impl Replica {
+    /// Whether anything more of a walk for a learner is of use: it has not come to its end, and has not been stopped.
+    pub fn is_walked_for(&self, learner: Member, session: u32) -> bool {
+        let Role::Primary(tenure) = &self.role else { return false };
+        let follower = tenure.followers.iter().find(|follower| follower.member == learner);
+        follower.and_then(|follower| follower.feeding()).is_some_and(|feeding| {
+            feeding.session == session && !feeding.is_given_up && feeding.end.is_none()
+        })
+    }
+
     /// Whether a walk for a learner is to go on now: there is room for another piece.
     pub fn wants_piece(&self, learner: Member, session: u32) -> bool {
         let Role::Primary(tenure) = &self.role else { return false };
         let follower = tenure.followers.iter().find(|follower| follower.member == learner);
         follower.and_then(|follower| follower.feeding()).is_some_and(|feeding| {
-            feeding.session == session
-                && feeding.has_begun
-                && !feeding.is_given_up
-                && feeding.end.is_none()
-                && feeding.pieces.len() < self.settings.pieces_ahead_max
-        })
+            feeding.has_begun && feeding.pieces.len() < self.settings.pieces_ahead_max
+        }) && self.is_walked_for(learner, session)
     }
 
     /// Pieces that were given for a learner and that it has not taken yet, as far as is known.

@@ -49,8 +49,8 @@ pub struct Settings {
     pub resend_after: Duration,
     /// After how long without progress a member is reported as unreachable.
     pub unreachable_after: Duration,
-    /// Bytes of entries that are kept because somebody lacks them. Beyond, a learner that is behind is given up, and writes wait for
-    /// members.
+    /// Bytes of entries that are kept because somebody lacks them. Beyond, writes wait for members; a learner that is behind is given up from half of it
+    /// on.
     pub tail_bytes_max: usize,
     /// Bytes of one buffer of the tail, and so of the entries of one message, but for an entry that is longer.
     pub append_bytes: usize,
