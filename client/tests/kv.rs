@@ -16,6 +16,8 @@ mod control_port;
 mod files;
 #[path = "kv/hot_keys.rs"]
 mod hot_keys;
+#[path = "tables/spread.rs"]
+mod spread;
 #[path = "kv/tables.rs"]
 mod tables;
 #[path = "kv/values.rs"]

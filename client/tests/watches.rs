@@ -4,8 +4,10 @@
 
 #[path = "tables/cluster.rs"]
 mod cluster;
+#[path = "tables/spread.rs"]
+mod spread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use weft_client::{
 };
 
 use self::cluster::Cluster;
+use self::spread::wait_until_spread;
 
 const DEFAULT: WatchOptions = WatchOptions { queue_bytes: None };
 
@@ -23,17 +26,6 @@ fn impatient(cluster: &Cluster) -> BlockingClient {
     let mut config = ClientConfig::new(cluster.addresses.clone());
     config.timeout = Duration::from_millis(300);
     BlockingClient::connect(config).unwrap()
-}
-
-/// Waits until each of so many nodes owns some partitions: they are spread when the nodes have joined.
-fn wait_until_spread(cluster: &Cluster, nodes: usize) {
-    let owners = || {
-        let map = cluster.client().client().map();
-        map.partitions().iter().filter_map(|entry| entry.primary).collect::<BTreeSet<_>>().len()
-    };
-    while owners() < nodes {
-        thread::yield_now();
-    }
 }
 
 fn event(watch: &mut BlockingWatch) -> (Vec<u8>, KeyChange, Version) {
@@ -89,7 +81,7 @@ fn the_keys_with_a_prefix_are_watched_at_all_nodes() {
     const ROUNDS: usize = 20;
     let cluster = Cluster::start(3);
     let keys: Vec<_> = (0..200).map(|number| format!("yarn:{number}").into_bytes()).collect();
-    wait_until_spread(&cluster, 3);
+    wait_until_spread(|| cluster.client(), 3);
     let client = cluster.client();
     let mut watch = client.watch_prefix("yarn:", DEFAULT).unwrap();
     assert!(watch.found().is_none());
@@ -151,7 +143,7 @@ fn who_is_too_slow_is_told_so_and_nothing_else() {
 fn a_node_that_was_started_anew_has_lost_the_watch() {
     // Of two copies both are needed for a write.
     let mut cluster = Cluster::start(3);
-    wait_until_spread(&cluster, 3);
+    wait_until_spread(|| cluster.client(), 3);
     let client = impatient(&cluster);
 
     let mut watch = client.client().block_on(client.client().watch_prefix("", DEFAULT)).unwrap();
@@ -215,7 +207,7 @@ fn a_table_is_watched_until_it_is_dropped() {
 #[test]
 fn a_prefix_that_one_node_does_not_watch_is_not_watched() {
     let cluster = Cluster::start(2);
-    wait_until_spread(&cluster, 2);
+    wait_until_spread(|| cluster.client(), 2);
     let client = cluster.client();
     // All that the network's memory has for it, at one of the nodes.
     let key = (0..).map(|number| format!("key-{number}")).find(|key| {

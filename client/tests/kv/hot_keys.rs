@@ -1,7 +1,5 @@
 //! `kv hotkeys`: what a cluster is asked for the most.
 
-use std::collections::BTreeSet;
-use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
@@ -9,21 +7,11 @@ use serde_json::Value;
 use weft_client::{BlockingClient, ClientConfig, TableOptions};
 
 use crate::cluster::{Cluster, start_kv};
+use crate::spread::wait_until_spread;
 use crate::{cluster, kv};
 
 fn connect(cluster: &Cluster) -> BlockingClient {
     BlockingClient::connect(ClientConfig::new(cluster.addresses())).unwrap()
-}
-
-/// Waits until each of so many nodes owns some partitions: they are spread when the nodes have joined.
-fn wait_until_spread(cluster: &Cluster, nodes: usize) {
-    let owners = || {
-        let map = connect(cluster).client().map();
-        map.partitions().iter().filter_map(|entry| entry.primary).collect::<BTreeSet<_>>().len()
-    };
-    while owners() < nodes {
-        thread::yield_now();
-    }
 }
 
 /// Asks for `key` so often.
@@ -94,7 +82,7 @@ fn the_keys_that_are_asked_for_the_most_are_told() {
 #[test]
 fn keys_of_all_nodes_are_merged() {
     let cluster = Cluster::start(3);
-    wait_until_spread(&cluster, 3);
+    wait_until_spread(|| connect(&cluster), 3);
     let client = connect(&cluster);
     for number in 0..30 {
         ask(&client, format!("key-{number}").as_bytes(), 2_000);

@@ -73,6 +73,10 @@ impl Feeding {
         self.has_begun
     }
 
+    fn is_walked_for(&self, session: u32) -> bool {
+        self.session == session && !self.is_given_up && self.end.is_none()
+    }
+
     pub(super) fn piece(&self, number: u32) -> Option<&[u8]> {
         self.pieces.get(number.checked_sub(self.acked)? as usize).map(Vec::as_slice)
     }
@@ -109,28 +113,27 @@ impl Feeding {
 impl Replica {
     /// Whether anything more of a walk for a learner is of use: it has not come to its end, and has not been stopped.
     pub fn is_walked_for(&self, learner: Member, session: u32) -> bool {
-        let Role::Primary(tenure) = &self.role else { return false };
-        let follower = tenure.followers.iter().find(|follower| follower.member == learner);
-        follower.and_then(|follower| follower.feeding()).is_some_and(|feeding| {
-            feeding.session == session && !feeding.is_given_up && feeding.end.is_none()
-        })
+        self.feeding_for(learner).is_some_and(|feeding| feeding.is_walked_for(session))
     }
 
     /// Whether a walk for a learner is to go on now: there is room for another piece.
     pub fn wants_piece(&self, learner: Member, session: u32) -> bool {
-        let Role::Primary(tenure) = &self.role else { return false };
-        let follower = tenure.followers.iter().find(|follower| follower.member == learner);
-        follower.and_then(|follower| follower.feeding()).is_some_and(|feeding| {
-            feeding.has_begun && feeding.pieces.len() < self.settings.pieces_ahead_max
-        }) && self.is_walked_for(learner, session)
+        self.feeding_for(learner).is_some_and(|feeding| {
+            feeding.is_walked_for(session)
+                && feeding.has_begun
+                && feeding.pieces.len() < self.settings.pieces_ahead_max
+        })
     }
 
     /// Pieces that were given for a learner and that it has not taken yet, as far as is known.
     pub fn pieces_untaken(&self, learner: Member) -> usize {
-        let Role::Primary(tenure) = &self.role else { return 0 };
-        let follower = tenure.followers.iter().find(|follower| follower.member == learner);
-        let feeding = follower.and_then(|follower| follower.feeding());
-        feeding.filter(|feeding| !feeding.is_given_up).map_or(0, |feeding| feeding.pieces.len())
+        let feeding = self.feeding_for(learner).filter(|feeding| !feeding.is_given_up);
+        feeding.map_or(0, |feeding| feeding.pieces.len())
+    }
+
+    fn feeding_for(&self, learner: Member) -> Option<&Feeding> {
+        let Role::Primary(tenure) = &self.role else { return None };
+        tenure.followers.iter().find(|follower| follower.member == learner)?.feeding()
     }
 
     /// The next piece of a walk: records with their versions, read after the walk was asked for.
