@@ -387,6 +387,11 @@ impl NodeHandler {
         self.cluster.reports.due(reporter)
     }
 
+    /// How many learners this node has given up, as primary or as the learner.
+    pub fn learners_given_up(&self) -> u64 {
+        self.cluster.reports.given_up()
+    }
+
     /// Whether this node serves every partition that it is to be the primary of.
     pub(crate) fn serves_what_it_leads(&self, map: &ClusterMap) -> bool {
         let mut led = map.partitions().iter().filter(|entry| entry.primary == Some(self.node));

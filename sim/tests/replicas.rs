@@ -20,7 +20,7 @@ use weft_server::coordinator::{
     PlannerSettings, Proposal, ProposalId, Timing,
 };
 use weft_server::durable::{Mode, Settings};
-use weft_server::handler::{NodeHandler, NodeOptions, Placement, Report};
+use weft_server::handler::{NodeHandler, NodeOptions, Placement};
 use weft_server::logs::{Logs, LogsOptions};
 use weft_server::memory::NodeMemory;
 use weft_sim::logs;
@@ -213,14 +213,7 @@ impl Play {
             let Some((me, handler)) = &node.life else { continue };
             self.liveness.heard(*me, now);
             let (told, _) = handler.reports(Waker::noop());
-            for told in told {
-                match told.report {
-                    Report::Unreachable => self.liveness.unreachable(*me, told.member, now),
-                    Report::CaughtUp => {
-                        self.liveness.caught_up(told.partition, told.epoch, told.member);
-                    }
-                }
-            }
+            told.iter().for_each(|told| self.liveness.told(*me, told, now));
         }
         let plan = self.planner.plan(&self.state, &self.liveness, now);
         for command in plan.commands {

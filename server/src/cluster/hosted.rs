@@ -453,6 +453,12 @@ impl Hosted {
             Effect::Unreachable { member, epoch } => {
                 cluster.reports.add(id, member, Report::Unreachable, epoch);
             }
+            Effect::Answers { member } => {
+                cluster.reports.take_back(id, member, Report::Unreachable);
+            }
+            Effect::GivenUp { learner, epoch } => {
+                cluster.reports.add(id, learner, Report::GivenUp, epoch);
+            }
             Effect::CaughtUp { learner, epoch } => {
                 cluster.reports.add(id, learner, Report::CaughtUp, epoch);
             }

@@ -11,6 +11,8 @@ use weft_protocol::{Member, PartitionId};
 pub enum Report {
     /// A member or a learner does not answer its primary.
     Unreachable,
+    /// A learner is given nothing any more, unless it begins anew.
+    GivenUp,
     /// A learner has everything, and no write is acknowledged without it.
     CaughtUp,
 }
@@ -37,6 +39,8 @@ pub(crate) struct Reports {
 #[derive(Debug, Default)]
 struct State {
     due: BTreeMap<(PartitionId, Member, Report), u32>,
+    /// How many learners were given up, for whatever reason.
+    given_up: u64,
     /// Somebody knows of a newer map than this node has.
     looks_at_map: bool,
     reporter: Option<Waker>,
@@ -46,8 +50,21 @@ impl Reports {
     /// Has something told.
     pub(crate) fn add(&self, partition: PartitionId, member: Member, report: Report, epoch: u32) {
         self.change(|state| {
-            state.due.insert((partition, member, report), epoch);
+            let known = state.due.insert((partition, member, report), epoch);
+            if report == Report::GivenUp && known.is_none() {
+                state.given_up += 1;
+            }
         });
+    }
+
+    /// How many learners were given up here.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.state.lock().given_up
+    }
+
+    /// What was told is not so any more.
+    pub(crate) fn take_back(&self, partition: PartitionId, member: Member, report: Report) {
+        self.state.lock().due.remove(&(partition, member, report));
     }
 
     /// Has the map looked at.

@@ -7,6 +7,7 @@ use weft_protocol::{Member, PartitionId};
 use weft_transport::{Incarnation, NodeId, Time};
 
 use super::state::ClusterState;
+use crate::handler::{Report, Told};
 use crate::limits::REPORTS_MAX;
 
 /// What a coordinator has heard: all that it goes by beside the state when it leads. It is no part of the state. Each coordinator hears for itself, whether
@@ -19,14 +20,18 @@ pub struct Liveness {
     /// The node that this is on, if there is one: that it hears itself proves nothing.
     own: Option<NodeId>,
     /// For how long some other node has been heard without a gap.
-    attention: Option<Report>,
+    attention: Option<Run>,
     heard: BTreeMap<NodeId, Heard>,
     /// Lives that take no partitions, though they are heard.
     failed: BTreeMap<NodeId, Incarnation>,
     /// Lives whose process is gone, and that were not heard since.
     gone: BTreeMap<NodeId, Incarnation>,
-    /// Who told of whom.
-    apart: BTreeMap<(Member, Member), Report>,
+    /// Who told of whom that it does not answer, and in which epoch of the partition.
+    unanswered: BTreeMap<(PartitionId, Member, Member), (u32, Run)>,
+    /// When who last told of whom that it does not answer, whatever the partition.
+    apart: BTreeMap<(Member, Member), Time>,
+    /// In which epoch of the partition, and when that was told.
+    given_up: BTreeMap<(PartitionId, Member), (u32, Time)>,
     /// In which epoch of the partition.
     caught_up: BTreeMap<(PartitionId, Member), u32>,
 }
@@ -40,9 +45,9 @@ struct Heard {
     last: Time,
 }
 
-/// For how long something has been heard, such as that somebody is out of reach.
+/// For how long something has been heard, such as that somebody does not answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Report {
+pub(super) struct Run {
     pub(super) first: Time,
     pub(super) last: Time,
 }
@@ -58,7 +63,9 @@ impl Liveness {
             heard: BTreeMap::new(),
             failed: BTreeMap::new(),
             gone: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             apart: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             caught_up: BTreeMap::new(),
         }
     }
@@ -74,7 +81,7 @@ impl Liveness {
         if Some(node) != self.own {
             let latest = self.attention.filter(|latest| now.since(latest.last) <= self.gap_max);
             let first = latest.map_or(now, |latest| latest.first);
-            self.attention = Some(Report { first, last: now });
+            self.attention = Some(Run { first, last: now });
         }
         let heard = self.heard.entry(node).or_insert(Heard { incarnation, first: now, last: now });
         if incarnation < heard.incarnation {
@@ -108,24 +115,28 @@ impl Liveness {
         }
     }
 
-    /// `from`, a primary, gets no acknowledgement from `member`, one of its members or learners. It says so with every heartbeat while that is so.
-    pub fn unreachable(&mut self, from: Member, member: Member, now: Time) {
-        let is_full = self.apart.len() >= REPORTS_MAX;
-        if is_full && !self.apart.contains_key(&(from, member)) {
-            return;
-        }
-        let report = self.apart.entry((from, member)).or_insert(Report { first: now, last: now });
-        if now.since(report.last) > self.gap_max {
-            report.first = now;
-        }
-        report.last = report.last.max(now);
-    }
-
-    /// In `epoch` a primary needs the acknowledgement of `learner`, which has all that it has.
-    pub fn caught_up(&mut self, partition: PartitionId, epoch: u32, learner: Member) {
-        if self.caught_up.len() < REPORTS_MAX || self.caught_up.contains_key(&(partition, learner))
-        {
-            self.caught_up.insert((partition, learner), epoch);
+    /// `from` says something of a replica of a partition, with every heartbeat while it is so. What it says is of one epoch and good for that one only;
+    /// but two nodes that cannot reach one another in one partition are not brought together in another for a while.
+    pub fn told(&mut self, from: Member, told: &Told, now: Time) {
+        let Told { partition, member, report, epoch } = *told;
+        match report {
+            Report::Unreachable => {
+                if from != member {
+                    keep(&mut self.apart, (from, member), now);
+                }
+                let fresh = (epoch, Run { first: now, last: now });
+                let key = (partition, from, member);
+                match self.unanswered.get_mut(&key) {
+                    Some((known, run))
+                        if *known == epoch && now.since(run.last) <= self.gap_max =>
+                    {
+                        run.last = run.last.max(now);
+                    }
+                    _ => keep(&mut self.unanswered, key, fresh),
+                }
+            }
+            Report::GivenUp => keep(&mut self.given_up, (partition, member), (epoch, now)),
+            Report::CaughtUp => keep(&mut self.caught_up, (partition, member), epoch),
         }
     }
 
@@ -137,14 +148,21 @@ impl Liveness {
                 state.is_current(Member { node: *node, incarnation: *incarnation })
             });
         }
-        self.apart.retain(|(from, member), report| {
-            let are_current = state.is_current(*from) && state.is_current(*member);
-            are_current && now.since(report.last) <= report_age_max
+        let is_recent = |last: Time| now.since(last) <= report_age_max;
+        self.apart.retain(|(from, member), last| {
+            state.is_current(*from) && state.is_current(*member) && is_recent(*last)
         });
-        self.caught_up.retain(|(partition, _), epoch| {
-            let partition = state.partition(*partition);
-            partition.is_some_and(|partition| partition.configuration.epoch <= *epoch)
+        self.given_up
+            .retain(|(_, member), (_, last)| state.is_current(*member) && is_recent(*last));
+        // They may be of an epoch that this coordinator has not heard of yet.
+        let is_of_now = |partition: PartitionId, epoch: u32| {
+            let partition = state.partition(partition);
+            partition.is_some_and(|partition| partition.configuration.epoch <= epoch)
+        };
+        self.unanswered.retain(|(partition, ..), (epoch, run)| {
+            is_of_now(*partition, *epoch) && is_recent(run.last)
         });
+        self.caught_up.retain(|(partition, _), epoch| is_of_now(*partition, *epoch));
     }
 
     /// When the node was last heard in this life, and since when without a gap.
@@ -174,20 +192,37 @@ impl Liveness {
         latest.map(|latest| latest.first)
     }
 
-    /// Whether nobody was told to be out of reach.
+    /// Whether everybody answers, as far as was told.
     pub(super) fn is_quiet(&self) -> bool {
-        self.apart.is_empty()
+        self.unanswered.is_empty()
     }
 
-    /// What `from` tells of `member`.
-    pub(super) fn report(&self, from: Member, member: Member) -> Option<Report> {
-        self.apart.get(&(from, member)).copied()
+    /// What `from` tells of `member` in this epoch: for how long it has not answered.
+    pub(super) fn unanswered(
+        &self,
+        partition: PartitionId,
+        epoch: u32,
+        from: Member,
+        member: Member,
+    ) -> Option<Run> {
+        let (told, run) = self.unanswered.get(&(partition, from, member))?;
+        (*told == epoch).then_some(*run)
     }
 
     /// When either of the two last told that it cannot reach the other.
     pub(super) fn last_apart(&self, one: Member, other: Member) -> Option<Time> {
-        let reports = [self.report(one, other), self.report(other, one)];
-        reports.into_iter().flatten().map(|report| report.last).max()
+        let told = [(one, other), (other, one)];
+        told.iter().filter_map(|pair| self.apart.get(pair)).copied().max()
+    }
+
+    /// Whether the learner was given up in this epoch.
+    pub(super) fn is_given_up(&self, partition: PartitionId, epoch: u32, learner: Member) -> bool {
+        self.given_up.get(&(partition, learner)).is_some_and(|(told, _)| *told == epoch)
+    }
+
+    /// When it was last told that the partition is not given to this node any more.
+    pub(super) fn last_given_up(&self, partition: PartitionId, learner: Member) -> Option<Time> {
+        self.given_up.get(&(partition, learner)).map(|(_, last)| *last)
     }
 
     /// Whether the learner has caught up in this epoch.
@@ -198,5 +233,12 @@ impl Liveness {
         learner: Member,
     ) -> bool {
         self.caught_up.get(&(partition, learner)) == Some(&epoch)
+    }
+}
+
+/// Remembers something, unless too much is remembered already.
+fn keep<Key: Ord, Value>(all: &mut BTreeMap<Key, Value>, key: Key, value: Value) {
+    if all.len() < REPORTS_MAX || all.contains_key(&key) {
+        all.insert(key, value);
     }
 }

@@ -45,7 +45,6 @@ use super::planner::PlannerSettings;
 use super::raft::{self, Failure, LogError, Outgoing, RaftId, RaftNode, Recovered, Write};
 use super::state::ClusterState;
 use super::timing::Timing;
-use crate::handler::{Report, Told};
 use crate::limits::QUESTIONS_MAX;
 
 pub use self::founding::founding_state;
@@ -226,11 +225,8 @@ impl Coordinator {
         }
         self.liveness.heard(from, now);
         self.liveness.failed(from, heartbeat.has_failed);
-        for Told { partition, member, report, epoch } in &heartbeat.told {
-            match report {
-                Report::Unreachable => self.liveness.unreachable(from, *member, now),
-                Report::CaughtUp => self.liveness.caught_up(*partition, *epoch, *member),
-            }
+        for told in &heartbeat.told {
+            self.liveness.told(from, told, now);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Three replicas by hand, in situations that the model seldom or never comes into.
 
+mod learners;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ struct Node {
     /// Whether what was applied is on disk at once, or the disk is slow.
     syncs: bool,
     has_contradicted: bool,
+    /// What the coordinator was told.
+    said: Vec<Effect>,
 }
 
 struct Nodes {
@@ -49,7 +53,14 @@ impl Nodes {
             let leases = Arc::new(Leases::new(LeaseSettings::default(), Time::ZERO, false));
             let (id, settings) = (PartitionId(0), settings.clone());
             let replica = Replica::new(id, member(index), settings, Arc::clone(&leases));
-            Node { replica, leases, applies: true, syncs: true, has_contradicted: false }
+            Node {
+                replica,
+                leases,
+                applies: true,
+                syncs: true,
+                has_contradicted: false,
+                said: Vec::new(),
+            }
         });
         let mut nodes = Nodes { nodes, now: Time::ZERO };
         nodes.told(&ALL, 1, FORMER, &ALL);
@@ -63,11 +74,22 @@ impl Nodes {
 
     /// These are told of this epoch, which came with a version of the map of the same number.
     fn told(&mut self, who: &[usize], epoch: u32, primary: usize, members: &[usize]) {
+        self.told_of_learners(who, epoch, primary, members, &[]);
+    }
+
+    fn told_of_learners(
+        &mut self,
+        who: &[usize],
+        epoch: u32,
+        primary: usize,
+        members: &[usize],
+        learners: &[usize],
+    ) {
         let configuration = Configuration {
             epoch,
             primary: Some(member(primary)),
             members: members.iter().copied().map(member).collect(),
-            learners: Vec::new(),
+            learners: learners.iter().copied().map(member).collect(),
             min_in_sync: 1,
             is_lost: false,
         };
@@ -168,6 +190,12 @@ impl Node {
             match effect {
                 Effect::Apply { last, .. } => self.replica.applied(last),
                 Effect::Contradiction { .. } => self.has_contradicted = true,
+                // Its store holds nothing.
+                Effect::Feed { learner, session } => self.replica.snapshot_done(learner, session),
+                Effect::Unreachable { .. }
+                | Effect::Answers { .. }
+                | Effect::GivenUp { .. }
+                | Effect::CaughtUp { .. } => self.said.push(effect),
                 _ => {}
             }
         }

@@ -46,6 +46,19 @@ pub enum Effect {
         /// The epoch in which that is so; a proposal is good for that one only.
         epoch: u32,
     },
+    /// To the coordinator: a member or learner that was told of answers.
+    Answers {
+        /// Who answers.
+        member: Member,
+    },
+    /// To the coordinator: a learner is sent nothing any more. It is for the coordinator to commit a configuration without it; one that it is added to
+    /// later has it begin anew.
+    GivenUp {
+        /// The learner.
+        learner: Member,
+        /// The epoch in which that is so; a proposal is good for that one only.
+        epoch: u32,
+    },
     /// To the coordinator: a learner has everything, and no commit goes without it any more. It is for the coordinator to commit a
     /// configuration that has it as a member.
     CaughtUp {

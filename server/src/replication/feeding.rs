@@ -44,7 +44,7 @@ pub(super) struct Feeding {
     pub(super) asked_at: Option<Time>,
     /// When the learner last took a piece, or was sent one while it had taken all. Entries say nothing about pieces.
     pub(super) progress_at: Time,
-    /// It is too far behind, and is sent nothing any more.
+    /// It is too far behind, or commits waited for it in vain: it is sent nothing any more.
     pub(super) is_given_up: bool,
 }
 
@@ -71,6 +71,11 @@ impl Feeding {
     /// Whether the learner has said that it takes things of this session.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
+    }
+
+    /// Whether the tail keeps what it has not acknowledged.
+    pub(super) fn holds_tail(&self) -> bool {
+        self.base.is_some() && !self.is_given_up
     }
 
     fn is_walked_for(&self, session: u32) -> bool {
@@ -203,7 +208,10 @@ impl Replica {
         for follower in tenure.followers.iter_mut().filter(|_| is_ready) {
             let (learner, acked) = (follower.member, follower.acked);
             let is_leased = follower.lease.until() > now;
-            let Some(feeding) = follower.feeding_mut() else { continue };
+            let Some(feeding) = follower.feeding_mut().filter(|feeding| !feeding.is_given_up)
+            else {
+                continue;
+            };
             let is_complete = feeding.is_complete
                 || (feeding.has_begun && settings.has(PlantedBug::CaughtUpTooEarly));
             // Reads need its lease from when it is counted: one that was just started grants none yet.

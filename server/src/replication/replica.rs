@@ -234,7 +234,7 @@ impl Replica {
     /// without it.
     pub fn fail(&mut self) {
         self.is_failed = true;
-        self.effects.push_back(Effect::Unreachable { member: self.me, epoch: self.epoch });
+        self.tell_that_it_failed();
         self.demote();
     }
 

@@ -257,9 +257,10 @@ impl Tenure {
 
     /// Up to where all learners that were not given up have acknowledged.
     pub(super) fn learners_have(&self) -> u64 {
-        let learners = self.followers.iter().filter(|follower| {
-            follower.feeding().is_some_and(|feeding| feeding.base.is_some() && !feeding.is_given_up)
-        });
+        let learners = self
+            .followers
+            .iter()
+            .filter(|follower| follower.feeding().is_some_and(Feeding::holds_tail));
         learners.map(|follower| follower.acked).min().unwrap_or(u64::MAX)
     }
 }

@@ -1,8 +1,11 @@
 //! Time passes: what was lost is sent again, and who does not answer is reported.
 
+use std::collections::VecDeque;
+
 use weft_transport::Time;
 
 use super::effect::Effect;
+use super::feeding::Feeding;
 use super::replica::Replica;
 use super::roles::Role;
 use super::settings::Settings;
@@ -28,7 +31,7 @@ impl Replica {
         let (settings, effects) = (&self.settings, &mut self.effects);
         let Role::Primary(tenure) = &mut self.role else { return };
         let (phase, is_settled) = (tenure.phase, tenure.is_settled());
-        let mut is_given_up = false;
+        let mut are_some_given_up = false;
         for follower in &mut tenure.followers {
             if slept {
                 // This node did not run, so that nobody answered says nothing.
@@ -41,37 +44,14 @@ impl Replica {
                     follower.must_tell = true;
                 }
             }
-            if is_tail_full
-                && follower.acked < committed
-                && let Some(feeding) = follower.feeding_mut()
-                && feeding.has_begun()
-                && !feeding.is_given_up
-            {
-                // It cannot keep up, and what it lacks cannot be kept for ever. It may begin anew in another epoch.
-                feeding.is_given_up = true;
-                is_given_up = true;
-                effects.push_back(Effect::StopFeeding { learner: follower.member });
+            let is_far_behind = is_tail_full && follower.acked < committed;
+            if is_far_behind && follower.feeding().is_some_and(Feeding::holds_tail) {
+                give_up(follower, effects);
+                are_some_given_up = true;
             }
-            if !is_troubled(follower, phase, last, now) {
-                (follower.trouble_since, follower.reported_at) = (None, None);
-                continue;
-            }
-            let since = *follower.trouble_since.get_or_insert(now);
-            let is_reported = follower
-                .reported_at
-                .is_some_and(|at| now.since(at) < settings.unreachable_after / 2);
-            let waits_for_disk = follower.feeding().is_some_and(|feeding| feeding.waits_for_disk());
-            let patience = if settings.is_synced && waits_for_disk {
-                settings.unreachable_after * DISK_PATIENCE
-            } else {
-                settings.unreachable_after
-            };
-            if now.since(since) >= patience && !is_reported {
-                follower.reported_at = Some(now);
-                effects.push_back(Effect::Unreachable { member: follower.member, epoch });
-            }
+            tell(follower, phase, last, epoch, settings, effects, now);
         }
-        if is_given_up {
+        if are_some_given_up {
             self.trim();
         }
         self.consider_learners(now);
@@ -85,9 +65,16 @@ impl Replica {
         let is_due = now.since(self.failure_told_at) >= self.settings.unreachable_after;
         if is_due && !matches!(self.role, Role::None) {
             self.failure_told_at = now;
-            let (member, epoch) = (self.me, self.epoch);
-            self.effects.push_back(Effect::Unreachable { member, epoch });
+            self.tell_that_it_failed();
         }
+    }
+
+    pub(super) fn tell_that_it_failed(&mut self) {
+        let (member, epoch) = (self.me, self.epoch);
+        self.effects.push_back(match self.role {
+            Role::Learner(_) => Effect::GivenUp { learner: member, epoch },
+            _ => Effect::Unreachable { member, epoch },
+        });
     }
 }
 
@@ -110,6 +97,62 @@ fn send_again(follower: &mut Follower, base: u64, settings: &Settings, now: Time
     }
 }
 
+/// The learner is sent nothing any more: what it lacks cannot be kept for ever, nor can others wait for it.
+fn give_up(follower: &mut Follower, effects: &mut VecDeque<Effect>) {
+    let learner = follower.member;
+    if let Some(feeding) = follower.feeding_mut() {
+        feeding.is_given_up = true;
+        effects.push_back(Effect::StopFeeding { learner });
+    }
+    follower.reported_at = None;
+}
+
+/// Tells the coordinator how it is with `follower`, if that is news or was told some time ago.
+fn tell(
+    follower: &mut Follower,
+    phase: Phase,
+    last: u64,
+    epoch: u32,
+    settings: &Settings,
+    effects: &mut VecDeque<Effect>,
+    now: Time,
+) {
+    let member = follower.member;
+    let is_given_up = follower.feeding().is_some_and(|feeding| feeding.is_given_up);
+    if !is_given_up {
+        if !is_troubled(follower, phase, last, now) {
+            follower.trouble_since = None;
+            if follower.reported_at.take().is_some() {
+                effects.push_back(Effect::Answers { member });
+            }
+            return;
+        }
+        let since = *follower.trouble_since.get_or_insert(now);
+        let waits_for_disk = follower.feeding().is_some_and(|feeding| feeding.waits_for_disk());
+        let patience = if settings.is_synced && waits_for_disk {
+            settings.unreachable_after * DISK_PATIENCE
+        } else {
+            settings.unreachable_after
+        };
+        if now.since(since) < patience {
+            return;
+        }
+        if follower.feeding().is_some_and(|feeding| feeding.is_counted) {
+            // Nothing is committed without it, and the coordinator need not be in a hurry about who is only a learner to it.
+            give_up(follower, effects);
+        }
+    }
+    let tell_again = settings.unreachable_after / 2;
+    if follower.reported_at.is_some_and(|at| now.since(at) < tell_again) {
+        return;
+    }
+    follower.reported_at = Some(now);
+    effects.push_back(match follower.feeding() {
+        Some(feeding) if feeding.is_given_up => Effect::GivenUp { learner: member, epoch },
+        _ => Effect::Unreachable { member, epoch },
+    });
+}
+
 /// Whether something does not go on because of `follower`.
 fn is_troubled(follower: &Follower, phase: Phase, last: u64, now: Time) -> bool {
     match phase {
@@ -122,8 +165,7 @@ fn is_troubled(follower: &Follower, phase: Phase, last: u64, now: Time) -> bool 
             match follower.feeding() {
                 None => follower.acked < last || has_no_lease,
                 Some(feeding) => {
-                    feeding.is_given_up
-                        || feeding.waits()
+                    feeding.waits()
                         || follower.acked < last
                         || (feeding.is_complete() && has_no_lease)
                 }

@@ -59,6 +59,7 @@ struct ToldMessage {
 enum ReportNumber {
     Unreachable = 0,
     CaughtUp = 1,
+    GivenUp = 2,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -170,6 +171,7 @@ impl From<&Told> for ToldMessage {
         message.set_report(match told.report {
             Report::Unreachable => ReportNumber::Unreachable,
             Report::CaughtUp => ReportNumber::CaughtUp,
+            Report::GivenUp => ReportNumber::GivenUp,
         });
         message
     }
@@ -182,6 +184,7 @@ impl TryFrom<ToldMessage> for Told {
         let report = match ReportNumber::try_from(message.report) {
             Ok(ReportNumber::Unreachable) => Report::Unreachable,
             Ok(ReportNumber::CaughtUp) => Report::CaughtUp,
+            Ok(ReportNumber::GivenUp) => Report::GivenUp,
             Err(_) => return Err(CodecError::Field { field: "report" }),
         };
         let (partition, epoch) = (partition(message.partition)?, message.epoch);

@@ -10,7 +10,7 @@ use crate::limits::REPLICAS_HELD_MAX;
 
 impl Round<'_> {
     /// Removes from partitions who is not needed any more: who is leaving, once there are enough without it; who was to take another's place, or that
-    /// other; learners that nothing reaches.
+    /// other; learners that were given up, or that nothing reaches.
     pub(super) fn trim(&mut self) {
         for (id, partition) in self.open_partitions() {
             if let Some(primary) = self.living_primary(&partition.configuration) {
@@ -21,6 +21,11 @@ impl Round<'_> {
 
     fn trim_partition(&mut self, id: PartitionId, partition: &Partition, primary: Member) {
         let present = &partition.configuration;
+        let is_given_up =
+            |learner: &&Member| self.liveness.is_given_up(id, present.epoch, **learner);
+        if let Some(learner) = present.learners.iter().find(is_given_up) {
+            return self.remove_learner(id, present, *learner);
+        }
         let wanted = self.wanted(partition);
         let good = self.staying(&present.members);
         if good.len() < present.members.len() && good.len() >= wanted {
@@ -126,7 +131,7 @@ impl Round<'_> {
             }
             // Those that leave take no zone from others.
             let taken: SeatList = good.iter().chain(&filling).copied().collect();
-            if let Some(index) = self.place_for(present, primary, &taken) {
+            if let Some(index) = self.place_for(id, present, primary, &taken) {
                 self.add_learner(id, present, primary, index);
             }
         }
@@ -135,6 +140,7 @@ impl Round<'_> {
     /// Who is to be given the partition beside `taken`, if the primary and somebody have time for it.
     pub(super) fn place_for(
         &mut self,
+        id: PartitionId,
         present: &Configuration,
         primary: Member,
         taken: &[SeatIndex],
@@ -147,13 +153,13 @@ impl Round<'_> {
         let involved = self.involved(present);
         let involved: Vec<Member> = involved.iter().map(|index| self.member_at(*index)).collect();
         let Self { liveness, settings, now, .. } = *self;
-        let are_apart = |other: Member| {
-            let last = liveness.last_apart(primary, other);
+        let is_in_vain = |other: Member| {
+            let last = liveness.last_apart(primary, other).max(liveness.last_given_up(id, other));
             last.is_some_and(|last| now.since(last) <= settings.apart_for)
         };
         self.seats.pick(
             taken,
-            |seat| involved.contains(&seat.member) || are_apart(seat.member),
+            |seat| involved.contains(&seat.member) || is_in_vain(seat.member),
             |seat| seat.receiving >= most,
         )
     }

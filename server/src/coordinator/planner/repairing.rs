@@ -32,7 +32,7 @@ impl Round<'_> {
             return false;
         }
         let (primary, members) = match primary {
-            Some(primary) => self.side_of(id, primary, living),
+            Some(primary) => self.side_of(id, present.epoch, primary, living),
             None if self.waits_for_others(partition, &living) => return false,
             None => match self.seats.best_primary(living.iter().copied()) {
                 Some(primary) => (primary, living),
@@ -65,19 +65,16 @@ impl Round<'_> {
     fn side_of(
         &self,
         id: PartitionId,
+        epoch: u32,
         primary: Member,
         living: Vec<Member>,
     ) -> (Member, Vec<Member>) {
-        let since = self.memory.since(id);
-        let report = |member: Member| {
-            let report = self.liveness.report(primary, member)?;
-            // What was told before this epoch was known may be what led to it.
-            let counts =
-                report.last > since && self.now.since(report.last) <= self.settings.report_for;
-            counts.then_some(report)
+        let unanswered = |member: Member| {
+            let run = self.liveness.unanswered(id, epoch, primary, member)?;
+            (self.now.since(run.last) <= self.settings.report_for).then_some(run)
         };
         let (far, near): (Vec<Member>, Vec<Member>) =
-            living.iter().copied().partition(|member| report(*member).is_some());
+            living.iter().copied().partition(|member| unanswered(*member).is_some());
         // A primary that reports itself has a disk or a store that failed: it acknowledges nothing any more, and is to be no member either.
         if far.contains(&primary) {
             return match self.seats.best_primary(near.iter().copied()) {
@@ -86,9 +83,8 @@ impl Round<'_> {
             };
         }
         let stands = |member: &Member| {
-            report(*member).is_some_and(|report| {
-                report.last.since(report.first) > 2 * self.settings.down_after
-            })
+            unanswered(*member)
+                .is_some_and(|run| run.last.since(run.first) > 2 * self.settings.down_after)
         };
         if far.len() > near.len() {
             if !far.iter().all(stands) {

@@ -15,7 +15,8 @@ pub struct PlannerSettings {
     pub client_lease: Duration,
     /// What a primary tells of a member counts for so long.
     pub report_for: Duration,
-    /// Two nodes that could not reach one another are not made replicas of one partition for so long.
+    /// Two nodes that could not reach one another are not made replicas of one partition for so long, nor is a partition given again to a node that was
+    /// given up as its learner.
     pub apart_for: Duration,
     /// What a node holds that is down is put elsewhere after so long, as long as writes go on meanwhile: most nodes come back at once, and to bring
     /// one up to date is less than to fill another.

@@ -103,7 +103,7 @@ fn an_answer() -> impl Strategy<Value = Answer> {
 }
 
 fn a_heartbeat() -> impl Strategy<Value = Heartbeat> {
-    let report = prop::sample::select(vec![Report::Unreachable, Report::CaughtUp]);
+    let report = prop::sample::select(vec![Report::Unreachable, Report::CaughtUp, Report::GivenUp]);
     let told = (any::<u16>(), a_member(), report, any::<u32>());
     let told = told.prop_map(|(partition, member, report, epoch)| Told {
         partition: PartitionId(partition),

@@ -8,6 +8,7 @@ use weft_transport::{NodeId, Time};
 
 use super::world::World;
 use crate::coordinator::{Command, Node, Planner};
+use crate::handler::{Report, Told};
 
 const TICK: Duration = Duration::from_millis(50);
 const P0: PartitionId = PartitionId(0);
@@ -46,6 +47,12 @@ fn nodes(members: &[Member]) -> BTreeSet<NodeId> {
 
 fn cut(world: &mut World, one: NodeId, other: NodeId) {
     world.cuts.insert((one.min(other), one.max(other)));
+}
+
+/// A node says something of a replica of a partition, as it is now.
+fn tell(world: &mut World, from: Member, partition: PartitionId, member: Member, report: Report) {
+    let epoch = configuration(world, partition).epoch;
+    world.liveness.told(from, &Told { partition, member, report, epoch }, world.now);
 }
 
 /// Steps until `is_so`, and says how long that took.
@@ -127,12 +134,63 @@ fn another_member_takes_over_from_a_primary_that_reports_itself() {
     let failed = primary(&world);
     let others = followers(&world);
     for _ in 0..20 {
-        world.liveness.unreachable(failed, failed, world.now);
+        tell(&mut world, failed, P0, failed, Report::Unreachable);
         world.step(TICK);
     }
     let Configuration { primary, members, .. } = configuration(&world, P0);
     assert!(primary.is_some_and(|primary| others.contains(&primary)), "{primary:?}");
     assert_eq!(nodes(&members), nodes(&others));
+}
+
+#[test]
+fn who_does_not_answer_in_one_partition_stays_a_member_of_others() {
+    let mut world = at_rest(&["", "", ""], 3, replicas(3));
+    let from = primary(&world);
+    let silent = followers(&world)[0];
+    // All of them have the same primary, so that all could be meant.
+    for id in [1, 2].map(PartitionId) {
+        let present = configuration(&world, id);
+        let expected_epoch = present.epoch;
+        let next = Configuration { epoch: expected_epoch + 1, primary: Some(from), ..present };
+        world.apply(&Command::Reconfigure { partition: id, expected_epoch, next }).unwrap();
+    }
+    tell(&mut world, from, P0, silent, Report::Unreachable);
+    world.step(TICK);
+    let is_member = |id| configuration(&world, PartitionId(id)).members.contains(&silent);
+    assert_eq!([0, 1, 2].map(is_member), [false, true, true]);
+}
+
+#[test]
+fn what_was_told_in_an_earlier_epoch_costs_nobody_its_place() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(3));
+    let (from, member) = (primary(&world), followers(&world)[0]);
+    let epoch = configuration(&world, P0).epoch - 1;
+    let told = Told { partition: P0, member, report: Report::Unreachable, epoch };
+    for _ in 0..20 {
+        world.liveness.told(from, &told, world.now);
+        assert_eq!(world.step(TICK), []);
+    }
+}
+
+#[test]
+fn a_learner_that_was_given_up_begins_anew_after_a_while() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(3));
+    let (from, other) = (primary(&world), followers(&world)[0]);
+    world.stop(other.node, false);
+    until(&mut world, |world| configuration(world, P0).members.len() == 2);
+    world.start(other.node.0, "");
+    until(&mut world, |world| !configuration(world, P0).learners.is_empty());
+    let learner = configuration(&world, P0).learners[0];
+    assert_eq!(learner.node, other.node);
+    let epoch = configuration(&world, P0).epoch;
+    tell(&mut world, from, P0, learner, Report::GivenUp);
+    world.step(TICK);
+    let removed = configuration(&world, P0);
+    assert_eq!((removed.epoch, removed.learners.len()), (epoch + 1, 0));
+    // Nobody else is there, and it would fare no better at once.
+    let took = until(&mut world, |world| !configuration(world, P0).learners.is_empty());
+    assert!(took >= Duration::from_secs(9), "{took:?}");
+    until(&mut world, |world| configuration(world, P0).members.contains(&learner));
 }
 
 #[test]
@@ -161,7 +219,7 @@ fn a_primary_that_reports_itself_stays_where_nobody_else_may_be_it() {
     let before = configuration(&world, P0);
     let failed = primary(&world);
     for _ in 0..20 {
-        world.liveness.unreachable(failed, failed, world.now);
+        tell(&mut world, failed, P0, failed, Report::Unreachable);
         world.step(TICK);
     }
     assert_eq!(configuration(&world, P0), before);
@@ -248,7 +306,8 @@ fn who_had_caught_up_in_an_epoch_before_has_not_now() {
     let learner = *all.iter().find(|member| !members.contains(member)).unwrap();
     world.apply(&Command::AddLearner { partition: P0, expected_epoch, learner }).unwrap();
     let promotes = |world: &mut World, epoch| {
-        world.liveness.caught_up(P0, epoch, learner);
+        let told = Told { partition: P0, member: learner, report: Report::CaughtUp, epoch };
+        world.liveness.told(members[0], &told, world.now);
         let World { planner, state, liveness, now, .. } = world;
         let plan = planner.plan(state, liveness, *now);
         plan.commands.iter().any(|command| matches!(command, Command::PromoteLearner { .. }))

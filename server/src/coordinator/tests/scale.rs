@@ -7,6 +7,7 @@ use weft_transport::Time;
 
 use super::{apply, first_join, found, member};
 use crate::coordinator::{ClusterState, Command, Liveness, Plan, Planner, PlannerSettings, codec};
+use crate::handler::{Report, Told};
 use crate::limits::ENTRY_MAX;
 
 const NODES: u64 = 1_000;
@@ -103,7 +104,9 @@ fn promote_all(leader: &mut Leader) {
     for (id, partition) in leader.state.partitions() {
         let Configuration { epoch, ref learners, .. } = partition.configuration;
         for learner in learners {
-            leader.liveness.caught_up(id, epoch, *learner);
+            let (partition, report) = (id, Report::CaughtUp);
+            let told = Told { partition, member: *learner, report, epoch };
+            leader.liveness.told(*learner, &told, leader.now);
         }
     }
 }

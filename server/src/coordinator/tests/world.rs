@@ -13,6 +13,7 @@ use crate::coordinator::{
     Applied, ClusterState, Command, Join, Liveness, Outcome, Planner, PlannerSettings, Proposal,
     ProposalId,
 };
+use crate::handler::{Report, Told};
 
 /// A process and its disk.
 #[derive(Debug, Clone)]
@@ -222,7 +223,10 @@ impl World {
             let others = configuration.members.iter().chain(&configuration.learners);
             for &other in others.filter(|other| **other != primary) {
                 if !self.can_reach(primary, other) && is_heard {
-                    self.liveness.unreachable(primary, other, self.now);
+                    let report = Report::Unreachable;
+                    let (partition, epoch) = (id, configuration.epoch);
+                    let told = Told { partition, member: other, report, epoch };
+                    self.liveness.told(primary, &told, self.now);
                 }
             }
             for &learner in &configuration.learners {
@@ -234,7 +238,10 @@ impl World {
                         self.complete.entry(id).or_default().insert(learner);
                     }
                     if is_heard {
-                        self.liveness.caught_up(id, configuration.epoch, learner);
+                        let report = Report::CaughtUp;
+                        let (partition, epoch) = (id, configuration.epoch);
+                        let told = Told { partition, member: learner, report, epoch };
+                        self.liveness.told(primary, &told, self.now);
                     }
                 }
             }

@@ -152,7 +152,7 @@ impl Coordinator {
         (next != *known).then_some(next)
     }
 
-    /// What a primary's word that somebody does not answer makes of the configuration of `epoch`.
+    /// What a primary's word that a member does not answer, or that a learner is given up, makes of the configuration of `epoch`.
     pub(super) fn without(
         &self,
         partition: usize,
@@ -160,7 +160,8 @@ impl Coordinator {
         gone: Member,
     ) -> Option<Configuration> {
         let mut next = self.configurations[partition].clone();
-        if next.epoch != epoch || next.is_lost || next.members == [gone] {
+        let is_there = next.has_member(gone) || next.learners.contains(&gone);
+        if next.epoch != epoch || next.is_lost || next.members == [gone] || !is_there {
             return None;
         }
         next.members.retain(|member| *member != gone);

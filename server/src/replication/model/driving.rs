@@ -5,8 +5,7 @@ use std::rc::Rc;
 use weft_protocol::replication::{Acknowledgement, Acknowledgements, Entry, PeerMessage};
 use weft_protocol::{Member, Version};
 
-use super::super::roles::Role;
-use super::super::{Effect, Handled, RecordError, Replica};
+use super::super::{Effect, Handled, RecordError};
 use super::Bug;
 use super::checker::{Action, Outcome};
 use super::network::{Event, MS};
@@ -367,12 +366,17 @@ impl World {
             }
             Effect::StopFeeding { learner } => host.walks.retain(|walk| walk.learner != learner),
             Effect::Unreachable { member, epoch } => {
-                if is_given_up(&host.replica, member) {
-                    self.situations.note(Situation::LearnerGivenUp);
-                }
                 if is_heard {
                     let delay = self.random.range(MS, 30 * MS);
                     let event = Event::Unreachable { partition, epoch, member };
+                    self.agenda.after(delay, event);
+                }
+            }
+            Effect::GivenUp { learner, epoch } => {
+                self.situations.note(Situation::LearnerGivenUp);
+                if is_heard {
+                    let delay = self.random.range(MS, 30 * MS);
+                    let event = Event::GivenUp { partition, epoch, learner };
                     self.agenda.after(delay, event);
                 }
             }
@@ -383,7 +387,7 @@ impl World {
                     self.agenda.after(delay, event);
                 }
             }
-            Effect::LookAtMap { .. } => {}
+            Effect::Answers { .. } | Effect::LookAtMap { .. } => {}
             Effect::Contradiction { what } => {
                 return Err(format!(
                     "partition {partition}, node {node}: {what}: {}",
@@ -429,11 +433,4 @@ impl World {
     pub(super) fn last_of(&self, node: usize, partition: usize) -> Version {
         self.nodes[node].hosts[partition].replica.last()
     }
-}
-
-/// Whether a learner is so far behind that it is not fed any more.
-fn is_given_up(replica: &Replica, learner: Member) -> bool {
-    let Role::Primary(tenure) = &replica.role else { return false };
-    let mut followers = tenure.followers.iter().filter(|follower| follower.member == learner);
-    followers.any(|follower| follower.feeding().is_some_and(|feeding| feeding.is_given_up))
 }

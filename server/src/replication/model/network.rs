@@ -80,6 +80,11 @@ pub(super) enum Event {
         epoch: u32,
         member: Member,
     },
+    GivenUp {
+        partition: usize,
+        epoch: u32,
+        learner: Member,
+    },
     CaughtUp {
         partition: usize,
         epoch: u32,

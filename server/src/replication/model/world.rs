@@ -239,8 +239,19 @@ impl World {
                 self.commit(partition, epoch, configuration);
             }
             Event::Unreachable { partition, epoch, member } => {
-                if let Some(next) = self.coordinator.without(partition, epoch, member) {
+                // Nobody else could be given what a learner was to have, so one that does not answer is waited for.
+                let is_learner =
+                    self.coordinator.configurations[partition].learners.contains(&member);
+                if is_learner {
+                    self.situations.note(Situation::LearnerUnreachable);
+                } else if let Some(next) = self.coordinator.without(partition, epoch, member) {
                     self.situations.note(Situation::MemberUnreachable);
+                    self.commit(partition, epoch, next);
+                }
+            }
+            Event::GivenUp { partition, epoch, learner } => {
+                if let Some(next) = self.coordinator.without(partition, epoch, learner) {
+                    self.situations.note(Situation::LearnerRemoved);
                     self.commit(partition, epoch, next);
                 }
             }

@@ -120,6 +120,7 @@ impl Cluster {
             begins != Begins::Anew && !self.mistakes(Mistake::ForgetEarlierLife);
         let is_logged = logs.is_some();
         node_options.logs = logs;
+        node_options.replica_settings.tail_bytes_max = options.tail_bytes;
         #[cfg(feature = "planted-bugs")]
         if let Some(planted) = self.planted {
             planted.in_node(&mut node_options);

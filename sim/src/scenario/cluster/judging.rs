@@ -27,6 +27,13 @@ impl Cluster {
         map.map_or(0, |map| map.partitions().iter().filter(|entry| entry.is_lost).count() as u64)
     }
 
+    /// How many learners were given up by nodes in their last lives.
+    pub(super) fn given_up(&self) -> u64 {
+        let hosts = self.hosts.borrow();
+        let handlers = hosts.values().filter_map(|host| host.handler.as_ref());
+        handlers.map(|handler| handler.learners_given_up()).sum()
+    }
+
     /// How many lives have begun with partitions that their logs had whole.
     pub(super) fn recovered(&self) -> u64 {
         self.hosts.borrow().values().map(|host| host.recovered).sum()

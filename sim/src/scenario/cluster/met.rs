@@ -26,6 +26,7 @@ pub const REQUIRED: &[&str] = &[
     DISK_FAILED,
     RECOVERED,
     EPOCH_CHANGED,
+    GIVEN_UP,
 ];
 
 const UNKNOWN: &str = "the outcome of a change is unknown";
@@ -45,6 +46,7 @@ const DISK_FULL: &str = "a disk was full, and something was to be written";
 const DISK_FAILED: &str = "a disk failed, and the process was started again";
 const RECOVERED: &str = "a node came back with what its log had of partitions";
 const EPOCH_CHANGED: &str = "a partition changed hands";
+const GIVEN_UP: &str = "a learner was given up";
 const PARTITION_LOST: &str = "a partition was lost with all that held it";
 
 pub(super) fn sometimes(
@@ -77,6 +79,7 @@ pub(super) fn sometimes(
     sometimes.note(DISK_FAILED, faults.of(Kind::DiskFails).bit);
     sometimes.note(RECOVERED, cluster.recovered());
     sometimes.note(EPOCH_CHANGED, cluster.epochs_changed());
+    sometimes.note(GIVEN_UP, cluster.given_up());
     sometimes.note(PARTITION_LOST, cluster.partitions_lost());
     sometimes
 }

@@ -72,6 +72,8 @@ pub struct Options {
     pub disk_takes: Range<Duration>,
     /// After how many bytes a file of a log is followed by the next.
     pub file_bytes: u64,
+    /// How many bytes of entries a primary keeps for those that lack them.
+    pub tail_bytes: usize,
     /// After how many entries a coordinator makes a snapshot of its state.
     pub snapshot_entries: u64,
     /// What disturbs it.
@@ -112,6 +114,7 @@ impl Options {
             disk_takes: Duration::from_micros(20)
                 ..Duration::from_micros([500, 5000, 50_000][random.random_range(0..3)]),
             file_bytes: [16 << 10, 128 << 10, 64 << 20][random.random_range(0..3)],
+            tail_bytes: [16 << 10, 256 << 10, 64 << 20][random.random_range(0..3)],
             snapshot_entries: [10, 100, 8192][random.random_range(0..3)],
             swarm: Swarm::draw(random, &Kind::ALL, mean, lasts, faults),
             finish_time_max: Duration::from_secs(600),
@@ -165,16 +168,16 @@ impl fmt::Display for Options {
         let Options { coordinators, storage_nodes, partitions, replicas, durability, .. } = self;
         let Options { clients, requesters, operations, keys, think, timeout, .. } = self;
         let Options { value_bytes_max, delay, loss, partial, skew_ppm_max, swarm, .. } = self;
-        let Options { disk_takes, file_bytes, snapshot_entries, .. } = self;
+        let Options { disk_takes, file_bytes, tail_bytes, snapshot_entries, .. } = self;
         write!(f, "{coordinators} coordinators, {storage_nodes} storage nodes, ")?;
         write!(f, "{partitions} partitions, {replicas} replicas, {durability:?}; ")?;
         write!(f, "{clients} clients of {requesters} requesters, {keys} keys of each kind, ")?;
         write!(f, "{operations} operations each; think {think:?}, timeout {timeout:?}, ")?;
         write!(f, "values to {value_bytes_max} B; delay {delay:?}, loss {loss:.4}, ")?;
-        write!(f, "disks take {disk_takes:?}, files to {file_bytes} B, a snapshot every ")?;
+        write!(f, "disks take {disk_takes:?}, files to {file_bytes} B, tails to {tail_bytes} B, ")?;
         write!(
             f,
-            "{snapshot_entries} entries, partial {partial:.2}; clocks wrong by up to {skew_ppm_max} millionths; {swarm}"
+            "a snapshot every {snapshot_entries} entries, partial {partial:.2}; clocks wrong by up to {skew_ppm_max} millionths; {swarm}"
         )
     }
 }
