@@ -16,6 +16,8 @@ mod control_port;
 mod files;
 #[path = "kv/hot_keys.rs"]
 mod hot_keys;
+#[path = "tables/ports.rs"]
+mod ports;
 #[path = "tables/spread.rs"]
 mod spread;
 #[path = "kv/tables.rs"]
@@ -39,6 +41,7 @@ use weft_client::{BlockingClient, ClientConfig, ErrorCode, Lookup, NodeId};
 use weft_protocol::Slot;
 
 use self::cluster::{Cluster, Ran, kv, start_kv};
+use self::ports::Port;
 
 #[test]
 fn nodes_of_a_playground_share_the_memory() {
@@ -100,8 +103,8 @@ fn a_short_benchmark_leaves_nothing_behind() {
 
 #[test]
 fn a_cluster_that_is_not_there_is_named() {
-    // A port that was free a moment ago, and that nobody has a reason to take.
-    let address = cluster::free_address();
+    let nobody = Port::new();
+    let address = nobody.address.to_string();
     for arguments in [&["get", "k"][..], &["put", "k", "v"], &["stat"], &["ping"], &["mget", "k"]] {
         let failed = kv(&[&["--cluster", &address], arguments].concat());
         assert_eq!((failed.code, failed.stdout.as_slice()), (1, &b""[..]), "{arguments:?}");
@@ -207,7 +210,8 @@ fn lines_on_a_terminal_are_commands() {
 
 #[test]
 fn variables_stand_in_for_flags() {
-    let address = cluster::free_address();
+    let nobody = Port::new();
+    let address = nobody.address.to_string();
     let mut command = start_kv(&["playground", "stop"]);
     let dir = TempDir::new().unwrap();
     command.env("WEFT_PLAYGROUND_DIR", dir.path()).env("WEFT_PLAYGROUND_DETACH", "1");

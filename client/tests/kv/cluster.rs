@@ -1,7 +1,6 @@
 //! A playground for a test, and `kv` as a script would run it.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -153,11 +152,6 @@ pub(crate) fn is_running(pid: Pid) -> bool {
 pub(crate) fn pids_of(up: &Value) -> Vec<Pid> {
     let pid = |node: &Value| Pid::from_raw(node["pid"].as_i64().unwrap() as i32).unwrap();
     up["nodes"].as_array().unwrap().iter().map(pid).collect()
-}
-
-/// An address that nobody listens at.
-pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// The server's program, beside `kv`. Cargo builds the programs of the package that it tests, and

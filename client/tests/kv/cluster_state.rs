@@ -9,8 +9,9 @@ use weft_protocol::control::v1::{
     Coordinator, Durability, MapUpdate, Member, Node, Partition, Standing, StatusResponse,
 };
 
-use crate::cluster::{Ran, finish, free_address, kv, start_kv};
+use crate::cluster::{Ran, finish, kv, start_kv};
 use crate::control_port::{ControlPort, Script};
+use crate::ports::Port;
 
 fn member(node: u64) -> Member {
     Member { node, incarnation: 10 + node }
@@ -187,7 +188,8 @@ fn health_is_an_exit_code() {
 
 #[test]
 fn a_cluster_that_does_not_answer_is_told_from_one_that_is_ill() {
-    let dead = free_address();
+    let nobody = Port::new();
+    let dead = nobody.address.to_string();
     let ran = kv(&["cluster", "health", "--control", &dead]);
     assert_eq!((ran.code, ran.stdout.as_slice()), (4, &b""[..]));
     for part in [&*dead, "refused", "--control", "WEFT-1208"] {
@@ -213,7 +215,8 @@ fn a_cluster_that_does_not_answer_is_told_from_one_that_is_ill() {
 
 #[test]
 fn one_address_that_answers_is_enough() {
-    let (dead, port) = (free_address(), port_of(healthy()));
+    let (nobody, port) = (Port::new(), port_of(healthy()));
+    let dead = nobody.address;
     let refusal = (Code::Unavailable, ErrorCode::CoordinatorsUnavailable, "no quorum");
     let cut_off = ControlPort::start(Script { refusal: Some(refusal), ..Script::default() });
     let addresses = format!("{dead},{},{}", cut_off.address, port.address);

@@ -7,6 +7,7 @@ use serde_json::Value;
 use weft_client::{BlockingClient, ClientConfig, TableOptions};
 
 use crate::cluster::{Cluster, start_kv};
+use crate::ports::Port;
 use crate::spread::wait_until_spread;
 use crate::{cluster, kv};
 
@@ -116,6 +117,7 @@ fn a_node_that_does_not_answer_is_named_and_the_keys_of_the_others_are_told() {
     let keys = keys.as_array().unwrap();
     assert!(!keys.is_empty() && keys.iter().all(|key| key["node"] == 1), "{keys:?}");
 
-    let nobody = kv(&["--cluster", &cluster::free_address(), "hotkeys"]);
-    assert!(nobody.code == 1 && nobody.stderr.contains("WEFT-1208"), "{}", nobody.stderr);
+    let nobody = Port::new();
+    let failed = kv(&["--cluster", &nobody.address.to_string(), "hotkeys"]);
+    assert!(failed.code == 1 && failed.stderr.contains("WEFT-1208"), "{}", failed.stderr);
 }
