@@ -58,9 +58,14 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start(nodes: u32) -> Self {
+        Self::start_with(nodes, &[])
+    }
+
+    /// The same, with more arguments for `kv playground`.
+    pub(crate) fn start_with(nodes: u32, more: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let server = server();
-        let started = kv(&[
+        let start = [
             "playground",
             "--detach",
             "--json",
@@ -72,7 +77,8 @@ impl Cluster {
             dir.path().to_str().unwrap(),
             "--server-binary",
             server.to_str().unwrap(),
-        ]);
+        ];
+        let started = kv(&[&start[..], more].concat());
         let up = serde_json::from_str(&started.ok()).unwrap();
         Self { dir, up }
     }

@@ -65,6 +65,34 @@ fn tables_are_made_used_and_dropped() {
 }
 
 #[test]
+fn a_table_has_as_many_copies_and_is_kept_as_it_was_created() {
+    let cluster = Cluster::start_with(2, &["--replicas", "1"]);
+    let kv = |arguments: &[&str]| cluster.kv(arguments);
+    kv(&["table", "create", "usual"]).ok();
+    kv(&["table", "create", "safe", "--replicas", "2", "--durability", "fsync"]).ok();
+    let listed: Value = serde_json::from_str(&kv(&["--json", "table", "list"]).ok()).unwrap();
+    let of = |name| {
+        let table = listed.as_array().unwrap().iter().find(|table| table["name"] == name).unwrap();
+        (table["replicas"].as_u64().unwrap(), table["durability"].as_str().unwrap())
+    };
+    assert_eq!(
+        [of("default"), of("usual"), of("safe")],
+        [(1, "memory"), (1, "memory"), (2, "fsync")]
+    );
+    kv(&["-t", "safe", "put", "key", "value"]).ok();
+    assert_eq!(kv(&["-t", "safe", "get", "key"]).ok(), "value");
+    for (wrong, said) in [
+        (&["--replicas", "4"][..], "from 1 to 3"),
+        (&["--replicas", "0"], "from 1 to 3"),
+        (&["--durability", "tape"], "fsync"),
+    ] {
+        let refused = kv(&[&["table", "create", "wrong"], wrong].concat());
+        assert_eq!(refused.code, 2, "{wrong:?}");
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn a_table_that_evicts_makes_room() {
     let cluster = Cluster::start(2);
     let kv = |arguments: &[&str]| cluster.kv(arguments);

@@ -31,7 +31,7 @@ struct Start {
     nodes: u16,
 
     /// Copies of each object, on as many nodes [default: 3, or as many as there are nodes]
-    #[arg(long, env = "WEFT_PLAYGROUND_REPLICAS", value_name = "N", value_parser = number::within(1..=3))]
+    #[arg(long, env = "WEFT_PLAYGROUND_REPLICAS", value_name = "N", value_parser = number::within(1..=3_u16))]
     replicas: Option<u16>,
 
     /// Return once every node answers, and leave them running

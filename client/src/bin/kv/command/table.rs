@@ -5,10 +5,11 @@ use bytesize::ByteSize;
 use clap::Subcommand;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use weft_client::{Eviction, TableAlteration, TableOptions, TableSummary};
+use weft_client::{Durability, Eviction, TableAlteration, TableOptions, TableSummary};
 
 use crate::args::Global;
 use crate::complaint::note;
+use crate::number;
 use crate::output::{Format, Output};
 
 /// Create, list, alter, truncate and drop tables
@@ -55,6 +56,16 @@ struct Create {
     /// expire soonest (ttl)
     #[arg(long, env = "WEFT_TABLE_EVICTION", value_name = "WHICH", value_parser = eviction(), default_value_t)]
     eviction: Eviction,
+
+    /// On how many nodes each object is, fewer while there are fewer [default: as of the table default]
+    #[arg(long, env = "WEFT_TABLE_REPLICAS", value_name = "N",
+          value_parser = number::within(1..=TableOptions::REPLICAS_MAX))]
+    replicas: Option<u8>,
+
+    /// What of it is on disk: nothing (memory), what was written some moments ago (disk), or all that was acknowledged (fsync); the nodes need a
+    /// --data-dir for the latter two [default: as of the table default]
+    #[arg(long, env = "WEFT_TABLE_DURABILITY", value_name = "WHAT", value_parser = durability())]
+    durability: Option<Durability>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -80,11 +91,16 @@ struct Quota(Option<u64>);
 impl Table {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
         match self.change {
-            Change::Create(Create { name, ordered, quota: quota_bytes, eviction }) => {
+            Change::Create(create) => {
+                let Create { name, ordered, quota: quota_bytes, eviction, replicas, durability } =
+                    create;
                 let context = || format!("cannot create table {name}");
                 let client = global.connect_cluster().with_context(context)?.blocking();
-                let options =
-                    TableOptions { ordered, quota_bytes, eviction, ..TableOptions::default() };
+                // What the cluster was founded with is what whoever founded it wants, where nothing else is said.
+                let usual = client.client().map().default_class();
+                let replicas = replicas.unwrap_or(usual.replicas);
+                let durability = durability.unwrap_or(usual.durability);
+                let options = TableOptions { ordered, quota_bytes, eviction, replicas, durability };
                 client.create_table(&name, options).with_context(context)?;
             }
             Change::List => {
@@ -128,10 +144,23 @@ fn list(tables: &[TableSummary], output: &mut Output) -> anyhow::Result<()> {
                 let quota = table.options.quota_bytes.map_or("-".to_owned(), size);
                 let (objects, bytes) = (table.objects.to_string(), size(table.bytes));
                 let eviction = table.options.eviction.to_string();
-                [table.name.clone(), kind(table).to_owned(), eviction, objects, bytes, quota]
+                let replicas = table.options.replicas.to_string();
+                let durability = table.options.durability.to_string();
+                let name = table.name.clone();
+                let kind = kind(table).to_owned();
+                [name, kind, durability, eviction, replicas, objects, bytes, quota]
             });
-            let head = ["table", "keys", "eviction", "objects", "bytes", "quota"];
-            output.table(&head, rows, 3)?;
+            let head = [
+                "table",
+                "keys",
+                "durability",
+                "eviction",
+                "replicas",
+                "objects",
+                "bytes",
+                "quota",
+            ];
+            output.table(&head, rows, 4)?;
         }
         Format::Raw => {
             for table in tables {
@@ -146,6 +175,8 @@ fn list(tables: &[TableSummary], output: &mut Output) -> anyhow::Result<()> {
                     "ordered": table.options.ordered,
                     "quota_bytes": table.options.quota_bytes,
                     "eviction": table.options.eviction.name(),
+                    "replicas": table.options.replicas,
+                    "durability": table.options.durability.name(),
                     "objects": table.objects,
                     "bytes": table.bytes,
                 })
@@ -160,6 +191,11 @@ fn eviction() -> impl TypedValueParser<Value = Eviction> {
     let named = |name: String| Eviction::ALL.into_iter().find(|one| one.name() == name);
     let names = PossibleValuesParser::new(Eviction::ALL.map(Eviction::name));
     names.map(move |name| named(name).expect("it is one of the names"))
+}
+
+fn durability() -> impl TypedValueParser<Value = Durability> {
+    let names = PossibleValuesParser::new(Durability::ALL.map(Durability::name));
+    names.map(|name| name.parse().expect("it is one of the names"))
 }
 
 fn size_or_none(text: &str) -> Result<Quota, &'static str> {
