@@ -28,6 +28,8 @@ const FORMAT: u32 = 1;
 
 const IDENTITY: &str = "node.toml";
 const IDENTITY_NEXT: &str = "node.toml.next";
+const COORDINATOR: &str = "coordinator";
+const OBJECTS: &str = "objects";
 
 /// A data directory that this process owns.
 #[derive(Debug)]
@@ -138,7 +140,12 @@ impl DataDirectory {
             }
             Err(TryLockError::Error(source)) => return Err(system("lock", &lock_path)(source)),
         }
-        let past = read(&path.join(IDENTITY))?;
+        let identity = path.join(IDENTITY);
+        let past = read(&identity)?;
+        if past.is_none() && has_logs(path) {
+            // It is written before any of them. Another identity would make of all that they hold an earlier life's of somebody else.
+            return Err(damaged(&identity, "it is missing, and there are logs beside it"));
+        }
         Ok(DataDirectory { path: path.to_owned(), past, _lock: lock })
     }
 
@@ -190,13 +197,21 @@ impl DataDirectory {
 
     /// Where the coordinator's log is.
     pub fn coordinator(&self) -> PathBuf {
-        self.path.join("coordinator")
+        self.path.join(COORDINATOR)
     }
 
     /// Where the logs of partitions are.
     pub fn objects(&self) -> PathBuf {
-        self.path.join("objects")
+        self.path.join(OBJECTS)
     }
+}
+
+/// Whether anything is in the folders of logs.
+fn has_logs(path: &Path) -> bool {
+    let has_any = |folder: &str| {
+        fs::read_dir(path.join(folder)).is_ok_and(|mut entries| entries.next().is_some())
+    };
+    has_any(COORDINATOR) || has_any(OBJECTS)
 }
 
 fn read(path: &Path) -> Result<Option<Past>, DataDirectoryError> {
@@ -278,6 +293,24 @@ mod tests {
         directory.check_node(NodeId(3)).unwrap();
         let error = directory.check_node(NodeId(4)).unwrap_err().to_string();
         assert!(error.contains("of node 3, and this is node 4"), "{error}");
+    }
+
+    #[test]
+    fn logs_without_the_file_that_says_whose_they_are_are_left_alone() {
+        for log in ["coordinator/CURRENT", "objects/fsync/0000000000000001.log"] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut directory = DataDirectory::open(folder.path()).unwrap();
+            directory.write(past()).unwrap();
+            drop(directory);
+            fs::create_dir_all(folder.path().join(log).parent().unwrap()).unwrap();
+            fs::write(folder.path().join(log), "a log").unwrap();
+            fs::rename(folder.path().join(IDENTITY), folder.path().join("away")).unwrap();
+            let error = DataDirectory::open(folder.path()).unwrap_err().to_string();
+            assert!(error.contains("is missing, and there are logs beside it"), "{error}");
+            assert!(!folder.path().join(IDENTITY).exists());
+            fs::rename(folder.path().join("away"), folder.path().join(IDENTITY)).unwrap();
+            DataDirectory::open(folder.path()).unwrap();
+        }
     }
 
     #[test]

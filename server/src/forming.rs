@@ -30,6 +30,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often it is said what is waited for, in attempts.
 const TOLD_EVERY: u32 = 50;
 
+/// Since when it is said why the cluster does not take the node, in attempts.
+const DENIAL_TOLD_AT: u32 = 15;
+
 /// What a node is told before it is of a cluster.
 #[derive(Debug, Clone)]
 pub struct Forming {
@@ -55,6 +58,15 @@ pub enum Formed {
         /// Which member of the coordinator it is, if it is one.
         raft: Option<RaftId>,
     },
+}
+
+/// What came of an attempt to join.
+enum Joining {
+    Done(Formed),
+    /// The cluster takes the node later, maybe.
+    NotYet(Denial),
+    /// Nobody who could decide has answered in time.
+    Unanswered,
 }
 
 /// Why a node cannot be of a cluster.
@@ -130,16 +142,23 @@ impl Forming {
         loop {
             let seeds = seeds();
             let met = self.meet(endpoint, &seeds).await?;
+            let mut denied = None;
             for (address, introduction) in &met {
                 if let Some(other) = introduction.cluster {
                     self.check_cluster(other, *address)?;
-                    if let Some(formed) = self.join(endpoint, *address, introduction).await? {
-                        return Ok(formed);
+                    match self.join(endpoint, *address, introduction).await? {
+                        Joining::Done(formed) => return Ok(formed),
+                        Joining::NotYet(denial) => denied = Some(denial),
+                        Joining::Unanswered => {}
                     }
                 }
             }
             if self.is_founder(&seeds, &met) {
                 return Ok(Formed::Founder);
+            }
+            // A former life of this node is down in a moment, as a rule; another node of the same id is not.
+            if let Some(denial) = denied.filter(|_| attempts % TOLD_EVERY == DENIAL_TOLD_AT) {
+                tracing::warn!(%denial, "the cluster does not take this node yet");
             }
             if attempts.is_multiple_of(TOLD_EVERY) {
                 tracing::info!(state = %Standing { seeds: &seeds, met: &met }, "waiting for a cluster");
@@ -197,13 +216,13 @@ impl Forming {
             && lowest.is_none_or(|lowest| own.node <= lowest)
     }
 
-    /// Joins the cluster of whoever is at `address`. `None` if that cannot be done now.
+    /// Joins the cluster of whoever is at `address`.
     async fn join(
         &self,
         endpoint: &Endpoint,
         address: SocketAddr,
         introduction: &Introduction,
-    ) -> Result<Option<Formed>, FormingError> {
+    ) -> Result<Joining, FormingError> {
         let [joining, admission] = self.proposals;
         let leader = introduction.leader.as_ref();
         let leader = leader.and_then(|leader| leader.data_address.parse().ok());
@@ -211,12 +230,13 @@ impl Forming {
         let join = Proposal { id: joining, command: Command::Join(self.join.clone()) };
         let (cluster, timing) = match ask_leader(endpoint, first, &Ask::Propose(join)).await {
             Some(Answer::Decided(Ok(Outcome::Joined { cluster, timing, .. }))) => (cluster, timing),
-            Some(Answer::Decided(Err(denial))) if denial.kind != DenialKind::NotYet => {
-                return Err(FormingError::Denied(denial));
-            }
+            Some(Answer::Decided(Err(denial))) => match denial.kind {
+                DenialKind::NotYet => return Ok(Joining::NotYet(denial)),
+                _ => return Err(FormingError::Denied(denial)),
+            },
             answer => {
                 tracing::debug!(?answer, %first, "the cluster does not take this node yet");
-                return Ok(None);
+                return Ok(Joining::Unanswered);
             }
         };
         let mut raft = None;
@@ -227,10 +247,10 @@ impl Forming {
                 Some(Answer::Decided(Err(denial))) if denial.kind != DenialKind::NotYet => {
                     tracing::info!(%denial, "this node is no coordinator");
                 }
-                _ => return Ok(None),
+                _ => return Ok(Joining::Unanswered),
             }
         }
-        Ok(Some(Formed::Joined { cluster, timing, raft }))
+        Ok(Joining::Done(Formed::Joined { cluster, timing, raft }))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/health` | 200 as long as the process runs; 503 when a log on disk has failed, and only a restart helps |
+//! | `/health` | 200 as long as the process runs; 503 when a log of objects or the coordinator has failed, and only a restart helps |
 //! | `/ready` | 200 while the node takes data connections, 503 before and after |
 //! | `/metrics` | every counter of the node in the Prometheus text format |
 //!

@@ -38,6 +38,9 @@ use self::threads::ClusterThread;
 /// How often it is looked whether the cluster knows of the node.
 const PLACED_PAUSE: Duration = Duration::from_millis(5);
 
+/// How often a node asks to be taken that is to wait.
+const JOIN_PAUSE: Duration = Duration::from_millis(50);
+
 /// A node that serves, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -145,9 +148,9 @@ impl Node {
             let settings = CoordinatorSettings { raft, planner, heartbeat: timing.heartbeat() };
             let coordinator = Coordinator::new(settings, recovered, endpoint.clock().now())?;
             let writer = ThreadWriter::start(log).map_err(StartError::Background)?;
-            let node = Arc::clone(&handler);
+            let (node, monitor) = (Arc::clone(&handler), monitor.clone());
             let thread = ClusterThread::start("coordinator", &endpoint, move |endpoint| {
-                coordinate(node, endpoint, coordinator, writer)
+                coordinate(node, endpoint, coordinator, writer, monitor)
             });
             threads.push(thread.map_err(StartError::Background)?);
         }
@@ -320,12 +323,14 @@ async fn coordinate(
     endpoint: Endpoint,
     coordinator: Coordinator,
     writer: ThreadWriter,
+    monitor: Monitor,
 ) {
     match serve(node, endpoint, coordinator, writer).await {
         Ended::Stopped => {}
         Ended::Removed => tracing::warn!("this node is no coordinator any more"),
         Ended::Failed(failure) => {
             tracing::error!(%failure, "the coordinator of this node takes no part any more");
+            monitor.coordinator_failed(failure);
         }
     }
 }
@@ -346,6 +351,8 @@ fn join_cluster(
             }
             answer => tracing::info!(?answer, "waiting for the cluster to take this node"),
         }
+        // Such as for the former life of this node to be down, which is said at once each time.
+        endpoint.block_on(endpoint.sleep_until(endpoint.clock().now() + JOIN_PAUSE));
     }
 }
 

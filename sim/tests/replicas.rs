@@ -30,6 +30,7 @@ use weft_transport::{
     SimCrash,
 };
 
+const CLUSTER: ClusterId = ClusterId(7);
 const STEP: Duration = Duration::from_millis(10);
 
 fn address(node: u64) -> SocketAddr {
@@ -69,7 +70,7 @@ impl Play {
         let settings = PlannerSettings::default();
         let mut state = ClusterState::default();
         let found = Found {
-            cluster: ClusterId(7),
+            cluster: CLUSTER,
             default_table,
             partitions_per_class: 4,
             wire_version: 1,
@@ -117,7 +118,7 @@ impl Play {
         let complete = complete.map(|found| found.partition).collect();
         let incarnation = Incarnation(1000 + self.world.life(host));
         let join = Join {
-            cluster: None,
+            cluster: self.nodes[index].last_life.map(|_| CLUSTER),
             node,
             incarnation,
             last_incarnation: self.nodes[index].last_life,

@@ -118,9 +118,12 @@ impl Beginning {
             description: description(config, listens_at),
         };
         if let Some((_, recovered)) = &beginning.log {
-            beginning.cluster = recovered.identity.cluster;
-            beginning.join = Some((random_proposal(), join(config.listen)));
-            beginning.look_around(config, &join(config.listen))?;
+            let cluster = recovered.identity.cluster;
+            // The log is of the cluster, whether or not that was written down beside it.
+            let join = Join { cluster: Some(cluster), ..join(config.listen) };
+            beginning.cluster = cluster;
+            beginning.look_around(config, &join)?;
+            beginning.join = Some((random_proposal(), join));
         } else if config.join.is_some() {
             beginning.form(config, known, &join)?;
         } else {

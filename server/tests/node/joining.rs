@@ -1,7 +1,9 @@
 //! Nodes that are started as what they are not: each is told so, and nothing is changed.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use tempfile::{TempDir, tempdir};
 
@@ -47,6 +49,35 @@ fn a_second_node_of_one_id_is_told_so() {
     );
     check_serves(&node);
     node.end();
+}
+
+/// However often it is started: what it wrote down when it began in vain makes it no node of the cluster.
+#[test]
+fn a_node_of_the_id_of_another_that_lives_does_not_take_its_place() {
+    let folder = tempdir().unwrap();
+    let first = founder("1", &path(&folder, "one"));
+    let join = first.address.to_string();
+    let two = path(&folder, "two");
+    let own = ["--http", "127.0.0.1:0", "--node-id", "2", "--data-dir", &two, "--join", &join];
+    let second = Process::start(&[&SMALL[..], &own].concat(), &[]);
+    let other = path(&folder, "other");
+    for round in 0..2 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft-server"));
+        command.args(SMALL).args(["--listen", "127.0.0.1:0", "--http", "off", "--control", "off"]);
+        command.args(["--node-id", "2", "--data-dir", &other, "--join", &join]);
+        let mut child = command.env_clear().stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let told = lines.into_iter().find(|line| {
+            assert!(!line.contains(" serving "), "round {round}: {line}");
+            line.contains("two nodes have one id")
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(told.is_some(), "round {round}");
+        check_serves(&second);
+    }
+    second.end();
+    first.end();
 }
 
 #[test]

@@ -95,8 +95,9 @@ impl ClusterState {
             return Err(Rejection::IncarnationPast { node: node.id, presented, known });
         }
         // A disk may be of a later life than is known: one that ended before anybody heard of it, in which the node did nothing. One of an earlier life is
-        // an old copy, or another node's.
-        let goes_on = join.last_incarnation.is_some_and(|last| last >= known);
+        // an old copy, or another node's; and one that was never taken by the cluster is no node's of it, whatever life it says that it had begun.
+        let goes_on =
+            join.cluster.is_some() && join.last_incarnation.is_some_and(|last| last >= known);
         match (goes_on, node.is_up) {
             (true, _) => Ok(Coming::GoesOn),
             (false, false) => Ok(Coming::Anew),

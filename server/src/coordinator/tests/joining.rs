@@ -59,7 +59,10 @@ fn two_nodes_with_one_id_are_refused_while_one_is_up() {
     let refused = Rejection::NodeIsUp { node: NodeId(2), incarnation: Incarnation(2) };
     assert_eq!(join(&mut state, stranger(2, 9)), Err(refused.clone()));
     let older = Join { last_incarnation: Some(Incarnation(1)), ..stranger(2, 9) };
-    assert_eq!(join(&mut state, older), Err(refused));
+    assert_eq!(join(&mut state, older), Err(refused.clone()));
+    // Nor does it help to have begun a life in vain before.
+    let in_vain = Join { last_incarnation: Some(Incarnation(9)), ..stranger(2, 10) };
+    assert_eq!(join(&mut state, in_vain), Err(refused));
     // What has the disk of the life that is up is what was up.
     assert_eq!(join(&mut state, next_join(2, 2, &[])), joined(3));
     down(&mut state, 2, 3);
