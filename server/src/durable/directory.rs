@@ -176,7 +176,9 @@ impl Disk for Directory {
 
     fn settle(&mut self, name: &str) -> Result<(), DiskError> {
         let settle = || {
-            let file = File::open(self.path.join(name))?;
+            let file = OpenOptions::new().append(true).open(self.path.join(name))?;
+            // Room that was kept behind its end is given back: nothing more is written to it.
+            file.set_len(file.metadata()?.len())?;
             file.sync_data()?;
             // Only advice: file systems in memory have nothing else to read from.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);

@@ -197,10 +197,45 @@ impl Held {
     }
 
     fn break_off(&mut self, reason: Incomplete) {
-        // The first reason is the cause of the others.
-        self.broken.get_or_insert(reason);
+        // The first reason is the cause of the others. But a snapshot that goes on would have made it whole.
+        let is_on_its_way = self.begun.as_ref().is_some_and(|begun| begun.is_whole);
+        match &self.broken {
+            Some(Incomplete::Unfinished) if is_on_its_way => self.broken = Some(reason),
+            Some(_) => {}
+            None => self.broken = Some(reason),
+        }
         if let Some(begun) = &mut self.begun {
             begun.is_whole = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Damage within a snapshot is what is wrong, and not that the snapshot had not ended there.
+    #[test]
+    fn what_is_damaged_before_a_snapshot_has_ended_is_told_as_damaged() {
+        let partition = PartitionId(3);
+        let at = |offset| Position { file: 1, offset };
+        let frame = |kind, first| FrameHeader {
+            first: Version(first),
+            ..FrameHeader::new(kind, partition)
+        };
+        let mut holdings = Holdings::default();
+        holdings.apply(&frame(FrameKind::AnewBegin, 0), at(0));
+        holdings.apply(&frame(FrameKind::SnapshotPiece, 0), at(100));
+        let damage = Incomplete::Corrupt { file: 1, offset: 200 };
+        holdings.break_all(&damage);
+        holdings.break_all(&Incomplete::NotClosed);
+        holdings.apply(&frame(FrameKind::SnapshotEnd, 2), at(300));
+        assert_eq!(holdings.get(partition).unwrap().broken, Some(damage));
+        // One that goes on and ends is whole; one that never ended is not.
+        holdings.apply(&frame(FrameKind::AnewBegin, 0), at(400));
+        holdings.apply(&frame(FrameKind::SnapshotEnd, 0), at(500));
+        assert_eq!(holdings.get(partition).unwrap().broken, None);
+        holdings.apply(&frame(FrameKind::AnewBegin, 0), at(600));
+        assert_eq!(holdings.get(partition).unwrap().broken, Some(Incomplete::Unfinished));
     }
 }

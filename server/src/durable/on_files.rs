@@ -249,3 +249,31 @@ fn files_are_short_at_first_and_then_as_long_as_they_may_be() {
     let short = Settings { file_bytes: 64 << 10, ..settings };
     assert_eq!(short.bytes_of_file(1), 64 << 10);
 }
+
+/// Each life makes a file, with room for much more than it may come to write.
+#[test]
+fn room_that_a_life_has_not_used_is_given_back_when_the_next_one_starts() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings::default();
+    let lives = 6;
+    for life in 0..lives {
+        let mut directory = Directory::open(folder.path()).unwrap();
+        let recovery = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
+        let (sender, events) = channel();
+        let tell = move |told: &[Event]| {
+            told.iter().for_each(|event| drop(sender.send(event.clone())));
+        };
+        let log = Log::new(settings.clone(), &recovery);
+        let commit = CommitThread::start(log, directory, Clock::system(), tell).unwrap();
+        assert_eq!(events.recv(), Ok(Event::Opened));
+        create(&commit, life);
+        wait_for(&events, &Event::SnapshotDurable { partition: PartitionId(life) });
+    }
+    let mut directory = Directory::open(folder.path()).unwrap();
+    let recovery = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
+    assert_eq!(recovery.holdings().iter().count(), usize::from(lives));
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap());
+    let taken: u64 = files.map(|file| file.metadata().unwrap().blocks() * 512).sum();
+    assert!(taken < 1 << 20, "{taken} bytes");
+}
