@@ -9,11 +9,11 @@ use weft_sim::scenario::{Caps, cluster};
 
 /// Each bug, a seed that catches it, and within how many seeds from 0 on one has to.
 const CAUGHT: &[(Planted, u64, u64)] = &[
-    (Planted::Replica(Replica::AcknowledgeBeforeMember), 1, 20),
+    (Planted::Replica(Replica::AcknowledgeBeforeMember), 5, 20),
     (Planted::Replica(Replica::AcknowledgeBeforeSync), 16, 60),
     (Planted::Replica(Replica::TruncateByCommit), 1, 20),
-    (Planted::Replica(Replica::ShrinkWithoutCommit), 34, 80),
-    (Planted::Replica(Replica::CaughtUpNotCounted), 58, 120),
+    (Planted::Replica(Replica::ShrinkWithoutCommit), 44, 90),
+    (Planted::Replica(Replica::CaughtUpNotCounted), 20, 120),
     (Planted::Store(Store::ForgetCompletions), 1, 20),
     (Planted::Store(Store::RepeatRequests), 1, 20),
     (Planted::Operator(Mistake::ReuseIncarnation), 0, 20),

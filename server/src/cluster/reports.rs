@@ -51,8 +51,9 @@ impl Reports {
     pub(crate) fn add(&self, partition: PartitionId, member: Member, report: Report, epoch: u32) {
         self.change(|state| {
             let known = state.due.insert((partition, member, report), epoch);
-            if report == Report::GivenUp && known.is_none() {
-                state.given_up += 1;
+            if report == Report::GivenUp {
+                state.given_up += u64::from(known.is_none());
+                state.due.remove(&(partition, member, Report::CaughtUp));
             }
         });
     }
@@ -98,5 +99,37 @@ impl Reports {
                 epoch: *epoch,
             };
         (state.due.iter().map(told).collect(), std::mem::take(&mut state.looks_at_map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_transport::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn told(reports: &Reports) -> Vec<(u16, Report, u32)> {
+        let (due, _) = reports.due(Waker::noop());
+        due.iter().map(|told| (told.partition.0, told.report, told.epoch)).collect()
+    }
+
+    #[test]
+    fn what_is_so_is_told_until_it_is_not() {
+        let reports = Reports::default();
+        let member = Member { node: NodeId(2), incarnation: Incarnation(1) };
+        let add = |partition, report, epoch| {
+            reports.add(PartitionId(partition), member, report, epoch);
+        };
+        add(1, Report::Unreachable, 3);
+        add(2, Report::CaughtUp, 5);
+        assert_eq!(told(&reports), [(1, Report::Unreachable, 3), (2, Report::CaughtUp, 5)]);
+        assert_eq!(told(&reports).len(), 2, "with every heartbeat");
+        reports.take_back(PartitionId(1), member, Report::Unreachable);
+        // Who is given up is not one that has everything.
+        add(2, Report::GivenUp, 5);
+        add(2, Report::GivenUp, 5);
+        assert_eq!((told(&reports), reports.given_up()), (vec![(2, Report::GivenUp, 5)], 1));
+        reports.settled(PartitionId(2), 6);
+        assert_eq!(told(&reports), []);
     }
 }

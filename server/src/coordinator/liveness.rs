@@ -30,8 +30,8 @@ pub struct Liveness {
     unanswered: BTreeMap<(PartitionId, Member, Member), (u32, Run)>,
     /// When who last told of whom that it does not answer, whatever the partition.
     apart: BTreeMap<(Member, Member), Time>,
-    /// In which epoch of the partition, and when that was told.
-    given_up: BTreeMap<(PartitionId, Member), (u32, Time)>,
+    /// Learners that were given up, and have not caught up since.
+    given_up: BTreeMap<(PartitionId, Member), GivenUp>,
     /// In which epoch of the partition.
     caught_up: BTreeMap<(PartitionId, Member), u32>,
 }
@@ -45,12 +45,26 @@ struct Heard {
     last: Time,
 }
 
+/// How a learner was given up.
+#[derive(Debug, Clone, Copy)]
+struct GivenUp {
+    /// In which epoch the last time.
+    epoch: u32,
+    /// When that was last told.
+    last: Time,
+    /// In how many epochs, one after the other.
+    times: u32,
+}
+
 /// For how long something has been heard, such as that somebody does not answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     pub(super) first: Time,
     pub(super) last: Time,
 }
+
+/// How many pauses the longest rest of a partition from a node is, at most: a power of two.
+const GIVEN_UP_FOR_MAX: u32 = 64;
 
 impl Liveness {
     /// Nothing was heard yet. After `gap_max` without a heartbeat a node is heard anew; it is
@@ -135,8 +149,17 @@ impl Liveness {
                     _ => keep(&mut self.unanswered, key, fresh),
                 }
             }
-            Report::GivenUp => keep(&mut self.given_up, (partition, member), (epoch, now)),
-            Report::CaughtUp => keep(&mut self.caught_up, (partition, member), epoch),
+            Report::GivenUp => {
+                let key = (partition, member);
+                self.caught_up.remove(&key);
+                let before = self.given_up.get(&key).map_or((0, 0), |one| (one.epoch, one.times));
+                let times = before.1 + u32::from(before.0 != epoch);
+                keep(&mut self.given_up, key, GivenUp { epoch, last: now, times });
+            }
+            Report::CaughtUp => {
+                self.given_up.remove(&(partition, member));
+                keep(&mut self.caught_up, (partition, member), epoch);
+            }
         }
     }
 
@@ -152,8 +175,10 @@ impl Liveness {
         self.apart.retain(|(from, member), last| {
             state.is_current(*from) && state.is_current(*member) && is_recent(*last)
         });
-        self.given_up
-            .retain(|(_, member), (_, last)| state.is_current(*member) && is_recent(*last));
+        self.given_up.retain(|(_, member), given_up| {
+            let is_over = now.since(given_up.last) > report_age_max * GIVEN_UP_FOR_MAX;
+            state.is_current(*member) && !is_over
+        });
         // They may be of an epoch that this coordinator has not heard of yet.
         let is_of_now = |partition: PartitionId, epoch: u32| {
             let partition = state.partition(partition);
@@ -217,12 +242,26 @@ impl Liveness {
 
     /// Whether the learner was given up in this epoch.
     pub(super) fn is_given_up(&self, partition: PartitionId, epoch: u32, learner: Member) -> bool {
-        self.given_up.get(&(partition, learner)).is_some_and(|(told, _)| *told == epoch)
+        self.given_up.get(&(partition, learner)).is_some_and(|given_up| given_up.epoch == epoch)
     }
 
-    /// When it was last told that the partition is not given to this node any more.
-    pub(super) fn last_given_up(&self, partition: PartitionId, learner: Member) -> Option<Time> {
-        self.given_up.get(&(partition, learner)).map(|(_, last)| *last)
+    /// Whether the partition is not given to this node again yet, having been given up there: not for `pause`, and for twice as long each further time.
+    pub(super) fn rests_from(
+        &self,
+        partition: PartitionId,
+        learner: Member,
+        pause: Duration,
+        now: Time,
+    ) -> bool {
+        self.given_up.get(&(partition, learner)).is_some_and(|given_up| {
+            let pauses = 1 << (given_up.times - 1).min(GIVEN_UP_FOR_MAX.ilog2());
+            now.since(given_up.last) <= pause * pauses
+        })
+    }
+
+    /// Whether some partition was given up on the node, and has not caught up there since: it has no room, maybe.
+    pub(super) fn has_given_up(&self, learner: Member) -> bool {
+        self.given_up.keys().any(|(_, member)| *member == learner)
     }
 
     /// Whether the learner has caught up in this epoch.

@@ -234,6 +234,7 @@ impl Replica {
     /// without it.
     pub fn fail(&mut self) {
         self.is_failed = true;
+        self.take_back_reports();
         self.tell_that_it_failed();
         self.demote();
     }

@@ -69,6 +69,16 @@ impl Replica {
         }
     }
 
+    /// Who takes no part does not know any more who answers.
+    pub(super) fn take_back_reports(&mut self) {
+        let Role::Primary(tenure) = &mut self.role else { return };
+        for follower in &mut tenure.followers {
+            if follower.reported_at.take().is_some() {
+                self.effects.push_back(Effect::Answers { member: follower.member });
+            }
+        }
+    }
+
     pub(super) fn tell_that_it_failed(&mut self) {
         let (member, epoch) = (self.me, self.epoch);
         self.effects.push_back(match self.role {

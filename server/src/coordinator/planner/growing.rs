@@ -3,7 +3,7 @@
 use weft_protocol::{Configuration, Member, PartitionId};
 
 use super::round::Round;
-use super::seats::{SeatIndex, SeatList};
+use super::seats::{Seat, SeatIndex, SeatList};
 use crate::coordinator::command::Command;
 use crate::coordinator::partition::Partition;
 use crate::limits::REPLICAS_HELD_MAX;
@@ -154,13 +154,19 @@ impl Round<'_> {
         let involved: Vec<Member> = involved.iter().map(|index| self.member_at(*index)).collect();
         let Self { liveness, settings, now, .. } = *self;
         let is_in_vain = |other: Member| {
-            let last = liveness.last_apart(primary, other).max(liveness.last_given_up(id, other));
+            let last = liveness.last_apart(primary, other);
             last.is_some_and(|last| now.since(last) <= settings.apart_for)
+                || liveness.rests_from(id, other, settings.apart_for, now)
+        };
+        // One at a time, so that there is room at least for those that there is room for.
+        let is_busy = |seat: &Seat| {
+            let has_trouble = seat.receiving >= 1 && liveness.has_given_up(seat.member);
+            seat.receiving >= most || has_trouble
         };
         self.seats.pick(
             taken,
             |seat| involved.contains(&seat.member) || is_in_vain(seat.member),
-            |seat| seat.receiving >= most,
+            is_busy,
         )
     }
 

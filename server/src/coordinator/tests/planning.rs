@@ -182,6 +182,8 @@ fn a_learner_that_was_given_up_begins_anew_after_a_while() {
     until(&mut world, |world| !configuration(world, P0).learners.is_empty());
     let learner = configuration(&world, P0).learners[0];
     assert_eq!(learner.node, other.node);
+    // It does not catch up meanwhile.
+    cut(&mut world, from.node, learner.node);
     let epoch = configuration(&world, P0).epoch;
     tell(&mut world, from, P0, learner, Report::GivenUp);
     world.step(TICK);
@@ -190,7 +192,40 @@ fn a_learner_that_was_given_up_begins_anew_after_a_while() {
     // Nobody else is there, and it would fare no better at once.
     let took = until(&mut world, |world| !configuration(world, P0).learners.is_empty());
     assert!(took >= Duration::from_secs(9), "{took:?}");
+    // The next time it is given longer.
+    tell(&mut world, from, P0, learner, Report::GivenUp);
+    world.step(TICK);
+    let took = until(&mut world, |world| !configuration(world, P0).learners.is_empty());
+    assert!(took >= Duration::from_secs(19), "{took:?}");
+    world.cuts.clear();
     until(&mut world, |world| configuration(world, P0).members.contains(&learner));
+}
+
+#[test]
+fn a_node_that_gives_up_what_it_is_given_is_given_one_partition_at_a_time() {
+    let mut world = at_rest(&["", ""], 4, replicas(2));
+    let small = followers(&world)[0].node;
+    world.stop(small, false);
+    until(&mut world, |world| configuration(world, P0).members.len() == 1);
+    world.start(small.0, "");
+    let learners = |world: &World| -> Vec<(PartitionId, Member)> {
+        let learners = world.state.partitions().flat_map(|(id, partition)| {
+            partition.configuration.learners.iter().map(move |learner| (id, *learner))
+        });
+        learners.collect()
+    };
+    until(&mut world, |world| learners(world).len() > 1);
+    for (id, learner) in learners(&world) {
+        tell(&mut world, learner, id, learner, Report::GivenUp);
+    }
+    world.step(TICK);
+    assert_eq!(learners(&world), []);
+    for _ in 0..1000 {
+        world.step(TICK);
+        assert!(learners(&world).len() <= 1);
+    }
+    let short = world.state.partitions().any(|(_, one)| one.configuration.members.len() < 2);
+    assert!(!short, "there was room after all");
 }
 
 #[test]
