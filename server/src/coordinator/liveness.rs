@@ -64,7 +64,7 @@ pub(super) struct Run {
 }
 
 /// How many pauses the longest rest of a partition from a node is, at most: a power of two.
-const GIVEN_UP_FOR_MAX: u32 = 64;
+const GIVEN_UP_FOR_MAX: u32 = 8;
 
 impl Liveness {
     /// Nothing was heard yet. After `gap_max` without a heartbeat a node is heard anew; it is
