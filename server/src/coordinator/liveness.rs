@@ -176,7 +176,8 @@ impl Liveness {
             state.is_current(*from) && state.is_current(*member) && is_recent(*last)
         });
         self.given_up.retain(|(_, member), given_up| {
-            let is_over = now.since(given_up.last) > report_age_max * GIVEN_UP_FOR_MAX;
+            // It is remembered for as long again as it rests, to be told from one that has not been given up for long.
+            let is_over = now.since(given_up.last) > report_age_max * (2 * GIVEN_UP_FOR_MAX);
             state.is_current(*member) && !is_over
         });
         // They may be of an epoch that this coordinator has not heard of yet.
