@@ -9,14 +9,14 @@ use weft_sim::scenario::{Caps, cluster};
 
 /// Each bug, a seed that catches it, and within how many seeds from 0 on one has to.
 const CAUGHT: &[(Planted, u64, u64)] = &[
-    (Planted::Replica(Replica::AcknowledgeBeforeMember), 5, 20),
-    (Planted::Replica(Replica::AcknowledgeBeforeSync), 16, 60),
-    (Planted::Replica(Replica::TruncateByCommit), 1, 20),
-    (Planted::Replica(Replica::ShrinkWithoutCommit), 44, 90),
-    (Planted::Replica(Replica::CaughtUpNotCounted), 20, 120),
+    (Planted::Replica(Replica::AcknowledgeBeforeMember), 2, 20),
+    (Planted::Replica(Replica::AcknowledgeBeforeSync), 27, 80),
+    (Planted::Replica(Replica::TruncateByCommit), 0, 20),
+    (Planted::Replica(Replica::ShrinkWithoutCommit), 29, 90),
+    (Planted::Replica(Replica::CaughtUpNotCounted), 139, 300),
     (Planted::Store(Store::ForgetCompletions), 1, 20),
-    (Planted::Store(Store::RepeatRequests), 1, 20),
-    (Planted::Operator(Mistake::ReuseIncarnation), 0, 20),
+    (Planted::Store(Store::RepeatRequests), 2, 20),
+    (Planted::Operator(Mistake::ReuseIncarnation), 5, 20),
 ];
 
 /// How a run with a bug goes wrong, if it does. A panic of production code is a way to be caught.
