@@ -31,7 +31,7 @@ pub struct Liveness {
     /// When who last told of whom that it does not answer, whatever the partition.
     apart: BTreeMap<(Member, Member), Time>,
     /// Learners that were given up, and have not caught up since.
-    given_up: BTreeMap<(PartitionId, Member), GivenUp>,
+    given_up: BTreeMap<(Member, PartitionId), GivenUp>,
     /// In which epoch of the partition.
     caught_up: BTreeMap<(PartitionId, Member), u32>,
 }
@@ -52,7 +52,7 @@ struct GivenUp {
     epoch: u32,
     /// When that was last told.
     last: Time,
-    /// In how many epochs, one after the other.
+    /// In how many epochs before that, one after the other.
     times: u32,
 }
 
@@ -150,14 +150,17 @@ impl Liveness {
                 }
             }
             Report::GivenUp => {
-                let key = (partition, member);
-                self.caught_up.remove(&key);
-                let before = self.given_up.get(&key).map_or((0, 0), |one| (one.epoch, one.times));
-                let times = before.1 + u32::from(before.0 != epoch);
+                self.caught_up.remove(&(partition, member));
+                let key = (member, partition);
+                let times = match self.given_up.get(&key) {
+                    Some(before) if before.epoch == epoch => before.times,
+                    Some(before) => before.times.saturating_add(1),
+                    None => 0,
+                };
                 keep(&mut self.given_up, key, GivenUp { epoch, last: now, times });
             }
             Report::CaughtUp => {
-                self.given_up.remove(&(partition, member));
+                self.given_up.remove(&(member, partition));
                 keep(&mut self.caught_up, (partition, member), epoch);
             }
         }
@@ -175,7 +178,7 @@ impl Liveness {
         self.apart.retain(|(from, member), last| {
             state.is_current(*from) && state.is_current(*member) && is_recent(*last)
         });
-        self.given_up.retain(|(_, member), given_up| {
+        self.given_up.retain(|(member, _), given_up| {
             // It is remembered for as long again as it rests, to be told from one that has not been given up for long.
             let is_over = now.since(given_up.last) > report_age_max * (2 * GIVEN_UP_FOR_MAX);
             state.is_current(*member) && !is_over
@@ -243,7 +246,7 @@ impl Liveness {
 
     /// Whether the learner was given up in this epoch.
     pub(super) fn is_given_up(&self, partition: PartitionId, epoch: u32, learner: Member) -> bool {
-        self.given_up.get(&(partition, learner)).is_some_and(|given_up| given_up.epoch == epoch)
+        self.given_up.get(&(learner, partition)).is_some_and(|given_up| given_up.epoch == epoch)
     }
 
     /// Whether the partition is not given to this node again yet, having been given up there: not for `pause`, and for twice as long each further time.
@@ -254,15 +257,16 @@ impl Liveness {
         pause: Duration,
         now: Time,
     ) -> bool {
-        self.given_up.get(&(partition, learner)).is_some_and(|given_up| {
-            let pauses = 1 << (given_up.times - 1).min(GIVEN_UP_FOR_MAX.ilog2());
+        self.given_up.get(&(learner, partition)).is_some_and(|given_up| {
+            let pauses = 1 << given_up.times.min(GIVEN_UP_FOR_MAX.ilog2());
             now.since(given_up.last) <= pause * pauses
         })
     }
 
     /// Whether some partition was given up on the node, and has not caught up there since: it has no room, maybe.
     pub(super) fn has_given_up(&self, learner: Member) -> bool {
-        self.given_up.keys().any(|(_, member)| *member == learner)
+        let partitions = (learner, PartitionId(0))..=(learner, PartitionId(u16::MAX));
+        self.given_up.range(partitions).next().is_some()
     }
 
     /// Whether the learner has caught up in this epoch.

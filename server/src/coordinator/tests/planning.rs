@@ -201,6 +201,23 @@ fn a_learner_that_was_given_up_begins_anew_after_a_while() {
     until(&mut world, |world| configuration(world, P0).members.contains(&learner));
 }
 
+/// Whatever a peer says, of an epoch that there never was, too.
+#[test]
+fn nonsense_about_a_node_keeps_it_from_nothing_for_long() {
+    let mut world = at_rest(&["", "", ""], 1, replicas(2));
+    let (from, gone) = (primary(&world), followers(&world)[0]);
+    let present = configuration(&world, P0);
+    let all: Vec<Member> = world.state.nodes().map(Node::member).collect();
+    let member = *all.iter().find(|member| !present.has_member(**member)).unwrap();
+    for report in [Report::CaughtUp, Report::Unreachable, Report::GivenUp] {
+        for (partition, epoch) in [(PartitionId(u16::MAX), 0), (P0, u32::MAX), (P0, 0)] {
+            world.liveness.told(from, &Told { partition, member, report, epoch }, world.now);
+        }
+    }
+    world.stop(gone.node, false);
+    until(&mut world, |world| configuration(world, P0).has_member(member));
+}
+
 #[test]
 fn a_node_that_gives_up_what_it_is_given_is_given_one_partition_at_a_time() {
     let mut world = at_rest(&["", ""], 4, replicas(2));
