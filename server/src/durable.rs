@@ -36,6 +36,7 @@ mod replay;
 mod roster;
 mod scan;
 
+pub use batch::Bytes;
 pub use commit_thread::CommitThread;
 pub use completeness::{Completeness, Incomplete};
 pub use directory::{Directory, DirectoryError};

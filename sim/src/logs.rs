@@ -97,13 +97,16 @@ pub async fn keep(
     let mut folder = Folder::of(Arc::clone(&disk), mode);
     let mut random = StdRng::seed_from_u64(seed);
     while !journal.has_failed() {
-        let effect = next(&journal, &endpoint).await;
+        let mut effect = next(&journal, &endpoint).await;
         // What is written is there before anybody is told, and may be lost as long as it was not synced.
         let is_sync = matches!(effect, Effect::Sync { .. } | Effect::SyncNames);
-        let early = (!is_sync).then(|| perform(&mut folder, &effect));
+        let early = (!is_sync).then(|| perform(&mut folder, &mut effect));
         let time = random.random_range(takes.clone()) + disk.lock().delay();
         endpoint.sleep_until(endpoint.clock().now() + time).await;
-        let outcome = early.unwrap_or_else(|| perform(&mut folder, &effect));
+        let outcome = match early {
+            Some(outcome) => outcome,
+            None => perform(&mut folder, &mut effect),
+        };
         journal.done(effect, outcome);
         handler.log_told(mode, &journal.take_events());
     }

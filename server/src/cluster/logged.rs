@@ -416,8 +416,8 @@ mod tests {
         /// Does all that the log asks for, and tells of it.
         fn go_on(&mut self, logged: &mut Logged) -> Vec<Durable> {
             let mut told = Vec::new();
-            while let Some(effect) = self.journal.poll(Waker::noop()) {
-                let outcome = perform(&mut self.directory, &effect);
+            while let Some(mut effect) = self.journal.poll(Waker::noop()) {
+                let outcome = perform(&mut self.directory, &mut effect);
                 self.journal.done(effect, outcome);
                 let events = self.journal.take_events();
                 told.extend(events.iter().filter_map(|event| logged.told(event)));

@@ -4,6 +4,7 @@
 //! come between: else a header, and all that follows from a frame until it is synced, would be for one or two entries each.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 
 use weft_protocol::PartitionId;
 
@@ -11,8 +12,8 @@ use crate::limits::{LOG_FRAME_BYTES, LOG_WRITE_BYTES};
 
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 
-/// How many buffers are kept for what comes: one is filled and one is written from.
-const SPARES_MAX: usize = 2;
+/// How many buffers are kept for what comes: one is filled, and what is written is put together from one in another.
+const SPARES_MAX: usize = 3;
 
 /// Frames in the order in which they are to be written, in pieces of about [`LOG_WRITE_BYTES`].
 #[derive(Debug, Default)]
@@ -90,22 +91,28 @@ impl Pending {
         self.batches.front().map_or(0, |batch| batch.len)
     }
 
-    /// See [`Batch::seal`]; the memory is taken from what is kept here, and given back.
-    pub(super) fn seal(
-        &mut self,
-        batch: Batch,
-        seed: u32,
-        offset: u64,
-        synced: u64,
-    ) -> (Vec<u8>, Vec<(u64, FrameHeader)>) {
-        let mut spare = self.spares.pop().unwrap_or_default();
-        let sealed = batch.seal(&mut spare, seed, offset, synced);
-        self.recycle(spare);
-        sealed
+    /// A batch as it is to be written at `offset` of the file with this seed, all before `synced` being synced. What it takes memory for
+    /// is to be [recycled](Self::recycle).
+    pub(super) fn unsealed(&mut self, batch: Batch, seed: u32, offset: u64, synced: u64) -> Bytes {
+        let spare = self.spares.pop().unwrap_or_default();
+        Bytes(Form::Unsealed(Box::new(Unsealed { batch, spare, seed, offset, synced })))
     }
 
-    /// Takes the memory of a batch back.
-    pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
+    /// Takes the memory of what was written back.
+    pub(super) fn recycle(&mut self, bytes: Bytes) {
+        match bytes.0 {
+            Form::Unsealed(unsealed) => {
+                self.keep(unsealed.batch.bytes);
+                self.keep(unsealed.spare);
+            }
+            Form::Sealed { bytes, spare } => {
+                self.keep(bytes);
+                self.keep(spare);
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: Vec<u8>) {
         // A long entry's is not worth keeping.
         let is_kept = (1..=2 * LOG_WRITE_BYTES).contains(&bytes.capacity());
         if is_kept && self.spares.len() < SPARES_MAX {
@@ -140,48 +147,20 @@ impl Batch {
         self.len += newest.frame_len();
     }
 
-    /// The bytes as they are to be written at `offset` of the file with this seed, all before `synced` being synced; and the headers, with where
-    /// they stand. Bodies that came in parts are put together in `spare`, and what they came in is there then.
-    fn seal(
-        self,
-        spare: &mut Vec<u8>,
-        seed: u32,
-        offset: u64,
-        synced: u64,
-    ) -> (Vec<u8>, Vec<(u64, FrameHeader)>) {
-        let Batch { mut bytes, runs, frames, len, .. } = self;
-        let mut starts = Vec::with_capacity(frames.len());
-        let mut end = 0;
-        for header in &frames {
-            starts.push(end);
-            end += header.frame_len();
-        }
-        let is_in_place = |run: &Run| run.start == starts[run.frame] + FRAME_HEADER_BYTES;
-        if runs.len() == frames.len() && runs.iter().all(is_in_place) {
-            bytes.resize(len, 0);
-        } else {
-            // What is there from before is overwritten, so it is not zeroed first.
-            spare.resize(len, 0);
-            let mut ends: Vec<usize> =
-                starts.iter().map(|start| start + FRAME_HEADER_BYTES).collect();
-            for run in &runs {
-                let end = &mut ends[run.frame];
-                spare[*end..*end + run.len].copy_from_slice(&bytes[run.start..run.start + run.len]);
-                *end += run.len;
-            }
-            std::mem::swap(&mut bytes, spare);
-        }
-        let mut sealed = Vec::with_capacity(frames.len());
-        for (mut header, start) in frames.into_iter().zip(starts) {
-            let (body, stands_at) = (start + FRAME_HEADER_BYTES, offset + start as u64);
-            let body_end = body + header.body_len as usize;
-            header.body_checksum = crc32c::crc32c(&bytes[body..body_end]);
-            header.synced = synced;
-            bytes[body_end..start + header.frame_len()].fill(0);
-            bytes[start..body].copy_from_slice(&header.encode(seed, stands_at));
-            sealed.push((stands_at, header));
-        }
-        (bytes, sealed)
+    /// Bytes of all frames.
+    pub(super) fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// The headers, with where they stand if the batch is written at `offset`; without checksums, which take time.
+    pub(super) fn standing_at(&self, offset: u64) -> Vec<(u64, FrameHeader)> {
+        let mut end = offset;
+        let mut stand = |header: &FrameHeader| {
+            let at = end;
+            end += header.frame_len() as u64;
+            (at, *header)
+        };
+        self.frames.iter().map(&mut stand).collect()
     }
 
     /// One frame alone.
@@ -202,9 +181,90 @@ impl FrameHeader {
     }
 }
 
+/// What a log has to write.
+///
+/// Frames are put together and get their checksums when they are asked for, which is a matter of a tenth of a millisecond for a batch: whoever writes
+/// them has that done, and nobody who appends to the log waits for it.
+#[derive(Debug)]
+pub struct Bytes(Form);
+
+#[derive(Debug)]
+enum Form {
+    Unsealed(Box<Unsealed>),
+    Sealed {
+        bytes: Vec<u8>,
+        /// Memory that was needed on the way.
+        spare: Vec<u8>,
+    },
+}
+
+/// A batch, and where it is to be written.
+#[derive(Debug)]
+struct Unsealed {
+    batch: Batch,
+    spare: Vec<u8>,
+    seed: u32,
+    offset: u64,
+    synced: u64,
+}
+
+impl Bytes {
+    /// These.
+    pub(super) fn sealed(bytes: Vec<u8>) -> Bytes {
+        Bytes(Form::Sealed { bytes, spare: Vec::new() })
+    }
+
+    /// The bytes.
+    pub fn get(&mut self) -> &[u8] {
+        if let Form::Unsealed(unsealed) = &mut self.0 {
+            let (bytes, spare) = unsealed.seal();
+            self.0 = Form::Sealed { bytes, spare };
+        }
+        match &self.0 {
+            Form::Sealed { bytes, .. } => bytes,
+            Form::Unsealed(_) => &[],
+        }
+    }
+}
+
+impl Unsealed {
+    /// Bodies that came in parts are put together in the spare memory. Returns the bytes, and what memory is left.
+    fn seal(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let Unsealed { batch, spare, seed, offset, synced } = self;
+        let (mut bytes, mut spare) = (mem::take(&mut batch.bytes), mem::take(spare));
+        let stands = batch.standing_at(0);
+        let body_at = |frame: usize| stands[frame].0 as usize + FRAME_HEADER_BYTES;
+        let is_in_place = |run: &Run| run.start == body_at(run.frame);
+        if batch.runs.len() == stands.len() && batch.runs.iter().all(is_in_place) {
+            bytes.resize(batch.len, 0);
+        } else {
+            // What is there from before is overwritten, so it is not zeroed first.
+            spare.resize(batch.len, 0);
+            let mut ends: Vec<usize> = (0..stands.len()).map(body_at).collect();
+            for run in &batch.runs {
+                let end = &mut ends[run.frame];
+                spare[*end..*end + run.len].copy_from_slice(&bytes[run.start..run.start + run.len]);
+                *end += run.len;
+            }
+            mem::swap(&mut bytes, &mut spare);
+        }
+        for (at, mut header) in stands {
+            let start = at as usize;
+            let body = start + FRAME_HEADER_BYTES;
+            let body_end = body + header.body_len as usize;
+            header.body_checksum = crc32c::crc32c(&bytes[body..body_end]);
+            header.synced = *synced;
+            bytes[body_end..start + header.frame_len()].fill(0);
+            bytes[start..body].copy_from_slice(&header.encode(*seed, *offset + at));
+        }
+        (bytes, spare)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::test_runner::TestCaseError;
     use weft_protocol::Version;
 
     use super::*;
@@ -254,15 +314,19 @@ mod tests {
                 add(&mut expected, *partition, header.kind, &body);
             }
             // Memory that has something else in it.
-            pending.recycle(vec![0xff; 4096]);
+            pending.recycle(Bytes::sealed(vec![0xff; 4096]));
             let (len, batch) = (pending.bytes(), pending.pop().unwrap());
-            let (bytes, sealed) = pending.seal(batch, SEED, offset, 3);
+            let stands = batch.standing_at(offset);
+            let mut bytes = pending.unsealed(batch, SEED, offset, 3);
+            let bytes = bytes.get();
             prop_assert_eq!((bytes.len(), pending.bytes()), (len, 0));
             let (mut told, mut at) = (Told::new(), 0);
-            for (stands_at, header) in sealed {
+            for (stands_at, expected) in stands {
                 prop_assert_eq!(stands_at, offset + at as u64);
-                let found = FrameHeader::decode(&bytes[at..], SEED, stands_at);
-                prop_assert_eq!(found, Some(header));
+                let header = FrameHeader::decode(&bytes[at..], SEED, stands_at);
+                let Some(header) = header else { return Err(TestCaseError::fail("no header")) };
+                let body_checksum = header.body_checksum;
+                prop_assert_eq!(header, FrameHeader { body_checksum, synced: 3, ..expected });
                 let body_at = at + FRAME_HEADER_BYTES;
                 let body = &bytes[body_at..body_at + header.body_len as usize];
                 prop_assert_eq!(header.body_checksum, crc32c::crc32c(body));
@@ -283,8 +347,8 @@ mod tests {
             (0..3).for_each(|partition| pending.push(entries(partition, sequence), &[&[7; 24]]));
         }
         let batch = pending.pop().unwrap();
-        let (_, sealed) = pending.seal(batch, SEED, 0, 0);
-        let spans: Vec<_> = sealed.iter().map(|(_, header)| (header.first, header.last)).collect();
+        let stands = batch.standing_at(0);
+        let spans: Vec<_> = stands.iter().map(|(_, header)| (header.first, header.last)).collect();
         assert_eq!(spans, [(Version::new(1, 1), Version::new(1, 10)); 3]);
     }
 
@@ -299,7 +363,8 @@ mod tests {
         pending.pop().unwrap();
         let batch = pending.pop().unwrap();
         let lies_at = batch.bytes.as_ptr();
-        let (bytes, _) = pending.seal(batch, SEED, 0, 0);
+        let mut bytes = pending.unsealed(batch, SEED, 0, 0);
+        let bytes = bytes.get();
         assert_eq!((bytes.as_ptr(), bytes.len()), (lies_at, FRAME_HEADER_BYTES + long.len()));
     }
 }

@@ -85,9 +85,9 @@ fn run(journal: &Journal, mut disk: impl Disk, mut tell: impl FnMut(&[Event])) {
     loop {
         let effect = if locked.is_stopping { None } else { locked.log.poll(journal.clock.now()) };
         let has_worked = effect.is_some();
-        if let Some(effect) = effect {
+        if let Some(mut effect) = effect {
             let outcome = MutexGuard::unlocked(&mut locked, || {
-                let outcome = perform(&mut disk, &effect);
+                let outcome = perform(&mut disk, &mut effect);
                 // Nobody waits for what is written behind; those who serve may wait for this core, and several writes in a row would keep it for
                 // milliseconds.
                 if journal.mode() == Mode::Disk {

@@ -1,5 +1,7 @@
 //! What the log needs of a disk, and what it asks of it.
 
+use super::batch::Bytes;
+
 /// Append-only files in one directory.
 ///
 /// Two implement it: [`Directory`](super::Directory), of the system's files, and the simulator's disk, which forgets and tears what was
@@ -87,7 +89,7 @@ pub enum DiskError {
 }
 
 /// What the log wants done, one thing at a time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Effect {
     /// See [`Disk::create`].
     Create {
@@ -101,7 +103,7 @@ pub enum Effect {
         /// The file's number.
         file: u64,
         /// Whole frames.
-        bytes: Vec<u8>,
+        bytes: Bytes,
     },
     /// See [`Disk::sync`].
     Sync {
@@ -121,10 +123,10 @@ pub enum Effect {
 ///
 /// # Errors
 /// The disk's.
-pub fn perform(disk: &mut impl Disk, effect: &Effect) -> Result<(), DiskError> {
+pub fn perform(disk: &mut impl Disk, effect: &mut Effect) -> Result<(), DiskError> {
     match effect {
         Effect::Create { file, reserve_bytes } => disk.create(&file_name(*file), *reserve_bytes),
-        Effect::Write { file, bytes } => disk.append(&file_name(*file), bytes),
+        Effect::Write { file, bytes } => disk.append(&file_name(*file), bytes.get()),
         Effect::Sync { file } => disk.sync(&file_name(*file)),
         Effect::SyncNames => disk.sync_names(),
         Effect::Remove { file } => disk.remove(&file_name(*file)),

@@ -8,6 +8,7 @@
 
 mod admission;
 mod commit;
+mod group;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::limits::{
 
 use super::batch::Pending;
 use super::disk::{DiskError, Effect};
-use super::file_header::{Identity, Mode};
+use super::file_header::Identity;
 use super::frame::FrameHeader;
 use super::holdings::{Held, Holdings, Position};
 use super::planted::Plant;
@@ -31,6 +32,7 @@ use super::planted::Planted;
 use super::recovery::Recovery;
 
 use self::commit::{Current, Doing, Round};
+use self::group::Group;
 
 pub use self::admission::{AppendError, Snapshot};
 
@@ -154,6 +156,7 @@ pub struct Log {
     state: State,
     doing: Option<Doing>,
     round: Round,
+    group: Group,
     /// The file that is written to.
     current: Option<Current>,
     /// The newest file's number.
@@ -191,6 +194,7 @@ impl Log {
             state: State::Opening,
             doing: None,
             round: Round::default(),
+            group: Group::default(),
             current: None,
             newest: recovery.newest(),
             previous: recovery.previous(),
@@ -281,6 +285,9 @@ impl Log {
             return None;
         }
         let (doing, effect) = self.next_effect(now)?;
+        if let Effect::Sync { .. } = effect {
+            self.group.begin_sync(now);
+        }
         self.doing = Some(doing);
         Some(effect)
     }
@@ -293,10 +300,7 @@ impl Log {
         if self.current.is_none() {
             return Some(self.retry_at);
         }
-        match self.identity.mode {
-            Mode::Fsync => None,
-            Mode::Disk => self.waiting_since.map(|since| since + self.settings.sync_interval),
-        }
+        self.waiting_since.map(|since| self.due_at(since))
     }
 
     /// Takes the outcome of an effect.

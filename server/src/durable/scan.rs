@@ -243,8 +243,8 @@ mod tests {
         let recovery = recover(&mut disk, identity(), &Settings::default()).unwrap();
         let mut log = Log::new(Settings::default(), &recovery);
         let mut drain = |log: &mut Log| {
-            while let Some(effect) = log.poll(Time::ZERO) {
-                let outcome = crate::durable::perform(&mut disk, &effect);
+            while let Some(mut effect) = log.poll(Time::ZERO) {
+                let outcome = crate::durable::perform(&mut disk, &mut effect);
                 log.done(effect, outcome, Time::ZERO);
             }
         };

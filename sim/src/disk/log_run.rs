@@ -318,8 +318,8 @@ impl Run {
     /// Does the next thing that the log asks for; `false` if there is none.
     pub(super) fn step(&mut self) -> bool {
         let now = self.now;
-        let Some(effect) = self.log().poll(now) else { return false };
-        let outcome = perform(&mut self.disk, &effect);
+        let Some(mut effect) = self.log().poll(now) else { return false };
+        let outcome = perform(&mut self.disk, &mut effect);
         self.log().done(effect, outcome, now);
         self.listen();
         true
@@ -328,10 +328,10 @@ impl Run {
     /// Does on the disk what the log asks for, and dies before it learns of it.
     pub(super) fn die_in_step(&mut self) {
         let now = self.now;
-        if let Some(effect) = self.log().poll(now)
+        if let Some(mut effect) = self.log().poll(now)
             && self.random.random_bool(0.5)
         {
-            let _ = perform(&mut self.disk, &effect);
+            let _ = perform(&mut self.disk, &mut effect);
         }
         self.die();
     }

@@ -120,6 +120,7 @@ impl Log {
         if !held.is_next(first) || last.sequence() < first.sequence() || last < first {
             return Err(AppendError::Gap { partition, last: held.last, first });
         }
+        self.group.add(last.sequence() - first.sequence() + 1);
         let header = FrameHeader { first, last, ..FrameHeader::new(FrameKind::Entries, partition) };
         self.push(header, entries, now);
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weft_protocol::PartitionId;
 use weft_transport::Time;
 
-use crate::durable::batch::Batch;
+use crate::durable::batch::{Batch, Bytes};
 use crate::durable::disk::{DiskError, Effect};
 use crate::durable::file_header::{FILE_HEADER_BYTES, FileHeader, Mode};
 use crate::durable::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
@@ -107,7 +107,9 @@ impl Log {
         if (has_written || !is_write_due) && !self.unsynced.is_empty() {
             let current = self.current.as_ref()?;
             let unsynced_bytes = current.len - current.synced;
-            if self.is_due(now) || unsynced_bytes >= self.settings.sync_bytes {
+            // What is written in `fsync` has waited for others already.
+            let is_due = self.identity.mode == Mode::Fsync || self.is_due(now);
+            if is_due || unsynced_bytes >= self.settings.sync_bytes {
                 return Some((Doing::Sync, Effect::Sync { file: current.number }));
             }
         }
@@ -116,6 +118,7 @@ impl Log {
         }
         let batches_left = self.pending.batches().min(ROUND_BATCHES) - 1;
         self.round = Round { batches_left, has_written: true };
+        self.group.write();
         self.write()
     }
 
@@ -127,12 +130,14 @@ impl Log {
 
     /// Whether what waits has waited long enough.
     fn is_due(&self, now: Time) -> bool {
-        let interval = self.settings.sync_interval;
+        self.is_closing || self.waiting_since.is_some_and(|since| self.due_at(since) <= now)
+    }
+
+    /// Until when what waits since then may wait.
+    pub(super) fn due_at(&self, since: Time) -> Time {
         match self.identity.mode {
-            Mode::Fsync => true,
-            Mode::Disk => {
-                self.is_closing || self.waiting_since.is_some_and(|since| since + interval <= now)
-            }
+            Mode::Fsync => self.group.due_at(since),
+            Mode::Disk => since + self.settings.sync_interval,
         }
     }
 
@@ -171,8 +176,9 @@ impl Log {
     }
 
     fn write_head(&mut self, number: u64) -> (Doing, Effect) {
-        let bytes = self.head(number);
-        (Doing::WriteHead { len: bytes.len() as u64 }, Effect::Write { file: number, bytes })
+        let head = self.head(number);
+        let doing = Doing::WriteHead { len: head.len() as u64 };
+        (doing, Effect::Write { file: number, bytes: Bytes::sealed(head) })
     }
 
     /// The header of a new file and its roster.
@@ -183,8 +189,8 @@ impl Log {
         let roster_header = FrameHeader::new(FrameKind::Roster, PartitionId(0));
         let roster = Batch::of(roster_header, &roster::encode(&self.written));
         let seed = self.identity.seed(number);
-        let (roster, _) = self.pending.seal(roster, seed, FILE_HEADER_BYTES as u64, 0);
-        [&header.encode()[..], &roster].concat()
+        let mut roster = self.pending.unsealed(roster, seed, FILE_HEADER_BYTES as u64, 0);
+        [&header.encode()[..], roster.get()].concat()
     }
 
     fn write(&mut self) -> Option<(Doing, Effect)> {
@@ -199,9 +205,9 @@ impl Log {
 
     fn write_batch(&mut self, batch: Batch) -> Option<(Doing, Effect)> {
         let current = self.current.as_mut()?;
-        let (bytes, frames) = self.pending.seal(batch, current.seed, current.len, current.synced);
+        let doing = Doing::Write { len: batch.len(), frames: batch.standing_at(current.len) };
+        let bytes = self.pending.unsealed(batch, current.seed, current.len, current.synced);
         current.marked = current.synced;
-        let doing = Doing::Write { len: bytes.len() as u64, frames };
         Some((doing, Effect::Write { file: current.number, bytes }))
     }
 
@@ -271,6 +277,7 @@ impl Log {
     fn synced(&mut self, now: Time) {
         let Some(current) = &mut self.current else { return };
         current.synced = current.len;
+        self.group.synced(now);
         if current.is_closed {
             self.state = State::Closed;
             self.events.push_back(Event::Closed);
