@@ -6,11 +6,12 @@
 //! the port is open.
 //!
 //! - `service`: the calls; `proposing`: what changes something, once however often it is asked for.
-//! - `loss`: where partitions begin anew; `table`: what tables are like, in the API's terms.
+//! - `joining`: what a node is admitted by; `loss`: where partitions begin anew; `table`: what tables are like, in the API's terms.
 //! - `map_watch`: who is told what becomes of the map; `difference`: what has changed in it.
 //! - `refusal`: why something was not done.
 
 mod difference;
+mod joining;
 mod loss;
 mod map_watch;
 mod proposing;

@@ -96,6 +96,10 @@ fn refusal(code: Code, ours: ErrorCode, message: &str) -> Status {
 
 #[tonic::async_trait]
 impl Control for Scripted {
+    async fn join(&self, _request: Request<JoinRequest>) -> Result<Response<JoinResponse>, Status> {
+        Err(Status::unimplemented("kv is no node"))
+    }
+
     async fn leave(
         &self,
         request: Request<LeaveRequest>,

@@ -9,9 +9,9 @@ use tonic::{Request, Response, Status};
 use weft_protocol::control::v1::control_server::Control;
 use weft_protocol::control::v1::{
     AcceptLossRequest, AcceptLossResponse, AlterTableRequest, AlterTableResponse,
-    CreateTableRequest, CreateTableResponse, DropTableRequest, DropTableResponse, LeaveRequest,
-    LeaveResponse, ListTablesRequest, ListTablesResponse, MapUpdate, StatusRequest, StatusResponse,
-    StayRequest, StayResponse, WatchMapRequest,
+    CreateTableRequest, CreateTableResponse, DropTableRequest, DropTableResponse, JoinRequest,
+    JoinResponse, LeaveRequest, LeaveResponse, ListTablesRequest, ListTablesResponse, MapUpdate,
+    StatusRequest, StatusResponse, StayRequest, StayResponse, WatchMapRequest,
 };
 use weft_transport::NodeId;
 
@@ -56,6 +56,10 @@ impl Service {
 
 #[tonic::async_trait]
 impl Control for Service {
+    async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinResponse>, Status> {
+        self.admit(request.into_inner()).await.map(Response::new)
+    }
+
     async fn leave(
         &self,
         request: Request<LeaveRequest>,

@@ -12,9 +12,9 @@ use tonic::{Code, Status};
 use weft_protocol::control::ERROR_CODE;
 use weft_protocol::control::v1::control_client::ControlClient;
 use weft_protocol::control::v1::{
-    AcceptLossRequest, AlterTableRequest, CreateTableRequest, DropTableRequest, LeaveRequest,
-    ListTablesRequest, Standing, StatusRequest, StayRequest, TableOptions, WatchMapRequest,
-    alter_table_request::Quota,
+    AcceptLossRequest, AlterTableRequest, CreateTableRequest, DropTableRequest, JoinRequest,
+    LeaveRequest, ListTablesRequest, Member, Standing, StatusRequest, StayRequest, TableOptions,
+    WatchMapRequest, alter_table_request::Quota,
 };
 use weft_protocol::{ErrorCode, PartitionId};
 use weft_transport::NodeId;
@@ -103,6 +103,73 @@ async fn tables_are_created_altered_listed_and_dropped() {
 
     let dropped = client.drop_table(drop_of("yarn")).await.unwrap().into_inner();
     assert!(dropped.catalog_version > listed.catalog_version);
+}
+
+/// A node in one of its lives, as the coordinator of these tests takes it.
+fn join(node: u64, incarnation: u64) -> JoinRequest {
+    JoinRequest {
+        member: Some(Member { node, incarnation }),
+        cluster_id: Some(5_u128.to_be_bytes().to_vec()),
+        wire_version: 1,
+        data_address: format!("node{node}:7400"),
+        control_address: format!("node{node}:7401"),
+        zone: "east".to_owned(),
+        capacity_bytes: 1 << 30,
+        ..JoinRequest::default()
+    }
+}
+
+#[tokio::test]
+async fn a_node_joins_and_is_there() {
+    let port = Port::start().await;
+    let mut client = port.client().await;
+    let before = client.status(StatusRequest {}).await.unwrap().into_inner().map_version;
+    let joined = client.join(join(9, 700)).await.unwrap().into_inner();
+    assert_eq!(joined.cluster_id, 5_u128.to_be_bytes());
+    assert!(joined.map_version > before);
+    assert_eq!((joined.heartbeat_ms, joined.lease_ms), (50, 500));
+    // Whoever got no answer asks again.
+    assert_eq!(client.join(join(9, 700)).await.unwrap().into_inner(), joined);
+    let known = |coordinator: &LoneCoordinator| {
+        coordinator.state.lock().node(NodeId(9)).map(|node| (node.member(), node.clone()))
+    };
+    let (member, node) = known(&port.coordinator).unwrap();
+    assert_eq!(member.incarnation.0, 700);
+    assert_eq!(
+        (&*node.description.zone, node.description.data_address.as_str()),
+        ("east", "node9:7400")
+    );
+    assert!(!node.description.is_coordinator);
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_of_the_cluster_is_refused_and_nothing_is_changed() {
+    let port = Port::start().await;
+    let mut client = port.client().await;
+    client.join(join(9, 700)).await.unwrap();
+    let before = port.coordinator.state.lock().clone();
+    let older = client.join(JoinRequest { wire_version: 0, ..join(8, 700) }).await;
+    assert!(older.as_ref().unwrap_err().message().contains("version"), "{older:?}");
+    check_refused(older, Code::FailedPrecondition, ErrorCode::NotPossible);
+    let other = JoinRequest { cluster_id: Some(vec![6; 16]), ..join(8, 700) };
+    check_refused(client.join(other).await, Code::FailedPrecondition, ErrorCode::NotPossible);
+    let living = client.join(join(9, 800)).await;
+    check_refused(living, Code::Unavailable, ErrorCode::NotYet);
+    let past = client.join(join(9, 600)).await;
+    check_refused(past, Code::Aborted, ErrorCode::ChangedMeanwhile);
+    let malformed = [
+        JoinRequest { member: None, ..join(8, 700) },
+        JoinRequest { cluster_id: Some(vec![5; 15]), ..join(8, 700) },
+        JoinRequest { wire_version: 1 << 16, ..join(8, 700) },
+        JoinRequest { data_address: String::new(), ..join(8, 700) },
+        JoinRequest { zone: "z".repeat(1 << 10), ..join(8, 700) },
+        join(1 << 16, 700),
+    ];
+    for request in malformed {
+        let refused = client.join(request).await;
+        check_refused(refused, Code::InvalidArgument, ErrorCode::MalformedRequest);
+    }
+    assert_eq!(*port.coordinator.state.lock(), before);
 }
 
 #[tokio::test]

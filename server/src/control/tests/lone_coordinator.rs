@@ -21,7 +21,7 @@ use crate::memory::NodeMemory;
 /// What a cluster agrees about, and the node that asks.
 pub(crate) struct LoneCoordinator {
     pub(crate) node: Arc<NodeHandler>,
-    state: Mutex<ClusterState>,
+    pub(super) state: Mutex<ClusterState>,
 }
 
 impl LoneCoordinator {
