@@ -203,6 +203,10 @@ fn a_cluster_that_does_not_answer_is_told_from_one_that_is_ill() {
     let ran = kv(&["cluster", "health", "--control", &address, "--timeout", "100ms"]);
     assert_eq!(ran.code, 4, "{}", ran.stderr);
     assert!(ran.stderr.contains("in time"), "{}", ran.stderr);
+    // Nothing is said to have been done by who only asks.
+    assert!(ran.stderr.contains("WEFT-1208"), "{}", ran.stderr);
+    let ran = kv(&["cluster", "leave", "1", "--control", &address, "--timeout", "100ms"]);
+    assert!(ran.stderr.contains("WEFT-1203"), "{}", ran.stderr);
     // One that has no quorum.
     let refusal = (Code::Unavailable, ErrorCode::CoordinatorsUnavailable, "no quorum");
     let port = ControlPort::start(Script { refusal: Some(refusal), ..Script::default() });

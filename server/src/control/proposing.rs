@@ -21,7 +21,7 @@ impl Service {
         match self.ask(Ask::Propose(Proposal { id, command })).await {
             Answer::Decided(Ok(outcome)) => Ok(outcome),
             Answer::Decided(Err(denial)) => Err(refusal::denied(subject, denial)),
-            answer => Err(no_answer(&answer)),
+            answer => Err(no_answer(&answer, true)),
         }
     }
 
@@ -29,7 +29,7 @@ impl Service {
     pub(super) async fn cluster_status(&self) -> Result<StatusResponse, Status> {
         match self.ask(Ask::Status).await {
             Answer::Status(status) => Ok(*status),
-            answer => Err(no_answer(&answer)),
+            answer => Err(no_answer(&answer, false)),
         }
     }
 
@@ -37,7 +37,7 @@ impl Service {
     pub(super) async fn tables(&self) -> Result<ListTablesResponse, Status> {
         match self.ask(Ask::Tables).await {
             Answer::Tables(tables) => Ok(*tables),
-            answer => Err(no_answer(&answer)),
+            answer => Err(no_answer(&answer, false)),
         }
     }
 
@@ -46,12 +46,12 @@ impl Service {
     }
 }
 
-/// What is no answer to what was asked.
-fn no_answer(answer: &Answer) -> Status {
+/// What is no answer to what was asked, or to a change.
+fn no_answer(answer: &Answer, is_change: bool) -> Status {
     if !matches!(answer, Answer::Unavailable | Answer::NotLeader { .. }) {
         tracing::error!(?answer, "the coordinators answered something else than they were asked");
     }
-    refusal::unavailable()
+    refusal::unavailable(is_change)
 }
 
 /// The id of what is proposed for a request of this number, which the caller has drawn; `part` tells apart what is proposed for one request. A number

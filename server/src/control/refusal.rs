@@ -22,9 +22,14 @@ pub(super) fn status(code: Code, ours: ErrorCode, message: impl Into<String>) ->
     status
 }
 
-/// The coordinators cannot be reached.
-pub(super) fn unavailable() -> Status {
-    let message = "no quorum of the coordinators was found in time, and what was asked may have been done; ask again";
+/// The coordinators cannot be reached, by somebody who has asked, or wants something changed.
+pub(super) fn unavailable(is_change: bool) -> Status {
+    let message = match is_change {
+        true => {
+            "no quorum of the coordinators was found in time, and what was asked may have been done; ask again"
+        }
+        false => "no quorum of the coordinators was found in time; ask again",
+    };
     status(Code::Unavailable, ErrorCode::CoordinatorsUnavailable, message)
 }
 

@@ -312,7 +312,15 @@ async fn a_node_that_takes_part_in_no_cluster_says_so_at_once() {
     let server = serve(&coordinator).await;
     let mut client = connect(&server).await;
     let status = client.status(StatusRequest {}).await;
+    let left = client.leave(LeaveRequest { node: 1 }).await;
+    let may_have_been_done =
+        |status: &Status| status.message().contains("what was asked may have been done");
+    assert!(
+        !may_have_been_done(status.as_ref().unwrap_err())
+            && may_have_been_done(left.as_ref().unwrap_err())
+    );
     check_refused(status, Code::Unavailable, ErrorCode::CoordinatorsUnavailable);
+    check_refused(left, Code::Unavailable, ErrorCode::CoordinatorsUnavailable);
 }
 
 #[tokio::test]

@@ -26,6 +26,25 @@ pub(crate) struct Control {
 /// A node's control port.
 pub(crate) type Calls = ControlClient<Channel>;
 
+/// What a call does to the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing: it asks.
+    Question,
+    /// It changes something, even where no answer comes.
+    Change,
+}
+
+impl Kind {
+    /// What to say where no answer came, of which a change would have this `code`.
+    fn unanswered(self, code: ErrorCode) -> ErrorCode {
+        match self {
+            Kind::Question => ErrorCode::ClusterNotReachable,
+            Kind::Change => code,
+        }
+    }
+}
+
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlError {
@@ -62,21 +81,24 @@ impl Control {
 
     /// How the cluster is.
     pub(crate) fn status(&self) -> Result<StatusResponse, ControlError> {
-        self.call(async |mut calls| Ok(calls.status(StatusRequest {}).await?.into_inner()))
+        let status =
+            async |mut calls: Calls| Ok(calls.status(StatusRequest {}).await?.into_inner());
+        self.block_on(self.call_any(&self.addresses, Kind::Question, status))
     }
 
-    /// Has `call` made of one node after the other until one answers it. It may be made of several, so it is of a kind that bears that.
-    pub(crate) fn call<T>(
+    /// Has a change made by one node after the other until one answers. It may be made by several, so it is one that bears that.
+    pub(crate) fn change<T>(
         &self,
-        call: impl AsyncFn(Calls) -> Result<T, Status>,
+        change: impl AsyncFn(Calls) -> Result<T, Status>,
     ) -> Result<T, ControlError> {
-        self.block_on(self.call_any(&self.addresses, call))
+        self.block_on(self.call_any(&self.addresses, Kind::Change, change))
     }
 
-    /// The same, of the addresses in another order.
+    /// Has `call` made of one node after the other, in the order of `addresses`.
     pub(crate) async fn call_any<T>(
         &self,
         addresses: &[Address],
+        kind: Kind,
         call: impl AsyncFn(Calls) -> Result<T, Status>,
     ) -> Result<T, ControlError> {
         let until = Instant::now() + self.patience;
@@ -94,10 +116,13 @@ impl Control {
                         }
                         Ok(Err(status)) => {
                             let code = code_of(&status);
-                            let code = code.unwrap_or(ErrorCode::DisconnectedMaybeApplied);
-                            (reason_of(&status), code)
+                            let lost = kind.unanswered(ErrorCode::DisconnectedMaybeApplied);
+                            (reason_of(&status), code.unwrap_or(lost))
                         }
-                        Err(_) => ("no answer in time".to_owned(), ErrorCode::DeadlineMaybeApplied),
+                        Err(_) => {
+                            let late = kind.unanswered(ErrorCode::DeadlineMaybeApplied);
+                            ("no answer in time".to_owned(), late)
+                        }
                     }
                 }
                 Ok(Err(reason)) => (reason, ErrorCode::ClusterNotReachable),

@@ -33,7 +33,7 @@ impl AcceptLoss {
         // The same of whichever node, so that none does it a second time.
         let request = AcceptLossRequest { request: rand::random(), partitions, give_up };
         let done = control
-            .call(async |mut calls| Ok(calls.accept_loss(request.clone()).await?.into_inner()))
+            .change(async |mut calls| Ok(calls.accept_loss(request.clone()).await?.into_inner()))
             .context("cannot accept the loss")?;
         match output.format {
             Format::Json => output

@@ -26,7 +26,7 @@ impl Leave {
     pub(super) fn run(self, control: &Control, output: &mut Output) -> anyhow::Result<()> {
         let node = self.node;
         let request = LeaveRequest { node };
-        let done = control.call(async |mut calls| Ok(calls.leave(request).await?.into_inner()));
+        let done = control.change(async |mut calls| Ok(calls.leave(request).await?.into_inner()));
         let done = done.with_context(|| format!("cannot have node {node} leave"))?;
         let said = "is leaving; `kv cluster nodes` shows what it still holds";
         tell(output, node, done.map_version, said)
@@ -37,7 +37,7 @@ impl Stay {
     pub(super) fn run(self, control: &Control, output: &mut Output) -> anyhow::Result<()> {
         let node = self.node;
         let request = StayRequest { node };
-        let done = control.call(async |mut calls| Ok(calls.stay(request).await?.into_inner()));
+        let done = control.change(async |mut calls| Ok(calls.stay(request).await?.into_inner()));
         let done = done.with_context(|| format!("cannot have node {node} stay"))?;
         tell(output, node, done.map_version, "stays")
     }

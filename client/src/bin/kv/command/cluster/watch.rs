@@ -12,7 +12,7 @@ use weft_protocol::control::v1::{MapUpdate, WatchMapRequest};
 
 use super::{listed_members, nodes, partitions};
 use crate::complaint::note;
-use crate::control::{Control, ControlError, is_for_another};
+use crate::control::{Control, ControlError, Kind, is_for_another};
 use crate::interrupt::Interrupt;
 use crate::number;
 use crate::output::{Format, Output};
@@ -80,7 +80,8 @@ impl Updates<'_> {
                         let request = WatchMapRequest { known_version };
                         Ok(calls.watch_map(request).await?.into_inner())
                     };
-                    let opened = self.control.call_any(&self.addresses, watch).await?;
+                    let opened =
+                        self.control.call_any(&self.addresses, Kind::Question, watch).await?;
                     self.open.insert(opened)
                 }
             };
