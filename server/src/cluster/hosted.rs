@@ -352,6 +352,8 @@ impl Hosted {
                 self.carry_out(effect, cluster, now, due);
             }
             self.keep_to_role(due);
+            // The first entries are those that make tables: a log that began behind them would lack these.
+            self.begin_log();
             // Before what has happened is handed to the log: nobody would hand over later what comes of it.
             self.keep_tables(cluster);
             if self.logged.is_some() {
@@ -370,22 +372,25 @@ impl Hosted {
         due.acknowledgements.extend(self.replica.poll_acknowledgement());
     }
 
+    /// Has the log begin with a partition that it does not have, before there is anything in it that the log was not told.
+    fn begin_log(&mut self) {
+        let Hosted { partition, replica, logged: Some(logged), is_lost, .. } = self else { return };
+        // Before that, it may yet turn out to be a member's.
+        if !replica.is_configured() {
+            return;
+        }
+        if logged.is_absent() && replica.is_in_sync() {
+            logged.create(replica.epoch(), partition.last_entry());
+        } else if logged.has_remains() && !replica.is_learner() && !*is_lost {
+            logged.forget();
+        }
+    }
+
     /// Hands over to the log what has happened since; nothing is told of it before.
     fn write_down(&mut self, cluster: &Cluster, now: Time, due: &mut Due) {
-        let Hosted {
-            partition, replica, logged: Some(logged), withheld, is_lost, piece_due, ..
-        } = self
-        else {
+        let Hosted { replica, logged: Some(logged), withheld, piece_due, .. } = self else {
             return;
         };
-        // Before that, it may yet turn out to be a member's.
-        if replica.is_configured() {
-            if logged.is_absent() && replica.is_in_sync() {
-                logged.create(replica.epoch(), partition.last_entry());
-            } else if logged.has_remains() && !replica.is_learner() && !*is_lost {
-                logged.forget();
-            }
-        }
         logged.fence(replica.epoch());
         logged.flush(now);
         if logged.is_flushed()

@@ -179,6 +179,12 @@ impl DiskNode {
 
     /// Tells it what it holds: what its logs have in the epoch that they know, and what they have not all of in the next one if the loss is accepted.
     pub(crate) fn place(&self, accepts_losses: bool) -> Result<(), StoreError> {
+        let placed = self.place_alone(accepts_losses);
+        self.give_tables();
+        placed
+    }
+
+    fn place_alone(&self, accepts_losses: bool) -> Result<(), StoreError> {
         let incarnation = self.incarnation;
         let map = map(&self.address.to_string(), incarnation);
         let mut placements = Placement::of_nodes_alone(&map, incarnation);
@@ -189,9 +195,15 @@ impl DiskNode {
                 placement.configuration.epoch = found.epoch + u32::from(is_lost);
             }
         }
-        let placed = self.handler.learn(map, &placements);
-        self.give_tables();
-        placed
+        self.handler.learn(map, &placements)
+    }
+
+    /// A node that learns of tables before it is given their partitions, as it does where tables are made in a cluster that is there. Losses are accepted.
+    pub(crate) fn start_with_tables(path: &Path, life: u64) -> DiskNode {
+        let node = DiskNode::try_start(path, life).unwrap();
+        node.give_tables();
+        node.place_alone(true).unwrap();
+        node
     }
 
     fn give_tables(&self) {

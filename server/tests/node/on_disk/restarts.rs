@@ -53,6 +53,24 @@ fn all_that_fsync_acknowledged_is_there_after_crashes() {
     }
 }
 
+/// Their first entry makes the table, at the moment when the log begins.
+#[test]
+fn partitions_that_are_made_for_a_table_are_there_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    for life in 1..=3 {
+        let node = DiskNode::start_with_tables(folder.path(), life);
+        for number in 0..100 {
+            let expected = (life > 1).then(|| value(number, life - 1));
+            assert_eq!(node.get(FSYNC, &key(number)), expected, "{number} in life {life}");
+            node.put(FSYNC, &key(number), &value(number, life));
+        }
+        match life {
+            1 => node.stop(),
+            _ => node.crash(),
+        }
+    }
+}
+
 #[test]
 fn all_is_there_after_an_orderly_stop() {
     let folder = tempfile::tempdir().unwrap();
