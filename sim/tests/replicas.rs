@@ -212,7 +212,7 @@ impl Play {
         let now = self.world.clock().now();
         for node in &self.nodes {
             let Some((me, handler)) = &node.life else { continue };
-            self.liveness.heard(*me, now);
+            self.liveness.heard(*me, self.state.version(), now);
             let (told, _) = handler.reports(Waker::noop());
             told.iter().for_each(|told| self.liveness.told(*me, told, now));
         }

@@ -43,6 +43,8 @@ struct Heard {
     /// When the latest run without a gap began.
     first: Time,
     last: Time,
+    /// Up to which version it knows the state.
+    known_version: u64,
 }
 
 /// How a learner was given up.
@@ -89,24 +91,26 @@ impl Liveness {
         Self { own: Some(node), ..Self::new(gap_max) }
     }
 
-    /// A node's heartbeat came. Those of lives that are over are ignored.
-    pub fn heard(&mut self, member: Member, now: Time) {
+    /// A node's heartbeat came, which says up to which version it knows the state. Those of lives that are over are ignored.
+    pub fn heard(&mut self, member: Member, known_version: u64, now: Time) {
         let Member { node, incarnation } = member;
         if Some(node) != self.own {
             let latest = self.attention.filter(|latest| now.since(latest.last) <= self.gap_max);
             let first = latest.map_or(now, |latest| latest.first);
             self.attention = Some(Run { first, last: now });
         }
-        let heard = self.heard.entry(node).or_insert(Heard { incarnation, first: now, last: now });
+        let fresh = Heard { incarnation, first: now, last: now, known_version };
+        let heard = self.heard.entry(node).or_insert(fresh);
         if incarnation < heard.incarnation {
             return;
         }
         // It was a mistake, or an earlier life's.
         let was_gone = self.gone.remove(&node).is_some();
         if incarnation > heard.incarnation || was_gone || now.since(heard.last) > self.gap_max {
-            *heard = Heard { incarnation, first: now, last: now };
+            *heard = fresh;
         }
         heard.last = heard.last.max(now);
+        heard.known_version = heard.known_version.max(known_version);
     }
 
     /// The node's process is gone: the system where it ran refuses connections in its place. That is sooner known than its silence, and
@@ -198,6 +202,13 @@ impl Liveness {
     pub(super) fn run_of(&self, member: Member) -> Option<(Time, Time)> {
         let heard = self.heard.get(&member.node)?;
         (heard.incarnation == member.incarnation).then_some((heard.first, heard.last))
+    }
+
+    /// Whether the node has said, in this life, that it knows the state of this version: so it was alive after that.
+    pub(super) fn knows(&self, member: Member, version: u64) -> bool {
+        let heard = self.heard.get(&member.node);
+        let heard = heard.filter(|heard| heard.incarnation == member.incarnation);
+        heard.is_some_and(|heard| heard.known_version >= version)
     }
 
     /// Whether the process of this life is known to be gone.

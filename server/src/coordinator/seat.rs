@@ -64,8 +64,8 @@ pub struct CoordinatorSettings {
 
 impl Default for CoordinatorSettings {
     fn default() -> Self {
-        let (raft, timing) = (raft::Settings::default(), Timing::default());
-        Self { raft, planner: timing.planner(), heartbeat: timing.heartbeat() }
+        let timing = Timing::default();
+        Self { raft: timing.raft(0), planner: timing.planner(), heartbeat: timing.heartbeat() }
     }
 }
 
@@ -223,7 +223,7 @@ impl Coordinator {
         if self.state().node(from.node).is_none() {
             return;
         }
-        self.liveness.heard(from, now);
+        self.liveness.heard(from, heartbeat.known_version, now);
         self.liveness.failed(from, heartbeat.has_failed);
         for told in &heartbeat.told {
             self.liveness.told(from, told, now);

@@ -29,7 +29,10 @@ impl Round<'_> {
         let wanted = self.wanted(partition);
         let good = self.staying(&present.members);
         if good.len() < present.members.len() && good.len() >= wanted {
-            return self.keep(id, present, &good);
+            if self.may_keep(partition, &good) {
+                self.keep(id, present, &good);
+            }
+            return;
         }
         let filling = self.filling(primary, &present.learners);
         if good.len() >= wanted && filling.len() < present.learners.len() {
@@ -43,7 +46,7 @@ impl Round<'_> {
         }
         if good.len() + filling.len() > wanted {
             self.moves += 1;
-            self.trim_surplus(id, present, wanted, &good, &filling);
+            self.trim_surplus(id, partition, wanted, &good, &filling);
         }
     }
 
@@ -52,23 +55,38 @@ impl Round<'_> {
     fn trim_surplus(
         &mut self,
         id: PartitionId,
-        present: &Configuration,
+        partition: &Partition,
         wanted: usize,
         good: &SeatList,
         filling: &SeatList,
     ) {
+        let present = &partition.configuration;
         let held: SeatList = good.iter().chain(filling).copied().collect();
         let Some(victim) = self.going_from(present, wanted, &held) else { return };
         if filling.contains(&victim) {
             if good.len() >= wanted {
                 self.remove_learner(id, present, self.member_at(victim));
             }
-        } else if good.len() > wanted {
-            let kept: SeatList = good.iter().copied().filter(|index| *index != victim).collect();
+            return;
+        }
+        let kept: SeatList = good.iter().copied().filter(|index| *index != victim).collect();
+        if kept.len() >= wanted && self.may_keep(partition, &kept) {
             self.keep(id, present, &kept);
         } else {
             self.seats.change_load(victim, -1);
         }
+    }
+
+    /// Whether whoever else is a member may go, because all of `kept` have been heard since they are members together. Somebody who was made a member a moment ago may
+    /// have died before: nobody who has all that was acknowledged goes for the sake of one that nobody has heard of since, and that nobody will.
+    fn may_keep(&self, partition: &Partition, kept: &[SeatIndex]) -> bool {
+        let members = &partition.configuration.members;
+        let is_kept = |member: &Member| kept.iter().any(|index| self.member_at(*index) == *member);
+        let mut going = members.iter().filter(|member| !is_kept(member));
+        let is_one_alive = going.any(|member| self.seats.living(*member).is_some());
+        let is_heard =
+            |index: &SeatIndex| self.liveness.knows(self.member_at(*index), partition.changed_at);
+        !is_one_alive || kept.iter().all(is_heard)
     }
 
     /// Who of `held` goes. Not the primary, unless the partition has one replica: to hand over is to stop for a moment.

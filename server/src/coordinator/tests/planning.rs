@@ -531,6 +531,20 @@ fn a_node_that_leaves_is_relieved_first_and_forgotten_then() {
     }
 }
 
+/// It had caught up, was made a member, and had died a moment before: who has all that was acknowledged does not go for its sake.
+#[test]
+fn the_last_copy_is_not_given_up_for_one_on_a_node_that_was_not_heard_since() {
+    let mut world = at_rest(&["", ""], 1, replicas(1));
+    let old = primary(&world);
+    world.apply(&Command::Leave { node: old.node }).unwrap();
+    until(&mut world, |world| configuration(world, P0).members.len() == 2);
+    let new = configuration(&world, P0).members.into_iter().find(|member| *member != old).unwrap();
+    world.unheard.insert(new.node);
+    run_for(&mut world, Duration::from_secs(5));
+    let now = configuration(&world, P0);
+    assert_eq!((now.primary, now.is_lost), (Some(old), false));
+}
+
 #[test]
 fn a_new_leader_gives_every_node_and_client_their_time() {
     let mut world = at_rest(&["", ""], 2, replicas(2));

@@ -26,7 +26,7 @@ impl Leader {
         self.now = self.now + after;
         let heard = self.state.nodes().filter(|node| !self.silent.contains(&node.id.0));
         for node in heard {
-            self.liveness.heard(node.member(), self.now);
+            self.liveness.heard(node.member(), self.state.version(), self.now);
         }
         let plan = self.planner.plan(&self.state, &self.liveness, self.now);
         for command in &plan.commands {

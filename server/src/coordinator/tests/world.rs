@@ -153,7 +153,8 @@ impl World {
         self.join_all();
         for (node, process) in &self.processes {
             if let Some(incarnation) = process.life.filter(|_| !self.unheard.contains(node)) {
-                self.liveness.heard(Member { node: *node, incarnation }, self.now);
+                let member = Member { node: *node, incarnation };
+                self.liveness.heard(member, self.state.version(), self.now);
             }
         }
         self.serve();
