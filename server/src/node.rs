@@ -15,7 +15,7 @@ use weft_transport::{Clock, Endpoint, EndpointConfig, EndpointError, MemoryError
 use crate::background_thread::BackgroundThread;
 use crate::config::{Config, Seeds};
 use crate::control::ControlServer;
-use crate::coordinator::raft::{self, Failure, LogError};
+use crate::coordinator::raft::{Failure, LogError};
 use crate::coordinator::{
     Answer, Ask, ClusterId, Command, Coordinator, CoordinatorSettings, Denial, DenialKind, Ended,
     Join, PlannerSettings, Proposal, ProposalId, Rejection, ThreadWriter, serve,
@@ -142,7 +142,7 @@ impl Node {
         let watches = Some(watches);
         let mut threads = Vec::new();
         if let Some((log, recovered)) = log {
-            let raft = raft::Settings { seed: random_seed(), ..raft::Settings::default() };
+            let raft = timing.raft(random_seed());
             let expected_nodes = config.join.as_ref().map_or(1, |seeds| seeds.iter().len());
             let planner = PlannerSettings { expected_nodes, ..timing.planner() };
             let settings = CoordinatorSettings { raft, planner, heartbeat: timing.heartbeat() };

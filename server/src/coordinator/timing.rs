@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::planner::PlannerSettings;
+use super::raft;
 use crate::replication::{LeaseSettings, Settings};
 
 /// How often nodes say that they are there, and for how long that holds. A cluster is founded with it, and it is the same on all nodes: what one has granted
@@ -83,6 +84,12 @@ impl Timing {
         }
     }
 
+    /// What the coordinators' log goes by: they stand for election when their leader was silent for a lease, or for up to twice as long.
+    pub fn raft(self, seed: u64) -> raft::Settings {
+        let election_ticks = self.lease_ms.div_ceil(self.heartbeat_ms) as usize;
+        raft::Settings { tick: self.heartbeat(), election_ticks, seed, ..raft::Settings::default() }
+    }
+
     /// What the leader of the coordinators goes by.
     pub fn planner(self) -> PlannerSettings {
         PlannerSettings {
@@ -116,11 +123,23 @@ mod tests {
         assert_eq!(timing, Timing::new(ms(50), ms(500)).unwrap());
         assert_eq!(timing.leases(), LeaseSettings::default());
         assert_eq!(timing.planner(), PlannerSettings::default());
+        let (told, alone) = (timing.raft(0), raft::Settings::default());
+        assert_eq!((told.tick, told.election_ticks), (alone.tick, alone.election_ticks));
         let (replicas, usual) = (timing.replicas(), Settings::default());
         assert_eq!(
             (replicas.resend_after, replicas.unreachable_after),
             (usual.resend_after, usual.unreachable_after)
         );
+    }
+
+    /// The leader's loss is noticed in the same time as that of any other node.
+    #[test]
+    fn the_coordinators_log_keeps_the_same_time() {
+        let slow = Timing::new(ms(1_000), ms(4_500)).unwrap().raft(0);
+        assert_eq!((slow.tick, slow.election_ticks), (ms(1_000), 5));
+        assert!(slow.election_ticks > slow.heartbeat_ticks);
+        let least = Timing::new(ms(10), ms(40)).unwrap().raft(0);
+        assert_eq!((least.tick, least.election_ticks), (ms(10), 4));
     }
 
     #[test]
