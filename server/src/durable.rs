@@ -37,7 +37,7 @@ mod roster;
 mod scan;
 
 pub use batch::Bytes;
-pub use commit_thread::CommitThread;
+pub use commit_thread::{CloseError, CommitThread};
 pub use completeness::{Completeness, Incomplete};
 pub use directory::{Directory, DirectoryError};
 pub use disk::{Disk, DiskError, Effect, perform};

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::MutexGuard;
 use weft_transport::{Clock, Time};
@@ -17,6 +18,19 @@ use super::log::{Event, Log, Poisoned, State};
 pub struct CommitThread {
     journal: Arc<Journal>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Why a log was not closed in good order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloseError {
+    /// It failed, then or before.
+    #[error(transparent)]
+    Poisoned(#[from] Poisoned),
+    /// The disk took nothing for too long: it is full, in all likelihood.
+    #[error(
+        "the disk takes nothing; what was not written yet is lost on this node, and it is filled by others when it starts again"
+    )]
+    Late,
 }
 
 impl CommitThread {
@@ -54,14 +68,31 @@ impl CommitThread {
         self.journal.with(append)
     }
 
-    /// Writes all that was appended and marks the log as complete; what is appended afterwards is refused.
+    /// Writes all that was appended and marks the log as complete; what is appended afterwards is refused. A disk that takes nothing is given up after
+    /// `patience`.
     ///
     /// # Errors
-    /// [`Poisoned`] if that fails, or something did before.
-    pub fn close(mut self) -> Result<(), Poisoned> {
+    /// [`CloseError`]: the log is not complete.
+    pub fn close(mut self, patience: Duration) -> Result<(), CloseError> {
         self.with(|log, _| log.close());
+        let until = self.journal.now() + patience;
+        let mut locked = self.journal.locked.lock();
+        while !matches!(locked.log.state(), State::Closed | State::Poisoned(_)) {
+            let left = until.since(self.journal.clock.now());
+            if left.is_zero() || self.journal.ended.wait_for(&mut locked, left).timed_out() {
+                break;
+            }
+        }
+        let is_late = !matches!(locked.log.state(), State::Closed | State::Poisoned(_));
+        locked.is_stopping = true;
+        drop(locked);
+        self.journal.wake.notify_one();
         self.join();
-        self.journal.failure().map_or(Ok(()), Err)
+        match self.journal.failure() {
+            Some(poisoned) => Err(CloseError::Poisoned(poisoned)),
+            None if is_late => Err(CloseError::Late),
+            None => Ok(()),
+        }
     }
 
     fn join(&mut self) {
@@ -111,6 +142,7 @@ fn run(journal: &Journal, mut disk: impl Disk, mut tell: impl FnMut(&[Event])) {
         }
         let has_ended = matches!(locked.log.state(), State::Closed | State::Poisoned(_));
         if locked.is_stopping || has_ended {
+            journal.ended.notify_all();
             return;
         }
         let next_at = locked.log.next_at();

@@ -66,7 +66,7 @@ fn appends_written_behind() {
             rate * entry_bytes as f64 / 1e6,
             in_append.as_nanos() as f64 / total as f64,
         );
-        Arc::into_inner(commit).unwrap().close().unwrap();
+        Arc::into_inner(commit).unwrap().close(Duration::from_secs(60)).unwrap();
     }
 }
 

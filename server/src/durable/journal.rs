@@ -20,6 +20,8 @@ pub struct Journal {
     pub(super) locked: Mutex<Locked>,
     /// Something was appended, or the thread is to stop.
     pub(super) wake: Condvar,
+    /// The thread has ended.
+    pub(super) ended: Condvar,
     has_room: AtomicBool,
     has_failed: AtomicBool,
     /// Somebody has something for which there was no room.
@@ -60,8 +62,8 @@ impl Journal {
         let mode = log.identity().mode;
         let (has_room, has_failed) = (AtomicBool::new(log.has_room()), AtomicBool::new(false));
         let locked = Mutex::new(Locked { log, is_stopping: false, asleep: None, driver: None });
-        let (wake, is_awaited) = (Condvar::new(), AtomicBool::new(false));
-        Journal { mode, clock, locked, wake, has_room, has_failed, is_awaited }
+        let (wake, ended, is_awaited) = (Condvar::new(), Condvar::new(), AtomicBool::new(false));
+        Journal { mode, clock, locked, wake, ended, has_room, has_failed, is_awaited }
     }
 
     /// The time that it goes by.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use weft_protocol::{PartitionId, Version};
@@ -129,7 +130,7 @@ fn a_log_that_was_closed_is_complete_and_one_that_was_written_behind_and_not_clo
     let (commit, _, _events) = start(folder.path(), Mode::Disk, |directory| directory);
     create(&commit, 1);
     append(&commit, 1, 1);
-    commit.close().unwrap();
+    commit.close(Duration::from_secs(60)).unwrap();
     let (commit, recovery, _events) = start(folder.path(), Mode::Disk, |directory| directory);
     let found = recovery.partition(PartitionId(1));
     assert_eq!(found.completeness, Completeness::CompleteClean);
@@ -223,7 +224,7 @@ fn nothing_is_told_to_be_durable_before_the_sync_that_follows_its_write() {
         append(&commit, 0, sequence);
         wait_for(&events, &Event::Durable { partition, version: Version::new(1, sequence) });
     }
-    commit.close().unwrap();
+    commit.close(Duration::from_secs(60)).unwrap();
     let steps = steps.lock();
     let told = |step: &Step| matches!(step, Step::Told(Event::Durable { .. }));
     let mut syncs = 0;

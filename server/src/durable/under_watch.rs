@@ -7,6 +7,7 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use weft_protocol::{PartitionId, Version};
 use weft_transport::Clock;
@@ -16,7 +17,10 @@ use super::*;
 
 /// The folder in which the process that is watched has its log; set by who starts it.
 const WATCHED_FOLDER: &str = "WEFT_WATCHED_FOLDER";
-const ENTRIES: u64 = 20;
+/// So many times entries of several partitions are given together, for one sync.
+const GROUPS: u64 = 20;
+const PARTITIONS: u16 = 3;
+const TOGETHER: u64 = 4;
 
 #[test]
 #[ignore = "what the test below runs under strace"]
@@ -37,19 +41,28 @@ fn watched() {
         }
     };
     let commit = CommitThread::start(log, directory, Clock::system(), tell).unwrap();
-    let partition = PartitionId(0);
     while events.recv() != Ok(Event::Opened) {}
-    commit.with(|log, now| log.create(partition, 1, now)).unwrap();
-    for sequence in 1..=ENTRIES {
-        let version = Version::new(1, sequence);
-        let bytes = [7; 200];
-        commit.with(|log, now| log.append(partition, version, version, &[&bytes], now)).unwrap();
-        while events.recv() != Ok(Event::Durable { partition, version }) {}
+    let partitions = || (0..PARTITIONS).map(PartitionId);
+    commit.with(|log, now| partitions().for_each(|id| log.create(id, 1, now).unwrap()));
+    for group in 1..=GROUPS {
+        let (first, last) = (1 + (group - 1) * TOGETHER, group * TOGETHER);
+        commit.with(|log, now| {
+            for version in (first..=last).map(|sequence| Version::new(1, sequence)) {
+                partitions().for_each(|id| {
+                    log.append(id, version, version, &[&[7; 200]], now).unwrap();
+                });
+            }
+        });
+        let version = Version::new(1, last);
+        let told = partitions().map(|partition| Event::Durable { partition, version });
+        for awaited in told {
+            while events.recv() != Ok(awaited.clone()) {}
+        }
     }
 }
 
 #[test]
-fn the_system_has_synced_an_entry_before_it_is_acknowledged() {
+fn the_system_has_synced_a_group_of_entries_before_they_are_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace");
     let outcome = Command::new("strace")
@@ -72,23 +85,26 @@ fn the_system_has_synced_an_entry_before_it_is_acknowledged() {
         let len = line.rsplit("= ").next().and_then(|len| len.trim().parse().ok());
         len.filter(|_| is_frames).unwrap_or(0)
     };
-    let (mut is_written, mut is_synced, mut acknowledged, mut syncs) = (false, true, 0, 0);
+    // Groups that were written, and those that were synced.
+    let (mut written_groups, mut synced_groups, mut acknowledged, mut syncs) = (0, 0, 0, 0);
     for line in trace.lines() {
         if written(line) > 48 {
-            (is_written, is_synced) = (true, false);
+            written_groups += 1;
         } else if line.contains("fdatasync(") || line.contains("fdatasync resumed") {
             // Of a call in two lines, the second is its end.
             if line.trim_end().ends_with("= 0") {
-                (is_synced, syncs) = (true, syncs + 1);
+                (synced_groups, syncs) = (written_groups, syncs + 1);
             }
         } else if line.contains("rmdir(") {
-            assert!(is_written && is_synced, "acknowledged before it was synced:\n{trace}");
+            let is_synced = acknowledged / u64::from(PARTITIONS) < synced_groups;
+            assert!(is_synced, "acknowledged before it was synced:\n{trace}");
             acknowledged += 1;
-            is_written = false;
         }
     }
-    assert_eq!(acknowledged, ENTRIES, "{trace}");
-    assert!(syncs >= ENTRIES);
+    assert_eq!(acknowledged, GROUPS * u64::from(PARTITIONS), "{trace}");
+    assert_eq!(written_groups, GROUPS, "{trace}");
+    // Each group takes one; the file's head and name take a few more.
+    assert!((GROUPS..GROUPS + 8).contains(&syncs), "{syncs}:\n{trace}");
 }
 
 /// A small file system in memory, as long as this lives.
@@ -151,4 +167,30 @@ fn a_full_disk_stops_the_log_until_there_is_room() {
     let found = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
     let found = found.partition(partition);
     assert_eq!((found.last, found.completeness), (version, Completeness::CompleteFsync));
+}
+
+#[test]
+fn who_closes_a_log_on_a_full_disk_does_not_wait_for_ever() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("left out: no file system can be mounted");
+        return;
+    };
+    let mut directory = Directory::open(&disk.0.path().join("log")).unwrap();
+    let settings = Settings { file_bytes: 256 << 10, ..Settings::default() };
+    let recovery = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
+    let log = Log::new(settings.clone(), &recovery);
+    std::fs::write(disk.0.path().join("ballast"), vec![1; 600 << 10]).unwrap();
+    let (sender, events) = channel();
+    let tell = move |told: &[Event]| told.iter().for_each(|event| drop(sender.send(event.clone())));
+    let commit = CommitThread::start(log, directory, Clock::system(), tell).unwrap();
+    let partition = PartitionId(0);
+    while events.recv() != Ok(Event::Opened) {}
+    commit.with(|log, now| log.create(partition, 1, now)).unwrap();
+    for sequence in 1..100 {
+        let version = Version::new(1, sequence);
+        let bytes = [7; 8 << 10];
+        commit.with(|log, now| log.append(partition, version, version, &[&bytes], now)).unwrap();
+    }
+    while events.recv() != Ok(Event::Full) {}
+    assert_eq!(commit.close(Duration::from_millis(50)), Err(CloseError::Late));
 }

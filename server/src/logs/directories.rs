@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Logs, LogsOptions, RecoverError};
-use crate::durable::{CommitThread, Directory, DirectoryError, Journal, Mode, Poisoned};
+use crate::durable::{
+    CloseError, CommitThread, Directory, DirectoryError, Journal, Mode, Poisoned,
+};
 use crate::handler::NodeHandler;
 
-/// How long a node that stops in good order waits until its logs have taken what has happened.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node that stops in good order waits until its logs have taken what has happened, and have written it.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
 /// Why the logs in a directory are not opened. Nothing was changed, but that directories are there.
@@ -89,25 +91,24 @@ impl LogDirectories {
 }
 
 impl LogThreads {
-    /// Writes all that has happened and marks the logs as complete. The node has to take no more by then. What its logs have not taken after half a minute, since
+    /// Writes all that has happened and marks the logs as complete. The node has to take no more by then. What its logs have not taken or written after ten seconds, since
     /// the disk is full for example, is not waited for: they are not marked then.
     ///
     /// # Errors
-    /// [`Poisoned`] if that fails, or something did before.
-    pub fn close(self) -> Result<(), Poisoned> {
+    /// [`CloseError`].
+    pub fn close(self) -> Result<(), CloseError> {
         let clock = self.handler.clock().clone();
         let until = clock.now() + FLUSH_PATIENCE;
         while !self.handler.flush_logs() {
             if clock.now() >= until {
-                tracing::error!("the disk takes nothing: logs are not closed in good order");
-                return Ok(());
+                return Err(CloseError::Late);
             }
             pause();
         }
         let [of_disk, of_fsync] = self.threads;
         // The second, too, if the first has failed.
-        let closed = of_disk.close();
-        of_fsync.close().and(closed)
+        let closed = of_disk.close(until.since(clock.now()));
+        of_fsync.close(until.since(clock.now())).and(closed)
     }
 }
 
