@@ -83,6 +83,18 @@ impl Cluster {
         }
     }
 
+    /// Refuses what is asked of all of `table` while a partition of it is lost: what there is would pass for all there was.
+    ///
+    /// # Errors
+    /// [`ClientError::PartitionLost`].
+    pub(crate) fn check_not_lost(&self, table: Table) -> Result<(), ClientError> {
+        let partitions = self.map.partitions_of(self.class_of(table));
+        let lost = partitions.iter().find(|partition| partition.is_lost);
+        lost.map_or(Ok(()), |lost| {
+            Err(ClientError::PartitionLost { partition: lost.id, epoch: self.epoch() })
+        })
+    }
+
     /// Which node serves `slot` of `table`, in which life.
     pub(crate) fn member(&self, table: Table, slot: Slot) -> Option<Member> {
         let primary = self.map.primary_of(self.class_of(table), slot)?;

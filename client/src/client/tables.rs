@@ -151,11 +151,13 @@ impl Client {
         Ok(std::iter::once(default).chain(catalog.tables().to_vec()).map(summary).collect())
     }
 
-    /// How many objects this client's table has, expired ones that no node has met included.
+    /// How many objects this client's table has, expired ones that no node has met included: the sum of what each node holds as a primary when it is asked. While
+    /// partitions change hands, some may be counted twice or not at all.
     ///
     /// # Errors
-    /// See [`ClientError`]. All nodes have to answer.
+    /// See [`ClientError`]. All nodes have to answer, and no partition may be lost.
     pub async fn count(&self) -> Result<u64, ClientError> {
+        self.core.keeper.current_owned().check_not_lost(self.table)?;
         let uses = self.table_uses().await?;
         let of_table = uses.into_iter().filter(|table| table.table == self.table.id);
         let objects: Vec<u64> = of_table.map(|table| table.objects).collect();
@@ -167,34 +169,42 @@ impl Client {
         Ok(objects.into_iter().sum())
     }
 
-    /// Removes all objects of this client's table. Returns how many there were.
+    /// Removes all objects of this client's table. Returns how many there were. What is written while this goes on may be removed or not.
     ///
     /// # Errors
-    /// See [`ClientError`]; [`ClientError::PartlyApplied`] if the objects of some nodes are gone, and others did not answer.
+    /// See [`ClientError`]; [`ClientError::PartlyApplied`] if some objects are gone, and others may not be.
     pub async fn truncate(&self) -> Result<u64, ClientError> {
-        let cluster = self.core.keeper.current_owned();
-        let (table, deadline) = (self.table.id, self.core.deadline());
-        let request = Truncate { table, map_epoch: cluster.map().epoch_low() };
-        let cluster = &cluster;
-        let asked = cluster.remotes().iter().map(|remote| async move {
-            let mut retry = Retry::new(Effect::Mutation, deadline);
-            loop {
-                let error = match self.truncate_node(remote, request, deadline).await {
-                    // It may not have learned of the table yet.
-                    Err(error) if error.code() == ErrorCode::TableUnknown => error,
-                    truncated => return truncated,
-                };
-                let need = retry.need(&error, cluster.epoch(), Identity::None);
-                match need.and_then(|need| self.core.next_attempt(&mut retry, need)) {
-                    Some(next) => self.core.prepare(self.table, next, &mut retry).await,
-                    None => return Err(error),
+        let deadline = self.core.deadline();
+        let mut retry = Retry::new(Effect::Mutation, deadline);
+        let (mut removed, mut is_partly) = (0, false);
+        loop {
+            let cluster = self.core.keeper.current_owned();
+            cluster.check_not_lost(self.table)?;
+            let (table, map_epoch) = (self.table.id, cluster.map().epoch_low());
+            let request = Truncate { table, map_epoch };
+            let remotes = cluster.remotes().iter();
+            let asked = remotes.map(|remote| self.truncate_node(remote, request, deadline));
+            let all: Vec<Result<u64, _>> = asked.collect::<FuturesOrdered<_>>().collect().await;
+            let mut refused = None;
+            for of_node in all {
+                match of_node {
+                    Ok(objects) => (removed, is_partly) = (removed + objects, true),
+                    Err(error) => {
+                        // It goes from one partition to the next, up to the one that it does not serve.
+                        is_partly |= error.code() == ErrorCode::NotServing;
+                        refused.get_or_insert(error);
+                    }
                 }
             }
-        });
-        let all: Vec<Result<u64, _>> = asked.collect::<FuturesOrdered<_>>().collect().await;
-        let is_partly = all.iter().any(Result::is_ok);
-        let removed: Result<u64, ClientError> = all.into_iter().sum();
-        removed.map_err(|error| if is_partly { error.after_others() } else { error })
+            let Some(error) = refused else { return Ok(removed) };
+            // It may not have learned of the table yet, or partitions are changing hands. Nodes that have done it do it again: some of what was elsewhere may be theirs now.
+            let need = retry.need(&error, cluster.epoch(), Identity::None);
+            match need.and_then(|need| self.core.next_attempt(&mut retry, need)) {
+                Some(next) => self.core.prepare(self.table, next, &mut retry).await,
+                None if is_partly => return Err(error.after_others()),
+                None => return Err(error),
+            }
+        }
     }
 
     async fn truncate_node(
