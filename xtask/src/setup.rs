@@ -130,6 +130,12 @@ const IP: Tool = Tool {
     source: Source::Debian { package: "iproute2" },
 };
 
+const STRACE: Tool = Tool {
+    program: "strace",
+    purpose: "shows tests what the system is asked for, and when",
+    source: Source::Debian { package: "strace" },
+};
+
 /// Libraries of Python that render the chart and know what Kubernetes takes, with their versions.
 const CHART: &[(&str, &str)] = &[("helm-python-sdk", "0.2.2"), ("kubernetes-validate", "1.37.0")];
 
@@ -178,7 +184,8 @@ const MPIRUN: Tool = Tool {
 };
 
 const EVERYTHING: &[&Tool] = &[
-    &GIT, &CC, &PROTOC, &ROCKSDB, &LIBCLANG, &CPP, &PIP, &TASKSET, &REDIS, &NEXTEST, &DENY, &TYPOS,
+    &GIT, &CC, &PROTOC, &ROCKSDB, &LIBCLANG, &CPP, &PIP, &TASKSET, &REDIS, &STRACE, &NEXTEST,
+    &DENY, &TYPOS,
 ];
 const FOR_LINT: &[&Tool] = &[&GIT, &PROTOC, &ROCKSDB, &LIBCLANG, &CPP, &PIP, &DENY, &TYPOS];
 const FOR_BENCH: &[&Tool] = &[&PROTOC, &ROCKSDB, &LIBCLANG, &TASKSET, &REDIS];
