@@ -1,4 +1,8 @@
 //! What a node is admitted by, where it asks by the control port.
+#![expect(
+    clippy::big_endian_bytes,
+    reason = "people read a cluster's id in the order of its digits"
+)]
 
 use tonic::Status;
 use weft_protocol::control::v1;
@@ -29,7 +33,7 @@ impl Service {
 /// What a node presents. It has nothing that it kept from an earlier life.
 fn join(request: v1::JoinRequest) -> Result<Join, Status> {
     let member = request.member.ok_or_else(|| invalid("member is missing"))?;
-    let cluster = request.cluster_id.map(|bytes| <[u8; 16]>::try_from(bytes)).transpose();
+    let cluster = request.cluster_id.map(<[u8; 16]>::try_from).transpose();
     let cluster = cluster.map_err(|_| invalid("cluster_id is not of 16 bytes"))?;
     let wire_version = u16::try_from(request.wire_version);
     Ok(Join {

@@ -1,4 +1,8 @@
 //! The control port over sockets, of a node whose questions are answered by a state of its own.
+#![expect(
+    clippy::big_endian_bytes,
+    reason = "people read a cluster's id in the order of its digits"
+)]
 
 pub(crate) mod lone_coordinator;
 

@@ -43,9 +43,9 @@ pub struct Settings {
     pub file_bytes: u64,
     /// Bytes that may wait to be written. From half of that on there is [no room](Log::has_room).
     pub backlog_bytes: usize,
-    /// In [`Mode::Disk`]: how long an entry waits to be synced, at most.
+    /// In [`Mode::Disk`](super::Mode::Disk): how long an entry waits to be synced, at most.
     pub sync_interval: Duration,
-    /// In [`Mode::Disk`]: what is written is synced from this many bytes on.
+    /// In [`Mode::Disk`](super::Mode::Disk): what is written is synced from this many bytes on.
     pub sync_bytes: u64,
     pub(super) plant: Plant,
 }

@@ -64,7 +64,7 @@ enum Wait {
 #[derive(Debug)]
 enum Phase {
     Steady(Wait),
-    Trying(Trial),
+    Trying(Box<Trial>),
 }
 
 /// What has come in a window.
@@ -214,7 +214,7 @@ impl Thrift {
             && counts.waited.as_secs_f64() >= WAITING_MIN * time.as_secs_f64();
         match &mut self.phase {
             Phase::Steady(wait) if is_spare && now >= self.next => {
-                self.phase = Phase::Trying(Trial::new(*wait, now));
+                self.phase = Phase::Trying(Box::new(Trial::new(*wait, now)));
             }
             Phase::Steady(_) if is_spare => {}
             Phase::Steady(wait) => *wait = Wait::Awake,
