@@ -200,15 +200,17 @@ impl Liveness {
 
     /// When the node was last heard in this life, and since when without a gap.
     pub(super) fn run_of(&self, member: Member) -> Option<(Time, Time)> {
-        let heard = self.heard.get(&member.node)?;
-        (heard.incarnation == member.incarnation).then_some((heard.first, heard.last))
+        self.heard_in(member).map(|heard| (heard.first, heard.last))
+    }
+
+    /// What was heard of a node in this life.
+    fn heard_in(&self, member: Member) -> Option<&Heard> {
+        self.heard.get(&member.node).filter(|heard| heard.incarnation == member.incarnation)
     }
 
     /// Whether the node has said, in this life, that it knows the state of this version: so it was alive after that.
     pub(super) fn knows(&self, member: Member, version: u64) -> bool {
-        let heard = self.heard.get(&member.node);
-        let heard = heard.filter(|heard| heard.incarnation == member.incarnation);
-        heard.is_some_and(|heard| heard.known_version >= version)
+        self.heard_in(member).is_some_and(|heard| heard.known_version >= version)
     }
 
     /// Whether the process of this life is known to be gone.

@@ -27,9 +27,7 @@ pub enum CloseError {
     #[error(transparent)]
     Poisoned(#[from] Poisoned),
     /// The disk took nothing for too long: it is full, in all likelihood.
-    #[error(
-        "the disk takes nothing; what was not written yet is lost on this node, and it is filled by others when it starts again"
-    )]
+    #[error("the disk takes nothing; what was not written yet is lost on this node")]
     Late,
 }
 

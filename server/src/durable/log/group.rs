@@ -3,7 +3,7 @@
 //! A sync costs the same for one entry as for a hundred, in time of the disk and of the processor. While one goes on, entries gather for the next; but
 //! where whoever waited for the last one comes back a moment after it has ended, the next would begin with the first of them, and the others
 //! wait for two. So a log waits until as many entries have come as the last sync was for, at most half as long as that took, and not at all where
-//! that was for a few: who writes alone waits for nobody.
+//! that was for a few: who writes alone waits for nobody, but for the first time after a group.
 //!
 //! That a commit waits for others is from Helland et al., "Group commit timers and high volume transaction systems" (HPTS 1987); half of what a
 //! sync takes, if some others are about, is what PostgreSQL's documentation says of `commit_delay`.
