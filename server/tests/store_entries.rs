@@ -282,6 +282,52 @@ fn a_snapshot_ends_however_small_its_parts_are() {
     assert_eq!(learner.digest(0), primary.digest(0));
 }
 
+/// A learner is told where it begins before the tables are gathered for it.
+#[test]
+fn a_table_may_be_made_or_dropped_between_where_a_learner_begins_and_its_snapshot() {
+    for is_made in [true, false] {
+        let mut primary = partition(MIB);
+        primary.set_recording(true);
+        if !is_made {
+            primary.create_table(config(Eviction::None));
+        }
+        made(&mut primary);
+        let begin = primary.last_entry();
+        if is_made {
+            primary.create_table(config(Eviction::None));
+        }
+        put(&mut primary, b"key", b"value");
+        if !is_made {
+            primary.drop_table(TABLE).unwrap();
+        }
+        let mut snapshot = primary.snapshot();
+
+        let mut learner = partition(MIB);
+        learner.begin_snapshot(begin, snapshot.head()).unwrap();
+        for entry in made(&mut primary) {
+            learner.apply_entries(&entry, 0).unwrap();
+        }
+        let mut part = Gather::default();
+        while !snapshot.is_done() {
+            let as_of = primary.snapshot_part(&mut snapshot, 1_000, &mut part);
+            learner.apply_snapshot(as_of, &part.all().to_vec(), 0).unwrap();
+            part.clear();
+        }
+        learner.end_snapshot();
+        assert_eq!(learner.has_table(TABLE), is_made);
+        assert_eq!(learner.digest(0), primary.digest(0));
+        assert_eq!(learner.last_removal(), primary.last_removal());
+        learner.verify().unwrap();
+        // Behind the snapshot, entries are what they always are.
+        primary.create_table(TableConfig { id: TableId(9), ..config(Eviction::None) });
+        let again = made(&mut primary).concat();
+        let version = learner.apply_entries(&again, 0).unwrap();
+        let next = Version::new(1, version.sequence() + 1);
+        primary.drop_table(TableId(9)).unwrap();
+        assert_eq!(learner.apply_entries(&made(&mut primary).concat(), 0), Ok(next));
+    }
+}
+
 #[test]
 fn what_expires_while_a_snapshot_comes_is_not_what_it_was_before() {
     let mut primary = partition(MIB);

@@ -25,6 +25,8 @@ use self::requests::{Answered, Request, Told, request};
 const ORDERED: TableId = TableId(1);
 /// It has a quota, and evicts.
 const SMALL: TableId = TableId(2);
+/// It comes and goes.
+const BRIEF: TableId = TableId(3);
 const QUOTA_BYTES: u64 = 60_000;
 const CLIENTS: usize = 3;
 
@@ -67,7 +69,14 @@ enum Step {
         table: TableId,
         evicts: bool,
     },
-    BeginSnapshot,
+    /// A table is made, gets an object, loses it, or is dropped.
+    Brief {
+        key: u8,
+        drops: bool,
+    },
+    BeginSnapshot {
+        entries_before: usize,
+    },
     SendPart {
         budget: usize,
     },
@@ -215,11 +224,17 @@ impl Cluster {
                 let config = TableConfig { id: table, ordered: false, quota, eviction };
                 self.primary.partition.alter_table(config);
             }
-            Step::BeginSnapshot => {
+            Step::Brief { key, drops } => self.brief(key % 2, key % 3 > 0, drops),
+            Step::BeginSnapshot { entries_before } => {
                 // One that was under way is given up.
                 let partition = self.learner.take().map(|learner| learner.partition);
                 let partition = partition.unwrap_or_else(|| empty(64 << 20, self.seed ^ 2));
-                self.learner = Some(Learner::new(partition, &self.primary.partition));
+                let all: Vec<_> = CheckedEntries::new(&self.entries).unwrap().iter().collect();
+                let (before, behind) = all.split_at(all.len().saturating_sub(entries_before));
+                let start = before.last().map_or(Version::NONE, |(version, _)| *version);
+                let behind = behind.iter().map(|(_, entry)| entry.to_vec()).collect();
+                let primary = &self.primary.partition;
+                self.learner = Some(Learner::behind(start, behind, partition, primary));
             }
             Step::SendPart { budget } => {
                 if let Some(learner) = &mut self.learner {
@@ -245,6 +260,21 @@ impl Cluster {
             Step::ChangePrimary => self.change_primary(),
         }
         self.follow();
+    }
+
+    fn brief(&mut self, key: u8, puts: bool, drops: bool) {
+        let (now_ms, partition) = (self.now_ms, &mut self.primary.partition);
+        if !partition.has_table(BRIEF) {
+            return self.create(BRIEF, false);
+        }
+        if drops {
+            partition.drop_table(BRIEF).unwrap();
+        } else if puts {
+            // There may be no room.
+            let _ = partition.put(BRIEF, &[key], b"for a while", None, now_ms);
+        } else {
+            partition.delete(BRIEF, &[key], now_ms).unwrap();
+        }
     }
 
     fn of(&mut self, of_follower: bool) -> &mut Replica {
@@ -462,7 +492,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1_u16..3, any::<bool>())
             .prop_map(|(table, ordered)| Step::Recreate { table: TableId(table), ordered }),
         1 => (table(), any::<bool>()).prop_map(|(table, evicts)| Step::Alter { table, evicts }),
-        2 => Just(Step::BeginSnapshot),
+        6 => (any::<u8>(), any::<bool>()).prop_map(|(key, drops)| Step::Brief { key, drops }),
+        2 => (0_usize..8).prop_map(|entries_before| Step::BeginSnapshot { entries_before }),
         6 => (1_usize..60_000).prop_map(|budget| Step::SendPart { budget }),
         4 => (1_usize..8).prop_map(|count| Step::ApplyEntries { count }),
         6 => any::<bool>().prop_map(|is_repeated| Step::ApplyPart { is_repeated }),

@@ -284,6 +284,7 @@ impl Hosted {
 
     /// Begins to write it anew to its log, if that has all of it, with the tables that there are. Returns the snapshot, and its number.
     pub(crate) fn begin_rewrite(&mut self) -> Option<(u64, Snapshot)> {
+        self.record();
         let logged = self.logged.as_mut()?;
         if self.partition.is_learning() || !self.replica.is_in_sync() {
             return None;

@@ -23,6 +23,7 @@ impl Replica {
 
         let is_member = configuration.has_member(self.me) && !configuration.is_lost;
         let is_learner = configuration.learners.contains(&self.me) && !configuration.is_lost;
+        let goes_on_learning = is_learner && matches!(self.role, Role::Learner(_));
         if is_member {
             self.become_member();
         } else if is_learner {
@@ -32,8 +33,11 @@ impl Replica {
             self.drop_all(Role::None, Version::NONE);
         }
         if self.is_failed {
-            // Given anew, it may take part again.
-            self.is_failed = is_member;
+            // Given anew, it may take part again. To a learner that goes on nobody gives anew what it could not take.
+            self.is_failed = is_member || goes_on_learning;
+            if goes_on_learning {
+                self.tell_that_it_failed();
+            }
             return;
         }
         if is_member && configuration.primary == Some(self.me) {

@@ -115,6 +115,12 @@ impl Partition {
     /// All that can fail comes before anything changes.
     fn change(&mut self, entry: EntryParts<'_>, now_ms: u64) -> Result<(), Why> {
         let EntryParts { version, change, completion } = entry;
+        let change = match change {
+            Some(change) if version.sequence() <= self.tables_as_of.sequence() => {
+                self.left_to_change(change, version)
+            }
+            change => change,
+        };
         let fits = match change {
             Some(Change::Object(record) | Change::Tombstone(record)) => {
                 self.has_table(record.table())
@@ -176,6 +182,26 @@ impl Partition {
             Some((_, Told::Waits(_))) | None => {}
         }
         Ok(())
+    }
+
+    /// What of a change is left to be done where tables are already as of a later entry, as a snapshot has told them: nothing for those that are not there any more;
+    /// and one that is there may be another of the same number, made after this change.
+    fn left_to_change<'a>(&mut self, change: Change<'a>, version: Version) -> Option<Change<'a>> {
+        let (table, left) = match change {
+            Change::Object(record) => (record.table(), Some(change)),
+            Change::Tombstone(record) => {
+                self.last_removal = version;
+                (record.table(), Some(change))
+            }
+            Change::Tables(table, TableChange::Dropped | TableChange::Truncated) => {
+                self.last_removal = version;
+                (table, Some(Change::Tables(table, TableChange::Truncated)))
+            }
+            Change::Tables(table, TableChange::Created { .. } | TableChange::Altered { .. }) => {
+                (table, None)
+            }
+        };
+        left.filter(|_| self.has_table(table))
     }
 
     /// The record of a key, expired or not. One that went with its table is removed.

@@ -37,18 +37,20 @@ pub(super) struct Learning {
 }
 
 impl Partition {
-    /// Begins anew, empty, with the tables of `head` as of the entry `start`: what [`Snapshot::head`](super::Snapshot::head) has said. Entries behind
-    /// that one can be applied from then on, and parts be [taken in](Self::apply_snapshot) beside.
+    /// Begins anew, empty, as of the entry `start`, with the tables of `head`: what [`Snapshot::head`](super::Snapshot::head) has said, at that
+    /// entry or a later one. Entries behind `start` can be applied from then on, and parts be [taken in](Self::apply_snapshot) beside. Of
+    /// tables that were made or dropped between `start` and the head, the head knows already, and the entries change nothing.
     ///
     /// # Errors
     /// [`ApplyError::Malformed`] and [`ApplyError::Checksum`]. The partition is empty then, without a snapshot.
     pub fn begin_snapshot(&mut self, start: Version, head: &[u8]) -> Result<(), ApplyError> {
         self.clear();
-        let mut rest = head;
+        let (mut rest, mut tables_as_of) = (head, start);
         while !rest.is_empty() {
             let offset = head.len() - rest.len();
             let (record, behind) = checked_record(rest, offset)?;
             rest = behind;
+            tables_as_of = tables_as_of.max(record.version());
             let malformed = ApplyError::Malformed { offset };
             let Some(Said::Change(Change::Tables(id, change))) = said(record) else {
                 return Err(malformed);
@@ -63,7 +65,7 @@ impl Partition {
                 _ => return Err(malformed),
             }
         }
-        (self.version, self.before_epoch) = (start, start);
+        (self.version, self.before_epoch, self.tables_as_of) = (start, start, tables_as_of);
         // Whatever was removed before is not here either.
         self.last_removal = start;
         self.learning = Some(Box::new(Learning::new(&self.memory)));
@@ -132,6 +134,7 @@ impl Partition {
         self.uploads = Uploads::default();
         self.learning = None;
         (self.version, self.before_epoch) = (Version::NONE, Version::NONE);
+        self.tables_as_of = Version::NONE;
         (self.last_removal, self.sweep_at, self.evict_at) = (Version::NONE, 0, 0);
         for (table, quota) in quotas.into_iter().chain(waiting) {
             self.set_quota(table, Some(quota));

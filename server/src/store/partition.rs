@@ -73,6 +73,8 @@ pub struct Partition {
     pub(super) follows: bool,
     /// What is to be known until a snapshot has come whole.
     pub(super) learning: Option<Box<Learning>>,
+    /// Up to this entry, changes of tables were there before their entries are: a snapshot has told of them.
+    pub(super) tables_as_of: Version,
     pub(super) planted: Planted,
 }
 
@@ -156,6 +158,7 @@ impl Partition {
             recording: None,
             follows: false,
             learning: None,
+            tables_as_of: Version::NONE,
             planted: Planted::default(),
         })
     }

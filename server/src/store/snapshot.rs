@@ -5,7 +5,7 @@
 //! known from its entry. Completions come last: those of requests that replaced an object which the learner did not have yet bring its
 //! value along. Nothing is kept for a snapshot but its cursor.
 
-use weft_protocol::{CompletionId, Eviction, TableId, Version};
+use weft_protocol::{CompletionId, TableId, Version};
 
 use super::altering::TableChange;
 use super::completion_record as record;
@@ -67,8 +67,8 @@ impl Partition {
         let mut head = Gather::default();
         for table in self.tables.iter() {
             let (id, eviction) = (table.id(), table.eviction);
+            // That of `default` says as of when they are, though there is no other.
             let change = match id {
-                TableId::DEFAULT if eviction == Eviction::None => continue,
                 TableId::DEFAULT => TableChange::Altered { eviction },
                 _ => TableChange::Created { ordered: table.is_ordered(), eviction },
             };

@@ -15,13 +15,23 @@ pub(crate) struct Learner {
 
 impl Learner {
     /// Begins with what a partition of another life may have left.
-    pub(crate) fn new(mut partition: Partition, primary: &Partition) -> Learner {
+    pub(crate) fn new(partition: Partition, primary: &Partition) -> Learner {
+        Learner::behind(primary.last_entry(), VecDeque::new(), partition, primary)
+    }
+
+    /// The same behind an entry after which there are more, all of which it is to get: where a snapshot was asked for before they were made.
+    pub(crate) fn behind(
+        start: Version,
+        entries: VecDeque<Vec<u8>>,
+        mut partition: Partition,
+        primary: &Partition,
+    ) -> Learner {
         let snapshot = primary.snapshot();
         partition.set_following(true);
-        partition.begin_snapshot(snapshot.start(), snapshot.head()).unwrap();
+        partition.begin_snapshot(start, snapshot.head()).unwrap();
         assert!(partition.is_learning());
-        assert_eq!(partition.last_entry(), snapshot.start());
-        Learner { partition, snapshot, parts: VecDeque::new(), entries: VecDeque::new() }
+        assert_eq!(partition.last_entry(), start);
+        Learner { partition, snapshot, parts: VecDeque::new(), entries }
     }
 
     /// Takes note of an entry that was made.

@@ -106,6 +106,26 @@ fn a_learner_that_was_given_up_begins_anew_when_it_is_added_again() {
     assert_eq!(nodes.nodes[REST].replica.last(), nodes.nodes[FORMER].replica.last());
 }
 
+/// A learner that goes on in another epoch is given nothing anew: the coordinator has to hear of its failure in that one, or nobody would end it.
+#[test]
+fn a_learner_that_has_failed_says_so_in_every_epoch_until_it_is_none() {
+    let mut nodes = Nodes::with_deaf_learner(&Settings::default());
+    nodes.exchange(&[FORMER, REST]);
+    nodes.nodes[REST].replica.fail();
+    nodes.nodes[REST].carry_out();
+    assert_eq!(nodes.nodes[REST].said, [given_up(3)]);
+    nodes.told_of_learners(&ALL, 4, FORMER, &[FORMER], &[REST]);
+    assert_eq!(nodes.nodes[REST].said, [given_up(3), given_up(4)]);
+    nodes.goes_on(&ALL, Duration::from_secs(2));
+    assert_eq!(nodes.nodes[REST].said.last(), Some(&given_up(4)));
+    assert!(nodes.nodes[REST].said.len() > 2, "{:?}", nodes.nodes[REST].said);
+    assert!(!nodes.said().contains(&caught_up(4)), "{:?}", nodes.said());
+    nodes.told(&ALL, 5, FORMER, &[FORMER]);
+    nodes.told_of_learners(&ALL, 6, FORMER, &[FORMER], &[REST]);
+    nodes.goes_on(&ALL, 4 * TICK);
+    assert_eq!(nodes.said().last(), Some(&caught_up(6)));
+}
+
 #[test]
 fn that_a_member_does_not_answer_is_taken_back_when_it_does() {
     let mut nodes = Nodes::new();
