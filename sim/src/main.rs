@@ -94,6 +94,9 @@ struct Smaller {
     /// No more keys of each kind than this
     #[arg(long, value_name = "COUNT")]
     keys: Option<u32>,
+    /// No more tables besides `default` than this; clusters only
+    #[arg(long, value_name = "COUNT")]
+    tables: Option<u32>,
     /// The first faults only
     #[arg(long, value_name = "COUNT")]
     faults: Option<u32>,
@@ -104,9 +107,9 @@ struct Smaller {
 
 impl Smaller {
     fn caps(&self) -> Caps {
-        let Smaller { clients, requesters, operations, keys, faults, .. } = *self;
+        let Smaller { clients, requesters, operations, keys, tables, faults, .. } = *self;
         let without = self.without_faults.clone();
-        Caps { clients, requesters, operations, keys, faults, without }
+        Caps { clients, requesters, operations, keys, tables, faults, without }
     }
 }
 

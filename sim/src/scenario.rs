@@ -3,6 +3,7 @@
 
 mod caps;
 pub mod cluster;
+mod keys;
 mod requester;
 pub mod store;
 

@@ -67,10 +67,19 @@ fn clusters_keep_their_word_whatever_breaks_4() {
 /// a node that was told of the cluster before it was of it did not find those who came after. In 11854 disks are full, and in 32301 one fails, when nodes start.
 #[test]
 fn what_was_found_once_stays_mended() {
+    // They were found when there was no table but `default`.
+    let caps = Caps { tables: Some(0), ..Caps::default() };
     for seed in [479, 694, 3810, 11854, 13636, 32301] {
-        let run = cluster::run(seed, &Caps::default());
+        let run = cluster::run(seed, &caps);
         assert!(run.outcome.is_ok(), "{run}");
     }
+}
+
+/// A table was made between where a learner began and what it was told of tables; and a learner that failed was one for ever.
+#[test]
+fn what_was_found_once_of_tables_stays_mended() {
+    let run = cluster::run(400_170, &Caps::default());
+    assert!(run.outcome.is_ok(), "{run}");
 }
 
 #[test]

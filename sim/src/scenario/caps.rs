@@ -13,6 +13,8 @@ pub struct Caps {
     pub operations: Option<u32>,
     /// Keys of each kind.
     pub keys: Option<u32>,
+    /// Tables besides `default`, brief ones counted each time.
+    pub tables: Option<u32>,
     /// Faults, from the first.
     pub faults: Option<u32>,
     /// Faults that are left out, by their places in the plan.
@@ -30,6 +32,8 @@ pub struct Sizes {
     pub operations: u32,
     /// Keys of the kind that has most.
     pub keys: u32,
+    /// Tables besides `default`, brief ones counted each time.
+    pub tables: u32,
     /// Faults of the plan.
     pub faults: u32,
 }
@@ -45,14 +49,22 @@ pub enum Size {
     Operations,
     /// See [`Caps::keys`].
     Keys,
+    /// See [`Caps::tables`].
+    Tables,
     /// See [`Caps::faults`].
     Faults,
 }
 
 impl Size {
     /// All of them, those first that make a run smaller by most.
-    pub const ALL: [Size; 5] =
-        [Size::Operations, Size::Faults, Size::Clients, Size::Requesters, Size::Keys];
+    pub const ALL: [Size; 6] = [
+        Size::Operations,
+        Size::Faults,
+        Size::Tables,
+        Size::Clients,
+        Size::Requesters,
+        Size::Keys,
+    ];
 
     /// How much of it a run had.
     pub fn of(self, sizes: &Sizes) -> u32 {
@@ -61,13 +73,14 @@ impl Size {
             Size::Requesters => sizes.requesters,
             Size::Operations => sizes.operations,
             Size::Keys => sizes.keys,
+            Size::Tables => sizes.tables,
             Size::Faults => sizes.faults,
         }
     }
 
     /// The least that leaves a run at all.
     pub fn least(self) -> u32 {
-        u32::from(self != Size::Faults)
+        u32::from(!matches!(self, Size::Faults | Size::Tables))
     }
 }
 
@@ -79,6 +92,7 @@ impl Caps {
             Size::Requesters => &mut self.requesters,
             Size::Operations => &mut self.operations,
             Size::Keys => &mut self.keys,
+            Size::Tables => &mut self.tables,
             Size::Faults => &mut self.faults,
         }
     }
@@ -97,12 +111,13 @@ pub fn capped(drawn: u32, cap: Option<u32>) -> u32 {
 impl fmt::Display for Caps {
     /// The options that have the command make a run as small; each with a space before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Caps { clients, requesters, operations, keys, faults, without } = self;
+        let Caps { clients, requesters, operations, keys, tables, faults, without } = self;
         let numbers = [
             ("clients", clients),
             ("requesters", requesters),
             ("operations", operations),
             ("keys", keys),
+            ("tables", tables),
             ("faults", faults),
         ];
         for (name, cap) in numbers {

@@ -13,6 +13,7 @@ mod nodes;
 mod options;
 mod run;
 mod sparing;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -26,8 +27,9 @@ use crate::nemesis::{self, Nemesis, Plan, Spares};
 use crate::world::{DiskFate, MemberId, World};
 
 pub use met::REQUIRED;
-pub use options::{Durability, Options};
+pub use options::{OnDisk, Options};
 pub use run::{run, run_with};
+pub use tables::Tables;
 
 /// What a host is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +123,9 @@ impl Play {
     /// Draws a run from `seed`, but no more of it than `caps` say.
     pub fn draw(seed: u64, caps: &Caps) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let options = Options::draw(&mut random).cap(caps);
+        // Tables by themselves, so that a run without them is drawn as one was before there were any.
+        let mut of_tables = StdRng::seed_from_u64(!seed);
+        let options = Options::draw(&mut random).with_tables(&mut of_tables).cap(caps);
         let mut world = World::new(random.random(), options.network());
         let plan = Plan::draw(&mut StdRng::seed_from_u64(random.random()), &options.swarm);
         let plan = plan.without(&caps.without);

@@ -1,12 +1,12 @@
 //! A client's user: asks one thing after the other, and writes down what it was told.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::seq::index::sample;
 use rand::{Rng, RngExt};
 use weft_client::{
     Appended, Applied, Client, ClientError, Compared, Deleted, Existence, Incremented, Lookup,
@@ -18,30 +18,7 @@ use crate::cluster::Connector;
 use crate::history::{Action, OperationId, Outcome, Recorder};
 use crate::ledger::ID_END;
 use crate::scenario::Failure;
-
-/// The keys of a run, by what is done to them.
-pub(super) struct Keys {
-    registers: Vec<Vec<u8>>,
-    counters: Vec<Vec<u8>>,
-    lists: Vec<Vec<u8>>,
-}
-
-impl Keys {
-    /// So many of each kind.
-    pub(super) fn new(registers: u32, counters: u32, lists: u32) -> Self {
-        let keys =
-            |kind: &str, count| (0..count).map(|key| format!("{kind}-{key}").into()).collect();
-        Keys {
-            registers: keys("register", registers),
-            counters: keys("counter", counters),
-            lists: keys("list", lists),
-        }
-    }
-
-    pub(super) fn all(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.registers.iter().chain(&self.counters).chain(&self.lists)
-    }
-}
+use crate::scenario::keys::{Keys, TableKeys};
 
 pub(super) struct Requester {
     pub(super) number: u32,
@@ -74,18 +51,17 @@ impl Requester {
         think: Duration,
         mut random: StdRng,
     ) {
-        // A client that does not find its cluster starts again, as its user would.
-        let client = loop {
-            if let Ok(client) = connector.connect().await {
-                break client;
-            }
-            // A client that fails at once would be tried for ever at this moment.
-            connector.pause(RECONNECT_PAUSE).await;
-        };
+        let mut tables = Tables::new(connected(&connector).await);
         for sequence in 0..operations {
+            let keys = self.keys.some(&mut random);
+            let (client, keys) = match tables.client(keys).await {
+                Ok(client) => (client, keys),
+                // It is not made yet, perhaps.
+                Err(_) => (tables.of_default(), self.keys.of_default()),
+            };
             let asked_at = self.clock.now();
             self.asked_at.set(asked_at);
-            self.ask(&client, sequence, &mut random).await;
+            self.ask(client, keys, sequence, &mut random).await;
             self.check_time(asked_at);
             let pause = random.random_range(Duration::ZERO..=think);
             client.endpoint().sleep_until(self.clock.now() + pause).await;
@@ -96,14 +72,18 @@ impl Requester {
     pub(super) async fn read_all(
         self,
         connector: Connector,
-        keys: Vec<Vec<u8>>,
+        wanted: BTreeSet<Vec<u8>>,
         again: Option<Rc<Cell<u64>>>,
     ) {
-        let client = match connector.connect().await {
-            Ok(client) => client,
+        let mut tables = match connector.connect().await {
+            Ok(client) => Tables::new(client),
             Err(error) => return self.fail(Failure::NotHealed(error)),
         };
-        for key in &keys {
+        for (keys, key) in self.keys.all().filter(|(_, key)| wanted.contains(*key)) {
+            let client = match tables.client(keys).await {
+                Ok(client) => client,
+                Err(error) => return self.fail(Failure::NotHealed(error)),
+            };
             let id = self.invoke(key, Action::Get);
             let told = client.get(key).await;
             self.end(id, &told, read);
@@ -112,14 +92,14 @@ impl Requester {
             }
         }
         let Some(again) = again else { return };
-        for node in client.stats().await {
+        for node in tables.of_default().stats().await {
             let repeated = node.stats.ok().and_then(|stats| stats.value(REPEATED));
             again.set(again.get() + repeated.unwrap_or(0));
         }
     }
 
     /// An operation has to end by its timeout, whatever happens on the network.
-    fn check_time(&self, asked_at: Time) {
+    pub(super) fn check_time(&self, asked_at: Time) {
         let took = self.clock.now().since(asked_at);
         // The client's clock may be slow by half a hundredth.
         if took > self.timeout + self.timeout / 100 {
@@ -129,21 +109,21 @@ impl Requester {
         }
     }
 
-    fn fail(&self, failure: Failure) {
+    pub(super) fn fail(&self, failure: Failure) {
         self.failed.borrow_mut().get_or_insert(failure);
     }
 
-    async fn ask(&self, client: &Client, sequence: u32, random: &mut StdRng) {
+    async fn ask(&self, client: &Client, keys: &TableKeys, sequence: u32, random: &mut StdRng) {
         if self.only_reads {
-            let keys: Vec<&Vec<u8>> = self.keys.all().collect();
+            let keys: Vec<&Vec<u8>> = keys.all().collect();
             return self.get(client, keys[random.random_range(0..keys.len())]).await;
         }
         match random.random_range(0..100) {
-            0..30 => self.ask_counter(client, random).await,
-            30..55 => self.ask_list(client, sequence, random).await,
-            55..85 => self.ask_register(client, sequence, random).await,
+            0..30 => self.ask_counter(client, keys, random).await,
+            30..55 => self.ask_list(client, keys, sequence, random).await,
+            55..85 => self.ask_register(client, keys, sequence, random).await,
             85..89 => {
-                let keys = self.some_keys(random).into_iter().enumerate();
+                let keys = keys.some_registers(random).into_iter().enumerate();
                 let pairs: Vec<(Vec<u8>, Vec<u8>)> =
                     keys.map(|(item, key)| (key, self.value(sequence, item, random))).collect();
                 let puts = pairs.iter().map(|(key, value)| (key, Action::Put(value.clone())));
@@ -151,21 +131,21 @@ impl Requester {
                 self.end_each(ids, client.multi_put(&pairs), written).await;
             }
             89..95 => {
-                let keys = self.some_keys(random);
+                let keys = keys.some_registers(random);
                 let ids = keys.iter().map(|key| self.invoke(key, Action::Get)).collect();
                 self.end_each(ids, client.multi_get(&keys), read).await;
             }
             _ => {
-                let keys = self.some_keys(random);
+                let keys = keys.some_registers(random);
                 let ids = keys.iter().map(|key| self.invoke(key, Action::Delete)).collect();
                 self.end_each(ids, client.multi_delete(&keys), removed).await;
             }
         }
     }
 
-    async fn ask_counter(&self, client: &Client, random: &mut StdRng) {
-        let number = random.random_range(0..self.keys.counters.len());
-        let key = &self.keys.counters[number];
+    async fn ask_counter(&self, client: &Client, keys: &TableKeys, random: &mut StdRng) {
+        let number = random.random_range(0..keys.counters.len());
+        let key = &keys.counters[number];
         if random.random_bool(0.3) {
             return self.get(client, key).await;
         }
@@ -176,8 +156,14 @@ impl Requester {
         self.end(id, &client.increment(key, delta, None).await, counted);
     }
 
-    async fn ask_list(&self, client: &Client, sequence: u32, random: &mut StdRng) {
-        let key = one_of(&self.keys.lists, random);
+    async fn ask_list(
+        &self,
+        client: &Client,
+        keys: &TableKeys,
+        sequence: u32,
+        random: &mut StdRng,
+    ) {
+        let key = one_of(&keys.lists, random);
         if random.random_bool(0.3) {
             return self.get(client, key).await;
         }
@@ -187,8 +173,14 @@ impl Requester {
         self.end(id, &client.append(key, &tail, None).await, appended);
     }
 
-    async fn ask_register(&self, client: &Client, sequence: u32, random: &mut StdRng) {
-        let key = one_of(&self.keys.registers, random);
+    async fn ask_register(
+        &self,
+        client: &Client,
+        keys: &TableKeys,
+        sequence: u32,
+        random: &mut StdRng,
+    ) {
+        let key = one_of(&keys.registers, random);
         match random.random_range(0..100) {
             0..22 => {
                 let value = self.value(sequence, 0, random);
@@ -241,13 +233,6 @@ impl Requester {
         self.end(id, &told, read);
     }
 
-    /// Several keys in a drawn order, none twice.
-    fn some_keys(&self, random: &mut StdRng) -> Vec<Vec<u8>> {
-        let keys = &self.keys.registers;
-        let count = random.random_range(1..=keys.len());
-        sample(random, keys.len(), count).iter().map(|key| keys[key].clone()).collect()
-    }
-
     /// A value that no other put of the run writes, so that a read says whose it was.
     fn value(&self, sequence: u32, item: usize, random: &mut StdRng) -> Vec<u8> {
         let mut value = format!("{}.{sequence}.{item} ", self.number).into_bytes();
@@ -258,11 +243,16 @@ impl Requester {
         value
     }
 
-    fn invoke(&self, key: &[u8], action: Action) -> OperationId {
+    pub(super) fn invoke(&self, key: &[u8], action: Action) -> OperationId {
         self.recorder.invoke(self.number, key, action, self.clock.now())
     }
 
-    fn end<T>(&self, id: OperationId, told: &Result<T, ClientError>, outcome: fn(&T) -> Outcome) {
+    pub(super) fn end<T>(
+        &self,
+        id: OperationId,
+        told: &Result<T, ClientError>,
+        outcome: fn(&T) -> Outcome,
+    ) {
         self.failures.set(self.failures.get() + u64::from(told.is_err()));
         match told {
             Ok(answer) => self.recorder.complete(id, outcome(answer), self.clock.now()),
@@ -296,6 +286,43 @@ impl Requester {
                 Err((item, error)) => (item, Err(error)),
             };
             self.end(ids[item], &told, outcome);
+        }
+    }
+}
+
+/// A client that has found its cluster.
+pub(super) async fn connected(connector: &Connector) -> Client {
+    // One that does not find it starts again, as its user would.
+    loop {
+        if let Ok(client) = connector.connect().await {
+            return client;
+        }
+        // A client that fails at once would be tried for ever at this moment.
+        connector.pause(RECONNECT_PAUSE).await;
+    }
+}
+
+/// A client, and the same for each table that it knows.
+struct Tables {
+    of_default: Client,
+    others: BTreeMap<String, Client>,
+}
+
+impl Tables {
+    fn new(of_default: Client) -> Tables {
+        Tables { of_default, others: BTreeMap::new() }
+    }
+
+    fn of_default(&self) -> &Client {
+        &self.of_default
+    }
+
+    /// That of the table with these keys, which it looks up once.
+    async fn client(&mut self, keys: &TableKeys) -> Result<&Client, ClientError> {
+        let Some(name) = &keys.table else { return Ok(&self.of_default) };
+        match self.others.entry(name.clone()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(unknown) => Ok(unknown.insert(self.of_default.table(name).await?)),
         }
     }
 }
@@ -342,11 +369,11 @@ fn taken(told: &Replaced) -> Outcome {
     }
 }
 
-fn written(version: &Version) -> Outcome {
+pub(super) fn written(version: &Version) -> Outcome {
     Outcome::Written { version: version.0 }
 }
 
-fn read(lookup: &Lookup) -> Outcome {
+pub(super) fn read(lookup: &Lookup) -> Outcome {
     match lookup {
         Lookup::Found(object) => {
             Outcome::Found { value: Some(object.to_vec()), version: object.version().0 }

@@ -9,6 +9,7 @@ mod met;
 mod options;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use rand::{RngExt, SeedableRng};
 use weft_transport::{SimCrash, Time};
 
 use self::options::{Going, Options};
-use super::requester::{Keys, REQUESTERS_MAX, Requester};
+use super::keys::Keys;
+use super::requester::{REQUESTERS_MAX, Requester};
 use super::{Caps, Failure, Run, Scenario, Summary, judge};
 use crate::cluster::{MakeHandler, Nodes};
 use crate::history::Recorder;
@@ -51,7 +53,7 @@ pub fn run(seed: u64, caps: &Caps, make_handler: &MakeHandler<'_>) -> Run {
     };
     let outcome = play.all(plan, make_handler);
     let history = play.recorder.history();
-    let read = outcome.as_ref().map_or_else(|_| Vec::new(), Clone::clone);
+    let read = outcome.as_ref().map_or_else(|_| BTreeSet::new(), Clone::clone);
     let ledger = Ledger::of(&history, |key| read.iter().any(|read| read == key));
     let outcome = outcome.and_then(|_| judge(&history, &ledger));
     // The last, since what is told wrongly is worse than what is not told.
@@ -103,7 +105,7 @@ struct Play {
 
 impl Play {
     /// Returns the keys that were read in the end.
-    fn all(&mut self, plan: Plan, make_handler: &MakeHandler<'_>) -> Result<Vec<Vec<u8>>, Failure> {
+    fn all(&mut self, plan: Plan, make_handler: &MakeHandler<'_>) -> Result<BTreeSet<Vec<u8>>, Failure> {
         let Options { nodes, partitions, .. } = self.options;
         let seed = self.random.random();
         let mut skews = StdRng::seed_from_u64(self.random.random());
@@ -186,11 +188,12 @@ impl Play {
     }
 
     /// Every key of a node that is still there can be read, and what is read has to fit what was told before.
-    fn read_all(&mut self, nodes: &Nodes, keys: &Rc<Keys>) -> Result<Vec<Vec<u8>>, Failure> {
+    fn read_all(&mut self, nodes: &Nodes, keys: &Rc<Keys>) -> Result<BTreeSet<Vec<u8>>, Failure> {
         let number = self.options.clients;
         let connector = nodes.client(&mut self.world, number, HEALED_TIMEOUT)?;
-        let there: Vec<Vec<u8>> =
-            keys.all().filter(|key| Some(nodes.owner(key)) != self.gone).cloned().collect();
+        let keys_there =
+            keys.all().map(|(_, key)| key).filter(|key| Some(nodes.owner(key)) != self.gone);
+        let there: BTreeSet<Vec<u8>> = keys_there.cloned().collect();
         let reader = self.requester(number * REQUESTERS_MAX, keys, HEALED_TIMEOUT);
         // One that is gone would be waited for.
         let again = self.gone.is_none().then(|| Rc::clone(&self.again));

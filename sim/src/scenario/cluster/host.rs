@@ -24,7 +24,7 @@ use weft_transport::{Endpoint, EndpointConfig, Incarnation, NodeId};
 
 use super::coordinating::Coordinating;
 use super::nodes::Cluster;
-use super::{Begins, Durability, Options, Place, Role};
+use super::{Begins, OnDisk, Options, Place, Role};
 use crate::cluster::BuildError;
 use crate::logs;
 use crate::planted::{Mistake, Planted};
@@ -187,7 +187,7 @@ impl Cluster {
         memory: &NodeMemory,
     ) -> Option<Logs> {
         let Place { member, role, number, .. } = place;
-        if role != Role::Storage || options.durability == Durability::Memory {
+        if role != Role::Storage || options.on_disk() == OnDisk::Nothing {
             return None;
         }
         let mut settings = Settings::default();
@@ -277,7 +277,7 @@ impl Cluster {
 fn founding(node: NodeId, options: &Options) -> Batch {
     let found = Found {
         cluster: CLUSTER,
-        default_table: options.table(),
+        default_table: options.default_table(),
         partitions_per_class: options.partitions,
         wire_version: u16::from(PEER_VERSION),
         timing: Timing::default(),

@@ -8,15 +8,17 @@ use weft_transport::NodeId;
 
 use super::host::Host;
 use super::nodes::Cluster;
-use super::{Options, Role};
+use super::Role;
 use crate::world::MemberId;
 
 impl Cluster {
-    /// How often partitions have changed hands since they were placed.
+    /// How often partitions of `default` have changed hands since they were placed: others, which come and go with tables, begin with any epoch.
     pub(super) fn epochs_changed(&self) -> u64 {
         let map = newest_map(&self.hosts.borrow());
         let changes = |map: Arc<ClusterMap>| {
-            map.partitions().iter().map(|entry| u64::from(entry.epoch.saturating_sub(1))).sum()
+            let of_default = |entry: &&PartitionEntry| entry.class == map.default_class();
+            let entries = map.partitions().iter().filter(of_default);
+            entries.map(|entry| u64::from(entry.epoch.saturating_sub(1))).sum()
         };
         map.map_or(0, changes)
     }
@@ -47,7 +49,7 @@ pub(super) fn newest_map(hosts: &BTreeMap<MemberId, Host>) -> Option<Arc<Cluster
 }
 
 /// What keeps the cluster from being as it should be.
-pub(super) fn unsettled(hosts: &BTreeMap<MemberId, Host>, options: &Options) -> Option<String> {
+pub(super) fn unsettled(hosts: &BTreeMap<MemberId, Host>) -> Option<String> {
     let storage: Vec<&Host> = hosts.values().filter(|host| host.role == Role::Storage).collect();
     let ended = hosts.values().find_map(|host| Some((host.node, host.ended.borrow().clone()?)));
     if let Some((node, ended)) = ended {
@@ -59,9 +61,9 @@ pub(super) fn unsettled(hosts: &BTreeMap<MemberId, Host>, options: &Options) -> 
     let Some(map) = newest_map(hosts).filter(|map| !map.partitions().is_empty()) else {
         return Some("there are no partitions".to_owned());
     };
-    let wanted = (options.replicas as usize).min(storage.len());
     for entry in map.partitions() {
-        let PartitionEntry { id, members, primary, .. } = entry;
+        let PartitionEntry { id, class, members, primary, .. } = entry;
+        let wanted = usize::from(class.replicas).min(storage.len());
         if !entry.is_lost && (members.len() != wanted || primary.is_none()) {
             return Some(format!("{id} has members {members:?} and primary {primary:?}"));
         }

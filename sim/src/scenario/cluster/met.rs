@@ -1,6 +1,7 @@
 //! What a run has met of what it is there to meet.
 
 use super::nodes::Cluster;
+use super::tables::Made;
 use crate::history::{Ending, History};
 use crate::ledger::Ledger;
 use crate::nemesis::{Counts, Kind};
@@ -27,6 +28,9 @@ pub const REQUIRED: &[&str] = &[
     RECOVERED,
     EPOCH_CHANGED,
     GIVEN_UP,
+    TABLE_MADE,
+    TABLE_DROPPED,
+    TABLE_ANEW,
 ];
 
 const UNKNOWN: &str = "the outcome of a change is unknown";
@@ -47,6 +51,10 @@ const DISK_FAILED: &str = "a disk failed, and the process was started again";
 const RECOVERED: &str = "a node came back with what its log had of partitions";
 const EPOCH_CHANGED: &str = "a partition changed hands";
 const GIVEN_UP: &str = "a learner was given up";
+const TABLE_MADE: &str = "a table was made while the cluster worked";
+const TABLE_DROPPED: &str = "a table was dropped with what was in it";
+const TABLE_ANEW: &str = "a table was made under the name of one that was dropped";
+const CHANGES_LOST: &str = "a change was acknowledged, and lost with all that held its partition";
 const PARTITION_LOST: &str = "a partition was lost with all that held it";
 
 pub(super) fn sometimes(
@@ -80,6 +88,11 @@ pub(super) fn sometimes(
     sometimes.note(RECOVERED, cluster.recovered());
     sometimes.note(EPOCH_CHANGED, cluster.epochs_changed());
     sometimes.note(GIVEN_UP, cluster.given_up());
+    let Made { made, dropped, anew } = cluster.made.get();
+    sometimes.note(TABLE_MADE, made);
+    sometimes.note(TABLE_DROPPED, dropped);
+    sometimes.note(TABLE_ANEW, anew);
+    sometimes.note(CHANGES_LOST, cluster.changes_lost);
     sometimes.note(PARTITION_LOST, cluster.partitions_lost());
     sometimes
 }

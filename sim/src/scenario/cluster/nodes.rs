@@ -9,20 +9,22 @@ use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use weft_protocol::{PartitionId, Slot};
+use weft_protocol::{ClusterMap, Durability, Slot, TableClass};
 use weft_transport::{
     EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId, SimCrash, Time,
 };
 
 use super::host::{Host, PORT};
 use super::judging::{newest_map, unsettled};
-use super::{Begins, Builder, Durability, Options, Place, Role, sparing};
+use super::tables::{Made, Maker};
+use super::{Begins, Builder, Options, Place, Role, sparing};
 use crate::cluster::{BuildError, Connector};
-use crate::history::{Ending, Recorder};
+use crate::history::{Ending, Operation, Recorder};
 use crate::nemesis::Spares;
 use crate::planted::Planted;
 use crate::scenario::Failure;
-use crate::scenario::requester::{Keys, REQUESTERS_MAX, Requester};
+use crate::scenario::keys::{Keys, TableKeys};
+use crate::scenario::requester::{REQUESTERS_MAX, Requester};
 use crate::world::{DiskFate, MemberId, World};
 
 /// Everybody of a run.
@@ -39,15 +41,20 @@ pub(super) struct Cluster {
     pub(super) hosts: Rc<RefCell<BTreeMap<MemberId, Host>>>,
     /// Where coordinators listen.
     pub(super) seeds: Vec<SocketAddr>,
+    /// What came of the tables that were to be made.
+    pub(super) made: Rc<Cell<Made>>,
     /// Keys whose partition was lost, as it may be when what held it is gone.
     pub(super) lost: BTreeSet<Vec<u8>>,
+    /// How many changes of such keys had been acknowledged.
+    pub(super) changes_lost: u64,
 }
 
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 
 impl Cluster {
     pub(super) fn new(seed: u64, options: &Options, planted: Option<Planted>) -> Cluster {
-        let keys = Rc::new(Keys::new(options.keys, options.keys, options.keys));
+        let of_default = Keys::new(options.keys, options.keys, options.keys);
+        let keys = Rc::new(options.tables.names().fold(of_default, Keys::and_of));
         Cluster {
             seed,
             planted,
@@ -61,8 +68,31 @@ impl Cluster {
             seeds: (1..=options.coordinators as u8)
                 .map(|host| SocketAddr::from(([10, 0, 0, host], PORT)))
                 .collect(),
+            made: Rc::default(),
             lost: BTreeSet::new(),
+            changes_lost: 0,
         }
+    }
+
+    /// The class of the table with these keys.
+    fn class(&self, keys: &TableKeys) -> TableClass {
+        let tables = &self.options.tables;
+        let mut named = tables.names().zip(&tables.lasting);
+        let of_table = named.find(|(name, _)| Some(name) == keys.table.as_ref());
+        of_table.map_or(self.options.default_table(), |(_, options)| *options).class()
+    }
+
+    /// The keys whose partition is lost, by the map of the end.
+    fn lost(&self, map: &ClusterMap) -> BTreeSet<Vec<u8>> {
+        let is_lost = |keys: &TableKeys, key: &[u8]| {
+            let (class, slot) = (self.class(keys), Slot::of(key));
+            map.partitions().iter().any(|entry| {
+                let is_of_key = (entry.first_slot..=entry.last_slot).contains(&slot);
+                entry.is_lost && entry.class == class && is_of_key
+            })
+        };
+        let lost = self.keys.all().filter(|(keys, key)| is_lost(keys, key));
+        lost.map(|(_, key)| key.clone()).collect()
     }
 
     fn client(
@@ -81,28 +111,44 @@ impl Cluster {
             let work = requester.work(connector.clone(), options.operations, options.think, random);
             world.spawn_on(member, work);
         }
+        if number == 0 && options.tables.count() > 0 {
+            let number = MAKER * REQUESTERS_MAX;
+            let hand = self.requester(world, number, options.timeout, options);
+            let maker = Maker { hand, tables: options.tables.clone(), made: Rc::clone(&self.made) };
+            let random = StdRng::seed_from_u64(self.seed.wrapping_add(u64::from(number)));
+            world.spawn_on(member, maker.work(connector, random));
+        }
         Ok(())
     }
 
     /// What disks had is not lost, as long as none of them was replaced: who is left then may be one that the others had gone on without a moment before.
     ///
     /// A partition is, if all power is gone before it is on any disk, with nothing in it.
-    fn check_lost(&self) -> Result<(), Failure> {
-        let history = self.recorder.history();
-        let lost = history.operations().iter().find(|operation| {
-            let is_acknowledged = matches!(operation.ending, Ending::Completed { .. });
-            operation.action.is_mutation() && is_acknowledged && self.lost.contains(&operation.key)
-        });
+    fn check_lost(&self, lost: &[Operation]) -> Result<(), Failure> {
         let is_replaced = |host: &Host| host.role == Role::Storage && host.replaced;
-        let are_disks_kept = !self.hosts.borrow().values().any(is_replaced);
-        let is_promised = self.options.durability == Durability::Fsync && are_disks_kept;
-        match lost.filter(|_| is_promised) {
-            Some(operation) => {
-                let reason = format!("a partition is lost, though it was on disk: {operation}");
+        if self.hosts.borrow().values().any(is_replaced) {
+            return Ok(());
+        }
+        let is_synced = |keys: &TableKeys| self.class(keys).durability == Durability::Fsync;
+        let synced = self.keys.all().filter(|(keys, _)| is_synced(keys));
+        let synced: BTreeSet<&Vec<u8>> = synced.map(|(_, key)| key).collect();
+        match lost.iter().find(|change| synced.contains(&change.key)) {
+            Some(change) => {
+                let reason = format!("a partition is lost, though it was on disk: {change}");
                 Err(Failure::NotConverged { reason })
             }
             None => Ok(()),
         }
+    }
+
+    /// The changes that were acknowledged and went with their partitions.
+    fn lost_changes(&self) -> Vec<Operation> {
+        let history = self.recorder.history();
+        let is_lost = |operation: &&Operation| {
+            let is_acknowledged = matches!(operation.ending, Ending::Completed { .. });
+            operation.action.is_mutation() && is_acknowledged && self.lost.contains(&operation.key)
+        };
+        history.operations().iter().filter(is_lost).cloned().collect()
     }
 
     fn connector(
@@ -160,15 +206,15 @@ impl Builder for Cluster {
 
     /// What a host holds is to be somewhere else too before it goes.
     fn spares(&self) -> Box<Spares> {
-        Box::new(sparing::spares(Rc::clone(&self.hosts), self.options.durability))
+        Box::new(sparing::spares(Rc::clone(&self.hosts), self.options.on_disk()))
     }
 
     fn failed(&self) -> u64 {
         self.failures.get()
     }
 
-    fn state(&self, options: &Options) -> String {
-        let unsettled = unsettled(&self.hosts.borrow(), options);
+    fn state(&self, _: &Options) -> String {
+        let unsettled = unsettled(&self.hosts.borrow());
         unsettled.unwrap_or_else(|| "the cluster is as it should be".to_owned())
     }
 
@@ -199,7 +245,7 @@ impl Builder for Cluster {
         drop(disks);
         let end = world.clock().now() + CONVERGED_AFTER_MAX;
         loop {
-            let reason = unsettled(&self.hosts.borrow(), options);
+            let reason = unsettled(&self.hosts.borrow());
             let Some(reason) = reason else { break };
             if world.clock().now() >= end {
                 return Err(Failure::NotConverged { reason });
@@ -208,17 +254,12 @@ impl Builder for Cluster {
             world.go_on_until(next)?;
         }
         let map = newest_map(&self.hosts.borrow()).expect("it was there a moment ago");
-        let lost: BTreeSet<PartitionId> =
-            map.partitions().iter().filter(|entry| entry.is_lost).map(|entry| entry.id).collect();
-        let is_lost = |key: &&Vec<u8>| {
-            let slot = Slot::of(key);
-            map.partitions().iter().any(|entry| {
-                lost.contains(&entry.id) && (entry.first_slot..=entry.last_slot).contains(&slot)
-            })
-        };
-        self.lost = self.keys.all().filter(is_lost).cloned().collect();
-        self.check_lost()?;
-        let there = self.keys.all().filter(|key| !is_lost(key)).cloned().collect();
+        self.lost = self.lost(&map);
+        let lost = self.lost_changes();
+        self.changes_lost = lost.len() as u64;
+        self.check_lost(&lost)?;
+        let keys = self.keys.all().map(|(_, key)| key);
+        let there = keys.filter(|key| !self.lost.contains(*key)).cloned().collect();
         let member = world.add_host([10, 0, 9, 1].into(), None);
         let connector = self.connector(world, member, READER, HEALED_TIMEOUT)?;
         let reader = self.requester(world, READER * REQUESTERS_MAX, HEALED_TIMEOUT, options);
@@ -239,5 +280,7 @@ const CONVERGED_AFTER_MAX: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Longer than anything takes in a cluster that is well.
 const HEALED_TIMEOUT: Duration = Duration::from_secs(60);
+/// The number by which a history knows who makes tables.
+const MAKER: u32 = 98;
 /// The number of the client that reads everything in the end.
 const READER: u32 = 99;

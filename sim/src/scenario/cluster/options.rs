@@ -6,31 +6,22 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
-use weft_protocol::{self as protocol, TableOptions};
+use weft_protocol::{Durability, TableOptions};
 use weft_transport::{SimConfig, Skew};
 
+use super::tables::Tables;
 use crate::nemesis::{Kind, Swarm};
 use crate::scenario::{Caps, Sizes, capped};
 
-/// Where what is written is before it is acknowledged.
+/// What of all that is acknowledged is on disks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability {
-    /// In the memory of every replica.
-    Memory,
-    /// There, and on its way to disks.
-    Disk,
-    /// On the disk of every replica.
-    Fsync,
-}
-
-impl Durability {
-    fn of_tables(self) -> protocol::Durability {
-        match self {
-            Durability::Memory => protocol::Durability::Memory,
-            Durability::Disk => protocol::Durability::Disk,
-            Durability::Fsync => protocol::Durability::Fsync,
-        }
-    }
+pub enum OnDisk {
+    /// Nothing.
+    Nothing,
+    /// Something, or all of it some time later.
+    Something,
+    /// Everything.
+    Everything,
 }
 
 /// Everything that is drawn once a run.
@@ -44,8 +35,10 @@ pub struct Options {
     pub partitions: u16,
     /// How many hosts hold each object.
     pub replicas: u32,
-    /// See [`Durability`].
+    /// What of `default` is on disk before it is acknowledged.
     pub durability: Durability,
+    /// Tables besides `default`.
+    pub tables: Tables,
     /// Hosts that ask.
     pub clients: u32,
     /// Tasks that use one client at the same time.
@@ -83,10 +76,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// Draws them.
+    /// Draws them, with no table but `default`.
     pub fn draw(random: &mut StdRng) -> Self {
         let storage_nodes = random.random_range(3..=5);
-        let durability = [Durability::Memory, Durability::Disk, Durability::Fsync];
         let delay = Duration::from_micros(random.random_range(20..=200));
         // Clients that ask often meet in moments that others seldom see; those that think for long are there for many faults.
         let (think_ms, often) = [(5, 5), (50, 3), (400, 1)][random.random_range(0..3)];
@@ -98,7 +90,8 @@ impl Options {
             storage_nodes,
             partitions: random.random_range(1..=6),
             replicas: [1, 2, 3, 3, 3][random.random_range(0..5)],
-            durability: durability[random.random_range(0..durability.len())],
+            durability: Durability::ALL[random.random_range(0..Durability::ALL.len())],
+            tables: Tables::default(),
             clients: random.random_range(2..=4),
             requesters: random.random_range(1..=3),
             operations: often * random.random_range(20..=100),
@@ -121,6 +114,12 @@ impl Options {
         }
     }
 
+    /// With the tables besides `default` that `random` draws.
+    #[must_use]
+    pub fn with_tables(self, random: &mut StdRng) -> Self {
+        Options { tables: Tables::draw(random, self.durability), ..self }
+    }
+
     /// Makes a run smaller than it was drawn.
     #[must_use]
     pub fn cap(mut self, caps: &Caps) -> Self {
@@ -128,16 +127,34 @@ impl Options {
         self.requesters = capped(self.requesters, caps.requesters);
         self.operations = capped(self.operations, caps.operations);
         self.keys = capped(self.keys, caps.keys);
+        if let Some(tables) = caps.tables {
+            self.tables.cap(tables as usize);
+        }
         if let Some(faults) = caps.faults {
             self.swarm.faults_max = self.swarm.faults_max.min(faults as usize);
         }
         self
     }
 
-    /// What the one table is like.
-    pub fn table(&self) -> TableOptions {
-        let (replicas, durability) = (self.replicas as u8, self.durability.of_tables());
+    /// What `default` is like.
+    pub fn default_table(&self) -> TableOptions {
+        let (replicas, durability) = (self.replicas as u8, self.durability);
         TableOptions { replicas, durability, ..TableOptions::default() }
+    }
+
+    /// See [`OnDisk`].
+    pub fn on_disk(&self) -> OnDisk {
+        let are_all = |durability| {
+            self.durability == durability
+                && self.tables.all().all(|table| table.durability == durability)
+        };
+        if are_all(Durability::Memory) {
+            OnDisk::Nothing
+        } else if are_all(Durability::Fsync) {
+            OnDisk::Everything
+        } else {
+            OnDisk::Something
+        }
     }
 
     /// How the network behaves; the world draws its seed.
@@ -158,6 +175,7 @@ impl Options {
             requesters: self.requesters,
             operations: self.operations,
             keys: self.keys,
+            tables: self.tables.count() as u32,
             faults: u32::try_from(faults).unwrap_or(u32::MAX),
         }
     }
@@ -168,9 +186,9 @@ impl fmt::Display for Options {
         let Options { coordinators, storage_nodes, partitions, replicas, durability, .. } = self;
         let Options { clients, requesters, operations, keys, think, timeout, .. } = self;
         let Options { value_bytes_max, delay, loss, partial, skew_ppm_max, swarm, .. } = self;
-        let Options { disk_takes, file_bytes, tail_bytes, snapshot_entries, .. } = self;
+        let Options { disk_takes, file_bytes, tail_bytes, snapshot_entries, tables, .. } = self;
         write!(f, "{coordinators} coordinators, {storage_nodes} storage nodes, ")?;
-        write!(f, "{partitions} partitions, {replicas} replicas, {durability:?}; ")?;
+        write!(f, "{partitions} partitions, {replicas} replicas, {durability}; {tables}; ")?;
         write!(f, "{clients} clients of {requesters} requesters, {keys} keys of each kind, ")?;
         write!(f, "{operations} operations each; think {think:?}, timeout {timeout:?}, ")?;
         write!(f, "values to {value_bytes_max} B; delay {delay:?}, loss {loss:.4}, ")?;

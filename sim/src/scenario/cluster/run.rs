@@ -3,6 +3,7 @@
 use weft_transport::Time;
 
 use super::nodes::Cluster;
+use super::tables::is_brief;
 use super::{Play, met};
 use crate::ledger::Ledger;
 use crate::nemesis::Kind;
@@ -22,7 +23,7 @@ pub fn run_with(seed: u64, caps: &Caps, planted: Option<Planted>) -> Run {
     let outcome = play.run(&mut cluster);
     // What was lost as it may be is nobody's fault.
     let history = cluster.recorder.history().without(&cluster.lost);
-    let ledger = Ledger::of(&history, |_| outcome.is_ok());
+    let ledger = Ledger::of(&history, |key| outcome.is_ok() && !is_brief(key));
     let outcome = outcome.and_then(|()| match cluster.lost.is_empty() {
         true => judge(&history, &ledger),
         // Of a partition that is lost before anything was in it nobody is told anything.

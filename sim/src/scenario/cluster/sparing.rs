@@ -4,23 +4,24 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use weft_protocol::Durability;
 use weft_server::coordinator::raft::RaftLog as _;
 
 use super::host::Host;
 use super::judging::newest_map;
-use super::{Durability, Role};
+use super::{OnDisk, Role};
 use crate::nemesis::Kind;
 use crate::world::{MemberId, World};
 
-/// Whether a host is spared a fault. What a cluster of this durability promises has to be kept after every fault that it is not spared.
+/// Whether a host is spared a fault. What a cluster with this on its disks promises has to be kept after every fault that it is not spared.
 pub(super) fn spares(
     hosts: Rc<RefCell<BTreeMap<MemberId, Host>>>,
-    durability: Durability,
+    on_disk: OnDisk,
 ) -> impl FnMut(&World, MemberId, Kind) -> bool + 'static {
     move |world: &World, member, kind| {
         let mut hosts = hosts.borrow_mut();
         let Some(role) = hosts.get(&member).map(|host| host.role) else { return false };
-        let is_synced = durability == Durability::Fsync;
+        let is_synced = on_disk == OnDisk::Everything;
         match (kind, role) {
             (
                 Kind::Lose
@@ -35,10 +36,13 @@ pub(super) fn spares(
             | (Kind::CrashProcess | Kind::CrashMachine, Role::Coordinator) => false,
             (Kind::Replace, Role::Coordinator) => !may_be_replaced(&mut hosts, member),
             (Kind::CrashProcess | Kind::CrashMachine, _) => {
-                !is_synced && !is_held_elsewhere(&hosts, world, member)
+                !is_synced
+                    && !is_held_elsewhere(&hosts, world, member, |durability| {
+                        durability != Durability::Fsync
+                    })
             }
             (Kind::Replace, _) => {
-                let is_spared = !is_held_elsewhere(&hosts, world, member);
+                let is_spared = !is_held_elsewhere(&hosts, world, member, |_| true);
                 if !is_spared && let Some(host) = hosts.get_mut(&member) {
                     host.replaced = true;
                 }
@@ -47,7 +51,7 @@ pub(super) fn spares(
             (Kind::PowerCut, _) => !is_synced,
             // The log of a coordinator is on a disk of its own.
             (Kind::DiskSlow | Kind::DiskFull | Kind::DiskFails, Role::Coordinator) => true,
-            (Kind::DiskSlow | Kind::DiskFull, _) => durability == Durability::Memory,
+            (Kind::DiskSlow | Kind::DiskFull, _) => on_disk == OnDisk::Nothing,
             // It is started again in the end, whoever else is there then.
             (Kind::DiskFails, _) => !is_synced,
         }
@@ -80,8 +84,13 @@ fn known(host: &Host) -> Option<((u64, u64), usize)> {
     Some((last, if is_changing { 0 } else { members.voters.len() }))
 }
 
-/// Whether every partition that a host holds is complete on another that is up, in the life in which it became a member.
-fn is_held_elsewhere(hosts: &BTreeMap<MemberId, Host>, world: &World, member: MemberId) -> bool {
+/// Whether every partition of these durabilities that a host holds is complete on another that is up, in the life in which it became a member.
+fn is_held_elsewhere(
+    hosts: &BTreeMap<MemberId, Host>,
+    world: &World,
+    member: MemberId,
+    is_of: impl Fn(Durability) -> bool,
+) -> bool {
     let Some(map) = newest_map(hosts) else { return false };
     let node = hosts[&member].node;
     let is_up = |other: &weft_transport::NodeId| {
@@ -93,5 +102,6 @@ fn is_held_elsewhere(hosts: &BTreeMap<MemberId, Host>, world: &World, member: Me
             })
     };
     let held = map.partitions().iter().filter(|entry| entry.members.contains(&node));
-    held.into_iter().all(|entry| entry.members.iter().any(is_up))
+    let mut held = held.filter(|entry| is_of(entry.class.durability));
+    held.all(|entry| entry.members.iter().any(is_up))
 }

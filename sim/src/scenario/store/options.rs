@@ -125,6 +125,7 @@ impl Options {
             requesters: self.requesters,
             operations: self.operations,
             keys: self.registers.max(self.counters).max(self.lists),
+            tables: 0,
             faults: u32::try_from(faults).unwrap_or(u32::MAX),
         }
     }
