@@ -35,6 +35,8 @@ pub(super) struct Batch {
     newest: BTreeMap<PartitionId, usize>,
     /// Of all frames, as they are written.
     len: usize,
+    /// It takes no more frames.
+    is_closed: bool,
 }
 
 /// Bytes of a frame's body that lie together.
@@ -60,7 +62,8 @@ impl Pending {
     pub(super) fn push(&mut self, header: FrameHeader, pieces: &[&[u8]]) {
         let body_len: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_full = self.batches.back().is_none_or(|batch| {
-            batch.len >= LOG_WRITE_BYTES || batch.len > 0 && body_len >= LOG_WRITE_BYTES
+            let is_long = batch.len >= LOG_WRITE_BYTES;
+            batch.is_closed || is_long || batch.len > 0 && body_len >= LOG_WRITE_BYTES
         });
         if is_full {
             let mut bytes = self.spares.pop().unwrap_or_default();
@@ -84,6 +87,13 @@ impl Pending {
     /// How many batches wait.
     pub(super) fn batches(&self) -> usize {
         self.batches.len()
+    }
+
+    /// Has the next batch stay as long as it is: who makes room for it would make too little.
+    pub(super) fn close_next(&mut self) {
+        if let Some(batch) = self.batches.front_mut() {
+            batch.is_closed = true;
+        }
     }
 
     /// Bytes of the next batch.

@@ -168,7 +168,9 @@ impl Log {
             return None;
         }
         let number = self.newest + 1;
-        // A full disk is met here, where nothing is in doubt, and by no write: not by that of a batch longer than a file either.
+        // A full disk is met here, where nothing is in doubt, and by no write: not by that of a batch longer than a file either. What comes while the file is
+        // made goes behind that batch, or the file would be too short for it, and the next one as well.
+        self.pending.close_next();
         let needed = self.head(number).len() as u64 + self.pending.next_len() as u64 + TAIL_BYTES;
         let reserved = self.settings.bytes_of_file(number).max(needed);
         let create = Effect::Create { file: number, reserve_bytes: reserved };
@@ -349,5 +351,57 @@ impl Current {
     fn new(number: u64, seed: u32, reserved: u64) -> Current {
         let (len, synced, marked) = (0, 0, 0);
         Current { number, seed, len, reserved, synced, marked, is_named: false, is_closed: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_protocol::Version;
+    use weft_transport::NodeId;
+
+    use super::*;
+    use crate::durable::disk::perform;
+    use crate::durable::{Directory, Identity, Settings, recover};
+
+    const PARTITION: PartitionId = PartitionId(3);
+    const FILE_BYTES: u64 = 64 << 10;
+    const ENTRY_BYTES: usize = 6_000;
+
+    /// Where more comes whenever the disk has done something, batches get longer than files.
+    #[test]
+    fn a_file_takes_the_batch_that_it_is_made_for_whatever_comes_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut directory = Directory::open(folder.path()).unwrap();
+        let identity = Identity { cluster: 1, node: NodeId(1), mode: Mode::Fsync };
+        let settings = Settings { file_bytes: FILE_BYTES, ..Settings::default() };
+        let recovery = recover(&mut directory, identity, &settings).unwrap();
+        let mut log = Log::new(settings, &recovery);
+        let (mut files, mut writes) = (0, 0);
+        let mut do_next = |log: &mut Log| {
+            let Some(mut effect) = log.poll(Time::ZERO) else { return false };
+            match effect {
+                Effect::Create { .. } => {
+                    assert!(files == 0 || writes >= 2, "file {files} has nothing but its head");
+                    (files, writes) = (files + 1, 0);
+                }
+                Effect::Write { .. } => writes += 1,
+                _ => {}
+            }
+            let outcome = perform(&mut directory, &mut effect);
+            log.done(effect, outcome, Time::ZERO);
+            true
+        };
+        while do_next(&mut log) {}
+        log.create(PARTITION, 1, Time::ZERO).unwrap();
+        for sequence in 1..=200 {
+            let version = Version::new(1, sequence);
+            log.append(PARTITION, version, version, &[&[7; ENTRY_BYTES]], Time::ZERO).unwrap();
+            if sequence > 10 {
+                do_next(&mut log);
+            }
+        }
+        while do_next(&mut log) {}
+        assert_eq!(log.durable(PARTITION), Some(Version::new(1, 200)));
+        assert!(files > 5, "{files}");
     }
 }
