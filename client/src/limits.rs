@@ -20,6 +20,9 @@ pub const BACKOFF: Backoff = Backoff { first: PAUSE_MIN, max: PAUSE_MAX };
 /// How long one node may take to hand out its map before the next one is asked as well.
 pub(crate) const MAP_PATIENCE: Duration = Duration::from_millis(250);
 
+/// How long a client that finds nodes without a map waits before it asks for one again.
+pub(crate) const FORMING_PAUSE: Duration = Duration::from_millis(50);
+
 /// How long an attempt is waited for before the client looks whether the node still serves the key, and again after each such look. The request
 /// is not sent a second time for that: a node that is slow has it, and would only have more to do. It goes to another node when
 /// the map says that another one serves the key, or to the same one when the connection is lost.

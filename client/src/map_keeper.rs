@@ -16,12 +16,12 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::lock::Mutex;
 use futures_util::stream::FuturesUnordered;
-use weft_protocol::{ClusterMap, Map, MapReply};
+use weft_protocol::{ClusterMap, ErrorCode, Map, MapReply, ReplyError};
 use weft_transport::{Connection, Endpoint, Time};
 
 use crate::cluster::Cluster;
 use crate::error::{Attempt, ClientError};
-use crate::limits::{MAP_FRESH, MAP_PATIENCE, MAP_SOURCES_MAX};
+use crate::limits::{FORMING_PAUSE, MAP_FRESH, MAP_PATIENCE, MAP_SOURCES_MAX};
 use crate::remote::{Remote, connect_to};
 use crate::retry::MapNeed;
 
@@ -37,7 +37,7 @@ pub(crate) struct MapKeeper {
 }
 
 impl MapKeeper {
-    /// Fetches the first map.
+    /// Fetches the first map. Where a node answers that it has none yet, its cluster is being formed, or it is being started: that is waited for.
     pub(crate) async fn start(
         endpoint: &Endpoint,
         bootstrap: &[String],
@@ -45,10 +45,18 @@ impl MapKeeper {
     ) -> Result<Self, ClientError> {
         let bootstrap: Box<[Arc<str>]> =
             bootstrap.iter().map(|text| text.as_str().into()).collect();
-        let sources = bootstrap.iter().cloned().map(Source::Address);
-        let (map, attempts) = fetch(endpoint, sources, Wanted::default(), deadline).await;
-        let Some(map) = map else {
-            return Err(ClientError::ClusterNotReachable { attempts: attempts.into() });
+        let map = loop {
+            let sources = bootstrap.iter().cloned().map(Source::Address);
+            let (map, unanswered) = fetch(endpoint, sources, Wanted::default(), deadline).await;
+            if let Some(map) = map {
+                break map;
+            }
+            let next = endpoint.clock().now() + FORMING_PAUSE;
+            if next >= deadline || !unanswered.iter().any(|one| one.is_forming) {
+                let attempts = unanswered.into_iter().map(|one| one.attempt).collect();
+                return Err(ClientError::ClusterNotReachable { attempts });
+            }
+            endpoint.sleep_until(next).await;
         };
         Ok(Self {
             bootstrap,
@@ -147,6 +155,25 @@ enum Source<'a> {
     Address(Arc<str>),
 }
 
+/// Why there is no map from somebody.
+struct Unanswered {
+    attempt: Attempt,
+    /// It answered that it has none yet.
+    is_forming: bool,
+}
+
+/// The same before it is said whose it is.
+struct NoMap {
+    reason: String,
+    is_forming: bool,
+}
+
+impl From<String> for NoMap {
+    fn from(reason: String) -> Self {
+        NoMap { reason, is_forming: false }
+    }
+}
+
 /// Which map will do.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
@@ -167,24 +194,24 @@ async fn fetch(
     sources: impl Iterator<Item = Source<'_>>,
     wanted: Wanted<'_>,
     deadline: Time,
-) -> (Option<ClusterMap>, Vec<Attempt>) {
+) -> (Option<ClusterMap>, Vec<Unanswered>) {
     let mut sources = sources.fuse();
     let mut asked = FuturesUnordered::new();
-    let mut attempts = Vec::new();
+    let mut unanswered = Vec::new();
     loop {
         let patience = match sources.next() {
             Some(source) => {
                 asked.push(ask(endpoint, source, wanted, deadline));
                 endpoint.clock().now() + MAP_PATIENCE
             }
-            None if asked.is_empty() => return (None, attempts),
+            None if asked.is_empty() => return (None, unanswered),
             None => deadline,
         };
         match select(asked.next(), endpoint.sleep_until(patience)).await {
-            Either::Left((Some(Ok(answer)), _)) => return (answer, attempts),
-            Either::Left((Some(Err(attempt)), _)) => attempts.push(attempt),
+            Either::Left((Some(Ok(answer)), _)) => return (answer, unanswered),
+            Either::Left((Some(Err(one)), _)) => unanswered.push(one),
             Either::Left((None, _)) => {}
-            Either::Right(_) if patience == deadline => return (None, attempts),
+            Either::Right(_) if patience == deadline => return (None, unanswered),
             Either::Right(_) => {}
         }
     }
@@ -195,7 +222,7 @@ async fn ask(
     source: Source<'_>,
     wanted: Wanted<'_>,
     deadline: Time,
-) -> Result<Option<ClusterMap>, Attempt> {
+) -> Result<Option<ClusterMap>, Unanswered> {
     let (address, connected) = match source {
         Source::Node(keeper, remote) => {
             let connected = keeper.connect(endpoint, &remote, deadline).await;
@@ -208,9 +235,12 @@ async fn ask(
     };
     let answer = match connected {
         Ok(connection) => ask_on(&connection, wanted, deadline).await,
-        Err(reason) => Err(reason),
+        Err(reason) => Err(NoMap::from(reason)),
     };
-    answer.map_err(|reason| Attempt { address, reason: reason.into() })
+    answer.map_err(|NoMap { reason, is_forming }| Unanswered {
+        attempt: Attempt { address, reason: reason.into() },
+        is_forming,
+    })
 }
 
 /// The map that a node has, or nothing if that is the known one.
@@ -218,15 +248,19 @@ async fn ask_on(
     connection: &Connection,
     wanted: Wanted<'_>,
     deadline: Time,
-) -> Result<Option<ClusterMap>, String> {
+) -> Result<Option<ClusterMap>, NoMap> {
     let mut known = wanted.known;
     loop {
         let request = Map { known_epoch: known.map_or(0, ClusterMap::epoch) };
         let reply = connection.call(request, deadline).await.map_err(|error| error.to_string())?;
-        let reply = MapReply::decode(&reply).map_err(|error| error.to_string())?;
+        let reply = MapReply::decode(&reply).map_err(|error| NoMap {
+            reason: error.to_string(),
+            is_forming: matches!(&error, ReplyError::Refused(told) if told.code == ErrorCode::NotServing),
+        })?;
         match wanted.need {
             MapNeed::AtLeast(epoch) if reply.epoch() < epoch => {
-                return Err(format!("its map is of epoch {}, older than {epoch}", reply.epoch()));
+                let reason = format!("its map is of epoch {}, older than {epoch}", reply.epoch());
+                return Err(reason.into());
             }
             _ => {}
         }
@@ -239,7 +273,7 @@ async fn ask_on(
                 Err(_) => known = None,
             },
             (MapReply::Difference(_), None) => {
-                return Err("it tells the difference to a map that nobody has".to_owned());
+                return Err("it tells the difference to a map that nobody has".to_owned().into());
             }
         }
     }

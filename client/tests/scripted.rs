@@ -53,6 +53,25 @@ fn the_first_map_comes_from_whoever_answers() {
     assert!(world.elapsed() < Duration::from_secs(1));
 }
 
+/// Who starts a cluster and writes to it in one script is not to poll for it.
+#[test]
+fn a_cluster_that_is_being_formed_is_waited_for() {
+    let forms = Duration::from_millis(700);
+    let world = World::forming(2, forms);
+    world.node(1, |_| put_done(1));
+    let client = world.client(&[1, 2]);
+    let elapsed = world.elapsed();
+    assert!(elapsed >= forms && elapsed < forms + Duration::from_millis(200), "{elapsed:?}");
+    assert_eq!(world.run(client.put(key_of(1, 2), "weft")).unwrap(), Version(1));
+
+    let world = World::forming(2, 2 * TIMEOUT);
+    world.node(1, |_| put_done(1));
+    let error = world.try_client(&[1, 2]).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ClusterNotReachable);
+    assert!(world.elapsed() > TIMEOUT - Duration::from_millis(100), "{:?}", world.elapsed());
+    assert!(error.to_string().contains("not serving"), "{error}");
+}
+
 #[test]
 fn without_any_map_every_address_is_accounted_for() {
     let world = World::new(2);

@@ -34,6 +34,8 @@ pub(crate) struct World {
     endpoints: RefCell<Vec<Endpoint>>,
     map: Arc<Mutex<ClusterMap>>,
     maps_served: Arc<AtomicUsize>,
+    /// Until then its nodes have no map yet.
+    founded_at: Time,
     leases: Arc<Leases>,
 }
 
@@ -84,8 +86,14 @@ impl World {
             endpoints: RefCell::default(),
             map: Arc::new(Mutex::new(even_map(nodes, 1))),
             maps_served: Arc::default(),
+            founded_at: Time::ZERO,
             leases: Arc::default(),
         }
+    }
+
+    /// The same, but nodes say for so long that they serve nothing yet.
+    pub(crate) fn forming(nodes: u64, time: Duration) -> Self {
+        Self { founded_at: Time::ZERO + time, ..Self::new(nodes) }
     }
 
     /// The same, but nodes say that they remember what they have done for a client.
@@ -146,7 +154,15 @@ impl World {
         let operations = Arc::<Mutex<Vec<_>>>::default();
         let network = self.network.clone();
         let (operations_too, leases) = (Arc::clone(&operations), Arc::clone(&self.leases));
-        let scripted = Scripted { map, script, operations: operations_too, network, leases };
+        let (clock, founded_at) = (self.clock.clone(), self.founded_at);
+        let scripted = Scripted {
+            map,
+            founded: (clock, founded_at),
+            script,
+            operations: operations_too,
+            network,
+            leases,
+        };
         let endpoint = self.endpoint(NodeId(id), Arc::new(scripted));
         endpoint.listen(address(place)).unwrap();
         Node { operations }
@@ -249,6 +265,8 @@ impl Node {
 /// The handler of a node.
 struct Scripted {
     map: Option<(Arc<Mutex<ClusterMap>>, Arc<AtomicUsize>)>,
+    /// Before that there is no map.
+    founded: (Clock, Time),
     script: Box<Script>,
     operations: Arc<Mutex<Vec<Operation>>>,
     network: SimNetwork,
@@ -263,6 +281,11 @@ impl Handler for Scripted {
             if let Request::Map(request) = request {
                 if let Some((map, served)) = &self.map {
                     served.fetch_add(1, Ordering::Relaxed);
+                    let (clock, founded_at) = &self.founded;
+                    if clock.now() < *founded_at {
+                        batch.reply(call, ErrorReply::new(ErrorCode::NotServing));
+                        continue;
+                    }
                     batch.reply(call, MapReply::new(&map.lock().unwrap(), request));
                 }
                 continue;
