@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use weft_protocol::TableOptions;
+use weft_protocol::{Durability, TableOptions};
 use weft_transport::{LinkPolicy, NodeId, PollPolicy, VerbsOptions};
 
 use crate::coordinator::Timing;
@@ -203,6 +203,12 @@ fn identity(settings: &Settings, roles: Roles) -> Result<Option<NodeId>, ConfigE
         }
         None if !roles.coordinator => return Err(ConfigError::NothingToJoin),
         Some(_) | None => {}
+    }
+    if let Some(durability) = settings.durability.filter(|asked| *asked != Durability::Memory)
+        && roles.storage
+        && settings.data_dir.is_none()
+    {
+        return Err(ConfigError::DurabilityWithoutDataDir { durability });
     }
     let alone = (!is_told).then_some(NODE_ID_DEFAULT);
     Ok(settings.node_id.or(alone).map(NodeId))

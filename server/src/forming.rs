@@ -162,6 +162,11 @@ impl Forming {
             }
             if attempts.is_multiple_of(TOLD_EVERY) {
                 tracing::info!(state = %Standing { seeds: &seeds, met: &met }, "waiting for a cluster");
+                if self.lacks_coordinators(&seeds, &met) {
+                    tracing::warn!(
+                        "nobody here may coordinate, so there will be no cluster: start a node whose --roles include coordinator"
+                    );
+                }
             }
             attempts = attempts.wrapping_add(1);
             endpoint.sleep_until(endpoint.clock().now() + PAUSE).await;
@@ -214,6 +219,17 @@ impl Forming {
             && met.len() == seeds.len()
             && met.iter().all(|(_, other)| other.cluster.is_none())
             && lowest.is_none_or(|lowest| own.node <= lowest)
+    }
+
+    /// Whether everybody has answered, and none of them is of a cluster, or will ever found one.
+    fn lacks_coordinators(
+        &self,
+        seeds: &[Option<SocketAddr>],
+        met: &[(SocketAddr, Introduction)],
+    ) -> bool {
+        let is_of_use =
+            |(_, other): &(_, Introduction)| other.may_coordinate || other.cluster.is_some();
+        !self.introduction.may_coordinate && met.len() == seeds.len() && !met.iter().any(is_of_use)
     }
 
     /// Joins the cluster of whoever is at `address`.
@@ -291,5 +307,54 @@ impl fmt::Display for Standing<'_> {
             write!(f, "; no answer from {address}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_transport::Incarnation;
+
+    use super::*;
+    use crate::coordinator::NodeDescription;
+
+    fn introduction(node: u64, may_coordinate: bool, cluster: Option<u128>) -> Introduction {
+        let (node, cluster) = (NodeId(node), cluster.map(ClusterId));
+        Introduction { node, nonce: node.0, cluster, may_coordinate, leader: None }
+    }
+
+    fn forming(may_coordinate: bool) -> Forming {
+        Forming {
+            introduction: introduction(1, may_coordinate, None),
+            join: Join {
+                cluster: None,
+                node: NodeId(1),
+                incarnation: Incarnation(1),
+                last_incarnation: None,
+                complete: Vec::new(),
+                wire_version: 1,
+                description: NodeDescription {
+                    data_address: String::new(),
+                    control_address: String::new(),
+                    zone: String::new(),
+                    capacity_bytes: 1,
+                    is_coordinator: may_coordinate,
+                },
+            },
+            proposals: [ProposalId(1), ProposalId(2)],
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_nobody_will_ever_found_is_told_from_one_that_is_not_there_yet() {
+        let address: SocketAddr = "10.0.0.2:7400".parse().unwrap();
+        let seeds = [Some(address)];
+        let lacks =
+            |own, met: &[(SocketAddr, Introduction)]| forming(own).lacks_coordinators(&seeds, met);
+        assert!(lacks(false, &[(address, introduction(2, false, None))]));
+        assert!(!lacks(true, &[(address, introduction(2, false, None))]));
+        assert!(!lacks(false, &[(address, introduction(2, true, None))]));
+        assert!(!lacks(false, &[(address, introduction(2, false, Some(7)))]));
+        // Who has not answered may be the one.
+        assert!(!lacks(false, &[]));
     }
 }

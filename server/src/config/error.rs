@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use weft_protocol::Durability;
+
 use crate::coordinator::TimingError;
 use crate::limits::ZONE_MAX;
 
@@ -26,6 +28,14 @@ pub enum ConfigError {
         "a coordinator among others keeps what it has agreed to on disk; add --data-dir, or let others do it: --roles storage"
     )]
     DataDirMissing,
+    /// A node without a directory has no disk to keep tables on.
+    #[error(
+        "tables of {durability} are kept on disk, and this node has no directory; add --data-dir, or --durability memory"
+    )]
+    DurabilityWithoutDataDir {
+        /// What was asked for.
+        durability: Durability,
+    },
     /// A node that cannot be a coordinator has nobody to ask.
     #[error(
         "a node of the role storage alone needs a cluster; give --join, or the role coordinator too"

@@ -57,6 +57,7 @@ fn a_node_of_several_has_to_know_which_it_is_and_keep_what_it_agrees_to() {
     check(&["--roles", "proxy"], &["proxy", "storage,coordinator"]);
     check(&["--replicas", "4"], &["--replicas", "from 1 to 3"]);
     check(&["--durability", "tape"], &["memory, disk or fsync"]);
+    check(&["--durability", "fsync"], &["kept on disk", "--data-dir"]);
     check(&["--advertise", "0.0.0.0:1"], &["names no host", "--advertise"]);
     let zone = "z".repeat(65);
     check(&["--zone", &zone], &["65 bytes", "at most 64"]);
