@@ -57,14 +57,8 @@ pub enum Size {
 
 impl Size {
     /// All of them, those first that make a run smaller by most.
-    pub const ALL: [Size; 6] = [
-        Size::Operations,
-        Size::Faults,
-        Size::Tables,
-        Size::Clients,
-        Size::Requesters,
-        Size::Keys,
-    ];
+    pub const ALL: [Size; 6] =
+        [Size::Operations, Size::Faults, Size::Tables, Size::Clients, Size::Requesters, Size::Keys];
 
     /// How much of it a run had.
     pub fn of(self, sizes: &Sizes) -> u32 {

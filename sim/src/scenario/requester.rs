@@ -1,8 +1,8 @@
 //! A client's user: asks one thing after the other, and writes down what it was told.
 
 use std::cell::{Cell, RefCell};
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::rc::Rc;
 use std::time::Duration;
 

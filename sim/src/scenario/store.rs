@@ -105,7 +105,11 @@ struct Play {
 
 impl Play {
     /// Returns the keys that were read in the end.
-    fn all(&mut self, plan: Plan, make_handler: &MakeHandler<'_>) -> Result<BTreeSet<Vec<u8>>, Failure> {
+    fn all(
+        &mut self,
+        plan: Plan,
+        make_handler: &MakeHandler<'_>,
+    ) -> Result<BTreeSet<Vec<u8>>, Failure> {
         let Options { nodes, partitions, .. } = self.options;
         let seed = self.random.random();
         let mut skews = StdRng::seed_from_u64(self.random.random());

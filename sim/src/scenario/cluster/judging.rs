@@ -6,9 +6,9 @@ use std::sync::Arc;
 use weft_protocol::{ClusterMap, PartitionEntry, PartitionId};
 use weft_transport::NodeId;
 
+use super::Role;
 use super::host::Host;
 use super::nodes::Cluster;
-use super::Role;
 use crate::world::MemberId;
 
 impl Cluster {
