@@ -128,7 +128,7 @@ pub enum ClientError {
     /// One node after the other said that it does not own the key's slot.
     #[error(
         "the owner of slot {slot} was not found within {timeout:?}: {node} says that it is not; \
-         if this persists, compare the peer lists that the nodes were started with"
+         if this persists, see `kv cluster partitions --lacking` and the log of that node"
     )]
     MapUnsettled {
         /// The key's slot.

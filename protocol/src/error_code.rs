@@ -97,7 +97,7 @@ error_codes! {
 
     WrongOwner = 1101, "wrong owner",
         "The node that was asked does not own the key's slot. The error carries the epoch of the node's map.",
-        "The client fetches the map and asks the owner by itself. If the error persists, the nodes were started with different peer lists: compare them.";
+        "The client fetches the map and asks the owner by itself. If the error persists, `kv cluster partitions --lacking` shows which partition nobody serves, and the log of its primary says why: it lacks the room, or has no --data-dir for a table on disk.";
     SlotUnowned = 1102, "slot without owner",
         "No node owns the key's slot by the cluster's map.",
         "A partition is lost or not yet assigned. Check that all nodes are up.";
@@ -218,7 +218,7 @@ error_codes! {
         "Check the addresses, and that at least one of the nodes runs. With --link shm (weft.link in ycsb), only nodes on this host count that run as the same user, not with --link tcp, and with memory left to share: use auto.";
     MapUnsettled = 1209, "cluster map unsettled",
         "One node after the other said that it does not own the key's slot. The request was not applied.",
-        "Ask again once the cluster's map has settled. If the error persists, the nodes were started with different peer lists: compare them.";
+        "Ask again once the cluster's map has settled. If the error persists, `kv cluster partitions --lacking` shows which partition nobody serves, and the log of its primary says why: it lacks the room, or has no --data-dir for a table on disk.";
     ClientClosed = 1210, "client closed",
         "The client was closed while the request waited to be sent. It was not applied.",
         "Keep the client until all of its requests are answered.";

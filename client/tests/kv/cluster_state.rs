@@ -44,6 +44,7 @@ fn partition(number: u32) -> Partition {
         learners: Vec::new(),
         min_in_sync: 2,
         is_lost: false,
+        is_starting: false,
     }
 }
 
@@ -155,7 +156,7 @@ fn nodes_and_partitions_are_listed() {
         json!({
             "partition": 1, "first_slot": 8192, "last_slot": 16383, "wanted_replicas": 3,
             "durability": "memory", "epoch": 4, "primary": 2, "members": [1, 2], "learners": [3],
-            "min_in_sync": 2, "is_lost": false, "condition": "short",
+            "min_in_sync": 2, "is_lost": false, "is_starting": false, "condition": "short",
         })
     );
     let port = port_of(lost());

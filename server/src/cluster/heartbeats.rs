@@ -2,6 +2,7 @@
 
 use std::task::Waker;
 
+use weft_protocol::PartitionId;
 use weft_protocol::replication::{Notice as NoticeMessage, PeerMessage};
 use weft_transport::NodeId;
 
@@ -20,7 +21,14 @@ impl NodeHandler {
         let known_version = view.version();
         let coordinators = view.nodes().filter(|node| node.description.is_coordinator);
         let mut receivers: Vec<NodeId> = coordinators.map(|node| node.id).collect();
+        let presided = view.presided_by(self.cluster.me);
         drop(view);
+        // By what is known of the cluster, and not by what is held: that comes later, or not at all.
+        let serves = |id: &PartitionId| {
+            let position = self.partitions.position_of_id(*id);
+            position.is_some_and(|position| self.partitions.host(position).serves())
+        };
+        let unserved = presided.into_iter().filter(|id| !serves(id)).collect();
         if known_version == 0 {
             receivers.extend(self.cluster.peers.members().iter().map(|member| member.node));
         }
@@ -29,8 +37,8 @@ impl NodeHandler {
         told.truncate(REPORTS_PER_HEARTBEAT_MAX);
         let member = self.cluster.me;
         let has_failed = self.logs().is_some_and(Logs::has_failed);
-        let heartbeat =
-            Notice::Heartbeat(Heartbeat { cluster, member, known_version, told, has_failed });
+        let heartbeat = Heartbeat { cluster, member, known_version, told, has_failed, unserved };
+        let heartbeat = Notice::Heartbeat(heartbeat);
         let body = encode_notice(&heartbeat);
         for to in receivers.iter().filter(|to| **to != self.node) {
             self.cluster

@@ -55,6 +55,13 @@ impl View {
         self.nodes.values()
     }
 
+    /// The partitions whose primary is this life of a node.
+    pub(crate) fn presided_by(&self, member: Member) -> Vec<PartitionId> {
+        let primary = |partition: &Partition| partition.configuration.primary;
+        let presided = self.partitions.iter().filter(|(_, one)| primary(one) == Some(member));
+        presided.map(|(id, _)| *id).collect()
+    }
+
     /// Takes in what was committed since. `None` if that is nothing new, or something before it is missing.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What coordinators hear.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weft_protocol::{Member, PartitionId};
@@ -24,6 +24,8 @@ pub struct Liveness {
     heard: BTreeMap<NodeId, Heard>,
     /// Lives that take no partitions, though they are heard.
     failed: BTreeMap<NodeId, Incarnation>,
+    /// What lives do not serve of what they are to, by their last heartbeats; who serves all is not listed.
+    unserved: BTreeMap<NodeId, (Incarnation, BTreeSet<PartitionId>)>,
     /// Lives whose process is gone, and that were not heard since.
     gone: BTreeMap<NodeId, Incarnation>,
     /// Who told of whom that it does not answer, and in which epoch of the partition.
@@ -78,6 +80,7 @@ impl Liveness {
             attention: None,
             heard: BTreeMap::new(),
             failed: BTreeMap::new(),
+            unserved: BTreeMap::new(),
             gone: BTreeMap::new(),
             unanswered: BTreeMap::new(),
             apart: BTreeMap::new(),
@@ -133,6 +136,30 @@ impl Liveness {
         }
     }
 
+    /// The node says with a heartbeat what it does not serve of what it is the primary of.
+    pub fn unserved(&mut self, member: Member, partitions: &[PartitionId]) {
+        let Member { node, incarnation } = member;
+        if self.heard_in(member).is_none() {
+            return;
+        }
+        match partitions {
+            [] => drop(self.unserved.remove(&node)),
+            _ => {
+                let partitions = partitions.iter().copied().collect();
+                self.unserved.insert(node, (incarnation, partitions));
+            }
+        }
+    }
+
+    /// Whether the node has said, in this life, that it serves a partition of which it is the primary since this version of the state.
+    pub(super) fn serves(&self, member: Member, partition: PartitionId, since: u64) -> bool {
+        let unserved = self.unserved.get(&member.node);
+        let is_unserved = unserved.is_some_and(|(incarnation, partitions)| {
+            *incarnation == member.incarnation && partitions.contains(&partition)
+        });
+        !is_unserved && self.knows(member, since)
+    }
+
     /// `from` says something of a replica of a partition, with every heartbeat while it is so. What it says is of one epoch and good for that one only;
     /// but two nodes that cannot reach one another in one partition are not brought together in another for a while.
     pub fn told(&mut self, from: Member, told: &Told, now: Time) {
@@ -173,6 +200,9 @@ impl Liveness {
     /// Forgets what does not matter to `state` any more: of other lives and epochs, and of longer ago than `report_age_max`.
     pub fn prune(&mut self, state: &ClusterState, report_age_max: Duration, now: Time) {
         self.heard.retain(|node, _| state.node(*node).is_some());
+        self.unserved.retain(|node, (incarnation, _)| {
+            state.is_current(Member { node: *node, incarnation: *incarnation })
+        });
         for lives in [&mut self.failed, &mut self.gone] {
             lives.retain(|node, incarnation| {
                 state.is_current(Member { node: *node, incarnation: *incarnation })
@@ -297,5 +327,41 @@ impl Liveness {
 fn keep<Key: Ord, Value>(all: &mut BTreeMap<Key, Value>, key: Key, value: Value) {
     if all.len() < REPORTS_MAX || all.contains_key(&key) {
         all.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P0: PartitionId = PartitionId(0);
+
+    /// In this life of one node.
+    fn member(life: u64) -> Member {
+        Member { node: NodeId(1), incarnation: Incarnation(life) }
+    }
+
+    /// That it is the primary says the coordinator; that it serves, the node alone can say.
+    #[test]
+    fn a_primary_serves_once_it_says_so_and_knows_of_it() {
+        let mut liveness = Liveness::new(Duration::from_millis(500));
+        let life = member(1);
+        let serves = |liveness: &Liveness| liveness.serves(life, P0, 7);
+        assert!(!serves(&liveness));
+        liveness.heard(life, 6, Time::ZERO);
+        liveness.unserved(life, &[]);
+        assert!(!serves(&liveness), "it knows nothing of it yet");
+        liveness.heard(life, 7, Time::ZERO);
+        assert!(serves(&liveness));
+        liveness.unserved(life, &[P0]);
+        assert!(!serves(&liveness));
+        liveness.unserved(life, &[]);
+        assert!(serves(&liveness));
+        // What a life that is over says is nothing.
+        let next = member(2);
+        liveness.heard(next, 7, Time::ZERO);
+        liveness.unserved(life, &[P0]);
+        assert!(liveness.serves(next, P0, 7));
+        assert!(!serves(&liveness));
     }
 }

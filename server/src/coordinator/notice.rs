@@ -34,6 +34,8 @@ pub struct Heartbeat {
     pub told: Vec<Told>,
     /// A log of its objects takes nothing any more, until it is started again.
     pub has_failed: bool,
+    /// The partitions of which it is the primary, as far as it knows, and that it does not serve, or not yet.
+    pub unserved: Vec<PartitionId>,
 }
 
 /// What was committed since a version: [`Changes`] that were sent.

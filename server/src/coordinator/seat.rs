@@ -225,6 +225,7 @@ impl Coordinator {
         }
         self.liveness.heard(from, heartbeat.known_version, now);
         self.liveness.failed(from, heartbeat.has_failed);
+        self.liveness.unserved(from, &heartbeat.unserved);
         for told in &heartbeat.told {
             self.liveness.told(from, told, now);
         }

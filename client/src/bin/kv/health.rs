@@ -54,7 +54,7 @@ impl<'s> Health<'s> {
         if partition.is_lost {
             return Condition::Lost;
         }
-        if !partition.primary.is_some_and(|primary| self.is_up(primary)) {
+        if partition.is_starting || !partition.primary.is_some_and(|primary| self.is_up(primary)) {
             return Condition::Unserved;
         }
         let up = partition.members.iter().filter(|member| self.is_up(**member)).count();
@@ -227,6 +227,7 @@ mod tests {
         );
         check(|status| down(status, 1), Unserved, NotServing);
         check(|status| status.partitions[0].primary = None, Unserved, NotServing);
+        check(|status| status.partitions[0].is_starting = true, Unserved, NotServing);
         check(|status| status.partitions[0].is_lost = true, Lost, NotServing);
         // The primary is in another life.
         check(|status| status.nodes[0].member = None, Unserved, NotServing);

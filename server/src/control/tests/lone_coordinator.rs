@@ -167,6 +167,7 @@ impl LoneCoordinator {
                 learners: Vec::new(),
                 min_in_sync: configuration.min_in_sync.into(),
                 is_lost: configuration.is_lost,
+                is_starting: false,
             }
         });
         v1::StatusResponse {

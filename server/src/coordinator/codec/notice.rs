@@ -40,6 +40,8 @@ struct HeartbeatMessage {
     told: Vec<ToldMessage>,
     #[prost(bool, tag = "5")]
     has_failed: bool,
+    #[prost(uint32, repeated, tag = "6")]
+    unserved: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -140,6 +142,7 @@ impl From<&Heartbeat> for HeartbeatMessage {
             known_version: heartbeat.known_version,
             told: heartbeat.told.iter().map(Into::into).collect(),
             has_failed: heartbeat.has_failed,
+            unserved: heartbeat.unserved.iter().map(|id| u32::from(id.0)).collect(),
         }
     }
 }
@@ -148,14 +151,16 @@ impl TryFrom<HeartbeatMessage> for Heartbeat {
     type Error = CodecError;
 
     fn try_from(message: HeartbeatMessage) -> Result<Self, CodecError> {
-        let HeartbeatMessage { cluster, member: from, known_version, told, has_failed } = message;
+        let HeartbeatMessage { cluster, member: from, known_version, told, .. } = message;
         check_count("told", told.len(), REPORTS_MAX)?;
+        check_count("unserved", message.unserved.len(), usize::from(u16::MAX) + 1)?;
         Ok(Self {
             cluster: ClusterId(required(cluster, "cluster")?.into()),
             member: member(from, "member")?,
             known_version,
             told: told.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
-            has_failed,
+            has_failed: message.has_failed,
+            unserved: message.unserved.into_iter().map(partition).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weft_protocol::control::v1;
-use weft_protocol::{Durability, Eviction, Member, TableEntry, TableOptions};
+use weft_protocol::{Durability, Eviction, Member, PartitionId, TableEntry, TableOptions};
 use weft_transport::Time;
 
 use super::Coordinator;
@@ -45,9 +45,18 @@ impl Coordinator {
             nodes: state.nodes().map(node).collect(),
             partitions: state
                 .partitions()
-                .map(|(id, partition)| partition_message(u32::from(id.0), partition))
+                .map(|(id, partition)| v1::Partition {
+                    is_starting: self.is_starting(id, partition),
+                    ..partition_message(u32::from(id.0), partition)
+                })
                 .collect(),
         }
+    }
+
+    /// Whether a partition has a primary that has not said yet that it serves it.
+    fn is_starting(&self, id: PartitionId, partition: &Partition) -> bool {
+        let serves = |primary| self.liveness.serves(primary, id, partition.changed_at);
+        partition.configuration.primary.is_some_and(|primary| !serves(primary))
     }
 
     /// Which tables there are: that which is always there first.
@@ -98,6 +107,7 @@ fn partition_message(number: u32, partition: &Partition) -> v1::Partition {
         learners: members(&configuration.learners),
         min_in_sync: u32::from(configuration.min_in_sync),
         is_lost: configuration.is_lost,
+        is_starting: false,
     }
 }
 

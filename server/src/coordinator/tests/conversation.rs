@@ -111,10 +111,11 @@ fn a_heartbeat() -> impl Strategy<Value = Heartbeat> {
         report,
         epoch,
     });
-    let parts = (any::<u128>(), a_member(), any::<u64>(), vec(told, 0..8), any::<bool>());
-    parts.prop_map(|(cluster, member, known_version, told, has_failed)| {
+    let unserved = vec(any::<u16>().prop_map(PartitionId), 0..8);
+    let parts = (any::<u128>(), a_member(), any::<u64>(), vec(told, 0..8), any::<bool>(), unserved);
+    parts.prop_map(|(cluster, member, known_version, told, has_failed, unserved)| {
         let cluster = ClusterId(cluster);
-        Heartbeat { cluster, member, known_version, told, has_failed }
+        Heartbeat { cluster, member, known_version, told, has_failed, unserved }
     })
 }
 
@@ -218,6 +219,7 @@ fn lists_and_texts_have_limits() {
         known_version: 0,
         told,
         has_failed: false,
+        unserved: Vec::new(),
     };
     let bytes = encode_notice(&Notice::Heartbeat(heartbeat));
     assert_eq!(decode_notice(&bytes), Err(CodecError::ListTooLong { field: "told" }));

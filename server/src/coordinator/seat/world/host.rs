@@ -179,8 +179,14 @@ impl World {
         if host.has_joined {
             let told = self.reports(index, member);
             let known_version = host.known.version;
-            let heartbeat =
-                Heartbeat { cluster: CLUSTER, member, known_version, told, has_failed: false };
+            let heartbeat = Heartbeat {
+                cluster: CLUSTER,
+                member,
+                known_version,
+                told,
+                has_failed: false,
+                unserved: Vec::new(),
+            };
             let bytes = codec::encode_notice(&Notice::Heartbeat(heartbeat));
             for to in 0..self.hosts.len() {
                 let bytes = bytes.clone();

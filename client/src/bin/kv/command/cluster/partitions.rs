@@ -91,6 +91,7 @@ pub(super) fn to_json(partition: &Partition) -> Value {
         "members": nodes(&partition.members),
         "learners": nodes(&partition.learners),
         "min_in_sync": partition.min_in_sync,
+        "is_starting": partition.is_starting,
         "is_lost": partition.is_lost,
     })
 }
