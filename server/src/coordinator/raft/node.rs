@@ -18,6 +18,8 @@ mod crash_points;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod moments;
+#[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod stage;
