@@ -11,7 +11,7 @@ use weft_transport::{Clock, Time};
 use super::disk::{Disk, perform};
 use super::file_header::Mode;
 use super::journal::Journal;
-use super::log::{Event, Log, Poisoned, State};
+use super::log::{Event, Log, Poisoned};
 
 /// A log with its disk and its thread. Dropped, it stops as in a crash; [`close`](Self::close) ends it in good order.
 #[derive(Debug)]
@@ -75,13 +75,13 @@ impl CommitThread {
         self.with(|log, _| log.close());
         let until = self.journal.now() + patience;
         let mut locked = self.journal.locked.lock();
-        while !matches!(locked.log.state(), State::Closed | State::Poisoned(_)) {
+        while !locked.log.state().is_final() {
             let left = until.since(self.journal.clock.now());
             if left.is_zero() || self.journal.ended.wait_for(&mut locked, left).timed_out() {
                 break;
             }
         }
-        let is_late = !matches!(locked.log.state(), State::Closed | State::Poisoned(_));
+        let is_late = !locked.log.state().is_final();
         locked.is_stopping = true;
         drop(locked);
         self.journal.wake.notify_one();
@@ -138,7 +138,7 @@ fn run(journal: &Journal, mut disk: impl Disk, mut tell: impl FnMut(&[Event])) {
         if has_worked || has_told {
             continue;
         }
-        let has_ended = matches!(locked.log.state(), State::Closed | State::Poisoned(_));
+        let has_ended = locked.log.state().is_final();
         if locked.is_stopping || has_ended {
             journal.ended.notify_all();
             return;

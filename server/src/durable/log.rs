@@ -148,6 +148,13 @@ pub enum State {
     Poisoned(Poisoned),
 }
 
+impl State {
+    /// Whether nothing will ever be written any more.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Self::Closed | Self::Poisoned(_))
+    }
+}
+
 /// The log. See the [module](super).
 #[derive(Debug)]
 pub struct Log {
@@ -281,7 +288,7 @@ impl Log {
 
     /// The next thing to be done, if any; the one before has to be [`done`](Self::done).
     pub fn poll(&mut self, now: Time) -> Option<Effect> {
-        if self.doing.is_some() || matches!(self.state, State::Closed | State::Poisoned(_)) {
+        if self.doing.is_some() || self.state.is_final() {
             return None;
         }
         let (doing, effect) = self.next_effect(now)?;
@@ -294,7 +301,7 @@ impl Log {
 
     /// When [`poll`](Self::poll) may have something that it has not now, though nothing is appended.
     pub fn next_at(&self) -> Option<Time> {
-        if self.doing.is_some() || matches!(self.state, State::Closed | State::Poisoned(_)) {
+        if self.doing.is_some() || self.state.is_final() {
             return None;
         }
         if self.current.is_none() {
