@@ -119,9 +119,11 @@ impl Leases {
         state.map_version_known = state.map_version_known.max(version);
     }
 
-    /// What to send to each node with which partitions are shared, at every heartbeat.
+    /// What to send to each node with which partitions are shared, at every heartbeat. Lives with which there is nothing any more are forgotten.
     pub fn request(&self, now: Time) -> Lease {
-        Lease { sent_at: now.nanos(), map_version: self.state.lock().map_version }
+        let mut state = self.state.lock();
+        state.peers.retain(|peer| !peer.is_over(now));
+        Lease { sent_at: now.nanos(), map_version: state.map_version }
     }
 
     /// `holder` asks for a lease; the answer is to be sent back.
@@ -183,13 +185,17 @@ impl Leases {
         self.forgotten_until
     }
 
-    /// Forgets `member`, which is no partner any more: another life of its node is there, or it has left.
-    pub fn forget(&self, member: Member) {
-        self.state.lock().peers.retain(|peer| peer.member != member);
-    }
-
     pub(super) fn settings(&self) -> &LeaseSettings {
         &self.settings
+    }
+}
+
+impl Peer {
+    /// Whether no lease runs either way, and nobody looks at what is held.
+    fn is_over(&self, now: Time) -> bool {
+        let early_until = self.early.map_or(Time::ZERO, |(_, until)| until);
+        let until = self.granted_until.max(self.held.until()).max(early_until);
+        until <= now && Arc::strong_count(&self.held) == 1
     }
 }
 
@@ -207,5 +213,41 @@ impl State {
             self.peers.len() - 1
         });
         &mut self.peers[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_transport::{Incarnation, NodeId};
+
+    use super::*;
+
+    const fn at(ms: u64) -> Time {
+        Time::from_nanos(1_000_000 * ms)
+    }
+
+    /// A node that is started again and again is another partner each time.
+    #[test]
+    fn lives_with_which_there_is_nothing_any_more_are_forgotten() {
+        let leases = Leases::new(LeaseSettings::default(), at(0), false);
+        let member = |life| Member { node: NodeId(2), incarnation: Incarnation(life) };
+        let known = || leases.state.lock().peers.len();
+        let held = leases.held(member(1));
+        for life in 1..=100 {
+            let lease = leases.request(at(life));
+            let grant = leases.handle_lease(member(life), &lease, at(life)).unwrap();
+            leases.handle_grant(member(life), &grant, at(life));
+        }
+        assert_eq!(known(), 100);
+        leases.request(at(3_600_000));
+        assert_eq!(known(), 1, "who is looked at is not");
+        // What it holds later is seen there.
+        let lease = leases.request(at(3_600_000));
+        let grant = leases.handle_lease(member(1), &lease, at(3_600_000)).unwrap();
+        leases.handle_grant(member(1), &grant, at(3_600_000));
+        assert!(held.until() > at(3_600_000));
+        drop(held);
+        leases.request(at(7_200_000));
+        assert_eq!(known(), 0);
     }
 }
