@@ -16,7 +16,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use weft_server::config::{Args, Config, LogFormat};
-use weft_server::node::{Node, StartError};
+use weft_server::node::{Node, OpenLogs, StartError};
 use weft_server::process;
 
 /// The configuration cannot be used.
@@ -46,8 +46,9 @@ fn run(config: &Config) -> anyhow::Result<()> {
         Signals::catch().context("cannot catch signals")?
     };
     tracing::debug!(descriptors = process::raise_descriptor_limit(), "starting");
-    // A node may wait long for others. Whoever wants it to end meanwhile takes nothing away: it has promised nothing yet.
-    let starting = starting(config.clone())?;
+    // A node may wait long for others. Whoever wants it to end meanwhile takes nothing away but its logs, which are open.
+    let logs = OpenLogs::default();
+    let starting = starting(config.clone(), logs.clone())?;
     let started = runtime.block_on(async {
         tokio::select! {
             started = starting => Some(started),
@@ -58,7 +59,10 @@ fn run(config: &Config) -> anyhow::Result<()> {
         }
     });
     // The thread that starts the node goes on, in the middle of whatever it does.
-    let Some(started) = started else { process::leave_at_once(0) };
+    let Some(started) = started else {
+        logs.close();
+        process::leave_at_once(0)
+    };
     let node = started.context("the thread that starts the node has ended")??;
     let name = runtime.block_on(signals.next());
     tracing::info!(signal = name, "stopping");
@@ -68,12 +72,15 @@ fn run(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Starts a node on a thread of its own.
-fn starting(config: Config) -> io::Result<oneshot::Receiver<Result<Node, StartError>>> {
+fn starting(
+    config: Config,
+    logs: OpenLogs,
+) -> io::Result<oneshot::Receiver<Result<Node, StartError>>> {
     let (sender, receiver) = oneshot::channel();
     // If nobody waits any more, the process ends.
     thread::Builder::new()
         .name("start".to_owned())
-        .spawn(move || drop(sender.send(Node::start(&config))))?;
+        .spawn(move || drop(sender.send(Node::start_with(&config, logs))))?;
     Ok(receiver)
 }
 

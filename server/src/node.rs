@@ -1,6 +1,7 @@
 //! A node as a part of a process: memory, handler, endpoint, coordinator and HTTP port put together.
 
 mod beginning;
+mod open_logs;
 mod threads;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,7 +26,7 @@ use crate::forming::FormingError;
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::http::HttpServer;
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SHARE, DESCRIPTORS_RESERVED, HTTP_BYTES};
-use crate::logs::{LogThreads, OpenLogsError, StartLogsError};
+use crate::logs::{OpenLogsError, StartLogsError};
 use crate::memory::NodeMemory;
 use crate::monitor::Monitor;
 use crate::process::{CpuTime, descriptor_limit};
@@ -33,6 +34,7 @@ use crate::report::Surroundings;
 use crate::watch_thread::WatchThread;
 
 use self::beginning::{Beginning, description};
+pub use self::open_logs::OpenLogs;
 use self::threads::ClusterThread;
 
 /// How often it is looked whether the cluster knows of the node.
@@ -57,7 +59,7 @@ pub struct Node {
     /// What goes on beside requests, and the coordinator.
     cluster: Vec<ClusterThread>,
     /// What writes the logs of partitions.
-    logs: Option<LogThreads>,
+    logs: OpenLogs,
     _directory: Option<DataDirectory>,
 }
 
@@ -67,6 +69,22 @@ impl Node {
     /// # Errors
     /// What the system refused.
     pub fn start(config: &Config) -> Result<Node, StartError> {
+        Node::start_with(config, OpenLogs::default())
+    }
+
+    /// The same for who may want the process to end before that: its logs are to be closed first.
+    ///
+    /// # Errors
+    /// What the system refused. The logs are closed then.
+    pub fn start_with(config: &Config, logs: OpenLogs) -> Result<Node, StartError> {
+        let started = Node::start_on(config, logs.clone());
+        if started.is_err() {
+            logs.close();
+        }
+        started
+    }
+
+    fn start_on(config: &Config, open_logs: OpenLogs) -> Result<Node, StartError> {
         let clock = Clock::system();
         let memory = NodeMemory::divide(config.memory.bytes()).map_err(StartError::Memory)?;
         // Before others are waited for: whoever watches the process would take it for dead otherwise.
@@ -93,7 +111,9 @@ impl Node {
         let handler =
             Arc::new(handler.expect("the least memory has room for a node without partitions"));
         handler.belong(cluster, config.roles.coordinator);
-        let logs = log_directories.map(|logs| logs.start(&handler)).transpose()?;
+        if let Some(directories) = log_directories {
+            open_logs.open(|| directories.start(&handler))?;
+        }
         monitor.watch(Arc::clone(&handler));
 
         let control = match config.control {
@@ -189,7 +209,7 @@ impl Node {
             _background: background,
             watches,
             cluster: threads,
-            logs,
+            logs: open_logs,
             _directory: directory,
         })
     }
@@ -232,9 +252,7 @@ impl Drop for Node {
         self.cluster.clear();
         self.endpoint.shutdown();
         // Nobody writes any more.
-        if let Some(Err(error)) = self.logs.take().map(LogThreads::close) {
-            tracing::error!(%error, "the logs were not closed in good order");
-        }
+        self.logs.close();
         // The handler would keep the endpoint, which keeps the handler.
         self.handler.forget_surroundings();
     }
@@ -264,6 +282,9 @@ pub enum StartError {
     /// The logs of partitions take nothing.
     #[error(transparent)]
     StartLogs(#[from] StartLogsError),
+    /// It was told to end.
+    #[error("the node was told to end while it started")]
+    Ended,
     /// The coordinator's log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -80,23 +80,29 @@ impl LogDirectories {
         };
         let journals = [Arc::clone(&of_disk.0), Arc::clone(&of_fsync.0)];
         let threads = [start(of_disk)?, start(of_fsync)?];
-        for journal in journals {
-            while journal.is_opening() {
-                pause();
-            }
-            journal.failure().map_or(Ok(()), Err)?;
+        let logs = LogThreads { threads, handler: Arc::clone(handler) };
+        while journals.iter().any(|journal| journal.is_opening()) {
+            pause();
         }
-        Ok(LogThreads { threads, handler: Arc::clone(handler) })
+        match journals.iter().find_map(|journal| journal.failure()) {
+            None => Ok(logs),
+            Some(poisoned) => {
+                // The other one is as good as it was.
+                let _ = logs.close();
+                Err(poisoned.into())
+            }
+        }
     }
 }
 
 impl LogThreads {
-    /// Writes all that has happened and marks the logs as complete. The node has to take no more by then. What its logs have not taken or written after ten seconds, since
+    /// Writes all that has happened and marks the logs as complete. The node takes no more. What its logs have not taken or written after ten seconds, since
     /// the disk is full for example, is not waited for: they are not marked then.
     ///
     /// # Errors
     /// [`CloseError`].
     pub fn close(self) -> Result<(), CloseError> {
+        self.handler.take_no_more();
         let clock = self.handler.clock().clone();
         let until = clock.now() + FLUSH_PATIENCE;
         while !self.handler.flush_logs() {

@@ -4,4 +4,5 @@ mod coordinators_log;
 mod disk_node;
 mod failing;
 mod restarts;
+mod starts;
 mod watched;
