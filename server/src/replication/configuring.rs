@@ -33,7 +33,7 @@ impl Replica {
             self.drop_all(Role::None, Version::NONE);
         }
         if self.is_failed {
-            // Given anew, it may take part again. To a learner that goes on nobody gives anew what it could not take.
+            // Given anew, it may take part again. A learner that goes on is not, unless its primary begins another session.
             self.is_failed = is_member || goes_on_learning;
             if goes_on_learning {
                 self.tell_that_it_failed();

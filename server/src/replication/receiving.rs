@@ -118,6 +118,12 @@ impl Replica {
         self.answer_pieces();
     }
 
+    /// Whether a learner is to begin anew by this.
+    pub(super) fn is_of_later_session(&self, begin: &SnapshotBegin) -> bool {
+        begin.epoch >= self.epoch
+            && self.learning().is_some_and(|learning| learning.session < begin.session)
+    }
+
     fn begin(&mut self, begin: &SnapshotBegin) {
         self.demote();
         let learning = Learning { session: begin.session, ..Learning::default() };

@@ -173,7 +173,13 @@ impl Replica {
         now: Time,
     ) -> Handled<'m> {
         if self.is_failed {
-            return Handled::Done;
+            match message {
+                // It is given everything anew.
+                PeerMessage::SnapshotBegin(begin) if self.is_of_later_session(begin) => {
+                    self.is_failed = false;
+                }
+                _ => return Handled::Done,
+            }
         }
         match message {
             PeerMessage::Append(append) => self.handle_append(from, append, now),

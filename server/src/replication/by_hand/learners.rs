@@ -110,20 +110,31 @@ fn a_learner_that_was_given_up_begins_anew_when_it_is_added_again() {
 #[test]
 fn a_learner_that_has_failed_says_so_in_every_epoch_until_it_is_none() {
     let mut nodes = Nodes::with_deaf_learner(&Settings::default());
-    nodes.exchange(&[FORMER, REST]);
+    nodes.goes_on(&ALL, 4 * TICK);
     nodes.nodes[REST].replica.fail();
     nodes.nodes[REST].carry_out();
     assert_eq!(nodes.nodes[REST].said, [given_up(3)]);
-    nodes.told_of_learners(&ALL, 4, FORMER, &[FORMER], &[REST]);
+    nodes.told_of_learners(&ALL, 4, FORMER, &[FORMER, NEXT], &[REST]);
     assert_eq!(nodes.nodes[REST].said, [given_up(3), given_up(4)]);
     nodes.goes_on(&ALL, Duration::from_secs(2));
     assert_eq!(nodes.nodes[REST].said.last(), Some(&given_up(4)));
     assert!(nodes.nodes[REST].said.len() > 2, "{:?}", nodes.nodes[REST].said);
-    assert!(!nodes.said().contains(&caught_up(4)), "{:?}", nodes.said());
-    nodes.told(&ALL, 5, FORMER, &[FORMER]);
-    nodes.told_of_learners(&ALL, 6, FORMER, &[FORMER], &[REST]);
+    nodes.told(&ALL, 5, FORMER, &[FORMER, NEXT]);
+    nodes.told_of_learners(&ALL, 6, FORMER, &[FORMER, NEXT], &[REST]);
     nodes.goes_on(&ALL, 4 * TICK);
     assert_eq!(nodes.said().last(), Some(&caught_up(6)));
+}
+
+/// The next primary gives it everything.
+#[test]
+fn a_learner_that_has_failed_takes_part_again_in_another_session() {
+    let mut nodes = Nodes::with_deaf_learner(&Settings::default());
+    nodes.exchange(&[FORMER, REST]);
+    nodes.nodes[REST].replica.fail();
+    nodes.nodes[REST].carry_out();
+    nodes.told_of_learners(&ALL, 4, NEXT, &[FORMER, NEXT], &[REST]);
+    nodes.goes_on(&ALL, Duration::from_secs(2));
+    assert_eq!(nodes.nodes[NEXT].said.last(), Some(&caught_up(4)));
 }
 
 #[test]
