@@ -197,21 +197,25 @@ async fn fetch(
 ) -> (Option<ClusterMap>, Vec<Unanswered>) {
     let mut sources = sources.fuse();
     let mut asked = FuturesUnordered::new();
-    let mut unanswered = Vec::new();
+    let mut unanswered: Vec<Unanswered> = Vec::new();
     loop {
-        let patience = match sources.next() {
+        let is_forming = unanswered.iter().any(|one| one.is_forming);
+        let now = endpoint.clock().now();
+        let (patience, is_last) = match sources.next() {
             Some(source) => {
                 asked.push(ask(endpoint, source, wanted, deadline));
-                endpoint.clock().now() + MAP_PATIENCE
+                (now + MAP_PATIENCE, false)
             }
             None if asked.is_empty() => return (None, unanswered),
-            None => deadline,
+            // Whoever says nothing may not be there yet; those who have no map yet will have one, and are to be asked again.
+            None if is_forming => (deadline.min(now + MAP_PATIENCE), true),
+            None => (deadline, true),
         };
         match select(asked.next(), endpoint.sleep_until(patience)).await {
             Either::Left((Some(Ok(answer)), _)) => return (answer, unanswered),
             Either::Left((Some(Err(one)), _)) => unanswered.push(one),
             Either::Left((None, _)) => {}
-            Either::Right(_) if patience == deadline => return (None, unanswered),
+            Either::Right(_) if is_last => return (None, unanswered),
             Either::Right(_) => {}
         }
     }

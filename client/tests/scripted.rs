@@ -64,6 +64,13 @@ fn a_cluster_that_is_being_formed_is_waited_for() {
     assert!(elapsed >= forms && elapsed < forms + Duration::from_millis(200), "{elapsed:?}");
     assert_eq!(world.run(client.put(key_of(1, 2), "weft")).unwrap(), Version(1));
 
+    // Though another one takes the question and says nothing.
+    let world = World::forming(2, forms);
+    world.node(1, |_| put_done(1));
+    world.node_without_map(2);
+    world.client(&[1, 2]);
+    assert!(world.elapsed() < forms + Duration::from_millis(500), "{:?}", world.elapsed());
+
     let world = World::forming(2, 2 * TIMEOUT);
     world.node(1, |_| put_done(1));
     let error = world.try_client(&[1, 2]).unwrap_err();
