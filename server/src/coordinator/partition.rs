@@ -21,6 +21,8 @@ pub struct Partition {
     pub born_in: u32,
     /// The version in which it was last changed.
     pub(super) changed_at: u64,
+    /// That in which it got its present primary, or came to have none.
+    pub(super) primary_since: u64,
 }
 
 impl Partition {

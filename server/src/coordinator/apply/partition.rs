@@ -140,6 +140,9 @@ impl ClusterState {
         let version = self.next_version();
         let epoch = next.epoch;
         let partition = &mut self.partitions[usize::from(id.0)];
+        if partition.configuration.primary != next.primary {
+            partition.primary_since = version;
+        }
         partition.configuration = next;
         partition.changed_at = version;
         Outcome::Reconfigured { epoch }

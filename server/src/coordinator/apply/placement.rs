@@ -34,9 +34,16 @@ impl ClusterState {
                 min_in_sync,
                 is_lost: false,
             };
-            let changed_at = version;
-            let partition =
-                Partition { class, first_slot, last_slot, configuration, born_in: 1, changed_at };
+            let (changed_at, primary_since) = (version, version);
+            let partition = Partition {
+                class,
+                first_slot,
+                last_slot,
+                configuration,
+                born_in: 1,
+                changed_at,
+                primary_since,
+            };
             self.partitions.push(partition);
         }
         self.classes.insert(class, Some(PartitionRun { first, count }));

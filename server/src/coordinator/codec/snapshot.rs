@@ -101,6 +101,8 @@ pub(super) struct PartitionMessage {
     first_slot: u32,
     #[prost(uint32, tag = "5")]
     last_slot: u32,
+    #[prost(uint64, tag = "6")]
+    primary_since: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -340,6 +342,7 @@ impl From<&Partition> for PartitionMessage {
             configuration: Some((&partition.configuration).into()),
             born_in: partition.born_in,
             changed_at: partition.changed_at,
+            primary_since: partition.primary_since,
             first_slot: u32::from(partition.first_slot.number()),
             last_slot: u32::from(partition.last_slot.number()),
         }
@@ -382,6 +385,7 @@ impl PartitionMessage {
             configuration: required(self.configuration, "configuration")?.try_into()?,
             born_in: self.born_in,
             changed_at: self.changed_at,
+            primary_since: self.primary_since,
         })
     }
 }

@@ -55,7 +55,7 @@ impl Coordinator {
 
     /// Whether a partition has a primary that has not said yet that it serves it.
     fn is_starting(&self, id: PartitionId, partition: &Partition) -> bool {
-        let serves = |primary| self.liveness.serves(primary, id, partition.changed_at);
+        let serves = |primary| self.liveness.serves(primary, id, partition.primary_since);
         partition.configuration.primary.is_some_and(|primary| !serves(primary))
     }
 
