@@ -1,6 +1,6 @@
 //! Partitions whose primary is gone, or waits for members that do not answer.
 
-use weft_protocol::{Durability, Member, PartitionId};
+use weft_protocol::{Configuration, Durability, Member, PartitionId};
 
 use super::round::Round;
 use crate::coordinator::command::Command;
@@ -44,8 +44,32 @@ impl Round<'_> {
         if is_as_it_was && learners == present.learners {
             return false;
         }
+        if !self.outlive(present, &members) {
+            return false;
+        }
         self.reconfigure(id, present, primary, members, learners);
         true
+    }
+
+    /// Whether those that stay have said that they know that the others are down, where so few stay that nothing is written any more.
+    ///
+    /// Who is down may only be out of earshot, with all that was acknowledged; and of those that stay the last one may have died a moment before, which
+    /// is not heard yet: then all would be lost though one is left. So they wait for one more heartbeat. Where enough stay to take writes, as they are to
+    /// at once, that many would have to die in that moment.
+    fn outlive(&self, present: &Configuration, members: &[Member]) -> bool {
+        if members.len() >= usize::from(present.min_in_sync) {
+            return true;
+        }
+        let goes = |member: &&Member| !members.contains(member);
+        present.members.iter().filter(goes).all(|gone| {
+            let Some(node) = self.state.node(gone.node) else { return true };
+            // Another life has nothing of this one, and of who is heard others have told.
+            if node.member() != *gone || self.seats.living(*gone).is_some() {
+                return true;
+            }
+            let knows = |member: &Member| self.liveness.knows(*member, node.changed_at);
+            !node.is_up && members.iter().all(knows)
+        })
     }
 
     /// Whether all that are heard have just come back, and others may follow with all that they had.

@@ -545,6 +545,18 @@ fn the_last_copy_is_not_given_up_for_one_on_a_node_that_was_not_heard_since() {
     assert_eq!((now.primary, now.is_lost), (Some(old), false));
 }
 
+/// The one that is silent is only out of earshot, and the other dies before that is decided.
+#[test]
+fn the_last_copy_within_earshot_is_not_counted_on_before_it_knows_of_that() {
+    let mut world = at_rest(&["", ""], 1, replicas(2));
+    let both = configuration(&world, P0).members;
+    world.unheard.insert(primary(&world).node);
+    run_for(&mut world, Duration::from_millis(400));
+    world.unheard.extend(both.iter().map(|member| member.node));
+    run_for(&mut world, Duration::from_secs(5));
+    assert_eq!(configuration(&world, P0).members, both);
+}
+
 #[test]
 fn a_new_leader_gives_every_node_and_client_their_time() {
     let mut world = at_rest(&["", ""], 2, replicas(2));
