@@ -1,8 +1,8 @@
 //! What a run has met of what it is there to meet.
 
 use super::nodes::Cluster;
-use super::tables::Made;
-use crate::history::{Ending, History};
+use super::tables::{Made, is_lasting};
+use crate::history::{Ending, History, Operation};
 use crate::ledger::Ledger;
 use crate::nemesis::{Counts, Kind};
 use crate::scenario::Summary;
@@ -31,6 +31,7 @@ pub const REQUIRED: &[&str] = &[
     TABLE_MADE,
     TABLE_DROPPED,
     TABLE_ANEW,
+    TABLE_ASKED,
 ];
 
 const UNKNOWN: &str = "the outcome of a change is unknown";
@@ -54,6 +55,7 @@ const GIVEN_UP: &str = "a learner was given up";
 const TABLE_MADE: &str = "a table was made while the cluster worked";
 const TABLE_DROPPED: &str = "a table was dropped with what was in it";
 const TABLE_ANEW: &str = "a table was made under the name of one that was dropped";
+const TABLE_ASKED: &str = "a change of a table besides default was acknowledged";
 const CHANGES_LOST: &str = "a change was acknowledged, and lost with all that held its partition";
 const PARTITION_LOST: &str = "a partition was lost with all that held it";
 
@@ -92,6 +94,12 @@ pub(super) fn sometimes(
     sometimes.note(TABLE_MADE, made);
     sometimes.note(TABLE_DROPPED, dropped);
     sometimes.note(TABLE_ANEW, anew);
+    let is_of_table = |operation: &&Operation| {
+        let is_told = matches!(operation.ending, Ending::Completed(..));
+        operation.action.is_mutation() && is_told && is_lasting(&operation.key)
+    };
+    let of_tables = history.operations().iter().filter(is_of_table);
+    sometimes.note(TABLE_ASKED, of_tables.count() as u64);
     sometimes.note(CHANGES_LOST, cluster.changes_lost);
     sometimes.note(PARTITION_LOST, cluster.partitions_lost());
     sometimes

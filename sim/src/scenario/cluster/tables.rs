@@ -10,6 +10,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use weft_client::{Applied, Client, ClientError};
 use weft_protocol::{CatalogError, Durability, TableOptions};
+use weft_transport::Time;
 
 use crate::cluster::Connector;
 use crate::history::Action;
@@ -69,7 +70,7 @@ impl Tables {
 
     /// The names of those that stay, in the same order.
     pub(super) fn names(&self) -> impl Iterator<Item = String> {
-        (0..self.lasting.len()).map(|number| format!("lasting-{number}"))
+        (0..self.lasting.len()).map(|number| format!("{LASTING}-{number}"))
     }
 }
 
@@ -92,6 +93,11 @@ impl fmt::Display for Tables {
 /// Whether a history's key is of a table that is there for a short time: nothing of it is left to be read in the end.
 pub(super) fn is_brief(key: &[u8]) -> bool {
     key.starts_with(BRIEF.as_bytes())
+}
+
+/// Whether a history's key is of a table that stays, and is not `default`.
+pub(super) fn is_lasting(key: &[u8]) -> bool {
+    key.starts_with(LASTING.as_bytes())
 }
 
 /// What came of tables.
@@ -130,11 +136,8 @@ impl Maker {
         for (round, options) in self.tables.brief.iter().enumerate() {
             pause().await;
             let name = format!("{BRIEF}-{names}");
-            match self.brief(&client, &name, round, *options).await {
-                Ok(()) => {
-                    self.note(|made| made.anew += u64::from(is_used));
-                    is_used = true;
-                }
+            match self.brief(&client, &name, round, *options, is_used).await {
+                Ok(is_dropped) => is_used |= is_dropped,
                 Err(Doubt) => (names, is_used) = (names + 1, false),
             }
         }
@@ -142,7 +145,7 @@ impl Maker {
 
     /// Makes a table that stays. Returns whether it is there: where it is not known, it is made again, and may be there then.
     async fn make(&self, client: &Client, name: &str, options: TableOptions) -> bool {
-        let asked_at = self.hand.clock.now();
+        let asked_at = self.ask();
         let told = client.create_table(name, options).await;
         self.hand.check_time(asked_at);
         let is_there =
@@ -151,48 +154,68 @@ impl Maker {
         is_there
     }
 
-    /// Makes a table, finds nothing in it, writes and reads some of it, and drops it.
+    /// Makes a table, finds nothing in it, writes and reads some of it, and drops it. Returns whether it did.
     async fn brief(
         &self,
         client: &Client,
         name: &str,
         round: usize,
         options: TableOptions,
-    ) -> Result<(), Doubt> {
-        let table = match client.create_table(name, options).await {
+        is_used: bool,
+    ) -> Result<bool, Doubt> {
+        let asked_at = self.ask();
+        let created = client.create_table(name, options).await;
+        self.hand.check_time(asked_at);
+        let table = match created {
             Ok(table) => table,
             Err(ClientError::Catalog(CatalogError::Exists { .. })) => {
                 let reason = format!("the table {name} was dropped, and is there");
                 self.hand.fail(Failure::NotConverged { reason });
                 return Err(Doubt);
             }
-            Err(error) if error.applied() == Applied::No => return Ok(()),
+            Err(error) if error.applied() == Applied::No => return Ok(false),
             Err(_) => return Err(Doubt),
         };
-        self.note(|made| made.made += 1);
+        self.note(|made| {
+            made.made += 1;
+            made.anew += u64::from(is_used);
+        });
         for number in 0..BRIEF_KEYS {
             let key = format!("register-{number}").into_bytes();
             // In the history a table of the same name is another one: what is found of the former one was written by nobody.
             let noted = format!("{name} {round}/register-{number}").into_bytes();
             self.read(&table, &key, &noted).await;
             let value = format!("{round}.{number}").into_bytes();
-            self.hand.asked_at.set(self.hand.clock.now());
+            let asked_at = self.ask();
             let id = self.hand.invoke(&noted, Action::Put(value.clone()));
             self.hand.end(id, &table.put(&key, &value).await, written);
+            self.hand.check_time(asked_at);
             self.read(&table, &key, &noted).await;
         }
-        match client.drop_table(name).await {
+        let asked_at = self.ask();
+        let dropped = client.drop_table(name).await;
+        self.hand.check_time(asked_at);
+        match dropped {
             Ok(()) => {
                 self.note(|made| made.dropped += 1);
-                Ok(())
+                Ok(true)
             }
             Err(_) => Err(Doubt),
         }
     }
 
     async fn read(&self, table: &Client, key: &[u8], noted: &[u8]) {
+        let asked_at = self.ask();
         let id = self.hand.invoke(noted, Action::Get);
         self.hand.end(id, &table.get(key).await, read);
+        self.hand.check_time(asked_at);
+    }
+
+    /// It asks something now.
+    fn ask(&self) -> Time {
+        let now = self.hand.clock.now();
+        self.hand.asked_at.set(now);
+        now
     }
 
     fn note(&self, note: impl FnOnce(&mut Made)) {
@@ -209,5 +232,6 @@ const LASTING_MAX: usize = 2;
 const BRIEF_MAX: usize = 6;
 const BRIEF_KEYS: usize = 3;
 const BRIEF: &str = "brief";
+const LASTING: &str = "lasting";
 /// Between two attempts to make a table.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
