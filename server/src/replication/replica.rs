@@ -173,13 +173,11 @@ impl Replica {
         now: Time,
     ) -> Handled<'m> {
         if self.is_failed {
-            match message {
-                // It is given everything anew.
-                PeerMessage::SnapshotBegin(begin) if self.is_of_later_session(begin) => {
-                    self.is_failed = false;
-                }
-                _ => return Handled::Done,
+            let is_given_anew = matches!(message, PeerMessage::SnapshotBegin(begin) if self.is_of_later_session(begin));
+            if !is_given_anew {
+                return Handled::Done;
             }
+            self.is_failed = false;
         }
         match message {
             PeerMessage::Append(append) => self.handle_append(from, append, now),

@@ -51,7 +51,7 @@ impl Requester {
         think: Duration,
         mut random: StdRng,
     ) {
-        let mut tables = Tables::new(connected(&connector).await);
+        let mut tables = TableClients::new(connected(&connector).await);
         for sequence in 0..operations {
             let keys = self.keys.some(&mut random);
             let (client, keys) = match tables.client(keys).await {
@@ -76,7 +76,7 @@ impl Requester {
         again: Option<Rc<Cell<u64>>>,
     ) {
         let mut tables = match connector.connect().await {
-            Ok(client) => Tables::new(client),
+            Ok(client) => TableClients::new(client),
             Err(error) => return self.fail(Failure::NotHealed(error)),
         };
         for (keys, key) in self.keys.all().filter(|(_, key)| wanted.contains(*key)) {
@@ -303,14 +303,14 @@ pub(super) async fn connected(connector: &Connector) -> Client {
 }
 
 /// A client, and the same for each table that it knows.
-struct Tables {
+struct TableClients {
     of_default: Client,
     others: BTreeMap<String, Client>,
 }
 
-impl Tables {
-    fn new(of_default: Client) -> Tables {
-        Tables { of_default, others: BTreeMap::new() }
+impl TableClients {
+    fn new(of_default: Client) -> TableClients {
+        TableClients { of_default, others: BTreeMap::new() }
     }
 
     fn of_default(&self) -> &Client {

@@ -100,7 +100,7 @@ pub(super) fn sometimes(
     };
     let of_tables = history.operations().iter().filter(is_of_table);
     sometimes.note(TABLE_ASKED, of_tables.count() as u64);
-    sometimes.note(CHANGES_LOST, cluster.changes_lost);
+    sometimes.note(CHANGES_LOST, cluster.lost_changes().len() as u64);
     sometimes.note(PARTITION_LOST, cluster.partitions_lost());
     sometimes
 }

@@ -45,8 +45,6 @@ pub(super) struct Cluster {
     pub(super) made: Rc<Cell<Made>>,
     /// Keys whose partition was lost, as it may be when what held it is gone.
     pub(super) lost: BTreeSet<Vec<u8>>,
-    /// How many changes of such keys had been acknowledged.
-    pub(super) changes_lost: u64,
 }
 
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
@@ -70,7 +68,6 @@ impl Cluster {
                 .collect(),
             made: Rc::default(),
             lost: BTreeSet::new(),
-            changes_lost: 0,
         }
     }
 
@@ -83,7 +80,7 @@ impl Cluster {
     }
 
     /// The keys whose partition is lost, by the map of the end.
-    fn lost(&self, map: &ClusterMap) -> BTreeSet<Vec<u8>> {
+    fn lost_keys(&self, map: &ClusterMap) -> BTreeSet<Vec<u8>> {
         let is_lost = |keys: &TableKeys, key: &[u8]| {
             let (class, slot) = (self.class(keys), Slot::of(key));
             map.partitions().iter().any(|entry| {
@@ -124,7 +121,7 @@ impl Cluster {
     /// What disks had is not lost, as long as none of them was replaced: who is left then may be one that the others had gone on without a moment before.
     ///
     /// A partition is, if all power is gone before it is on any disk, with nothing in it.
-    fn check_lost(&self, lost: &[Operation]) -> Result<(), Failure> {
+    fn check_lost(&self) -> Result<(), Failure> {
         let is_replaced = |host: &Host| host.role == Role::Storage && host.replaced;
         if self.hosts.borrow().values().any(is_replaced) {
             return Ok(());
@@ -132,7 +129,7 @@ impl Cluster {
         let is_synced = |keys: &TableKeys| self.class(keys).durability == Durability::Fsync;
         let synced = self.keys.all().filter(|(keys, _)| is_synced(keys));
         let synced: BTreeSet<&Vec<u8>> = synced.map(|(_, key)| key).collect();
-        match lost.iter().find(|change| synced.contains(&change.key)) {
+        match self.lost_changes().iter().find(|change| synced.contains(&change.key)) {
             Some(change) => {
                 let reason = format!("a partition is lost, though it was on disk: {change}");
                 Err(Failure::NotConverged { reason })
@@ -142,7 +139,7 @@ impl Cluster {
     }
 
     /// The changes that were acknowledged and went with their partitions.
-    fn lost_changes(&self) -> Vec<Operation> {
+    pub(super) fn lost_changes(&self) -> Vec<Operation> {
         let history = self.recorder.history();
         let is_lost = |operation: &&Operation| {
             let is_acknowledged = matches!(operation.ending, Ending::Completed { .. });
@@ -254,10 +251,8 @@ impl Builder for Cluster {
             world.go_on_until(next)?;
         }
         let map = newest_map(&self.hosts.borrow()).expect("it was there a moment ago");
-        self.lost = self.lost(&map);
-        let lost = self.lost_changes();
-        self.changes_lost = lost.len() as u64;
-        self.check_lost(&lost)?;
+        self.lost = self.lost_keys(&map);
+        self.check_lost()?;
         let keys = self.keys.all().map(|(_, key)| key);
         let there = keys.filter(|key| !self.lost.contains(*key)).cloned().collect();
         let member = world.add_host([10, 0, 9, 1].into(), None);
