@@ -19,16 +19,13 @@ use weft_transport::{Block, Memory, MemoryError, Purpose};
 use super::address::Address;
 use super::error::StoreError;
 use super::header::{LastUse, Record};
-use super::prefetch;
+use super::prefetch::{self, LINE};
 use super::segment::Segment;
 
 use self::ends::End;
 use self::sizes::Sizes;
 
 pub(crate) use self::sizes::kept_back_bytes;
-
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
 
 /// If records are longer than this on average, in bytes, no more than their first lines are asked for: a run of longer ones would
 /// leave the cache little else.

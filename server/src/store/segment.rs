@@ -4,6 +4,10 @@ use weft_protocol::Version;
 use weft_transport::{Appender, Block, Shared};
 
 use super::header::{DEAD, LastUse, Record};
+use super::prefetch;
+
+/// So many bytes behind the last record are asked for at most.
+const PREFETCHED_BEHIND_MAX: usize = 512;
 
 /// A segment of the log, and how much of it is still wanted.
 #[derive(Debug)]
@@ -37,7 +41,11 @@ impl Segment {
         let offset = self.log.append(parts)?;
         self.live_objects += 1;
         self.live_sequences += version.sequence();
-        self.live_bytes += self.log.committed() - offset;
+        let len = self.log.committed() - offset;
+        self.live_bytes += len;
+        // The next record of this partition comes after many of others, is likely to be as long, and is read again at once, by who waits for its bytes to
+        // be written. Of longer ones the processor fetches the rest by itself.
+        prefetch::behind(self.log.bytes(), len.min(PREFETCHED_BEHIND_MAX));
         Some(offset)
     }
 
