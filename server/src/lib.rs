@@ -55,6 +55,9 @@ mod places;
 mod replies;
 mod scratch;
 mod sending;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests mount it and fill it up")]
+mod small_disk;
 mod sweeper;
 mod table_changes;
 mod watch_thread;

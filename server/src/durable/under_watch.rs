@@ -14,6 +14,7 @@ use weft_transport::Clock;
 
 use super::on_files::identity;
 use super::*;
+use crate::small_disk::SmallDisk;
 
 /// The folder in which the process that is watched has its log; set by who starts it.
 const WATCHED_FOLDER: &str = "WEFT_WATCHED_FOLDER";
@@ -107,37 +108,15 @@ fn the_system_has_synced_a_group_of_entries_before_they_are_acknowledged() {
     assert!((GROUPS..GROUPS + 8).contains(&syncs), "{syncs}:\n{trace}");
 }
 
-/// A small file system in memory, as long as this lives.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount() -> Option<SmallDisk> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m", "weft-test"]).arg(folder.path());
-        let outcome = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        outcome.is_ok_and(|status| status.success()).then(|| SmallDisk(folder))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_stops_the_log_until_there_is_room() {
-    let Some(disk) = SmallDisk::mount() else {
-        println!("left out: no file system can be mounted");
-        return;
-    };
-    let path = disk.0.path().join("log");
+    let Some(disk) = SmallDisk::mount(1) else { return };
+    let path = disk.path().join("log");
     let mut directory = Directory::open(&path).unwrap();
     let settings = Settings { file_bytes: 256 << 10, ..Settings::default() };
     let recovery = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
     let log = Log::new(settings.clone(), &recovery);
-    let ballast = disk.0.path().join("ballast");
+    let ballast = disk.path().join("ballast");
     std::fs::write(&ballast, vec![1; 300 << 10]).unwrap();
     let (sender, events) = channel();
     let tell = move |told: &[Event]| told.iter().for_each(|event| drop(sender.send(event.clone())));
@@ -171,15 +150,12 @@ fn a_full_disk_stops_the_log_until_there_is_room() {
 
 #[test]
 fn who_closes_a_log_on_a_full_disk_does_not_wait_for_ever() {
-    let Some(disk) = SmallDisk::mount() else {
-        println!("left out: no file system can be mounted");
-        return;
-    };
-    let mut directory = Directory::open(&disk.0.path().join("log")).unwrap();
+    let Some(disk) = SmallDisk::mount(1) else { return };
+    let mut directory = Directory::open(&disk.path().join("log")).unwrap();
     let settings = Settings { file_bytes: 256 << 10, ..Settings::default() };
     let recovery = recover(&mut directory, identity(Mode::Fsync), &settings).unwrap();
     let log = Log::new(settings.clone(), &recovery);
-    std::fs::write(disk.0.path().join("ballast"), vec![1; 600 << 10]).unwrap();
+    std::fs::write(disk.path().join("ballast"), vec![1; 600 << 10]).unwrap();
     let (sender, events) = channel();
     let tell = move |told: &[Event]| told.iter().for_each(|event| drop(sender.send(event.clone())));
     let commit = CommitThread::start(log, directory, Clock::system(), tell).unwrap();

@@ -28,6 +28,8 @@ mod process;
 mod revising;
 mod scanning;
 mod slow_reader;
+#[path = "../../src/small_disk.rs"]
+mod small_disk;
 mod support;
 mod tables;
 mod watches;

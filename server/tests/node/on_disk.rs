@@ -3,6 +3,7 @@
 mod coordinators_log;
 mod disk_node;
 mod failing;
+mod full;
 mod restarts;
 mod starts;
 mod watched;

@@ -27,6 +27,9 @@ mod conformance;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "it damages files, as disks do")]
 mod damage;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "it looks at the files")]
+mod full;
 
 use std::ops::Range;
 
@@ -126,13 +129,15 @@ pub enum LogError {
         /// What the disk said.
         detail: String,
     },
-    /// The disk cannot be read.
-    #[error("open the raft log in {place}: {detail}")]
+    /// The disk cannot be read, or has no room for what is made when a log is opened.
+    #[error("open the raft log in {place}: {detail}{}", if *.is_full { "; nothing was lost: free space, then start the node again" } else { "" })]
     Open {
         /// The folder.
         place: String,
         /// What the disk said.
         detail: String,
+        /// Whether there was no room.
+        is_full: bool,
     },
     /// It was written by another node.
     #[error(
@@ -199,6 +204,19 @@ pub enum LogError {
         /// The folder.
         place: String,
     },
+}
+
+impl LogError {
+    /// A log cannot be opened, because of what the disk said.
+    fn opening(place: String, detail: String) -> LogError {
+        let is_full = says_full(&detail);
+        LogError::Open { place, detail, is_full }
+    }
+}
+
+/// Whether the disk has said that it has no room: RocksDB passes it on in words only.
+fn says_full(detail: &str) -> bool {
+    detail.contains("No space left") || detail.contains("quota exceeded")
 }
 
 impl Batch {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_protocol::{Durability, ErrorCode};
@@ -17,6 +16,7 @@ use weft_server::store::StoreError;
 use weft_transport::{NodeId, Purpose};
 
 use super::disk_node::{DISK, DiskNode, FSYNC, Watch, options, put};
+use crate::small_disk::SmallDisk;
 use crate::support::{TABLE, ask};
 
 fn key(number: usize) -> Vec<u8> {
@@ -164,32 +164,10 @@ fn what_waits_when_a_disk_fails_is_in_doubt_and_what_comes_later_is_refused() {
     node.stop();
 }
 
-/// A small file system in memory, as long as this lives.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount() -> Option<SmallDisk> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=2m", "weft-test"]).arg(folder.path());
-        let outcome = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        outcome.is_ok_and(|status| status.success()).then(|| SmallDisk(folder))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_refuses_writes_until_it_has_room_and_reads_go_on() {
-    let Some(disk) = SmallDisk::mount() else {
-        println!("left out: no file system can be mounted");
-        return;
-    };
-    let path = disk.0.path();
+    let Some(disk) = SmallDisk::mount(2) else { return };
+    let path = disk.path();
     let node = DiskNode::start(path, 1);
     let ballast = path.join("ballast");
     fs::write(&ballast, vec![1; 1 << 20]).unwrap();

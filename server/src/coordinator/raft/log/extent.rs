@@ -125,7 +125,7 @@ fn in_use(folder: &Path, name: &str) -> LogError {
 
 fn opening(folder: &Path, error: &io::Error) -> LogError {
     let detail = format!("the file {NAME}: {error}");
-    LogError::Open { place: folder.display().to_string(), detail }
+    LogError::opening(folder.display().to_string(), detail)
 }
 
 fn encode(number: u64) -> [u8; SLOT_BYTES] {

@@ -8,20 +8,19 @@
 use std::path::Path;
 
 use rocksdb::{
-    DB, DBCompressionType, DBRecoveryMode, ErrorKind, IteratorMode, Options, WriteBatch,
+    DB, DBCompressionType, DBRecoveryMode, ErrorKind, IteratorMode, LogLevel, Options, WriteBatch,
     WriteOptions,
 };
 
 use super::extent::{Extent, sync_folder};
 use super::record::{Change, NUMBER_KEY, changes, seal, unseal};
-use super::{Batch, LogError, RaftLog, Recovered, recovery};
+use super::{Batch, LogError, RaftLog, Recovered, recovery, says_full};
 
 /// The memory that RocksDB collects writes in before it makes a file of them, for which it takes as much room on the disk beforehand. The log of a coordinator is small.
 const WRITE_BUFFER_BYTES: usize = 2 << 20;
 /// Room that is taken on the disk when RocksDB's list of its files is made: it has a few hundred bytes.
 const MANIFEST_BYTES: usize = 64 << 10;
-/// RocksDB's own diary: how much of it, and how many old ones.
-const DIARY_BYTES: usize = 1 << 20;
+/// How many of RocksDB's diaries are kept, which are empty.
 const DIARIES_KEPT: usize = 2;
 
 /// A member's log on a real disk.
@@ -89,8 +88,7 @@ impl RocksLog {
             Err(LogError::Missing { .. }) => {}
             Err(error) => return Err(error),
         }
-        make_folder(folder)
-            .map_err(|error| LogError::Open { place: place.clone(), detail: error.to_string() })?;
+        make_folder(folder).map_err(|error| LogError::opening(place.clone(), error.to_string()))?;
         let extent = Extent::create(folder)?;
         let db = DB::open(&options(true), folder).map_err(|error| opening(&place, &error))?;
         let mut log = RocksLog { place, db, extent, number: 0, is_poisoned: false };
@@ -100,7 +98,7 @@ impl RocksLog {
 
     fn failed(&mut self, detail: String) -> LogError {
         self.is_poisoned = true;
-        let is_full = detail.contains("No space left");
+        let is_full = says_full(&detail);
         LogError::Write { place: self.place.clone(), detail, is_full }
     }
 }
@@ -195,7 +193,9 @@ fn options(create: bool) -> Options {
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_manifest_preallocation_size(MANIFEST_BYTES);
     options.set_compression_type(DBCompressionType::None);
-    options.set_max_log_file_size(DIARY_BYTES);
+    // RocksDB goes on writing its diary after a write of that has failed, and takes that for a bug of its own: where assertions are built in, it aborts. So nothing is
+    // written into it. A limit of its length would have it begin with the options all the same.
+    options.set_log_level(LogLevel::Header);
     options.set_keep_log_file_num(DIARIES_KEPT);
     options
 }
@@ -211,6 +211,6 @@ fn opening(place: &str, error: &rocksdb::Error) -> LogError {
         ErrorKind::IOError if detail.contains("No such file") => {
             LogError::Corrupt { place, detail }
         }
-        _ => LogError::Open { place, detail },
+        _ => LogError::opening(place, detail),
     }
 }
