@@ -115,6 +115,12 @@ impl Cluster {
         }
     }
 
+    /// Whether this life of the node is one of the cluster's and is to stay, as far as it has been told.
+    pub(crate) fn stays(&self) -> bool {
+        let view = self.view.lock();
+        view.has(self.me) && view.node(self.me.node).is_some_and(|node| !node.is_leaving)
+    }
+
     /// What replicas go by.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings

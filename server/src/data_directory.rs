@@ -1,10 +1,11 @@
 //! The directory in which a node keeps what outlives it: whose it is, which life of the node was the last, and the folders of its logs.
 //!
 //! ```text
-//! DIR/lock          held for as long as the process lives
-//! DIR/node.toml     cluster, node, incarnation
-//! DIR/coordinator/  the coordinator's log, where there is one
-//! DIR/objects/      the logs of partitions
+//! DIR/lock                  held for as long as the process lives
+//! DIR/node.toml             cluster, node, incarnation
+//! DIR/coordinator/          the coordinator's log, where there is one
+//! DIR/coordinator.removed/  that of a member that was removed: nothing reads it
+//! DIR/objects/              the logs of partitions
 //! ```
 //!
 //! `node.toml` is written anew, beside the old one and in its place at once, before a life begins: whatever crashes, it names the latest life that can have

@@ -1,6 +1,8 @@
 //! A node as a part of a process: memory, handler, endpoint, coordinator and HTTP port put together.
 
 mod beginning;
+mod coordinating;
+mod log_place;
 mod open_logs;
 mod threads;
 
@@ -18,8 +20,7 @@ use crate::config::{Config, Seeds};
 use crate::control::ControlServer;
 use crate::coordinator::raft::{Failure, LogError};
 use crate::coordinator::{
-    Answer, Ask, ClusterId, Command, Coordinator, CoordinatorSettings, Denial, DenialKind, Ended,
-    Join, PlannerSettings, Proposal, ProposalId, Rejection, ThreadWriter, serve,
+    Answer, Ask, ClusterId, Command, Denial, DenialKind, Join, Proposal, ProposalId, Rejection,
 };
 use crate::data_directory::{DataDirectory, DataDirectoryError};
 use crate::forming::FormingError;
@@ -34,6 +35,7 @@ use crate::report::Surroundings;
 use crate::watch_thread::WatchThread;
 
 use self::beginning::{Beginning, description};
+use self::coordinating::Coordinating;
 pub use self::open_logs::OpenLogs;
 use self::threads::ClusterThread;
 
@@ -100,8 +102,18 @@ impl Node {
         };
         let seed = random_seed();
         let beginning = Beginning::find(config, &clock, &memory, seed)?;
-        let Beginning { me, cluster, timing, directory, logs, has_earlier_life, listen, join, log } =
-            beginning;
+        let Beginning {
+            me,
+            cluster,
+            timing,
+            directory,
+            logs,
+            has_earlier_life,
+            listen,
+            join,
+            place,
+            log,
+        } = beginning;
         let (logs, log_directories) = logs.unzip();
         let mut options = NodeOptions::new(me, memory.clone(), clock.clone(), seed);
         options.logs = logs;
@@ -161,16 +173,19 @@ impl Node {
         let watches = WatchThread::start(Arc::clone(&handler)).map_err(StartError::Watches)?;
         let watches = Some(watches);
         let mut threads = Vec::new();
-        if let Some((log, recovered)) = log {
-            let raft = timing.raft(random_seed());
+        if let Some(log) = log {
             let expected_nodes = config.join.as_ref().map_or(1, |seeds| seeds.iter().len());
-            let planner = PlannerSettings { expected_nodes, ..timing.planner() };
-            let settings = CoordinatorSettings { raft, planner, heartbeat: timing.heartbeat() };
-            let coordinator = Coordinator::new(settings, recovered, endpoint.clock().now())?;
-            let writer = ThreadWriter::start(log).map_err(StartError::Background)?;
-            let (node, monitor) = (Arc::clone(&handler), monitor.clone());
+            let coordinating = Coordinating {
+                handler: Arc::clone(&handler),
+                cluster,
+                timing,
+                expected_nodes,
+                place,
+                monitor: monitor.clone(),
+            };
+            let begun = coordinating.begin(log, &endpoint)?;
             let thread = ClusterThread::start("coordinator", &endpoint, move |endpoint| {
-                coordinate(node, endpoint, coordinator, writer, monitor)
+                coordinating.run(endpoint, begun)
             });
             threads.push(thread.map_err(StartError::Background)?);
         }
@@ -336,24 +351,6 @@ pub enum StartError {
     /// The endpoint cannot start.
     #[error("cannot start the node's endpoint")]
     Endpoint(#[source] EndpointError),
-}
-
-/// Runs the coordinator, and says why it has ended.
-async fn coordinate(
-    node: Arc<NodeHandler>,
-    endpoint: Endpoint,
-    coordinator: Coordinator,
-    writer: ThreadWriter,
-    monitor: Monitor,
-) {
-    match serve(node, endpoint, coordinator, writer).await {
-        Ended::Stopped => {}
-        Ended::Removed => tracing::warn!("this node is no coordinator any more"),
-        Ended::Failed(failure) => {
-            tracing::error!(%failure, "the coordinator of this node takes no part any more");
-            monitor.coordinator_failed(failure);
-        }
-    }
 }
 
 /// Has the node begin its life in the cluster. Waits for a leader.

@@ -57,6 +57,7 @@ fn healthy() -> StatusResponse {
         coordinators: [1, 2, 3].map(coordinator).to_vec(),
         nodes: [1, 2, 3].map(node).to_vec(),
         partitions: [0, 1].map(partition).to_vec(),
+        wanted_voters: 3,
     }
 }
 
@@ -185,6 +186,16 @@ fn health_is_an_exit_code() {
     assert_eq!((ran.code, &told["health"]), (1, &json!("degraded")));
     assert_eq!((&told["down_nodes"], &told["missing_coordinators"]), (&json!([3]), &json!([3])));
     assert_eq!(told["partitions"]["short"], 2);
+    assert_eq!((&told["voters"], &told["wanted_voters"]), (&json!(3), &json!(3)));
+    // One votes, where three could.
+    let mut status = healthy();
+    (status.coordinators[0].is_voter, status.coordinators[2].is_voter) = (false, false);
+    let table = cluster(&port_of(status), &["-o", "table", "health"]);
+    assert_eq!(table.code, 1);
+    assert_eq!(
+        String::from_utf8(table.stdout).unwrap(),
+        "degraded\n  coordinators that vote: 1 of 3\n"
+    );
 }
 
 #[test]

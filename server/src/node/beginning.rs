@@ -9,11 +9,10 @@ use weft_transport::{
     Clock, Endpoint, EndpointConfig, Handler, Incarnation, Memory, MemoryConfig, NoHandler, NodeId,
 };
 
+use super::log_place::{LogPlace, OpenLog};
 use super::{StartError, random_seed};
 use crate::config::Config;
-use crate::coordinator::raft::{
-    Batch, Identity, LogError, MemoryLog, RaftId, RaftLog, Recovered, RocksLog, begin_life,
-};
+use crate::coordinator::raft::{Batch, Identity, RaftId};
 use crate::coordinator::{
     ClusterId, Found, Introduction, Join, NodeDescription, ProposalId, Timing, founding_state,
 };
@@ -23,9 +22,6 @@ use crate::forming::{Formed, Forming, FormingHandler};
 use crate::limits::FORMING_MEMORY;
 use crate::logs::{LogDirectories, Logs, LogsOptions};
 use crate::memory::NodeMemory;
-
-/// A coordinator's log, in the life that has begun, and what it holds.
-type OpenLog = (Box<dyn RaftLog + Send>, Recovered);
 
 /// A node that may begin its life.
 pub(super) struct Beginning {
@@ -42,7 +38,9 @@ pub(super) struct Beginning {
     pub(super) listen: SocketAddr,
     /// What it presents to the cluster, and under which id, unless it has joined.
     pub(super) join: Option<(ProposalId, Join)>,
-    /// The coordinator's log, where this node is one of it.
+    /// Where the coordinator's log is, or would be.
+    pub(super) place: LogPlace,
+    /// The log, where this node is a coordinator.
     pub(super) log: Option<OpenLog>,
 }
 
@@ -70,10 +68,9 @@ impl Beginning {
         let incarnation = Incarnation(clock.unix_millis().max(after));
         let of = past.and_then(|past| past.cluster);
         let known = of.map(|(cluster, _)| cluster);
-        let log = match &directory {
-            Some(directory) if config.roles.coordinator => open_log(directory, node, known)?,
-            _ => None,
-        };
+        let folder = directory.as_ref().map(DataDirectory::coordinator);
+        let place = LogPlace { node, folder };
+        let log = if config.roles.coordinator { place.open(known)? } else { None };
         let open_logs = |directory: &Option<DataDirectory>, cluster: ClusterId| {
             let options = LogsOptions {
                 cluster: cluster.0,
@@ -106,6 +103,7 @@ impl Beginning {
             has_earlier_life: past.is_some() || config.join.is_some(),
             listen: config.listen,
             join: None,
+            place,
             log,
         };
         let join = |listens_at: SocketAddr| Join {
@@ -197,7 +195,7 @@ impl Beginning {
                 (self.cluster, self.timing) = (cluster, timing);
                 if let Some(raft) = raft {
                     let first = Batch::joining(Identity { cluster, node, raft });
-                    self.log = Some(self.make_log(&first)?);
+                    self.log = Some(self.place.make(&first)?);
                 }
             }
         }
@@ -219,24 +217,11 @@ impl Beginning {
         let raft = RaftId(1);
         let identity = Identity { cluster: self.cluster, node, raft };
         let state = founding_state(found, None)?;
-        self.log = Some(self.make_log(&Batch::founding(identity, &[(raft, node)], state))?);
+        self.log = Some(self.place.make(&Batch::founding(identity, &[(raft, node)], state))?);
         if config.join.is_some() {
             tracing::info!(cluster = %self.cluster, "founded a cluster");
         }
         Ok(())
-    }
-
-    fn make_log(&self, first: &Batch) -> Result<OpenLog, StartError> {
-        let mut log: Box<dyn RaftLog + Send> = match &self.directory {
-            Some(directory) => Box::new(RocksLog::create(&directory.coordinator(), first)?),
-            None => {
-                let mut log = MemoryLog::new("memory");
-                log.create(first)?;
-                Box::new(log)
-            }
-        };
-        let recovered = begin_life(&mut *log, self.me.node, None)?;
-        Ok((log, recovered))
     }
 }
 
@@ -259,21 +244,6 @@ fn small_endpoint(
     let mut settings = EndpointConfig::new(me.node, me.incarnation, memory.clone());
     settings.reactors = 1;
     Endpoint::start(settings, handler).map_err(StartError::Endpoint)
-}
-
-/// The log that an earlier life left, if it did.
-fn open_log(
-    directory: &DataDirectory,
-    node: NodeId,
-    cluster: Option<ClusterId>,
-) -> Result<Option<OpenLog>, StartError> {
-    let mut log: Box<dyn RaftLog + Send> = match RocksLog::open(&directory.coordinator()) {
-        Ok(log) => Box::new(log),
-        Err(LogError::Missing { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let recovered = begin_life(&mut *log, node, cluster)?;
-    Ok(Some((log, recovered)))
 }
 
 /// What a node says of itself that listens there.

@@ -4,6 +4,7 @@ mod coordinators_log;
 mod disk_node;
 mod failing;
 mod full;
+mod leaving;
 mod restarts;
 mod starts;
 mod watched;

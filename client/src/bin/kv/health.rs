@@ -88,11 +88,19 @@ impl<'s> Health<'s> {
         nodes.filter(|node| !is_there(node)).collect()
     }
 
+    /// How many coordinators vote, if they are fewer than there should be: the cluster decides nothing any more when most of these are gone.
+    pub(crate) fn lacking_voters(&self) -> Option<usize> {
+        let voters = self.status.coordinators.iter().filter(|coordinator| coordinator.is_voter);
+        Some(voters.count()).filter(|voters| *voters < self.status.wanted_voters as usize)
+    }
+
     pub(crate) fn verdict(&self) -> Verdict {
         // What has no partitions serves nothing.
         let worst = self.conditions().keys().last().copied().unwrap_or(Condition::Unserved);
+        let coordinators_are_whole =
+            self.missing_coordinators().is_empty() && self.lacking_voters().is_none();
         match worst {
-            Condition::Whole if self.missing_coordinators().is_empty() => Verdict::Healthy,
+            Condition::Whole if coordinators_are_whole => Verdict::Healthy,
             Condition::Whole | Condition::Short => Verdict::Degraded,
             Condition::NoWrites | Condition::Unserved | Condition::Lost => Verdict::NotServing,
         }
@@ -262,5 +270,25 @@ mod tests {
         let mut status = three();
         of_its_own(&mut status);
         assert_eq!(Health::of(&status).missing_coordinators(), [4]);
+    }
+
+    #[test]
+    fn fewer_votes_than_there_should_be_are_told() {
+        let wanted = |wanted, learners: usize| {
+            move |status: &mut StatusResponse| {
+                status.wanted_voters = wanted;
+                let learning = status.coordinators.iter_mut().take(learners);
+                learning.for_each(|coordinator| coordinator.is_voter = false);
+            }
+        };
+        check(wanted(3, 0), Condition::Whole, Verdict::Healthy);
+        check(wanted(3, 2), Condition::Whole, Verdict::Degraded);
+        check(wanted(5, 0), Condition::Whole, Verdict::Degraded);
+        // Of a cluster of two one votes, and none is asked for by a node that does not say how many.
+        check(wanted(1, 2), Condition::Whole, Verdict::Healthy);
+        check(wanted(0, 2), Condition::Whole, Verdict::Healthy);
+        let mut status = three();
+        wanted(3, 2)(&mut status);
+        assert_eq!(Health::of(&status).lacking_voters(), Some(1));
     }
 }

@@ -176,6 +176,7 @@ impl LoneCoordinator {
             coordinators: Vec::new(),
             nodes: nodes.collect(),
             partitions: partitions.collect(),
+            wanted_voters: 0,
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn next_step(
     let going = members.iter().map(|member| member.raft).filter(|raft| is_gone(*raft));
     let mut roles: Vec<(RaftId, Option<MemberRole>)> = going.map(|raft| (raft, None)).collect();
     let most = voters.len() + ready.len();
-    let due = if most.is_multiple_of(2) { most - 1 } else { most };
+    let due = odd(most);
     if due > voters.len() {
         let promoted = ready.iter().take(due - voters.len());
         roles.extend(promoted.map(|raft| (*raft, Some(MemberRole::Voter))));
@@ -57,6 +57,11 @@ pub(super) fn next_step(
         roles.extend(demoted.map(|raft| (raft, Some(MemberRole::Learner))));
     }
     (!roles.is_empty()).then_some(Step::Reshape(roles))
+}
+
+/// The most votes of so many members that are an odd number.
+pub(super) fn odd(count: usize) -> usize {
+    count.saturating_sub(usize::from(count.is_multiple_of(2)))
 }
 
 #[cfg(test)]

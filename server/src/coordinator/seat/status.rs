@@ -7,9 +7,12 @@ use weft_protocol::{Durability, Eviction, Member, PartitionId, TableEntry, Table
 use weft_transport::Time;
 
 use super::Coordinator;
+use super::members::odd;
 use crate::coordinator::node::{Node, Standing};
 use crate::coordinator::partition::Partition;
 use crate::coordinator::raft::{MemberRole, RaftMember};
+use crate::coordinator::state::ClusterState;
+use crate::limits::COORDINATORS_MAX;
 
 impl Coordinator {
     /// How the cluster is.
@@ -42,6 +45,7 @@ impl Coordinator {
             cluster_id: self.cluster.0.to_be_bytes().to_vec(),
             map_version: state.version(),
             coordinators: self.raft.members().iter().map(coordinator).collect(),
+            wanted_voters: wanted_voters(state) as u32,
             nodes: state.nodes().map(node).collect(),
             partitions: state
                 .partitions()
@@ -72,6 +76,12 @@ impl Coordinator {
             tables: catalog.tables().iter().map(table).collect(),
         }
     }
+}
+
+/// With how many votes the coordinators are complete.
+fn wanted_voters(state: &ClusterState) -> usize {
+    let may = state.nodes().filter(|node| node.description.is_coordinator && !node.is_leaving);
+    odd(may.count().min(COORDINATORS_MAX))
 }
 
 fn node_message(node: &Node) -> v1::Node {

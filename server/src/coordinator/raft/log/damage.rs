@@ -269,6 +269,31 @@ fn a_file_that_is_gone_is_damage_and_a_second_process_is_told_to_wait() {
     assert!(gone >= 5, "{:?}", files.keys());
 }
 
+/// Whatever was left by one that was cut off.
+#[test]
+fn a_log_that_is_put_away_makes_room_for_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, aside) = (folder.path().join("log"), folder.path().join("log.removed"));
+    RocksLog::create(&log, &founding()).unwrap().write(&appended()).unwrap();
+    for term in [10, 11] {
+        let held = RocksLog::open(&log).unwrap();
+        let refused = RocksLog::put_away(&log);
+        assert!(matches!(refused, Err(LogError::InUse { .. })), "{refused:?}");
+        drop(held);
+        assert!(opened(&log).is_ok());
+        RocksLog::put_away(&log).unwrap();
+        assert!(matches!(RocksLog::open(&log), Err(LogError::Missing { .. })));
+        assert!(opened(&aside).is_ok());
+        // A part of what was put away before is gone.
+        fs::remove_file(aside.join("CURRENT")).unwrap();
+        let hard_state = hard_state(term, 0, 1);
+        let mut made = RocksLog::create(&log, &founding()).unwrap();
+        made.write(&Batch { hard_state, must_sync: true, ..Batch::default() }).unwrap();
+        drop(made);
+        assert_eq!(opened(&log).unwrap().hard_state.term, term);
+    }
+}
+
 /// The power went before there was a log: there is none, and one can be made.
 #[test]
 fn a_log_that_was_never_made_is_none() {

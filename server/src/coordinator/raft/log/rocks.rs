@@ -5,11 +5,13 @@
 //! vote or an entry in either way would break the promise it gave. So batches are synced when they say so, each has a number, and the log has to
 //! reach the one in the [extent](super::extent). All of it is read and checked before RocksDB is let write: it would remove what it cannot read.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rocksdb::{
-    DB, DBCompressionType, DBRecoveryMode, ErrorKind, IteratorMode, LogLevel, Options, WriteBatch,
-    WriteOptions,
+    DB, DBCompressionType, DBRecoveryMode, ErrorKind as RocksErrorKind, IteratorMode, LogLevel,
+    Options, WriteBatch, WriteOptions,
 };
 
 use super::extent::{Extent, sync_folder};
@@ -94,6 +96,30 @@ impl RocksLog {
         let mut log = RocksLog { place, db, extent, number: 0, is_poisoned: false };
         log.write(first)?;
         Ok(log)
+    }
+
+    /// Puts the log in `folder` aside, as `FOLDER.removed`, in the place of what was put there before: the member that it was is none any more, and what it
+    /// promised binds nobody. Where a crash comes between, it is still where it was.
+    ///
+    /// # Errors
+    /// [`LogError::InUse`] if it is open; [`LogError::Open`].
+    #[expect(clippy::disallowed_methods, reason = "this is the shell that owns the folder")]
+    pub fn put_away(folder: &Path) -> Result<(), LogError> {
+        // It is nobody's else until it has gone.
+        let _extent = Extent::open(folder)?;
+        let mut aside = folder.as_os_str().to_owned();
+        aside.push(".removed");
+        let aside = Path::new(&aside);
+        let moved = match fs::remove_dir_all(aside) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => fs::rename(folder, aside),
+        };
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let synced = moved.and_then(|()| parent.map_or(Ok(()), sync_folder));
+        synced.map_err(|error| {
+            let detail = format!("put it aside as {}: {error}", aside.display());
+            LogError::opening(folder.display().to_string(), detail)
+        })
     }
 
     fn failed(&mut self, detail: String) -> LogError {
@@ -203,12 +229,12 @@ fn options(create: bool) -> Options {
 fn opening(place: &str, error: &rocksdb::Error) -> LogError {
     let (place, detail) = (place.to_owned(), error.to_string());
     match error.kind() {
-        ErrorKind::Corruption => LogError::Corrupt { place, detail },
-        ErrorKind::IOError if detail.contains("LOCK") || detail.contains("lock") => {
+        RocksErrorKind::Corruption => LogError::Corrupt { place, detail },
+        RocksErrorKind::IOError if detail.contains("LOCK") || detail.contains("lock") => {
             LogError::InUse { place, detail }
         }
         // RocksDB says so of files that it names and cannot find.
-        ErrorKind::IOError if detail.contains("No such file") => {
+        RocksErrorKind::IOError if detail.contains("No such file") => {
             LogError::Corrupt { place, detail }
         }
         _ => LogError::opening(place, detail),

@@ -34,6 +34,8 @@ pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> 
             "partitions": conditions_to_json(&status, &health),
             "down_nodes": down,
             "missing_coordinators": missing,
+            "voters": status.coordinators.iter().filter(|one| one.is_voter).count(),
+            "wanted_voters": status.wanted_voters,
         }))?,
         Format::Raw => output.line(verdict.name())?,
         Format::Table => {
@@ -47,6 +49,10 @@ pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> 
             }
             if !missing.is_empty() {
                 output.line(format!("  coordinators that are missing: {}", listed(missing)))?;
+            }
+            if let Some(voters) = health.lacking_voters() {
+                let wanted = status.wanted_voters;
+                output.line(format!("  coordinators that vote: {voters} of {wanted}"))?;
             }
         }
     }

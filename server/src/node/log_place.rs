@@ -1,0 +1,54 @@
+//! Where a node keeps its coordinator's log: in its data directory, or nowhere.
+
+use std::path::PathBuf;
+
+use weft_transport::NodeId;
+
+use crate::coordinator::ClusterId;
+use crate::coordinator::raft::{
+    Batch, LogError, MemoryLog, RaftLog, Recovered, RocksLog, begin_life,
+};
+
+/// A coordinator's log, in the life that has begun, and what it holds.
+pub(super) type OpenLog = (Box<dyn RaftLog + Send>, Recovered);
+
+/// Where the log is, or is to be.
+#[derive(Debug, Clone)]
+pub(super) struct LogPlace {
+    pub(super) node: NodeId,
+    /// `None` where nothing is kept.
+    pub(super) folder: Option<PathBuf>,
+}
+
+impl LogPlace {
+    /// The log that an earlier life left, if it did.
+    pub(super) fn open(&self, cluster: Option<ClusterId>) -> Result<Option<OpenLog>, LogError> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let mut log: Box<dyn RaftLog + Send> = match RocksLog::open(folder) {
+            Ok(log) => Box::new(log),
+            Err(LogError::Missing { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let recovered = begin_life(&mut *log, self.node, cluster)?;
+        Ok(Some((log, recovered)))
+    }
+
+    /// Makes a log, with `first`.
+    pub(super) fn make(&self, first: &Batch) -> Result<OpenLog, LogError> {
+        let mut log: Box<dyn RaftLog + Send> = match &self.folder {
+            Some(folder) => Box::new(RocksLog::create(folder, first)?),
+            None => {
+                let mut log = MemoryLog::new("memory");
+                log.create(first)?;
+                Box::new(log)
+            }
+        };
+        let recovered = begin_life(&mut *log, self.node, None)?;
+        Ok((log, recovered))
+    }
+
+    /// Puts the log of a member that was removed out of the way, once nobody has it open.
+    pub(super) fn put_away(&self) -> Result<(), LogError> {
+        self.folder.as_deref().map_or(Ok(()), RocksLog::put_away)
+    }
+}
