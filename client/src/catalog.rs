@@ -23,6 +23,7 @@ use crate::error::ClientError;
 use crate::limits::{CATALOG_PATIENCE, DECISION_PATIENCE, SPREAD_PATIENCE};
 use crate::remote::Remote;
 use crate::retry::{Effect, Identity, MapNeed, Retry, told};
+use crate::session::{Session, Ticket};
 use crate::table::Table;
 
 /// What this client has heard of the cluster's catalog.
@@ -166,7 +167,7 @@ impl Core {
     /// Has the coordinators decide a `request` about the table of this name. Returns what is `read` from the reply, with the version of the catalog in which it is so; nodes know that one by then, as a rule.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if the rules of tables forbid it.
+    /// [`ClientError::Catalog`] if the rules of tables forbid it; [`ClientError::Undecided`] if the coordinators have not decided in time.
     pub(crate) async fn change_tables<B: Body, T>(
         &self,
         name: &str,
@@ -174,13 +175,44 @@ impl Core {
         read: impl Fn(&[u8]) -> Result<(T, u64), ReplyError<'_>>,
     ) -> Result<T, ClientError> {
         let deadline = self.deadline();
-        let ticket = self.begin(&*self.session, 1, deadline).await?;
+        let ticket = self.begin_change(deadline).await?;
         let decided = self.have_decided(ticket.completion(), request, read, deadline).await;
         let (told, version) = decided.map_err(|error| forbidden(error, name))?;
         drop(ticket);
         self.catalog.of(version);
         self.see_spread(deadline).await;
         Ok(told)
+    }
+
+    /// A number for a change of the tables. Whoever has no lease yet is given one by the coordinators too, so that is tried for as long as they are asked
+    /// to decide.
+    async fn begin_change(&self, deadline: Time) -> Result<Ticket<&Session>, ClientError> {
+        let mut retry = Retry::new(Effect::Mutation, deadline);
+        loop {
+            let error = match self.begin(&*self.session, 1, deadline).await {
+                Ok(ticket) => return Ok(ticket),
+                Err(error) => error,
+            };
+            let epoch = self.keeper.current().epoch();
+            let need = retry.need(&error, epoch, Identity::None);
+            let Some(next) = need.and_then(|need| self.next_attempt(&mut retry, need)) else {
+                let is_late = need.is_some() || self.endpoint.clock().now() >= deadline;
+                return Err(if is_late { self.undecided(error) } else { error });
+            };
+            self.prepare(Table::DEFAULT, next, &mut retry).await;
+        }
+    }
+
+    /// What a change of the tables ends with when its time is over, and the last attempt ended so.
+    fn undecided(&self, last: ClientError) -> ClientError {
+        match last {
+            ClientError::Undecided { .. } => last,
+            _ => ClientError::Undecided {
+                timeout: self.config.timeout,
+                applied: last.applied(),
+                last: Box::new(last),
+            },
+        }
     }
 
     async fn have_decided<B: Body, R>(
@@ -221,8 +253,9 @@ impl Core {
             };
             // Another client's request would be another proposal.
             let need = need.filter(|need| *need != MapNeed::Lease);
-            let Some(next) = need.and_then(|need| self.next_attempt(&mut retry, need)) else {
-                return Err(told(error, doubt));
+            let Some(need) = need else { return Err(told(error, doubt)) };
+            let Some(next) = self.next_attempt(&mut retry, need) else {
+                return Err(self.undecided(told(error, doubt)));
             };
             self.prepare(Table::DEFAULT, next, &mut retry).await;
         }

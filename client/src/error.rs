@@ -149,6 +149,16 @@ pub enum ClientError {
     /// There is no such table, there is one already, or its name is none.
     #[error("{}; {}", .0, Advice(catalog_code(.0)))]
     Catalog(CatalogError),
+    /// The coordinators have not decided on a change of the tables, or on a lease for this client, in time: there is no majority of them, as a rule.
+    #[error("the coordinators have not decided within {timeout:?}, and {}: {last}", Still(*.applied))]
+    Undecided {
+        /// The time that the operation had.
+        timeout: Duration,
+        /// Whether the change was proposed to them, so that they may carry it out still.
+        applied: Applied,
+        /// What the last attempt ended with.
+        last: Box<ClientError>,
+    },
     /// No node that answers has as new a list of the tables as this client was told of.
     #[error(
         "no node has told within {timeout:?} which tables there are by now; look at `kv cluster \
@@ -249,7 +259,11 @@ pub enum AddressError {
 impl ClientError {
     /// Whether a mutation that ended so may have been applied.
     pub fn applied(&self) -> Applied {
-        if self.code().may_have_been_applied() { Applied::Maybe } else { Applied::No }
+        match self {
+            Self::Undecided { applied, .. } => *applied,
+            _ if self.code().may_have_been_applied() => Applied::Maybe,
+            _ => Applied::No,
+        }
     }
 
     /// The stable code: `kv explain WEFT-1203` says more about it.
@@ -270,6 +284,7 @@ impl ClientError {
             Self::MapUnsettled { .. } => ErrorCode::MapUnsettled,
             Self::MalformedReply { .. } => ErrorCode::MalformedReply,
             Self::Catalog(error) => catalog_code(error),
+            Self::Undecided { .. } => ErrorCode::CoordinatorsUnavailable,
             Self::TablesUnsettled { .. } => ErrorCode::TablesUnsettled,
             Self::PartlyApplied { .. } => ErrorCode::PartlyApplied,
             Self::FellBehind { .. } => ErrorCode::FellBehind,
@@ -479,6 +494,18 @@ impl fmt::Display for Repeat {
             (Effect::Mutation, Applied::Maybe) => {
                 "the request may have been applied, so read before repeating it"
             }
+        })
+    }
+}
+
+/// What may become of a change that the coordinators have not decided on in time.
+struct Still(Applied);
+
+impl fmt::Display for Still {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Applied::No => "were not asked to, so nothing will come of it",
+            Applied::Maybe => "may do so still, so look at `kv table list` before you ask again",
         })
     }
 }

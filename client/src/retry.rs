@@ -125,7 +125,8 @@ impl Retry {
             ClientError::SlotUnowned { .. } => Some(MapNeed::Recheck),
             ClientError::Unreachable { reason, .. } => may_pass(reason).then_some(MapNeed::Recheck),
             ClientError::Disconnected { applied, .. }
-            | ClientError::DeadlineExceeded { applied, .. } => {
+            | ClientError::DeadlineExceeded { applied, .. }
+            | ClientError::Undecided { applied, .. } => {
                 self.may_repeat(*applied, identity).then_some(MapNeed::Recheck)
             }
             ClientError::Limit(_)

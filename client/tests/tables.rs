@@ -7,7 +7,8 @@ mod cluster;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use weft_client::{
     Applied, BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, Eviction,
@@ -115,6 +116,50 @@ fn tables_are_changed_though_a_node_is_down_which_learns_of_it_later() {
     put_all(&second);
     put_all(&cluster.client().table("first").unwrap());
     assert_eq!((first.count().unwrap(), second.count().unwrap()), (100, 100));
+}
+
+/// A client that has written nothing yet has no lease either, which the coordinators give.
+#[test]
+fn tables_are_changed_when_the_coordinators_have_a_majority_again() {
+    let mut cluster = Cluster::start(3);
+    let (new, known) = (cluster.client(), cluster.client());
+    known.create_table("first", TableOptions::default()).unwrap();
+    cluster.stop(&[1, 2]);
+    thread::scope(|scope| {
+        let made = scope.spawn(|| new.create_table("second", ordered()));
+        let dropped = scope.spawn(|| known.drop_table("first"));
+        // Longer than any node is asked for, and shorter than the operation's time.
+        thread::sleep(Duration::from_secs(2));
+        assert!(!made.is_finished() && !dropped.is_finished(), "nobody can have decided");
+        cluster.restart_all(&[1, 2]);
+        made.join().unwrap().unwrap();
+        dropped.join().unwrap().unwrap();
+    });
+    let names = new.tables().unwrap().into_iter().map(|table| table.name).collect::<Vec<_>>();
+    assert_eq!(names, ["default", "second"]);
+}
+
+#[test]
+fn who_changes_tables_without_a_majority_is_told_so_when_the_time_is_over() {
+    let mut cluster = Cluster::start(3);
+    let timeout = Duration::from_secs(3);
+    let [new, known] = [(); 2].map(|()| {
+        let mut config = ClientConfig::new(cluster.addresses.clone());
+        config.timeout = timeout;
+        BlockingClient::connect(config).unwrap()
+    });
+    known.create_table("first", TableOptions::default()).unwrap();
+    cluster.stop(&[1, 2]);
+    for (client, applied) in [(&new, Applied::No), (&known, Applied::Maybe)] {
+        let begin = Instant::now();
+        let undecided = client.create_table("second", ordered()).unwrap_err();
+        let took = begin.elapsed();
+        assert!(matches!(undecided, ClientError::Undecided { .. }), "{undecided}");
+        let told = (undecided.code(), undecided.applied());
+        assert_eq!(told, (ErrorCode::CoordinatorsUnavailable, applied), "{undecided}");
+        // The last pause, of a tenth of a second, would have gone beyond the time.
+        assert!(took > timeout - Duration::from_millis(100), "{took:?}: {undecided}");
+    }
 }
 
 /// The others have done it, and say so.

@@ -162,7 +162,7 @@ error_codes! {
         "The node ceased to be the primary of the key's partition while the request waited for the other replicas. It may have been applied.",
         "The client library asks the new primary again, under the same number, and is told what came of it.";
     CoordinatorsUnavailable = 1123, "coordinators unavailable",
-        "The node that was asked has not found a quorum of the cluster's coordinators in time. A change that was asked for may have been applied, or may still be.",
+        "No quorum of the cluster's coordinators was found in time. A change that was asked for may have been applied, or may still be, unless the error says that they were not asked.",
         "Ask again, or another node. If the error persists, check that most of the coordinators are up and reach one another.";
     NodeUnknown = 1124, "node unknown",
         "The cluster has no node of this id.",

@@ -83,8 +83,8 @@ impl Client {
     /// Has the cluster make a table. Returns this client for it.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is one of this name, the name is none, or there are too many tables; `WEFT-1123` if too few
-    /// coordinators answer.
+    /// [`ClientError::Catalog`] if there is one of this name, the name is none, or there are too many tables; [`ClientError::Undecided`]
+    /// (`WEFT-1123`) if too few coordinators answer until the time is over.
     pub async fn create_table(
         &self,
         name: &str,
@@ -101,7 +101,8 @@ impl Client {
     /// Changes the quota or the eviction of a table, which may be `default`, for the whole cluster. What is there stays as it is.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is none of this name; `WEFT-1123` if too few coordinators answer.
+    /// [`ClientError::Catalog`] if there is none of this name; [`ClientError::Undecided`] (`WEFT-1123`) if too few coordinators answer until the
+    /// time is over.
     pub async fn alter_table(
         &self,
         name: &str,
@@ -116,7 +117,8 @@ impl Client {
     /// within milliseconds.
     ///
     /// # Errors
-    /// [`ClientError::Catalog`] if there is none of this name, or it is `default`; `WEFT-1123` if too few coordinators answer.
+    /// [`ClientError::Catalog`] if there is none of this name, or it is `default`; [`ClientError::Undecided`] (`WEFT-1123`) if too few
+    /// coordinators answer until the time is over.
     pub async fn drop_table(&self, name: &str) -> Result<(), ClientError> {
         if name == TableId::DEFAULT_NAME {
             return Err(ClientError::Catalog(CatalogError::Default));

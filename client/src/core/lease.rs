@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use weft_protocol::{ErrorCode, OpenClient, OpenClientReply, RenewClient, RenewClientReply};
-use weft_transport::{Body, Time};
+use weft_transport::{Applied, Body, Time};
 
 use super::Core;
 use crate::error::ClientError;
@@ -80,6 +80,13 @@ impl Core {
             Err(ClientError::Refused { code: ErrorCode::UnknownOperation, .. }) => {
                 self.session.unsupported(asked_at + UNSUPPORTED_PAUSE);
                 Ok(())
+            }
+            Err(error) if error.code() == ErrorCode::CoordinatorsUnavailable => {
+                Err(ClientError::Undecided {
+                    timeout: self.config.timeout,
+                    applied: Applied::No,
+                    last: Box::new(error),
+                })
             }
             Err(error) => Err(error.not_sent()),
         }
