@@ -219,6 +219,12 @@ fn a_cluster_that_does_not_answer_is_told_from_one_that_is_ill() {
     assert!(ran.stderr.contains("WEFT-1208"), "{}", ran.stderr);
     let ran = kv(&["cluster", "leave", "1", "--control", &address, "--timeout", "100ms"]);
     assert!(ran.stderr.contains("WEFT-1203"), "{}", ran.stderr);
+    for part in ["have node 1 leave", "may be carried out still", "`kv cluster nodes`"] {
+        assert!(ran.stderr.contains(part), "{:?} lacks {part:?}", ran.stderr);
+    }
+    // Where nobody was asked, nothing is to be expected.
+    let ran = kv(&["cluster", "leave", "1", "--control", &dead]);
+    assert!(!ran.stderr.contains("carried out"), "{}", ran.stderr);
     // One that has no quorum.
     let refusal = (Code::Unavailable, ErrorCode::CoordinatorsUnavailable, "no quorum");
     let port = ControlPort::start(Script { refusal: Some(refusal), ..Script::default() });
@@ -255,6 +261,16 @@ fn nodes_are_told_to_leave_and_to_stay() {
     let told = as_json(&cluster(&port, &["--json", "stay", "3"]).ok());
     assert_eq!(told, json!({ "node": 3, "map_version": 44 }));
     assert_eq!(port.asked(), ["leave 3", "stay 3"]);
+    // Who asks again may be too late, and has what he wanted.
+    for (node, has_left, said) in [(3, false, "is leaving"), (4, true, "has left")] {
+        let node = node.to_string();
+        let told = as_json(&cluster(&port, &["--json", "leave", &node]).ok());
+        assert_eq!(told["has_left"], has_left);
+        let ran = cluster(&port, &["-o", "table", "leave", &node]);
+        assert_eq!(ran.code, 0);
+        assert!(ran.stderr.starts_with(&format!("kv: node {node} {said}")), "{}", ran.stderr);
+    }
+    port.asked();
     let refusal = (Code::NotFound, ErrorCode::NodeUnknown, "there is no node 9");
     let refusing = ControlPort::start(Script { refusal: Some(refusal), ..Script::default() });
     // What one has refused, no other is asked.

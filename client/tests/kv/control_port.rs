@@ -104,8 +104,11 @@ impl Control for Scripted {
         &self,
         request: Request<LeaveRequest>,
     ) -> Result<Response<LeaveResponse>, Status> {
-        self.ask(format!("leave {}", request.into_inner().node))?;
-        Ok(Response::new(LeaveResponse { map_version: 43 }))
+        let node = request.into_inner().node;
+        self.ask(format!("leave {node}"))?;
+        let mut members = self.script.status.nodes.iter().filter_map(|node| node.member);
+        let has_left = !members.any(|member| member.node == node);
+        Ok(Response::new(LeaveResponse { map_version: 43, has_left }))
     }
 
     async fn stay(&self, request: Request<StayRequest>) -> Result<Response<StayResponse>, Status> {

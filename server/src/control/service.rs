@@ -47,10 +47,10 @@ impl Service {
         self.is_stopping.clone()
     }
 
-    /// Does with a node what can as well be done twice. Returns the map's version after that.
-    async fn change_node(&self, command: Command) -> Result<u64, Status> {
+    /// Does with a node what can as well be done twice. Returns how the cluster is after that.
+    async fn change_node(&self, command: Command) -> Result<StatusResponse, Status> {
         self.propose(Subject::Node, ProposalId::NONE, command).await?;
-        Ok(self.cluster_status().await?.map_version)
+        self.cluster_status().await
     }
 }
 
@@ -65,13 +65,16 @@ impl Control for Service {
         request: Request<LeaveRequest>,
     ) -> Result<Response<LeaveResponse>, Status> {
         let node = NodeId(request.into_inner().node);
-        let map_version = self.change_node(Command::Leave { node }).await?;
-        Ok(Response::new(LeaveResponse { map_version }))
+        let StatusResponse { map_version, nodes, .. } =
+            self.change_node(Command::Leave { node }).await?;
+        let mut members = nodes.iter().filter_map(|node| node.member);
+        let has_left = !members.any(|member| member.node == node.0);
+        Ok(Response::new(LeaveResponse { map_version, has_left }))
     }
 
     async fn stay(&self, request: Request<StayRequest>) -> Result<Response<StayResponse>, Status> {
         let node = NodeId(request.into_inner().node);
-        let map_version = self.change_node(Command::Stay { node }).await?;
+        let map_version = self.change_node(Command::Stay { node }).await?.map_version;
         Ok(Response::new(StayResponse { map_version }))
     }
 

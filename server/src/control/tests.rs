@@ -21,7 +21,7 @@ use weft_protocol::control::v1::{
     WatchMapRequest, alter_table_request::Quota,
 };
 use weft_protocol::{ErrorCode, PartitionId};
-use weft_transport::NodeId;
+use weft_transport::{Incarnation, NodeId};
 
 use self::lone_coordinator::LoneCoordinator;
 use super::ControlServer;
@@ -232,6 +232,26 @@ async fn nodes_leave_and_stay() {
     assert_eq!(status.nodes[1].standing(), Standing::Leaving);
     let stayed = client.stay(StayRequest { node: 2 }).await.unwrap().into_inner();
     assert!(stayed.map_version > left.map_version);
+}
+
+/// Who was not told of it asks again, as often as it takes.
+#[tokio::test]
+async fn a_node_that_has_left_may_be_asked_to_again() {
+    let port = Port::start().await;
+    let mut client = port.client().await;
+    for _ in 0..2 {
+        let left = client.leave(LeaveRequest { node: 2 }).await.unwrap().into_inner();
+        assert!(!left.has_left, "it holds something still");
+    }
+    for partition in [0, 1] {
+        port.coordinator.remove_member(PartitionId(partition), NodeId(2));
+    }
+    let member = weft_protocol::Member { node: NodeId(2), incarnation: Incarnation(2) };
+    port.coordinator.apply(Command::Forget { member });
+    let left = client.leave(LeaveRequest { node: 2 }).await.unwrap().into_inner();
+    assert!(left.has_left);
+    let gone = client.stay(StayRequest { node: 2 }).await;
+    check_refused(gone, Code::NotFound, ErrorCode::NodeUnknown);
 }
 
 #[tokio::test]

@@ -41,6 +41,11 @@ impl History {
         self.complete_since
     }
 
+    /// Whether this is among the latest that is gone.
+    pub(super) fn has(&self, what: Gone) -> bool {
+        self.gone.iter().any(|(_, gone)| *gone == what)
+    }
+
     /// From the oldest on.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Gone)> {
         self.gone.iter().copied()

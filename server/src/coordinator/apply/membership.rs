@@ -105,8 +105,12 @@ impl ClusterState {
         }
     }
 
+    /// As often as it is asked, since whoever got no answer asks again: of a node that has left meanwhile, there is nothing to be done.
     pub(super) fn leave(&mut self, id: NodeId) -> Applied {
-        let node = self.known(id)?;
+        let node = match self.known(id) {
+            Err(_) if self.history.has(Gone::Node(id)) => return Ok(Outcome::Done),
+            known => known?,
+        };
         if node.is_leaving {
             return Ok(Outcome::Done);
         }

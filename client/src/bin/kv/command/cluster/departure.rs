@@ -1,11 +1,11 @@
 //! `kv cluster leave` and `kv cluster stay`: relieve a node of what it holds, or not after all.
 
-use anyhow::Context;
-use serde_json::json;
+use serde_json::{Value, json};
+use weft_client::ErrorCode;
 use weft_protocol::control::v1::{LeaveRequest, StayRequest};
 
 use crate::complaint::note;
-use crate::control::Control;
+use crate::control::{Control, ControlError};
 use crate::output::{Format, Output};
 
 /// Have a node leave: what it holds moves to others, and then it is forgotten
@@ -27,9 +27,17 @@ impl Leave {
         let node = self.node;
         let request = LeaveRequest { node };
         let done = control.change(async |mut calls| Ok(calls.leave(request).await?.into_inner()));
-        let done = done.with_context(|| format!("cannot have node {node} leave"))?;
-        let said = "is leaving; `kv cluster nodes` shows what it still holds";
-        tell(output, node, done.map_version, said)
+        let done = done.map_err(|error| failed(error, &format!("have node {node} leave")))?;
+        let said = match done.has_left {
+            true => "has left",
+            false => "is leaving; `kv cluster nodes` shows what it still holds",
+        };
+        let told = json!({
+            "node": node,
+            "map_version": done.map_version,
+            "has_left": done.has_left,
+        });
+        tell(output, node, said, &told)
     }
 }
 
@@ -38,14 +46,27 @@ impl Stay {
         let node = self.node;
         let request = StayRequest { node };
         let done = control.change(async |mut calls| Ok(calls.stay(request).await?.into_inner()));
-        let done = done.with_context(|| format!("cannot have node {node} stay"))?;
-        tell(output, node, done.map_version, "stays")
+        let done = done.map_err(|error| failed(error, &format!("have node {node} stay")))?;
+        let told = json!({ "node": node, "map_version": done.map_version });
+        tell(output, node, "stays", &told)
     }
 }
 
-fn tell(output: &mut Output, node: u64, map_version: u64, said: &str) -> anyhow::Result<()> {
+/// What is told of a request to do `what` that came to nothing, as far as is known.
+fn failed(error: ControlError, what: &str) -> anyhow::Error {
+    let is_in_doubt = error.code().is_some_and(ErrorCode::may_have_been_applied);
+    anyhow::Error::new(error).context(match is_in_doubt {
+        true => format!(
+            "no answer to the request to {what}, which may be carried out still; look at `kv cluster \
+             nodes`, or ask again"
+        ),
+        false => format!("cannot {what}"),
+    })
+}
+
+fn tell(output: &mut Output, node: u64, said: &str, told: &Value) -> anyhow::Result<()> {
     match output.format {
-        Format::Json => output.json(&json!({ "node": node, "map_version": map_version }))?,
+        Format::Json => output.json(told)?,
         Format::Table => note(&format!("node {node} {said}")),
         Format::Raw => {}
     }
