@@ -11,9 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_client::{
-    Applied, BlockingClient, CatalogError, ClientConfig, ClientError, ErrorCode, Eviction,
-    RangeOptions, ScanOptions, TableAlteration, TableId, TableOptions,
+    Applied, BlockingClient, CatalogError, ClientConfig, ClientError, Durability, ErrorCode,
+    Eviction, RangeOptions, ScanOptions, TableAlteration, TableId, TableOptions,
 };
+use weft_server::node::Node;
 
 use self::cluster::Cluster;
 
@@ -118,20 +119,34 @@ fn tables_are_changed_though_a_node_is_down_which_learns_of_it_later() {
     assert_eq!((first.count().unwrap(), second.count().unwrap()), (100, 100));
 }
 
+/// Two of three nodes stop, and with them the majority of the coordinators.
+fn stop_most(cluster: &mut Cluster) {
+    cluster.nodes.truncate(1);
+}
+
+/// They come back, and wait for one another.
+fn restart_most(cluster: &mut Cluster) {
+    let starting = [1, 2].map(|at| {
+        let config = cluster.config(at);
+        thread::spawn(move || Node::start(&config).unwrap())
+    });
+    cluster.nodes.extend(starting.map(|node| Some(node.join().unwrap())));
+}
+
 /// A client that has written nothing yet has no lease either, which the coordinators give.
 #[test]
 fn tables_are_changed_when_the_coordinators_have_a_majority_again() {
     let mut cluster = Cluster::start(3);
     let (new, known) = (cluster.client(), cluster.client());
     known.create_table("first", TableOptions::default()).unwrap();
-    cluster.stop(&[1, 2]);
+    stop_most(&mut cluster);
     thread::scope(|scope| {
         let made = scope.spawn(|| new.create_table("second", ordered()));
         let dropped = scope.spawn(|| known.drop_table("first"));
         // Longer than any node is asked for, and shorter than the operation's time.
         thread::sleep(Duration::from_secs(2));
         assert!(!made.is_finished() && !dropped.is_finished(), "nobody can have decided");
-        cluster.restart_all(&[1, 2]);
+        restart_most(&mut cluster);
         made.join().unwrap().unwrap();
         dropped.join().unwrap().unwrap();
     });
@@ -149,7 +164,7 @@ fn who_changes_tables_without_a_majority_is_told_so_when_the_time_is_over() {
         BlockingClient::connect(config).unwrap()
     });
     known.create_table("first", TableOptions::default()).unwrap();
-    cluster.stop(&[1, 2]);
+    stop_most(&mut cluster);
     for (client, applied) in [(&new, Applied::No), (&known, Applied::Maybe)] {
         let begin = Instant::now();
         let undecided = client.create_table("second", ordered()).unwrap_err();
@@ -160,6 +175,27 @@ fn who_changes_tables_without_a_majority_is_told_so_when_the_time_is_over() {
         // The last pause, of a tenth of a second, would have gone beyond the time.
         assert!(took > timeout - Duration::from_millis(100), "{took:?}: {undecided}");
     }
+}
+
+#[test]
+fn a_table_that_no_node_could_keep_on_disk_is_refused() {
+    let cluster = Cluster::start(1);
+    let mut config = cluster.config(0);
+    drop(cluster);
+    config.data_dir = None;
+    let _diskless = Node::start(&config).unwrap();
+    let mut client = ClientConfig::new([config.listen.to_string()]);
+    client.timeout = Duration::from_secs(30);
+    let client = BlockingClient::connect(client).unwrap();
+    for durability in [Durability::Disk, Durability::Fsync] {
+        let options = TableOptions { durability, ..TableOptions::default() };
+        let refused = client.create_table("kept", options).unwrap_err();
+        assert_eq!((refused.code(), refused.applied()), (ErrorCode::NotPossible, Applied::No));
+        for part in ["a node that keeps data on disk", "start nodes with --data-dir"] {
+            assert!(refused.to_string().contains(part), "{refused}");
+        }
+    }
+    client.create_table("kept", TableOptions::default()).unwrap().put("key", "value").unwrap();
 }
 
 /// The others have done it, and say so.

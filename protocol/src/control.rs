@@ -2,6 +2,8 @@
 //!
 //! `protocol/proto/weft/control/v1/control.proto` says what each message and call means.
 
+pub mod health;
+
 /// Version 1.
 #[expect(missing_docs, reason = "what the file does not comment on, its names say")]
 #[expect(clippy::allow_attributes, clippy::allow_attributes_without_reason, reason = "generated")]

@@ -338,6 +338,7 @@ mod tests {
                     zone: String::new(),
                     capacity_bytes: 1,
                     is_coordinator: may_coordinate,
+                    is_diskless: false,
                 },
             },
             proposals: [ProposalId(1), ProposalId(2)],

@@ -130,6 +130,7 @@ impl Play {
                 zone: String::new(),
                 capacity_bytes: 1 << 30,
                 is_coordinator: true,
+                is_diskless: logs.is_none(),
             },
         };
         let outcome = self.apply(Command::Join(join));

@@ -26,6 +26,7 @@ fn node(id: u64) -> Node {
         zone: if id == 3 { String::new() } else { format!("rack-{id}") },
         capacity_bytes: 2 << 30,
         heard_ms_ago: Some(12),
+        is_diskless: false,
         primaries: 1,
         replicas: 2,
     }
@@ -45,6 +46,7 @@ fn partition(number: u32) -> Partition {
         min_in_sync: 2,
         is_lost: false,
         is_starting: false,
+        is_unused: false,
     }
 }
 
@@ -111,7 +113,7 @@ fn a_status_says_in_short_how_the_cluster_is() {
     assert_eq!((&told["health"], &told["map_version"]), (&json!("degraded"), &json!(42)));
     assert_eq!(
         told["partitions"],
-        json!({ "total": 2, "whole": 0, "short": 2, "no_writes": 0, "unserved": 0, "lost": 0 })
+        json!({ "total": 2, "unused": 0, "whole": 0, "short": 2, "no_writes": 0, "unserved": 0, "lost": 0 })
     );
     let coordinator =
         json!({ "node": 3, "leader": false, "voter": true, "behind": 0, "missing": true });
@@ -138,7 +140,7 @@ fn nodes_and_partitions_are_listed() {
         json!({
             "node": 1, "incarnation": "11", "standing": "up", "data_address": "10.0.0.1:7400",
             "control_address": "10.0.0.1:7401", "zone": "rack-1", "capacity_bytes": 2u64 << 30,
-            "heard_ms_ago": 12, "primaries": 1, "replicas": 2,
+            "is_diskless": false, "heard_ms_ago": 12, "primaries": 1, "replicas": 2,
         })
     );
 
@@ -157,7 +159,7 @@ fn nodes_and_partitions_are_listed() {
         json!({
             "partition": 1, "first_slot": 8192, "last_slot": 16383, "wanted_replicas": 3,
             "durability": "memory", "epoch": 4, "primary": 2, "members": [1, 2], "learners": [3],
-            "min_in_sync": 2, "is_lost": false, "is_starting": false, "condition": "short",
+            "min_in_sync": 2, "is_lost": false, "is_starting": false, "is_unused": false, "condition": "short",
         })
     );
     let port = port_of(lost());

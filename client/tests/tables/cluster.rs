@@ -45,25 +45,7 @@ impl Cluster {
         self.nodes[at] = Some(Node::start(&self.config(at)).unwrap());
     }
 
-    /// Stops nodes.
-    pub(crate) fn stop(&mut self, nodes: &[usize]) {
-        for &at in nodes {
-            self.nodes[at] = None;
-        }
-    }
-
-    /// Starts nodes that were stopped, which wait for one another.
-    pub(crate) fn restart_all(&mut self, nodes: &[usize]) {
-        let starting = nodes.iter().map(|&at| {
-            let config = self.config(at);
-            (at, thread::spawn(move || Node::start(&config).unwrap()))
-        });
-        for (at, node) in starting.collect::<Vec<_>>() {
-            self.nodes[at] = Some(node.join().unwrap());
-        }
-    }
-
-    fn config(&self, at: usize) -> Config {
+    pub(crate) fn config(&self, at: usize) -> Config {
         let settings = Settings {
             node_id: Some(at as u64 + 1),
             join: Some(self.addresses.join(",").parse().unwrap()),

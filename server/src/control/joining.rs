@@ -49,6 +49,7 @@ fn join(request: v1::JoinRequest) -> Result<Join, Status> {
             zone: request.zone,
             capacity_bytes: request.capacity_bytes,
             is_coordinator: request.may_coordinate,
+            is_diskless: request.is_diskless,
         },
     })
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use weft_protocol::Member;
 use weft_protocol::limits::ADDRESS_MAX;
+use weft_protocol::{Durability, Member};
 use weft_transport::{Incarnation, NodeId};
 
 use super::rejection::Rejection;
@@ -22,6 +22,8 @@ pub struct NodeDescription {
     pub capacity_bytes: u64,
     /// Whether it can be a coordinator.
     pub is_coordinator: bool,
+    /// It has no data directory, so that it holds no partitions of `disk` and `fsync`.
+    pub is_diskless: bool,
 }
 
 impl NodeDescription {
@@ -65,6 +67,11 @@ impl Node {
     /// Whether it may be given partitions, once it is up.
     pub const fn is_holder(&self) -> bool {
         !self.is_leaving && self.description.capacity_bytes > 0
+    }
+
+    /// Whether it may be given partitions of such tables, once it is up.
+    pub fn can_hold(&self, durability: Durability) -> bool {
+        self.is_holder() && (durability == Durability::Memory || !self.description.is_diskless)
     }
 
     /// How it stands.

@@ -10,7 +10,7 @@ mod round;
 mod seats;
 mod settings;
 
-use weft_protocol::PartitionId;
+use weft_protocol::{PartitionId, TableClass};
 use weft_transport::Time;
 
 pub use self::settings::PlannerSettings;
@@ -62,6 +62,7 @@ impl Planner {
         round.detect();
         round.repair();
         round.place_classes();
+        round.renew_unused();
         round.trim();
         round.grow();
         round.even_out();
@@ -84,6 +85,11 @@ impl Planner {
         partition: PartitionId,
     ) -> Option<Command> {
         placing::accept_loss(state, liveness, partition)
+    }
+
+    /// Why the leader does not propose to make a table of the class as the cluster is, for people. `None` if nothing is against it.
+    pub fn lacks_disks(state: &ClusterState, class: TableClass) -> Option<String> {
+        placing::lacks_disks(state, class)
     }
 
     /// Leases last for many seconds, so one look a second at all clients does.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_protocol::{Catalog, Member, PartitionId, TableClass, TableId, TableOptions};
+use weft_protocol::{Catalog, Durability, Member, PartitionId, TableClass, TableId, TableOptions};
 use weft_transport::NodeId;
 
 use super::class::PartitionRun;
@@ -117,6 +117,17 @@ impl ClusterState {
     /// How many nodes may be given partitions: those that are down are among them.
     pub fn holder_count(&self) -> usize {
         self.nodes.values().filter(|node| node.is_holder()).count()
+    }
+
+    /// The same of nodes for partitions of such tables.
+    pub fn holder_count_of(&self, durability: Durability) -> usize {
+        self.nodes.values().filter(|node| node.can_hold(durability)).count()
+    }
+
+    /// Whether there is a table of the class: else its partitions, if it has any, are those of tables that were dropped.
+    pub fn is_used(&self, class: TableClass) -> bool {
+        let mut tables = self.catalog.tables().iter().map(|table| table.options.class());
+        self.catalog.default_options().class() == class || tables.any(|of| of == class)
     }
 
     /// Of how many members a partition of the class is to be, with so many [holders](Self::holder_count).

@@ -2,6 +2,7 @@
 
 mod applying;
 mod conversation;
+mod disks;
 mod encoding;
 mod joining;
 mod planning;
@@ -32,6 +33,7 @@ fn description(node: u64, zone: &str) -> NodeDescription {
         zone: zone.to_owned(),
         capacity_bytes: 1 << 30,
         is_coordinator: node <= 3,
+        is_diskless: false,
     }
 }
 

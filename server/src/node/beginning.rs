@@ -260,6 +260,7 @@ pub(super) fn description(config: &Config, listens_at: SocketAddr) -> NodeDescri
         zone: config.zone.clone(),
         capacity_bytes: if config.roles.storage { config.memory.bytes() } else { 0 },
         is_coordinator: config.roles.coordinator,
+        is_diskless: config.data_dir.is_none(),
     }
 }
 

@@ -22,7 +22,6 @@ mod control;
 mod dump;
 mod duration;
 mod environment;
-mod health;
 mod interrupt;
 mod number;
 mod output;

@@ -54,6 +54,7 @@ impl LoneCoordinator {
                     zone: String::new(),
                     capacity_bytes: 1 << 30,
                     is_coordinator: true,
+                    is_diskless: false,
                 },
             }));
         }
@@ -148,6 +149,7 @@ impl LoneCoordinator {
                 control_address: node.description.control_address.clone(),
                 zone: node.description.zone.clone(),
                 capacity_bytes: node.description.capacity_bytes,
+                is_diskless: node.description.is_diskless,
                 heard_ms_ago: Some(3),
                 primaries: holds(node.id).filter(is_primary).count() as u32,
                 replicas: holds(node.id).count() as u32,
@@ -168,6 +170,7 @@ impl LoneCoordinator {
                 min_in_sync: configuration.min_in_sync.into(),
                 is_lost: configuration.is_lost,
                 is_starting: false,
+                is_unused: false,
             }
         });
         v1::StatusResponse {

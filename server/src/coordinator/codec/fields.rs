@@ -165,18 +165,28 @@ pub(super) struct DescriptionMessage {
     capacity_bytes: u64,
     #[prost(bool, tag = "5")]
     is_coordinator: bool,
+    /// Of a node that wrote this down before there was the field it is not known, and it is taken for one that has a disk, as it was before.
+    #[prost(bool, tag = "6")]
+    is_diskless: bool,
 }
 
 impl From<&NodeDescription> for DescriptionMessage {
     fn from(description: &NodeDescription) -> Self {
-        let NodeDescription { data_address, control_address, zone, capacity_bytes, is_coordinator } =
-            description;
+        let NodeDescription {
+            data_address,
+            control_address,
+            zone,
+            capacity_bytes,
+            is_coordinator,
+            is_diskless,
+        } = description;
         Self {
             data_address: data_address.clone(),
             control_address: control_address.clone(),
             zone: zone.clone(),
             capacity_bytes: *capacity_bytes,
             is_coordinator: *is_coordinator,
+            is_diskless: *is_diskless,
         }
     }
 }
@@ -189,8 +199,9 @@ impl From<DescriptionMessage> for NodeDescription {
             zone,
             capacity_bytes,
             is_coordinator,
+            is_diskless,
         } = message;
-        Self { data_address, control_address, zone, capacity_bytes, is_coordinator }
+        Self { data_address, control_address, zone, capacity_bytes, is_coordinator, is_diskless }
     }
 }
 

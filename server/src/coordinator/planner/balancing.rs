@@ -20,7 +20,7 @@ impl Round<'_> {
             if !self.may_be_improved(id, present) || !self.could_be_better(&members) {
                 continue;
             }
-            let Some(index) = self.place_for(id, present, primary, &members) else { continue };
+            let Some(index) = self.place_for(id, partition, primary, &members) else { continue };
             if self.is_better(present, &members, index) {
                 self.moves += 1;
                 self.add_learner(id, present, primary, index);

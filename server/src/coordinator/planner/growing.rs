@@ -149,7 +149,7 @@ impl Round<'_> {
             }
             // Those that leave take no zone from others.
             let taken: SeatList = good.iter().chain(&filling).copied().collect();
-            if let Some(index) = self.place_for(id, present, primary, &taken) {
+            if let Some(index) = self.place_for(id, partition, primary, &taken) {
                 self.add_learner(id, present, primary, index);
             }
         }
@@ -159,7 +159,7 @@ impl Round<'_> {
     pub(super) fn place_for(
         &mut self,
         id: PartitionId,
-        present: &Configuration,
+        partition: &Partition,
         primary: Member,
         taken: &[SeatIndex],
     ) -> Option<SeatIndex> {
@@ -168,7 +168,8 @@ impl Round<'_> {
         if self.seats.get(filler).sending >= most {
             return None;
         }
-        let involved = self.involved(present);
+        let durability = partition.class.durability;
+        let involved = self.involved(&partition.configuration);
         let involved: Vec<Member> = involved.iter().map(|index| self.member_at(*index)).collect();
         let Self { liveness, settings, now, .. } = *self;
         let is_in_vain = |other: Member| {
@@ -183,7 +184,10 @@ impl Round<'_> {
         };
         self.seats.pick(
             taken,
-            |seat| involved.contains(&seat.member) || is_in_vain(seat.member),
+            |seat| {
+                let is_able = seat.keeps(durability);
+                !is_able || involved.contains(&seat.member) || is_in_vain(seat.member)
+            },
             is_busy,
         )
     }

@@ -1,11 +1,12 @@
 //! Where partitions begin.
 
-use weft_protocol::{Member, PartitionId, TableClass};
+use weft_protocol::{Configuration, Member, PartitionId, TableClass};
 
 use super::round::Round;
-use super::seats::{SeatIndex, SeatList, Seats};
+use super::seats::{Seat, SeatIndex, SeatList, Seats};
 use crate::coordinator::command::Command;
 use crate::coordinator::liveness::Liveness;
+use crate::coordinator::partition::Partition;
 use crate::coordinator::state::ClusterState;
 
 impl Round<'_> {
@@ -19,12 +20,30 @@ impl Round<'_> {
         let default = state.catalog().default_options().class();
         let others = state.classes().filter(|(class, _)| *class != default);
         for (class, run) in state.classes().filter(|(class, _)| *class == default).chain(others) {
-            if run.is_some() || self.seats.open_count() == 0 {
+            // A class may be there before those who can hold it.
+            if run.is_some() || !self.seats.is_one_open_for(class.durability) {
                 continue;
             }
             let count = state.partitions_per_class();
             let partitions = (0..count).map(|_| place(&mut self.seats, class)).collect();
             self.push(Command::Place { class, partitions });
+        }
+    }
+
+    /// Has partitions begin anew that are lost and have no table in them: nobody misses what they held, and the next table of the kind is not to begin
+    /// with a loss.
+    pub(super) fn renew_unused(&mut self) {
+        let state = self.state;
+        let is_vain = |(_, partition): &(PartitionId, &Partition)| {
+            let Configuration { is_lost, epoch, .. } = partition.configuration;
+            is_lost && epoch < Configuration::EPOCH_MAX && !state.is_used(partition.class)
+        };
+        for (id, partition) in state.partitions().filter(is_vain) {
+            let members = place(&mut self.seats, partition.class);
+            if !members.is_empty() {
+                let expected_epoch = partition.configuration.epoch;
+                self.change(id, Command::AcceptLoss { partition: id, expected_epoch, members });
+            }
         }
     }
 
@@ -41,7 +60,8 @@ impl Round<'_> {
 fn place(seats: &mut Seats, class: TableClass) -> Vec<Member> {
     let mut taken = SeatList::new();
     while taken.len() < usize::from(class.replicas) {
-        let Some(index) = seats.pick(&taken, |_| false, |_| false) else { break };
+        let is_excluded = |seat: &Seat| !seat.keeps(class.durability);
+        let Some(index) = seats.pick(&taken, is_excluded, |_| false) else { break };
         seats.change_load(index, 1);
         taken.push(index);
     }
@@ -52,6 +72,31 @@ fn place(seats: &mut Seats, class: TableClass) -> Vec<Member> {
     taken.swap(0, first);
     seats.get_mut(taken[0]).primaries += 1;
     taken.iter().map(|index| seats.get(*index).member).collect()
+}
+
+/// Why a table of the class is not to be made now: not as many nodes could hold it as hold others, so that some partitions, or all, would be served by
+/// nobody, or be there less often than was asked for.
+///
+/// It is the leader's to say, as is where partitions go, and no rule of the state: what comes of a table that was made before is the same for all.
+pub(super) fn lacks_disks(state: &ClusterState, class: TableClass) -> Option<String> {
+    let able = state.holder_count_of(class.durability);
+    let needed = ClusterState::replicas_wanted(class, state.holder_count());
+    if able >= needed {
+        return None;
+    }
+    let nodes = match needed {
+        1 => "a node that keeps".to_owned(),
+        _ => format!("{needed} nodes that keep"),
+    };
+    let there = match able {
+        0 => "there is none".to_owned(),
+        1 => "there is one".to_owned(),
+        _ => format!("there are {able}"),
+    };
+    let fewer = if able == 0 { "" } else { ", or ask for fewer replicas" };
+    Some(format!(
+        "a table of {class}, needs {nodes} data on disk, and {there}: start nodes with --data-dir{fewer}"
+    ))
 }
 
 /// What has a lost partition begin anew on nodes that are up.

@@ -1,6 +1,6 @@
 //! One plan in the making.
 
-use weft_protocol::{Configuration, Member, PartitionId};
+use weft_protocol::{Configuration, Durability, Member, PartitionId};
 use weft_transport::Time;
 
 use super::Plan;
@@ -20,8 +20,10 @@ pub(super) struct Round<'a> {
     pub(super) memory: &'a Memory,
     pub(super) now: Time,
     pub(super) seats: Seats,
-    /// Nodes that may be given partitions, down ones included.
-    pub(super) holder_count: usize,
+    /// Nodes that may be given partitions in memory, down ones included.
+    holder_count: usize,
+    /// Those of them that have disks.
+    disk_holder_count: usize,
     /// Learners of the cluster.
     pub(super) catching_up: usize,
     /// Partitions that are on their way for balance.
@@ -51,7 +53,8 @@ impl<'a> Round<'a> {
                 |node| node.is_up && is_heard(node),
                 |member| liveness.is_failed(member),
             ),
-            holder_count: state.holder_count(),
+            holder_count: state.holder_count_of(Durability::Memory),
+            disk_holder_count: state.holder_count_of(Durability::Fsync),
             catching_up: 0,
             moves: 0,
             planned: vec![false; state.partitions().len()],
@@ -149,7 +152,12 @@ impl<'a> Round<'a> {
 
     /// Of how many members the partition is to be.
     pub(super) fn wanted(&self, partition: &Partition) -> usize {
-        ClusterState::replicas_wanted(partition.class, self.holder_count)
+        let holder_count = match partition.class.durability {
+            Durability::Memory => self.holder_count,
+            Durability::Disk | Durability::Fsync => self.disk_holder_count,
+        };
+        // Where nobody can, those that have it keep it.
+        ClusterState::replicas_wanted(partition.class, holder_count).max(1)
     }
 
     /// Whether the partition may be changed for more than to be served: not if it was changed often of late. One that takes no writes is given twice

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use arrayvec::ArrayVec;
-use weft_protocol::{Configuration, Member};
+use weft_protocol::{Configuration, Durability, Member};
 use weft_transport::NodeId;
 
 use crate::coordinator::node::Node;
@@ -27,6 +27,7 @@ pub(super) struct Seat {
     pub(super) is_settled: bool,
     /// It may be given partitions, if it is living.
     pub(super) is_holder: bool,
+    is_diskless: bool,
     /// Partitions that it has, or is being given, but for those that are on their way to another.
     pub(super) load: i64,
     /// Partitions of which it is the primary.
@@ -35,6 +36,13 @@ pub(super) struct Seat {
     pub(super) receiving: usize,
     /// Partitions that it is giving to others.
     pub(super) sending: usize,
+}
+
+impl Seat {
+    /// Whether the node has what tables of this kind are kept on.
+    pub(super) fn keeps(&self, durability: Durability) -> bool {
+        durability == Durability::Memory || !self.is_diskless
+    }
 }
 
 /// All nodes, by id.
@@ -63,6 +71,7 @@ impl Seats {
             is_living: is_living(node),
             is_settled: node.is_settled,
             is_holder: node.is_holder() && !is_failed(node.member()),
+            is_diskless: node.description.is_diskless,
             load: 0,
             primaries: 0,
             receiving: 0,
@@ -114,6 +123,11 @@ impl Seats {
         if self.open.remove(&(before, index)) {
             self.open.insert((load, index));
         }
+    }
+
+    /// Whether a partition of such tables can be given to somebody now.
+    pub(super) fn is_one_open_for(&self, durability: Durability) -> bool {
+        self.open.iter().any(|(_, index)| self.get(*index).keeps(durability))
     }
 
     /// How many nodes can be given partitions now.

@@ -1,6 +1,6 @@
 //! What may be asked for, and what is answered at once.
 
-use weft_protocol::PartitionId;
+use weft_protocol::{PartitionId, TableOptions};
 use weft_transport::{NodeId, Time};
 
 use super::proposing::{self, Entry};
@@ -55,11 +55,11 @@ impl Coordinator {
             Command::AcceptLoss { partition, expected_epoch, members: _ } => {
                 self.acceptance(partition, expected_epoch)?
             }
+            Command::CreateTable { name, options } => self.creation(name, options)?,
             Command::Join(_)
             | Command::Leave { .. }
             | Command::Stay { .. }
             | Command::DeclareLost { .. }
-            | Command::CreateTable { .. }
             | Command::DropTable { .. }
             | Command::AlterTable { .. }
             | Command::OpenClient
@@ -85,6 +85,16 @@ impl Coordinator {
         match codec::decode_entry(&bytes) {
             Ok(_) => Ok(proposal),
             Err(error) => Err(refused(Denial::invalid(&error))),
+        }
+    }
+
+    /// A table is to be made, which nodes have to be able to hold. What else is wrong with it is the state's to say.
+    fn creation(&self, name: String, options: TableOptions) -> Result<Command, Answer> {
+        let state = self.state();
+        let is_possible = state.catalog().with(&name, options).is_ok();
+        match Planner::lacks_disks(state, options.class()).filter(|_| is_possible) {
+            Some(reason) => Err(denied(DenialKind::Precondition, reason)),
+            None => Ok(Command::CreateTable { name, options }),
         }
     }
 

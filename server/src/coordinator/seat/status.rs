@@ -51,6 +51,7 @@ impl Coordinator {
                 .partitions()
                 .map(|(id, partition)| v1::Partition {
                     is_starting: self.is_starting(id, partition),
+                    is_unused: !state.is_used(partition.class),
                     ..partition_message(u32::from(id.0), partition)
                 })
                 .collect(),
@@ -98,6 +99,7 @@ fn node_message(node: &Node) -> v1::Node {
         control_address: description.control_address.clone(),
         zone: description.zone.clone(),
         capacity_bytes: description.capacity_bytes,
+        is_diskless: description.is_diskless,
         ..v1::Node::default()
     }
 }
@@ -118,6 +120,7 @@ fn partition_message(number: u32, partition: &Partition) -> v1::Partition {
         min_in_sync: u32::from(configuration.min_in_sync),
         is_lost: configuration.is_lost,
         is_starting: false,
+        is_unused: false,
     }
 }
 

@@ -59,13 +59,18 @@ fn a_configuration() -> impl Strategy<Value = Configuration> {
 }
 
 fn a_join() -> impl Strategy<Value = Join> {
-    let description = (".{0,20}", ".{0,20}", ".{0,20}", any::<u64>(), any::<bool>()).prop_map(
-        |(data_address, control_address, zone, capacity_bytes, is_coordinator)| NodeDescription {
-            data_address,
-            control_address,
-            zone,
-            capacity_bytes,
-            is_coordinator,
+    let names = (".{0,20}", ".{0,20}", ".{0,20}");
+    let description = (names, any::<u64>(), any::<[bool; 2]>()).prop_map(
+        |(names, capacity_bytes, [is_coordinator, is_diskless])| {
+            let (data_address, control_address, zone) = names;
+            NodeDescription {
+                data_address,
+                control_address,
+                zone,
+                capacity_bytes,
+                is_coordinator,
+                is_diskless,
+            }
         },
     );
     let ids = (option::of(any::<u128>()), any::<u64>(), any::<u64>(), option::of(any::<u64>()));

@@ -10,8 +10,8 @@ use weft_transport::{Incarnation, NodeId, Time};
 use super::random::Random;
 use super::{CLUSTER, WIRE_VERSION, description, found};
 use crate::coordinator::{
-    Applied, ClusterState, Command, Join, Liveness, Outcome, Planner, PlannerSettings, Proposal,
-    ProposalId,
+    Applied, ClusterState, Command, Join, Liveness, NodeDescription, Outcome, Planner,
+    PlannerSettings, Proposal, ProposalId,
 };
 use crate::handler::{Report, Told};
 
@@ -39,6 +39,8 @@ pub(super) struct World {
     pub(super) processes: BTreeMap<NodeId, Process>,
     /// Pairs that cannot reach one another, the smaller id first.
     pub(super) cuts: BTreeSet<(NodeId, NodeId)>,
+    /// Nodes that join without a disk for objects.
+    pub(super) diskless: BTreeSet<NodeId>,
     /// Nodes that the coordinator does not hear.
     pub(super) unheard: BTreeSet<NodeId>,
     /// Who has all that was acknowledged.
@@ -64,6 +66,7 @@ impl World {
             random: Random(seed),
             processes: BTreeMap::new(),
             cuts: BTreeSet::new(),
+            diskless: BTreeSet::new(),
             unheard: BTreeSet::new(),
             complete: BTreeMap::new(),
             counted: BTreeSet::new(),
@@ -181,8 +184,9 @@ impl World {
         for node in joining {
             let process = self.processes.get_mut(&node).unwrap();
             let (disk, zone) = (process.disk, process.zone.clone());
-            let (complete, description) =
-                (process.on_disk.iter().copied().collect(), description(node.0, &zone));
+            let complete = process.on_disk.iter().copied().collect();
+            let is_diskless = self.diskless.contains(&node);
+            let description = NodeDescription { is_diskless, ..description(node.0, &zone) };
             let incarnation = Incarnation(by_clock.max(disk.map_or(0, |disk| disk.0 + 1)));
             let join = process.joining.get_or_insert_with(|| Join {
                 cluster: disk.map(|_| CLUSTER),

@@ -258,7 +258,8 @@ impl Cluster {
                 Coordinating { handler, endpoint, log, admission, has_joined, ended, settings };
             world.spawn_background(member, coordinating.run());
         }
-        let join = join(beginning, address, role == Role::Coordinator);
+        let keeps_objects = handler.logs().is_some();
+        let join = join(beginning, address, role == Role::Coordinator, keeps_objects);
         let (handler, endpoint) = (Arc::clone(handler), endpoint.clone());
         world.spawn_background(member, async move {
             let ask = Ask::Propose(Proposal { id: joining, command: Command::Join(join) });
@@ -289,7 +290,12 @@ fn founding(node: NodeId, options: &Options) -> Batch {
     Batch::founding(identity, &[(raft, node)], state)
 }
 
-fn join(beginning: Beginning, address: SocketAddr, is_coordinator: bool) -> Join {
+fn join(
+    beginning: Beginning,
+    address: SocketAddr,
+    is_coordinator: bool,
+    keeps_objects: bool,
+) -> Join {
     let Beginning { me, last_incarnation, complete } = beginning;
     Join {
         cluster: last_incarnation.map(|_| CLUSTER),
@@ -304,6 +310,7 @@ fn join(beginning: Beginning, address: SocketAddr, is_coordinator: bool) -> Join
             zone: String::new(),
             capacity_bytes: if is_coordinator { 0 } else { 1 << 30 },
             is_coordinator,
+            is_diskless: !keeps_objects,
         },
     }
 }

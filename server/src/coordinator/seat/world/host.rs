@@ -18,6 +18,8 @@ pub(super) struct Host {
     pub(super) life_on_disk: Option<Incarnation>,
     /// The founder's first life was joined by founding.
     pub(super) is_founder_new: bool,
+    /// It joins without a disk for objects.
+    pub(super) is_diskless: bool,
     /// What follows is gone with the process.
     pub(super) is_running: bool,
     pub(super) boot: u64,
@@ -45,6 +47,7 @@ impl Host {
             has_log: false,
             life_on_disk: None,
             is_founder_new: false,
+            is_diskless: false,
             is_running: false,
             boot: 0,
             coordinator: None,
@@ -79,6 +82,7 @@ impl Host {
                 zone: String::new(),
                 capacity_bytes: 1 << 30,
                 is_coordinator: node.0 <= 5,
+                is_diskless: self.is_diskless,
             },
         }
     }
@@ -113,7 +117,7 @@ impl World {
         host.boot += 1;
         host.is_running = true;
         let (disk, boot) = (std::mem::replace(&mut host.disk, MemoryLog::new("disk")), host.boot);
-        let fresh = Host::new(host.node);
+        let fresh = Host { is_diskless: host.is_diskless, ..Host::new(host.node) };
         let (life_on_disk, has_log) = (host.life_on_disk, host.has_log);
         let is_founder_new = host.is_founder_new;
         let admission = next_id;

@@ -20,11 +20,15 @@ impl World {
     /// A cluster of so many hosts that is in order.
     fn settled(seed: u64, hosts: usize) -> Self {
         let mut world = Self::new(seed, hosts);
-        world.run_until(LONG, "a cluster that is in order", Self::is_in_order);
-        // Who was given the state a moment ago has heard nobody yet.
-        world.run_for(Duration::from_millis(300));
-        world.run_until(LONG, "a cluster that is in order", Self::is_in_order);
+        world.settle();
         world
+    }
+
+    fn settle(&mut self) {
+        self.run_until(LONG, "a cluster that is in order", Self::is_in_order);
+        // Who was given the state a moment ago has heard nobody yet.
+        self.run_for(Duration::from_millis(300));
+        self.run_until(LONG, "a cluster that is in order", Self::is_in_order);
     }
 
     /// Whether everybody is there, knows all, and has its part.
@@ -196,6 +200,47 @@ fn what_only_a_leader_proposes_is_denied() {
     let ask = Ask::Propose(Proposal { id: ProposalId(9), command: accepted });
     let Answer::Decided(Err(denial)) = world.ask_of(0, ask) else { panic!() };
     assert_eq!(denial.kind, DenialKind::Precondition);
+}
+
+#[test]
+fn a_table_that_nodes_cannot_hold_is_denied_and_one_that_was_dropped_is_not_missed() {
+    let mut world = World::new(7, 3);
+    for host in &mut world.hosts[1..] {
+        host.is_diskless = true;
+    }
+    world.settle();
+    world.add_clients(1);
+    world.quiet_clients();
+    world.run_until(LONG, "answers", World::are_clients_done);
+    let leader = world.leader().unwrap();
+    let create = |replicas| {
+        let durability = weft_protocol::Durability::Fsync;
+        let options = TableOptions { replicas, durability, ..TableOptions::default() };
+        Command::CreateTable { name: "synced".to_owned(), options }
+    };
+    let ask =
+        |id: u128, command| Ask::Propose(Proposal { id: ProposalId(1_u128 << 110 | id), command });
+    let Answer::Decided(Err(denial)) = world.ask_of(leader, ask(1, create(3))) else { panic!() };
+    assert_eq!(denial.kind, DenialKind::Precondition);
+    assert!(denial.message.contains("--data-dir"), "{denial}");
+    let do_it = |world: &mut World, id, command| {
+        let now = world.now;
+        let coordinator = world.hosts[leader].coordinator.as_mut().unwrap();
+        coordinator.ask(now, u64::MAX, ask(id, command));
+        let asker = Asker::Client { client: 0 };
+        world.hosts[leader].questions.insert(u64::MAX, (asker, u64::MAX));
+        world.turn(leader);
+        world.run_for(Duration::from_secs(1));
+    };
+    do_it(&mut world, 2, create(1));
+    let partitions = |world: &World, is_unused| {
+        let status = world.coordinator(leader).unwrap().status(world.now);
+        let of_kind = status.partitions.iter().filter(|one| one.is_unused == is_unused);
+        (of_kind.count(), status.nodes.iter().filter(|node| node.is_diskless).count())
+    };
+    assert_eq!((partitions(&world, false), partitions(&world, true)), ((8, 2), (0, 2)));
+    do_it(&mut world, 3, Command::DropTable { name: "synced".to_owned() });
+    assert_eq!((partitions(&world, false), partitions(&world, true)), ((4, 2), (4, 2)));
 }
 
 #[test]

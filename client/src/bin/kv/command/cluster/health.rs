@@ -2,13 +2,13 @@
 
 use anyhow::Context;
 use serde_json::json;
+use weft_protocol::control::health::{Condition, Health, Verdict};
 use weft_protocol::control::v1::Standing;
 
 use super::listed;
 use super::status::{conditions_to_json, partitions_in_short};
 use crate::complaint::{self, EndsWith};
 use crate::control::{Control, ControlError};
-use crate::health::{Condition, Health};
 use crate::output::{Format, Output};
 
 /// The exit code when nobody could be asked.
@@ -40,8 +40,8 @@ pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> 
         Format::Raw => output.line(verdict.name())?,
         Format::Table => {
             output.line(verdict.to_string())?;
-            let whole = health.conditions().get(&Condition::Whole).copied().unwrap_or(0);
-            if whole != status.partitions.len() || whole == 0 {
+            let conditions = health.conditions();
+            if conditions.keys().last().is_none_or(|worst| *worst > Condition::Whole) {
                 output.line(format!("  partitions {}", partitions_in_short(&status, &health)))?;
             }
             if !down.is_empty() {
@@ -57,8 +57,9 @@ pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> 
         }
     }
     output.finish()?;
-    match verdict.exit_code() {
-        0 => Ok(()),
-        code => Err(EndsWith(code).into()),
+    match verdict {
+        Verdict::Healthy => Ok(()),
+        Verdict::Degraded => Err(EndsWith(1).into()),
+        Verdict::NotServing => Err(EndsWith(3).into()),
     }
 }

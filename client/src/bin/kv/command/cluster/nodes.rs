@@ -66,6 +66,7 @@ pub(super) fn to_json(node: &Node) -> Value {
         "control_address": node.control_address,
         "zone": node.zone,
         "capacity_bytes": node.capacity_bytes,
+        "is_diskless": node.is_diskless,
         "heard_ms_ago": node.heard_ms_ago,
         "primaries": node.primaries,
         "replicas": node.replicas,

@@ -3,17 +3,17 @@
 use anyhow::Context;
 use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
+use weft_protocol::control::health::{Condition, Health};
 use weft_protocol::control::v1::{Durability, Partition};
 
 use super::listed_members;
 use crate::control::Control;
-use crate::health::{Condition, Health};
 use crate::output::{Format, Output};
 
 /// List the partitions, and who holds them
 #[derive(Debug, clap::Args)]
 pub(super) struct Partitions {
-    /// Only those that lack something
+    /// Only those that lack something, and that a table is in
     #[arg(long, env = "WEFT_CLUSTER_LACKING", value_parser = BoolishValueParser::new())]
     lacking: bool,
 }
@@ -35,7 +35,7 @@ impl Partitions {
         let status = control.status().context("cannot list the partitions")?;
         let health = Health::of(&status);
         let told = status.partitions.iter().map(|one| (one, health.condition(one)));
-        let told = told.filter(|(_, condition)| !self.lacking || *condition != Condition::Whole);
+        let told = told.filter(|(_, condition)| !self.lacking || *condition > Condition::Whole);
         match output.format {
             Format::Table => {
                 output.table(&HEADING, told.map(|(one, condition)| cells(one, condition)), 7)?;
@@ -93,6 +93,7 @@ pub(super) fn to_json(partition: &Partition) -> Value {
         "min_in_sync": partition.min_in_sync,
         "is_starting": partition.is_starting,
         "is_lost": partition.is_lost,
+        "is_unused": partition.is_unused,
     })
 }
 

@@ -2,11 +2,11 @@
 
 use anyhow::Context;
 use serde_json::json;
+use weft_protocol::control::health::{Condition, Health};
 use weft_protocol::control::v1::{Coordinator, Standing, StatusResponse};
 
 use super::nodes;
 use crate::control::Control;
-use crate::health::{Condition, Health};
 use crate::output::{Format, Output};
 
 pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> {

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use weft_protocol::control::v1::{Member, Node, Partition, Standing, StatusResponse};
+use super::v1::{Durability, Member, Node, Partition, Standing, StatusResponse};
 
 /// How a partition is, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Condition {
+pub enum Condition {
+    /// No table is in it, and nobody misses it.
+    Unused,
     /// It has its primary and all replicas.
     Whole,
     /// It is served, and has fewer replicas than it should.
@@ -22,7 +24,7 @@ pub(crate) enum Condition {
 
 /// How well a cluster is, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// All is there that should be.
     Healthy,
     /// All is served, and something is missing.
@@ -33,24 +35,31 @@ pub(crate) enum Verdict {
 
 /// What is to be said of a status.
 #[derive(Debug)]
-pub(crate) struct Health<'s> {
+pub struct Health<'s> {
     status: &'s StatusResponse,
     nodes: BTreeMap<u64, &'s Node>,
-    /// How many nodes there are to hold partitions, down or up.
+    /// How many nodes there are to hold partitions, down or up: of any kind, and those that can hold what is kept on disk.
     holders: usize,
+    disk_holders: usize,
 }
 
 impl<'s> Health<'s> {
-    pub(crate) fn of(status: &'s StatusResponse) -> Self {
+    /// Of this status.
+    pub fn of(status: &'s StatusResponse) -> Self {
         let numbered = |node: &'s Node| Some((node.member?.node, node));
         let is_holder =
             |node: &&Node| node.capacity_bytes > 0 && node.standing() != Standing::Leaving;
-        let holders = status.nodes.iter().filter(is_holder).count();
-        Self { status, nodes: status.nodes.iter().filter_map(numbered).collect(), holders }
+        let holders = status.nodes.iter().filter(is_holder);
+        let disk_holders = holders.clone().filter(|node| !node.is_diskless).count();
+        let nodes = status.nodes.iter().filter_map(numbered).collect();
+        Self { status, nodes, holders: holders.count(), disk_holders }
     }
 
     /// A partition has its replicas if it has as many as its tables ask for, or as there are nodes. One that is down counts for nothing.
-    pub(crate) fn condition(&self, partition: &Partition) -> Condition {
+    pub fn condition(&self, partition: &Partition) -> Condition {
+        if partition.is_unused {
+            return Condition::Unused;
+        }
         if partition.is_lost {
             return Condition::Lost;
         }
@@ -61,12 +70,16 @@ impl<'s> Health<'s> {
         if up < partition.min_in_sync as usize {
             return Condition::NoWrites;
         }
-        let wanted = (partition.replicas as usize).min(self.holders);
+        let holders = match partition.durability() {
+            Durability::Disk | Durability::Fsync => self.disk_holders,
+            Durability::Memory | Durability::Unspecified => self.holders,
+        };
+        let wanted = (partition.replicas as usize).min(holders);
         if up < wanted { Condition::Short } else { Condition::Whole }
     }
 
     /// How many partitions are in which condition.
-    pub(crate) fn conditions(&self) -> BTreeMap<Condition, usize> {
+    pub fn conditions(&self) -> BTreeMap<Condition, usize> {
         let mut counts = BTreeMap::new();
         for partition in &self.status.partitions {
             *counts.entry(self.condition(partition)).or_default() += 1;
@@ -75,13 +88,13 @@ impl<'s> Health<'s> {
     }
 
     /// The nodes in a standing, by id.
-    pub(crate) fn nodes_in(&self, standing: Standing) -> Vec<u64> {
+    pub fn nodes_in(&self, standing: Standing) -> Vec<u64> {
         let nodes = self.nodes.iter().filter(|(_, node)| node.standing() == standing);
         nodes.map(|(id, _)| *id).collect()
     }
 
     /// The coordinators that are down, or no nodes of the cluster.
-    pub(crate) fn missing_coordinators(&self) -> Vec<u64> {
+    pub fn missing_coordinators(&self) -> Vec<u64> {
         let nodes = self.status.coordinators.iter().map(|coordinator| coordinator.node);
         let is_there =
             |node: &u64| self.nodes.get(node).is_some_and(|node| node.standing() != Standing::Down);
@@ -89,19 +102,20 @@ impl<'s> Health<'s> {
     }
 
     /// How many coordinators vote, if they are fewer than there should be: the cluster decides nothing any more when most of these are gone.
-    pub(crate) fn lacking_voters(&self) -> Option<usize> {
+    pub fn lacking_voters(&self) -> Option<usize> {
         let voters = self.status.coordinators.iter().filter(|coordinator| coordinator.is_voter);
         Some(voters.count()).filter(|voters| *voters < self.status.wanted_voters as usize)
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
+    /// How well the whole is: as well as its worst partition, and its coordinators.
+    pub fn verdict(&self) -> Verdict {
         // What has no partitions serves nothing.
         let worst = self.conditions().keys().last().copied().unwrap_or(Condition::Unserved);
         let coordinators_are_whole =
             self.missing_coordinators().is_empty() && self.lacking_voters().is_none();
         match worst {
-            Condition::Whole if coordinators_are_whole => Verdict::Healthy,
-            Condition::Whole | Condition::Short => Verdict::Degraded,
+            Condition::Unused | Condition::Whole if coordinators_are_whole => Verdict::Healthy,
+            Condition::Unused | Condition::Whole | Condition::Short => Verdict::Degraded,
             Condition::NoWrites | Condition::Unserved | Condition::Lost => Verdict::NotServing,
         }
     }
@@ -115,12 +129,13 @@ impl<'s> Health<'s> {
 
 impl Condition {
     /// All of them, from good to bad.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Whole, Self::Short, Self::NoWrites, Self::Unserved, Self::Lost];
+    pub const ALL: [Self; 6] =
+        [Self::Unused, Self::Whole, Self::Short, Self::NoWrites, Self::Unserved, Self::Lost];
 
     /// What scripts know it by.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
+            Self::Unused => "unused",
             Self::Whole => "whole",
             Self::Short => "short",
             Self::NoWrites => "no-writes",
@@ -133,6 +148,7 @@ impl Condition {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Unused => "unused",
             Self::Whole => "whole",
             Self::Short => "short of replicas",
             Self::NoWrites => "without writes",
@@ -144,20 +160,11 @@ impl fmt::Display for Condition {
 
 impl Verdict {
     /// What scripts know it by.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
             Self::Degraded => "degraded",
             Self::NotServing => "not-serving",
-        }
-    }
-
-    /// How `kv cluster health` ends.
-    pub(crate) const fn exit_code(self) -> u8 {
-        match self {
-            Self::Healthy => 0,
-            Self::Degraded => 1,
-            Self::NotServing => 3,
         }
     }
 }
@@ -174,9 +181,8 @@ impl fmt::Display for Verdict {
 
 #[cfg(test)]
 mod tests {
-    use weft_protocol::control::v1::Coordinator;
-
     use super::*;
+    use crate::control::v1::Coordinator;
 
     fn member(node: u64) -> Member {
         Member { node, incarnation: 10 + node }
@@ -237,6 +243,11 @@ mod tests {
         check(|status| status.partitions[0].primary = None, Unserved, NotServing);
         check(|status| status.partitions[0].is_starting = true, Unserved, NotServing);
         check(|status| status.partitions[0].is_lost = true, Lost, NotServing);
+        // Nobody misses what no table is in, whatever it is.
+        let drop_table = |status: &mut StatusResponse| {
+            (status.partitions[0].is_lost, status.partitions[0].is_unused) = (true, true);
+        };
+        check(drop_table, Condition::Unused, Healthy);
         // The primary is in another life.
         check(|status| status.nodes[0].member = None, Unserved, NotServing);
         check(|status| status.partitions.clear(), Whole, NotServing);
@@ -256,6 +267,15 @@ mod tests {
             status.partitions[0].min_in_sync = 1;
         };
         check(alone, Condition::Whole, Verdict::Healthy);
+        let on_disk = |status: &mut StatusResponse, diskless: usize| {
+            status.nodes[..diskless].iter_mut().for_each(|node| node.is_diskless = true);
+            let partition = &mut status.partitions[0];
+            partition.set_durability(Durability::Fsync);
+            partition.members.remove(0);
+            partition.primary = partition.members.first().copied();
+        };
+        check(|status| on_disk(status, 1), Condition::Whole, Verdict::Healthy);
+        check(|status| on_disk(status, 0), Condition::Short, Verdict::Degraded);
     }
 
     #[test]

@@ -1,0 +1,128 @@
+//! Nodes without disks, and what becomes of tables that they cannot hold, and of partitions that no table is in any more.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use weft_protocol::{Durability, PartitionId, TableClass, TableOptions};
+use weft_transport::NodeId;
+
+use super::world::World;
+use crate::coordinator::{Command, Partition, Planner};
+
+const SYNCED: TableClass = TableClass { replicas: 2, durability: Durability::Fsync };
+const IN_MEMORY: TableClass = TableClass { replicas: 2, durability: Durability::Memory };
+
+fn options(class: TableClass) -> TableOptions {
+    let TableClass { replicas, durability } = class;
+    TableOptions { replicas, durability, ..TableOptions::default() }
+}
+
+/// Nodes 1, 2, … of which those named have no disk, and a table `default` in memory.
+fn cluster(nodes: u64, diskless: &[u64]) -> World {
+    let mut world = World::new(1, 4, options(IN_MEMORY));
+    world.diskless = diskless.iter().copied().map(NodeId).collect();
+    for node in 1..=nodes {
+        world.start(node, "");
+    }
+    world.settle(Duration::from_secs(600));
+    world
+}
+
+fn create(world: &mut World, name: &str, class: TableClass) {
+    let options = options(class);
+    world.apply(&Command::CreateTable { name: name.to_owned(), options }).unwrap();
+    world.settle(Duration::from_secs(600));
+}
+
+fn of_class(world: &World, class: TableClass) -> Vec<(PartitionId, &Partition)> {
+    world.state.partitions().filter(|(_, partition)| partition.class == class).collect()
+}
+
+/// Who has something of the class.
+fn holders(world: &World, class: TableClass) -> BTreeSet<u64> {
+    let partitions = of_class(world, class).into_iter();
+    let members = partitions.flat_map(|(_, partition)| partition.configuration.members.iter());
+    members.map(|member| member.node.0).collect()
+}
+
+#[test]
+fn what_is_on_disk_is_held_by_nodes_that_have_disks_whatever_becomes_of_them() {
+    let mut world = cluster(5, &[1, 3]);
+    create(&mut world, "synced", SYNCED);
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([2, 4, 5]));
+    assert!(holders(&world, IN_MEMORY).is_superset(&BTreeSet::from([1, 3])));
+    // Others are given what a node had; those without disks have room, and are not asked.
+    world.apply(&Command::Leave { node: NodeId(2) }).unwrap();
+    world.settle(Duration::from_secs(600));
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([4, 5]));
+    // The last two: one of them goes on, as few as are wanted where there are no more.
+    world.apply(&Command::Leave { node: NodeId(4) }).unwrap();
+    world.settle(Duration::from_secs(600));
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([5]));
+    assert!(world.state.node(NodeId(4)).is_none(), "it could go");
+    // And the last stays as long as nobody can take over.
+    world.apply(&Command::Leave { node: NodeId(5) }).unwrap();
+    world.settle(Duration::from_secs(600));
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([5]));
+    world.start(6, "");
+    world.settle(Duration::from_secs(600));
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([6]));
+}
+
+#[test]
+fn a_table_is_against_reason_where_fewer_nodes_can_hold_it_than_would_hold_others() {
+    let reason = |world: &World, replicas, durability| {
+        Planner::lacks_disks(&world.state, TableClass { replicas, durability })
+    };
+    let all = cluster(3, &[]);
+    let one = cluster(3, &[1, 2]);
+    let none = cluster(1, &[1]);
+    for durability in [Durability::Disk, Durability::Fsync] {
+        assert_eq!(reason(&all, 3, durability), None);
+        assert_eq!(reason(&one, 1, durability), None);
+        for (world, replicas, parts) in [
+            (&one, 3, ["needs 3 nodes", "there is one:", "fewer replicas"]),
+            (&one, 2, ["needs 2 nodes", "there is one:", "fewer replicas"]),
+            (&none, 3, ["needs a node", "there is none:", "--data-dir"]),
+        ] {
+            let told = reason(world, replicas, durability).unwrap();
+            for part in parts.iter().chain(&["--data-dir", &durability.to_string()]) {
+                assert!(told.contains(part), "{told:?} lacks {part:?}");
+            }
+        }
+    }
+    assert_eq!(reason(&none, 3, Durability::Memory), None);
+    // Of nodes that are still to come nothing is known.
+    let founded = World::new(1, 4, TableOptions::default());
+    assert_eq!(reason(&founded, 3, Durability::Fsync), None);
+}
+
+#[test]
+fn a_class_waits_for_nodes_that_can_hold_it() {
+    let mut world = cluster(2, &[1, 2]);
+    create(&mut world, "synced", SYNCED);
+    assert_eq!(of_class(&world, SYNCED), []);
+    world.start(3, "");
+    world.settle(Duration::from_secs(600));
+    assert_eq!(of_class(&world, SYNCED).len(), 4);
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([3]));
+}
+
+/// Else the next table of the kind would begin with a loss that was none.
+#[test]
+fn what_is_lost_begins_anew_by_itself_where_no_table_is_in_it() {
+    let mut world = cluster(2, &[]);
+    let single = TableClass { replicas: 1, durability: Durability::Memory };
+    create(&mut world, "single", single);
+    let lost = |world: &World| {
+        let partitions = of_class(world, single).into_iter();
+        partitions.filter(|(_, partition)| partition.configuration.is_lost).count()
+    };
+    world.stop(NodeId(2), false);
+    world.start(2, "");
+    world.settle(Duration::from_secs(600));
+    assert_eq!(lost(&world), 2, "until an operator accepts it");
+    world.apply(&Command::DropTable { name: "single".to_owned() }).unwrap();
+    world.settle(Duration::from_secs(600));
+    assert_eq!(lost(&world), 0);
+}
