@@ -1,5 +1,8 @@
 //! What a node and the coordinators tell each other: that it is there, and what was committed.
 
+#[cfg(test)]
+mod tests;
+
 use std::task::Waker;
 
 use weft_protocol::PartitionId;
