@@ -19,6 +19,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use weft_protocol::{
     ClusterMap, Configuration, Durability, ErrorCode, ErrorReply, Member, PartitionId, StatsReply,
+    TableId,
 };
 use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, SendError, Time};
 
@@ -407,6 +408,13 @@ impl NodeHandler {
         let unix_ms = self.now_by_both().unix_ms;
         let digest = |position| self.partitions.host(position).digest(unix_ms);
         self.partitions.positions().map(digest).collect()
+    }
+
+    /// What there is here of every partition that this node was ever given: its number, how many objects, and the tables besides the one that is always
+    /// there. Of one that is others' by now there is nothing.
+    pub fn holdings(&self) -> Vec<(PartitionId, u64, Vec<TableId>)> {
+        let holding = |position| self.partitions.host(position).holding();
+        self.partitions.positions().map(holding).collect()
     }
 
     /// Says whom to ask for what only a shell knows. Without that, it is missing from the stats.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weft_protocol::replication::{Acknowledgement, Entry, PeerMessage};
-use weft_protocol::{ErrorCode, ErrorReply, Member, PartitionId, TableClass, Version};
+use weft_protocol::{ErrorCode, ErrorReply, Member, PartitionId, TableClass, TableId, Version};
 use weft_transport::Time;
 
 use super::Cluster;
@@ -513,6 +513,12 @@ impl Hosted {
     pub(crate) fn digest(&self, unix_ms: u64) -> (PartitionId, u128, bool) {
         let is_in_sync = self.replica.is_in_sync();
         (self.replica.partition(), self.partition.digest(unix_ms), is_in_sync)
+    }
+
+    /// The partition's number, how many objects it has, and the tables besides the one that is always there.
+    pub(crate) fn holding(&self) -> (PartitionId, u64, Vec<TableId>) {
+        let others = self.partition.other_tables().into_iter().map(|(id, _)| id);
+        (self.replica.partition(), self.partition.stats().objects, others.collect())
     }
 
     /// The next piece for a learner, if it is to have one now.

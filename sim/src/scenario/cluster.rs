@@ -5,6 +5,7 @@
 //! gives that host endpoints and tasks, in every life anew. Here nothing knows a protocol; `nodes` builds what production
 //! runs, and the tests try that hosts live, die and come back around whatever a builder makes.
 
+mod brief_losses;
 mod coordinating;
 mod host;
 mod judging;

@@ -42,6 +42,8 @@ pub(super) struct Host {
     /// The coordinator's.
     pub(super) log: Arc<Mutex<MemoryLog>>,
     pub(super) handler: Option<Arc<NodeHandler>>,
+    /// Of its last life.
+    pub(super) endpoint: Option<Endpoint>,
     pub(super) replaced: bool,
     /// How many lives began with partitions that the disk had whole.
     pub(super) recovered: u64,
@@ -71,6 +73,7 @@ impl Host {
             ended: Rc::default(),
             log: empty_log(),
             handler: None,
+            endpoint: None,
             replaced: false,
             recovered: 0,
         }
@@ -131,6 +134,7 @@ impl Cluster {
         endpoint.listen(SocketAddr::new(world.address(member), PORT))?;
         if let Some(host) = self.hosts.borrow_mut().get_mut(&member) {
             host.handler = Some(Arc::clone(&handler));
+            host.endpoint = Some(endpoint.clone());
             host.recovered += u64::from(is_logged && !beginning.complete.is_empty());
         }
         self.start(world, place, options, &handler, &endpoint, beginning);

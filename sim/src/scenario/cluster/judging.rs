@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weft_protocol::{ClusterMap, PartitionEntry, PartitionId};
+use weft_protocol::control::health::{Condition, Health};
+use weft_protocol::control::v1::{ListTablesResponse, Standing, StatusResponse};
+use weft_protocol::{ClusterMap, PartitionEntry, PartitionId, TableId};
 use weft_transport::NodeId;
 
 use super::Role;
@@ -76,6 +78,17 @@ pub(super) fn unsettled(hosts: &BTreeMap<MemberId, Host>) -> Option<String> {
             Some((host.node, digests.collect()))
         })
         .collect();
+    for host in &storage {
+        let is_its = |id: PartitionId| {
+            let entry = map.partitions().iter().find(|entry| entry.id == id);
+            entry.is_some_and(|entry| entry.is_lost || entry.members.contains(&host.node))
+        };
+        for (id, objects, tables) in host.handler.iter().flat_map(|handler| handler.holdings()) {
+            if !is_its(id) && (objects > 0 || !tables.is_empty()) {
+                return Some(format!("{} has {objects} objects, {tables:?} of {id}", host.node));
+            }
+        }
+    }
     for entry in map.partitions().iter().filter(|entry| !entry.is_lost) {
         let held: Vec<_> = entry
             .members
@@ -88,4 +101,38 @@ pub(super) fn unsettled(hosts: &BTreeMap<MemberId, Host>) -> Option<String> {
         }
     }
     None
+}
+
+/// What is wrong with a cluster that is as it should be by what its nodes have, by what its coordinators say of it; and what nodes have of tables that
+/// there are no more. That a partition is lost is said elsewhere.
+pub(super) fn ill(
+    hosts: &BTreeMap<MemberId, Host>,
+    status: &StatusResponse,
+    tables: &ListTablesResponse,
+) -> Option<String> {
+    let health = Health::of(status);
+    for partition in &status.partitions {
+        let (number, condition) = (partition.partition, health.condition(partition));
+        match condition {
+            Condition::Unused if partition.is_lost => {
+                return Some(format!("partition {number} is lost, and has nothing that is missed"));
+            }
+            Condition::Unused | Condition::Whole | Condition::Lost => {}
+            Condition::Short | Condition::NoWrites | Condition::Unserved => {
+                return Some(format!("partition {number} is said to be {condition}"));
+            }
+        }
+    }
+    let (down, missing) = (health.nodes_in(Standing::Down), health.missing_coordinators());
+    if !down.is_empty() || !missing.is_empty() {
+        return Some(format!("nodes {down:?} are said to be down, {missing:?} to be missing"));
+    }
+    let is_there = |id: &TableId| tables.tables.iter().any(|table| table.table == u32::from(id.0));
+    hosts.values().find_map(|host| {
+        let held = host.handler.as_ref()?.holdings().into_iter();
+        let mut held =
+            held.flat_map(|(partition, _, ids)| ids.into_iter().map(move |id| (partition, id)));
+        let (partition, id) = held.find(|(_, id)| !is_there(id))?;
+        Some(format!("{} has {id:?} still in {partition}, which was dropped", host.node))
+    })
 }

@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use weft_protocol::control::v1::{ListTablesResponse, StatusResponse};
 use weft_protocol::{ClusterMap, Durability, Slot, TableClass};
+use weft_server::coordinator::{Answer, Ask};
 use weft_transport::{
     EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId, SimCrash, Time,
 };
 
+use super::brief_losses::lost_brief;
 use super::host::{Host, PORT};
-use super::judging::{newest_map, unsettled};
+use super::judging::{ill, newest_map, unsettled};
 use super::tables::{Made, Maker};
 use super::{Begins, Builder, Options, Place, Role, sparing};
 use crate::cluster::{BuildError, Connector};
@@ -45,6 +48,13 @@ pub(super) struct Cluster {
     pub(super) made: Rc<Cell<Made>>,
     /// Keys whose partition was lost, as it may be when what held it is gone.
     pub(super) lost: BTreeSet<Vec<u8>>,
+}
+
+/// What the coordinators say.
+#[derive(Debug)]
+struct Told {
+    status: StatusResponse,
+    tables: ListTablesResponse,
 }
 
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
@@ -136,6 +146,63 @@ impl Cluster {
             }
             None => Ok(()),
         }
+    }
+
+    /// The same of the tables that were to be there for a short time, and are there still, since nobody was told that they were dropped.
+    fn check_lost_brief(
+        &self,
+        map: &ClusterMap,
+        tables: &ListTablesResponse,
+    ) -> Result<(), Failure> {
+        let is_replaced = |host: &Host| host.role == Role::Storage && host.replaced;
+        if self.hosts.borrow().values().any(is_replaced) {
+            return Ok(());
+        }
+        let names = tables.tables.iter().map(|table| &*table.name).collect();
+        let history = self.recorder.history();
+        match lost_brief(&history, &self.options.tables.brief, map, &names) {
+            Some(change) => {
+                let reason = format!("a partition is lost, though it was on disk: {change}");
+                Err(Failure::NotConverged { reason })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What the coordinators say of the cluster, whichever node is asked.
+    fn told(&self, world: &mut World) -> Result<Option<Told>, Failure> {
+        let asking = self.hosts.borrow().values().find_map(|host| {
+            let (handler, endpoint) = (host.handler.clone()?, host.endpoint.clone()?);
+            (host.role == Role::Storage).then_some((handler, endpoint))
+        });
+        let Some((handler, endpoint)) = asking else { return Ok(None) };
+        let told = Rc::<RefCell<Option<Told>>>::default();
+        let telling = Rc::clone(&told);
+        world.spawn(async move {
+            let status = handler.ask_coordinators(&endpoint, &Ask::Status).await;
+            let tables = handler.ask_coordinators(&endpoint, &Ask::Tables).await;
+            if let (Answer::Status(status), Answer::Tables(tables)) = (status, tables) {
+                telling.replace(Some(Told { status: *status, tables: *tables }));
+            }
+        });
+        let end = world.clock().now() + HEALED_TIMEOUT;
+        if !world.run_until(end)? {
+            let state = "the coordinators do not say how the cluster is".to_owned();
+            return Err(Failure::TooLong { at: end, state });
+        }
+        Ok(told.take())
+    }
+
+    /// What keeps the cluster from being as it should be, by itself and by what its coordinators say; or what they say.
+    fn look(&self, world: &mut World) -> Result<Result<Told, String>, Failure> {
+        if let Some(reason) = unsettled(&self.hosts.borrow()) {
+            return Ok(Err(reason));
+        }
+        let Some(told) = self.told(world)? else {
+            return Ok(Err("the coordinators do not say how the cluster is".to_owned()));
+        };
+        let ill = ill(&self.hosts.borrow(), &told.status, &told.tables);
+        Ok(ill.map_or(Ok(told), Err))
     }
 
     /// The changes that were acknowledged and went with their partitions.
@@ -241,18 +308,21 @@ impl Builder for Cluster {
         }
         drop(disks);
         let end = world.clock().now() + CONVERGED_AFTER_MAX;
-        loop {
-            let reason = unsettled(&self.hosts.borrow());
-            let Some(reason) = reason else { break };
+        let told = loop {
+            let reason = match self.look(world)? {
+                Ok(told) => break told,
+                Err(reason) => reason,
+            };
             if world.clock().now() >= end {
                 return Err(Failure::NotConverged { reason });
             }
             let next = world.clock().now() + LOOK_EVERY;
             world.go_on_until(next)?;
-        }
+        };
         let map = newest_map(&self.hosts.borrow()).expect("it was there a moment ago");
         self.lost = self.lost_keys(&map);
         self.check_lost()?;
+        self.check_lost_brief(&map, &told.tables)?;
         let keys = self.keys.all().map(|(_, key)| key);
         let there = keys.filter(|key| !self.lost.contains(*key)).cloned().collect();
         let member = world.add_host([10, 0, 9, 1].into(), None);

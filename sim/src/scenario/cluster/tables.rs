@@ -95,6 +95,25 @@ pub(super) fn is_brief(key: &[u8]) -> bool {
     key.starts_with(BRIEF.as_bytes())
 }
 
+/// What a history's key is of a table that is there for a short time.
+pub(super) struct BriefKey<'k> {
+    pub(super) table: &'k str,
+    /// Which of those that are made one after the other.
+    pub(super) round: usize,
+    /// What it is called in the table.
+    pub(super) key: &'k [u8],
+}
+
+/// The key of a table that is there for a short time, as [`Maker`] notes it; `None` if it is none.
+pub(super) fn brief_key(noted: &[u8]) -> Option<BriefKey<'_>> {
+    let noted = str::from_utf8(noted).ok()?;
+    let (table, rest) = noted.split_once(' ')?;
+    let (round, key) = rest.split_once('/')?;
+    let is_brief = is_brief(table.as_bytes());
+    let round = round.parse().ok().filter(|_| is_brief)?;
+    Some(BriefKey { table, round, key: key.as_bytes() })
+}
+
 /// Whether a history's key is of a table that stays, and is not `default`.
 pub(super) fn is_lasting(key: &[u8]) -> bool {
     key.starts_with(LASTING.as_bytes())
