@@ -1,5 +1,9 @@
 //! Tables, as a program uses them, on a cluster of real nodes.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it waits for longer than one node is asked, and measures how long an operation tries"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "tables/cluster.rs"]

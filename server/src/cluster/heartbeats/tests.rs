@@ -141,7 +141,7 @@ fn what_a_primary_does_not_serve_is_told_until_it_does() {
 }
 
 #[test]
-fn what_a_primary_cannot_hold_is_told_until_it_is_anothers() {
+fn what_a_primary_cannot_hold_is_told_until_another_has_it() {
     let mut play = Play::new();
     let class = TableClass { replicas: 1, durability: Durability::Fsync };
     let TableClass { replicas, durability } = class;
