@@ -181,7 +181,7 @@ error_codes! {
         "Look how it is now, and ask again.";
     DiskBehind = 1129, "disk behind",
         "The node's disk is full, or too slow for what is written to tables that are kept on it: too much waits already. Nothing was written.",
-        "The client library asks again until the deadline. If the error persists, make room on the node's disk (the node goes on by itself), or write less.";
+        "The client library asks again until the deadline. If the error persists, make room on the node's disk before it is stopped (the node goes on by itself), or write less.";
     DiskFailed = 1130, "disk failed",
         "A write or a sync of the node's disk has failed, so the node takes no writes any more to tables that are kept on it. Nothing was written.",
         "The client library asks again until the deadline: another node may take over. Otherwise check the disk and restart the node; its log names what failed.";

@@ -60,6 +60,7 @@ fn healthy() -> StatusResponse {
         nodes: [1, 2, 3].map(node).to_vec(),
         partitions: [0, 1].map(partition).to_vec(),
         wanted_voters: 3,
+        unplaced_kinds: 0,
     }
 }
 

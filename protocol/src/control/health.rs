@@ -107,6 +107,11 @@ impl<'s> Health<'s> {
         Some(voters.count()).filter(|voters| *voters < self.status.wanted_voters as usize)
     }
 
+    /// Whether there are tables for which no node can hold partitions, or none did yet.
+    pub fn has_unplaced(&self) -> bool {
+        self.status.unplaced_kinds > 0
+    }
+
     /// How well the whole is: as well as its worst partition, and its coordinators.
     pub fn verdict(&self) -> Verdict {
         // What has no partitions serves nothing.
@@ -114,6 +119,7 @@ impl<'s> Health<'s> {
         let coordinators_are_whole =
             self.missing_coordinators().is_empty() && self.lacking_voters().is_none();
         match worst {
+            _ if self.has_unplaced() => Verdict::NotServing,
             Condition::Unused | Condition::Whole if coordinators_are_whole => Verdict::Healthy,
             Condition::Unused | Condition::Whole | Condition::Short => Verdict::Degraded,
             Condition::NoWrites | Condition::Unserved | Condition::Lost => Verdict::NotServing,
@@ -290,6 +296,11 @@ mod tests {
         let mut status = three();
         of_its_own(&mut status);
         assert_eq!(Health::of(&status).missing_coordinators(), [4]);
+    }
+
+    #[test]
+    fn tables_without_partitions_are_not_served() {
+        check(|status| status.unplaced_kinds = 1, Condition::Whole, Verdict::NotServing);
     }
 
     #[test]

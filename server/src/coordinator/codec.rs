@@ -22,13 +22,17 @@ use self::command::EntryMessage;
 use self::notice::NoticeMessage;
 use self::snapshot::SnapshotMessage;
 use super::ask::{Answer, Ask, Denial};
-use super::command::{Outcome, Proposal};
+use super::command::{Command, Outcome, Proposal};
 use super::notice::Notice;
 use super::state::ClusterState;
 use crate::limits::{ANSWER_MAX, CLUSTER_SNAPSHOT_MAX, ENTRY_COMMANDS_MAX, ENTRY_MAX, NOTICE_MAX};
 
-/// The version of entries and snapshots.
-pub const FORMAT: u32 = 1;
+/// The newest version of entries and snapshots. What says nothing that the first could not say is written in that, so that coordinators of a build which knows no
+/// other go on.
+pub const FORMAT: u32 = 2;
+
+/// The version that knows no nodes without disks.
+const FIRST_FORMAT: u32 = 1;
 
 /// Bytes that are no entry and no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -79,8 +83,10 @@ pub fn encode_entry(proposals: &[Proposal]) -> Result<Vec<u8>, CodecError> {
     if proposals.len() > ENTRY_COMMANDS_MAX {
         return Err(CodecError::ListTooLong { field: "proposals" });
     }
+    let joins_diskless = |proposal: &Proposal| matches!(&proposal.command, Command::Join(join) if join.description.is_diskless);
+    let format = format_of(proposals.iter().any(joins_diskless));
     let proposals = proposals.iter().map(Into::into).collect();
-    let bytes = EntryMessage { format: FORMAT, proposals }.encode_to_vec();
+    let bytes = EntryMessage { format, proposals }.encode_to_vec();
     check_len(&bytes, ENTRY_MAX)?;
     Ok(bytes)
 }
@@ -183,8 +189,14 @@ fn check_len(bytes: &[u8], limit: usize) -> Result<(), CodecError> {
     if len > limit { Err(CodecError::TooLong { len, limit }) } else { Ok(()) }
 }
 
+/// In which format that is written which tells of nodes without disks, or of none: a coordinator that left that out would hold something else than the others.
+fn format_of(tells_of_diskless: bool) -> u32 {
+    if tells_of_diskless { FORMAT } else { FIRST_FORMAT }
+}
+
 fn check_format(format: u32) -> Result<(), CodecError> {
-    if format == FORMAT { Ok(()) } else { Err(CodecError::UnknownFormat { format }) }
+    let is_known = (FIRST_FORMAT..=FORMAT).contains(&format);
+    if is_known { Ok(()) } else { Err(CodecError::UnknownFormat { format }) }
 }
 
 fn malformed(error: prost::DecodeError) -> CodecError {

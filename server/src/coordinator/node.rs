@@ -71,7 +71,13 @@ impl Node {
 
     /// Whether it may be given partitions of such tables, once it is up.
     pub fn can_hold(&self, durability: Durability) -> bool {
-        self.is_holder() && (durability == Durability::Memory || !self.description.is_diskless)
+        !self.is_leaving && self.could_hold(durability)
+    }
+
+    /// The same, were it to stay.
+    pub(super) fn could_hold(&self, durability: Durability) -> bool {
+        let NodeDescription { capacity_bytes, is_diskless, .. } = self.description;
+        capacity_bytes > 0 && (durability == Durability::Memory || !is_diskless)
     }
 
     /// How it stands.

@@ -180,6 +180,7 @@ impl LoneCoordinator {
             nodes: nodes.collect(),
             partitions: partitions.collect(),
             wanted_voters: 0,
+            unplaced_kinds: 0,
         }
     }
 

@@ -114,14 +114,16 @@ impl ClusterState {
         if node.is_leaving {
             return Ok(Outcome::Done);
         }
-        let holders = self.holder_count() - usize::from(node.is_holder());
-        if holders == 0 {
+        let holders_left =
+            |durability| self.holder_count_of(durability) - usize::from(node.can_hold(durability));
+        if holders_left(Durability::Memory) == 0 {
             return Err(Rejection::LastNode { node: id });
         }
-        // With fewer nodes than replicas there cannot be as many in sync as before.
+        // With fewer nodes than replicas there cannot be as many in sync as before. Where nobody else has a disk, it keeps what is on its own.
         let mut changed = Vec::new();
         for (partition_id, partition) in self.partitions() {
-            let can_be = Self::replicas_wanted(partition.class, holders) as u8;
+            let holders = holders_left(partition.class.durability);
+            let can_be = Self::replicas_wanted(partition.class, holders).max(1) as u8;
             let Configuration { epoch, min_in_sync, is_lost, .. } = partition.configuration;
             if min_in_sync > can_be && !is_lost {
                 let next = partition.next_after(epoch)?;
@@ -136,17 +138,20 @@ impl ClusterState {
     }
 
     pub(super) fn stay(&mut self, id: NodeId) -> Applied {
-        if !self.known(id)?.is_leaving {
+        let node = self.known(id)?;
+        if !node.is_leaving {
             return Ok(Outcome::Done);
         }
-        let holders =
-            self.holder_count() + usize::from(self.known(id)?.description.capacity_bytes > 0);
+        let holders = |durability| {
+            self.holder_count_of(durability) + usize::from(node.could_hold(durability))
+        };
         let mut changed = Vec::new();
         for (partition_id, partition) in self.partitions() {
             let Configuration { epoch, ref members, min_in_sync, .. } = partition.configuration;
             // What leaving took back.
+            let (class, count) = (partition.class, members.len());
             let due =
-                Self::min_in_sync_raised(min_in_sync, partition.class, members.len(), holders);
+                Self::min_in_sync_raised(min_in_sync, class, count, holders(class.durability));
             if due != min_in_sync {
                 let next = partition.next_after(epoch)?;
                 changed.push((partition_id, Configuration { min_in_sync: due, ..next }));

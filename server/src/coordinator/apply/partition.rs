@@ -90,7 +90,8 @@ impl ClusterState {
         next.learners.retain(|other| *other != learner);
         next.members.push(learner);
         let (present, count) = (next.min_in_sync, next.members.len());
-        next.min_in_sync = Self::min_in_sync_raised(present, class, count, self.holder_count());
+        let holders = self.holder_count_of(class.durability);
+        next.min_in_sync = Self::min_in_sync_raised(present, class, count, holders);
         Ok(self.install(id, next))
     }
 

@@ -20,7 +20,7 @@ impl ClusterState {
         for members in partitions {
             self.check_holders(class, members)?;
         }
-        let min_in_sync = Self::min_in_sync_possible(class, self.holder_count());
+        let min_in_sync = Self::min_in_sync_possible(class, self.holder_count_of(class.durability));
         let version = self.next_version();
         // There are at most as many classes as have room: see `limits`.
         let first = PartitionId(self.partitions.len() as u16);
@@ -66,7 +66,8 @@ impl ClusterState {
         next.is_lost = false;
         next.primary = members.first().copied();
         next.members = members.to_vec();
-        next.min_in_sync = Self::min_in_sync_possible(class, self.holder_count());
+        let holders = self.holder_count_of(class.durability);
+        next.min_in_sync = Self::min_in_sync_possible(class, holders);
         let born_in = next.epoch;
         let outcome = self.install(id, next);
         self.partitions[usize::from(id.0)].born_in = born_in;

@@ -10,7 +10,7 @@ use super::fields::{
     ClassMessage, ConfigurationMessage, DescriptionMessage, OptionsMessage, TimingMessage, Wide,
 };
 use super::outcome::OutcomeMessage;
-use super::{CodecError, FORMAT, narrow, required};
+use super::{CodecError, format_of, narrow, required};
 use crate::coordinator::class::PartitionRun;
 use crate::coordinator::command::{ClientId, ClusterId, ProposalId};
 use crate::coordinator::history::{Gone, History};
@@ -171,7 +171,7 @@ impl From<&ClusterState> for SnapshotMessage {
             outcome: Some(outcome.into()),
         });
         Self {
-            format: FORMAT,
+            format: format_of(state.nodes.values().any(|node| node.description.is_diskless)),
             cluster: state.cluster.map(|cluster| cluster.0.into()),
             version: state.version,
             wire_version: u32::from(state.wire_version),

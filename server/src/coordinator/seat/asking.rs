@@ -93,6 +93,10 @@ impl Coordinator {
         let state = self.state();
         let is_possible = state.catalog().with(&name, options).is_ok();
         match Planner::lacks_disks(state, options.class()).filter(|_| is_possible) {
+            // Until then a node may have joined long ago that is not here yet.
+            Some(_) if !self.leading.as_ref().is_some_and(|leading| leading.knows_all) => {
+                Err(Answer::Unavailable)
+            }
             Some(reason) => Err(denied(DenialKind::Precondition, reason)),
             None => Ok(Command::CreateTable { name, options }),
         }

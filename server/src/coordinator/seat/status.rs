@@ -46,6 +46,7 @@ impl Coordinator {
             map_version: state.version(),
             coordinators: self.raft.members().iter().map(coordinator).collect(),
             wanted_voters: wanted_voters(state) as u32,
+            unplaced_kinds: unplaced_kinds(state) as u32,
             nodes: state.nodes().map(node).collect(),
             partitions: state
                 .partitions()
@@ -83,6 +84,11 @@ impl Coordinator {
 fn wanted_voters(state: &ClusterState) -> usize {
     let may = state.nodes().filter(|node| node.description.is_coordinator && !node.is_leaving);
     odd(may.count().min(COORDINATORS_MAX))
+}
+
+/// How many classes have tables, and no partitions.
+fn unplaced_kinds(state: &ClusterState) -> usize {
+    state.classes().filter(|(class, run)| run.is_none() && state.is_used(*class)).count()
 }
 
 fn node_message(node: &Node) -> v1::Node {

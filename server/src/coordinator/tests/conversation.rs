@@ -73,6 +73,7 @@ fn a_status() -> v1::StatusResponse {
         nodes: vec![v1::Node { heard_ms_ago: Some(0), ..v1::Node::default() }],
         partitions: vec![v1::Partition { partition: 9, ..v1::Partition::default() }],
         wanted_voters: 1,
+        unplaced_kinds: 0,
     }
 }
 

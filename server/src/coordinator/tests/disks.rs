@@ -45,6 +45,10 @@ fn holders(world: &World, class: TableClass) -> BTreeSet<u64> {
     members.map(|member| member.node.0).collect()
 }
 
+fn take_writes(world: &World, class: TableClass) -> bool {
+    of_class(world, class).iter().all(|(_, partition)| partition.configuration.takes_writes())
+}
+
 #[test]
 fn what_is_on_disk_is_held_by_nodes_that_have_disks_whatever_becomes_of_them() {
     let mut world = cluster(5, &[1, 3]);
@@ -59,14 +63,21 @@ fn what_is_on_disk_is_held_by_nodes_that_have_disks_whatever_becomes_of_them() {
     world.apply(&Command::Leave { node: NodeId(4) }).unwrap();
     world.settle(Duration::from_secs(600));
     assert_eq!(holders(&world, SYNCED), BTreeSet::from([5]));
+    assert!(take_writes(&world, SYNCED), "though nodes are left that have no disks");
     assert!(world.state.node(NodeId(4)).is_none(), "it could go");
     // And the last stays as long as nobody can take over.
     world.apply(&Command::Leave { node: NodeId(5) }).unwrap();
     world.settle(Duration::from_secs(600));
     assert_eq!(holders(&world, SYNCED), BTreeSet::from([5]));
+    assert!(take_writes(&world, SYNCED));
+    // Until it stays after all, with another that is like it.
+    world.apply(&Command::Stay { node: NodeId(5) }).unwrap();
     world.start(6, "");
     world.settle(Duration::from_secs(600));
-    assert_eq!(holders(&world, SYNCED), BTreeSet::from([6]));
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([5, 6]));
+    let min_in_sync = |(_, partition): &(_, &Partition)| partition.configuration.min_in_sync;
+    assert_eq!(of_class(&world, SYNCED).iter().map(min_in_sync).min(), Some(2));
+    assert!(take_writes(&world, SYNCED));
 }
 
 #[test]
@@ -106,6 +117,7 @@ fn a_class_waits_for_nodes_that_can_hold_it() {
     world.settle(Duration::from_secs(600));
     assert_eq!(of_class(&world, SYNCED).len(), 4);
     assert_eq!(holders(&world, SYNCED), BTreeSet::from([3]));
+    assert!(take_writes(&world, SYNCED), "of one member, as there can be no other");
 }
 
 /// Else the next table of the kind would begin with a loss that was none.

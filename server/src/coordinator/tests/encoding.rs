@@ -13,7 +13,7 @@ use weft_transport::{Incarnation, NodeId};
 
 use super::{apply, cluster, description, first_join, found, member};
 use crate::coordinator::codec::{
-    CodecError, decode_entry, decode_snapshot, encode_entry, encode_snapshot,
+    CodecError, FORMAT, decode_entry, decode_snapshot, encode_entry, encode_snapshot,
 };
 use crate::coordinator::{
     ClientId, ClusterId, ClusterState, Command, Found, Join, NodeDescription, Proposal, ProposalId,
@@ -296,15 +296,36 @@ fn the_bytes_are_those_of_format_1() {
     assert_eq!(hex(&bytes), include_str!("encoding/snapshot.hex").replace('\n', ""));
 }
 
+/// What a coordinator would leave out that knows the first format alone is nothing that it takes.
+#[test]
+fn nodes_without_disks_are_told_of_in_format_2() {
+    let first = |bytes: Vec<u8>| [bytes[0], bytes[1]];
+    for is_diskless in [false, true] {
+        let join = super::next_join(9, 2, &[]);
+        let description = NodeDescription { is_diskless, ..join.description };
+        let command =
+            Command::Join(Join { last_incarnation: None, cluster: None, description, ..join });
+        let proposal = Proposal { id: ProposalId(77), command };
+        let mut state = a_state();
+        state.apply(&proposal).unwrap();
+        let format = if is_diskless { FORMAT as u8 } else { 1 };
+        assert_eq!(first(encode_snapshot(&state).unwrap()), [0x08, format]);
+        assert_eq!(decode_snapshot(&encode_snapshot(&state).unwrap()), Ok(state));
+        let entry = encode_entry(std::slice::from_ref(&proposal)).unwrap();
+        assert_eq!(decode_entry(&entry), Ok(vec![proposal]));
+        assert_eq!(first(entry), [0x08, format]);
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
 fn what_this_version_does_not_know_is_refused_as_a_whole() {
-    let format = CodecError::UnknownFormat { format: 2 };
-    assert_eq!(decode_entry(&[0x08, 2]), Err(format.clone()));
-    assert_eq!(decode_snapshot(&[0x08, 2]), Err(format));
+    let format = CodecError::UnknownFormat { format: 3 };
+    assert_eq!(decode_entry(&[0x08, 3]), Err(format.clone()));
+    assert_eq!(decode_snapshot(&[0x08, 3]), Err(format));
     assert_eq!(decode_entry(&[]), Err(CodecError::UnknownFormat { format: 0 }));
     // A proposal of command 100: field 100 of length 0.
     let unknown = [0x08, 1, 0x12, 3, 0xa2, 0x06, 0];

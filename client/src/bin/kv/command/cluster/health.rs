@@ -36,6 +36,7 @@ pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> 
             "missing_coordinators": missing,
             "voters": status.coordinators.iter().filter(|one| one.is_voter).count(),
             "wanted_voters": status.wanted_voters,
+            "unplaced_kinds": status.unplaced_kinds,
         }))?,
         Format::Raw => output.line(verdict.name())?,
         Format::Table => {
@@ -49,6 +50,10 @@ pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> 
             }
             if !missing.is_empty() {
                 output.line(format!("  coordinators that are missing: {}", listed(missing)))?;
+            }
+            if health.has_unplaced() {
+                let count = status.unplaced_kinds;
+                output.line(format!("  kinds of tables that no node holds yet: {count}"))?;
             }
             if let Some(voters) = health.lacking_voters() {
                 let wanted = status.wanted_voters;
