@@ -4,7 +4,7 @@
 //! DIR/lock                  held for as long as the process lives
 //! DIR/node.toml             cluster, node, incarnation
 //! DIR/coordinator/          the coordinator's log, where there is one
-//! DIR/coordinator.removed/  that of a member that was removed: nothing reads it
+//! DIR/coordinator.removed/  that of a member that was removed
 //! DIR/objects/              the logs of partitions
 //! ```
 //!

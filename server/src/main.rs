@@ -60,13 +60,13 @@ fn run(config: &Config) -> anyhow::Result<()> {
     });
     // The thread that starts the node goes on, in the middle of whatever it does.
     let Some(started) = started else {
-        logs.close();
-        process::leave_at_once(0)
+        let code = logs.close().map_or_else(|error| say(EXIT_FAILED, &error), |()| 0);
+        process::leave_at_once(code)
     };
     let node = started.context("the thread that starts the node has ended")??;
     let name = runtime.block_on(signals.next());
     tracing::info!(signal = name, "stopping");
-    node.stop();
+    node.stop()?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -118,8 +118,12 @@ fn start_logs(config: &Config) {
     tracing_subscriber::registry().with(lines.with_filter(config.log.targets().clone())).init();
 }
 
-/// Says what is wrong, with every cause, where people and scripts look for it.
 fn fail(exit_code: u8, error: &(dyn Error + 'static)) -> ExitCode {
+    ExitCode::from(say(exit_code, error))
+}
+
+/// Says what is wrong, with every cause, where people and scripts look for it. Returns the exit code.
+fn say(exit_code: u8, error: &(dyn Error + 'static)) -> u8 {
     let mut message = format!("error: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -128,5 +132,5 @@ fn fail(exit_code: u8, error: &(dyn Error + 'static)) -> ExitCode {
     }
     // With nobody to tell, the exit code has to do.
     let _ = writeln!(io::stderr(), "{}", message.trim_end());
-    ExitCode::from(exit_code)
+    exit_code
 }

@@ -36,7 +36,7 @@ use crate::watch_thread::WatchThread;
 
 use self::beginning::{Beginning, description};
 use self::coordinating::Coordinating;
-pub use self::open_logs::OpenLogs;
+pub use self::open_logs::{NotClosed, OpenLogs};
 use self::threads::ClusterThread;
 
 /// How often it is looked whether the cluster knows of the node.
@@ -80,8 +80,10 @@ impl Node {
     /// What the system refused. The logs are closed then.
     pub fn start_with(config: &Config, logs: OpenLogs) -> Result<Node, StartError> {
         let started = Node::start_on(config, logs.clone());
-        if started.is_err() {
-            logs.close();
+        if started.is_err()
+            && let Err(error) = logs.close()
+        {
+            tracing::error!("{error}");
         }
         started
     }
@@ -173,7 +175,7 @@ impl Node {
         let watches = WatchThread::start(Arc::clone(&handler)).map_err(StartError::Watches)?;
         let watches = Some(watches);
         let mut threads = Vec::new();
-        if let Some(log) = log {
+        if config.roles.coordinator || log.is_some() {
             let expected_nodes = config.join.as_ref().map_or(1, |seeds| seeds.iter().len());
             let coordinating = Coordinating {
                 handler: Arc::clone(&handler),
@@ -183,7 +185,7 @@ impl Node {
                 place,
                 monitor: monitor.clone(),
             };
-            let begun = coordinating.begin(log, &endpoint)?;
+            let begun = log.map(|log| coordinating.begin(log, &endpoint)).transpose()?;
             let thread = ClusterThread::start("coordinator", &endpoint, move |endpoint| {
                 coordinating.run(endpoint, begun)
             });
@@ -251,8 +253,13 @@ impl Node {
 
     /// Stops taking connections, refuses what has arrived and was not begun, sends what is to be
     /// sent, and ends.
-    pub fn stop(self) {
+    ///
+    /// # Errors
+    /// [`NotClosed`]: the node has ended all the same.
+    pub fn stop(self) -> Result<(), NotClosed> {
+        let logs = self.logs.clone();
         drop(self);
+        logs.close()
     }
 }
 
@@ -267,7 +274,9 @@ impl Drop for Node {
         self.cluster.clear();
         self.endpoint.shutdown();
         // Nobody writes any more.
-        self.logs.close();
+        if let Err(error) = self.logs.close() {
+            tracing::error!("{error}");
+        }
         // The handler would keep the endpoint, which keeps the handler.
         self.handler.forget_surroundings();
     }

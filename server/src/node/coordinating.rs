@@ -2,8 +2,8 @@
 //!
 //! Who was removed, since its node was to leave, has a log of a member that nobody hears any more and that is never one again: ids are not used twice. So the log
 //! is put away, and the node is in the place of one with a fresh disk. It asks to be admitted when it is of the cluster and is to stay there: at once if it joined
-//! again before it learned that it had been removed, or when an operator takes back that it is to leave. Whenever the process ends meanwhile, the next start finds
-//! the old log and learns the same again, or none, and joins without.
+//! again before it learned that it had been removed, or when an operator takes back that it is to leave. The log goes when it is admitted, so that whenever the process
+//! ends before, the next start finds it and learns the same again. A node that was not needed when it joined waits in the same way until it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,9 @@ use crate::monitor::Monitor;
 
 /// Before a node asks to be admitted anew, each time. A former life of it that still runs has heard by then that it is over, and does not ask.
 const ADMISSION_PAUSE: Duration = Duration::from_secs(1);
+
+/// The same while there are enough.
+const EXHAUSTED_PAUSE: Duration = Duration::from_secs(10);
 
 /// What a coordinator of this node is made of.
 #[derive(Debug)]
@@ -56,10 +59,20 @@ impl Coordinating {
         Ok((coordinator, writer))
     }
 
-    /// Runs the coordinator, and each that comes after it, until the node is stopped or there is to be none any more.
-    pub(super) async fn run(self, endpoint: Endpoint, mut begun: Begun) {
+    /// Runs the coordinator that has begun, if one has, and each that comes after it, until the node is stopped or one fails.
+    pub(super) async fn run(self, endpoint: Endpoint, mut begun: Option<Begun>) {
         loop {
-            let (coordinator, writer) = begun;
+            let Some((coordinator, writer)) = begun.take() else {
+                begun = match self.begin_anew(&endpoint).await {
+                    Ok(begun) => Some(begun),
+                    // The next start finds what is there now.
+                    Err(error) => {
+                        tracing::error!(%error, "this node cannot be a coordinator");
+                        return;
+                    }
+                };
+                continue;
+            };
             let handler = Arc::clone(&self.handler);
             match serve(handler, endpoint.clone(), coordinator, writer).await {
                 Ended::Stopped => return,
@@ -71,44 +84,44 @@ impl Coordinating {
                 }
             }
             tracing::warn!("this node is no coordinator any more");
-            begun = match self.begin_anew(&endpoint).await {
-                Ok(Some(begun)) => begun,
-                Ok(None) => return,
-                // The next start finds what is there now.
-                Err(error) => {
-                    tracing::error!(%error, "this node cannot be a coordinator again");
-                    return;
-                }
-            };
+            if self.expected_nodes == 1 {
+                // Its log was the only way to others.
+                tracing::warn!(
+                    "should it not come to serve, start it with --join and addresses of its cluster"
+                );
+            }
         }
     }
 
-    /// Becomes another member, as which it begins with nothing. `None` if there are enough.
-    async fn begin_anew(&self, endpoint: &Endpoint) -> Result<Option<Begun>, StartError> {
+    /// Becomes another member, as which it begins with nothing.
+    async fn begin_anew(&self, endpoint: &Endpoint) -> Result<Begun, StartError> {
+        let raft = self.admitted(endpoint).await;
         // What wrote it has ended.
         self.place.put_away()?;
-        let Some(raft) = self.admitted(endpoint).await else { return Ok(None) };
         let node = self.place.node;
         let first = Batch::joining(Identity { cluster: self.cluster, node, raft });
         let begun = self.begin(self.place.make(&first)?, endpoint)?;
-        tracing::info!(%raft, "this node is a coordinator again");
-        Ok(Some(begun))
+        tracing::info!(%raft, "this node is a coordinator");
+        Ok(begun)
     }
 
-    /// Asks to be admitted for as long as that may come about. Each answer is one to an id of its own, so that none admits in the place of a member that has a log.
-    async fn admitted(&self, endpoint: &Endpoint) -> Option<RaftId> {
-        let mut id = random_proposal();
+    /// Asks to be admitted until it is. Each answer is one to an id of its own, so that none admits in the place of a member that has a log.
+    async fn admitted(&self, endpoint: &Endpoint) -> RaftId {
+        let (mut id, mut pause, mut was_exhausted) = (random_proposal(), ADMISSION_PAUSE, false);
         loop {
-            endpoint.sleep_until(endpoint.clock().now() + ADMISSION_PAUSE).await;
+            endpoint.sleep_until(endpoint.clock().now() + pause).await;
+            pause = ADMISSION_PAUSE;
             if !self.handler.cluster.stays() {
                 continue;
             }
             let admit = Ask::Admit { id, node: self.place.node };
             match self.handler.ask_coordinators(endpoint, &admit).await {
-                Answer::Admitted { raft, .. } => return Some(raft),
+                Answer::Admitted { raft, .. } => return raft,
                 Answer::Decided(Err(denial)) if denial.kind == DenialKind::Exhausted => {
-                    tracing::info!(%denial, "this node is no coordinator");
-                    return None;
+                    if !std::mem::replace(&mut was_exhausted, true) {
+                        tracing::info!(%denial, "this node is no coordinator, until it is needed");
+                    }
+                    (id, pause) = (random_proposal(), EXHAUSTED_PAUSE);
                 }
                 Answer::Decided(Err(denial)) => {
                     tracing::debug!(%denial, "not admitted yet");

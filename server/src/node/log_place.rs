@@ -47,7 +47,7 @@ impl LogPlace {
         Ok((log, recovered))
     }
 
-    /// Puts the log of a member that was removed out of the way, once nobody has it open.
+    /// Puts the log of a member that was removed out of the way, once nobody has it open, if there is one.
     pub(super) fn put_away(&self) -> Result<(), LogError> {
         self.folder.as_deref().map_or(Ok(()), RocksLog::put_away)
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::StartError;
+use crate::durable::CloseError;
 use crate::logs::{LogThreads, StartLogsError};
 
 /// The logs of a node that starts, runs or ends. Clones are of the same node.
@@ -19,8 +20,15 @@ enum State {
     #[default]
     Unopened,
     Open(LogThreads),
-    Closed,
+    Closed(Result<(), NotClosed>),
 }
+
+/// The logs do not end as they should.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the logs were not closed in good order, so that what this node has of `disk` tables is lost at its next start: {0}"
+)]
+pub struct NotClosed(#[from] CloseError);
 
 impl OpenLogs {
     /// Opens them. Who closes them meanwhile waits for that.
@@ -33,7 +41,7 @@ impl OpenLogs {
     ) -> Result<(), StartError> {
         let mut state = self.0.lock();
         match *state {
-            State::Closed => Err(StartError::Ended),
+            State::Closed(_) => Err(StartError::Ended),
             State::Unopened | State::Open(_) => {
                 *state = State::Open(open()?);
                 Ok(())
@@ -42,12 +50,18 @@ impl OpenLogs {
     }
 
     /// Closes them in good order, if they are open, and has them stay closed. The node takes no more from then on.
-    pub fn close(&self) {
-        let state = std::mem::replace(&mut *self.0.lock(), State::Closed);
-        if let State::Open(logs) = state
-            && let Err(error) = logs.close()
-        {
-            tracing::error!(%error, "the logs were not closed in good order");
-        }
+    ///
+    /// # Errors
+    /// [`NotClosed`], each time.
+    pub fn close(&self) -> Result<(), NotClosed> {
+        // Who opens them, or closes them too, waits.
+        let mut state = self.0.lock();
+        let closed = match std::mem::take(&mut *state) {
+            State::Unopened => Ok(()),
+            State::Open(logs) => logs.close().map_err(NotClosed),
+            State::Closed(closed) => closed,
+        };
+        *state = State::Closed(closed.clone());
+        closed
     }
 }

@@ -122,7 +122,7 @@ fn every_request_that_has_arrived_is_answered_at_the_end() {
         for peer in &mut peers {
             (0..50).for_each(|id| peer.request(id, get(b"key")));
         }
-        node.stop();
+        node.stop().unwrap();
         for peer in &mut peers {
             for id in 0..50 {
                 let (header, body) = std::iter::from_fn(|| peer.read_frame())
@@ -153,7 +153,7 @@ fn what_was_asked_before_the_end_is_answered() {
         peer.request(id, get(b"key"));
     }
     client.wait_for("operations.get", |gets| gets == 100);
-    node.stop();
+    node.stop().unwrap();
     for id in 0..100 {
         let (header, body) = std::iter::from_fn(|| peer.read_frame())
             .find(|(header, _)| header.kind != Kind::Credit)

@@ -187,7 +187,7 @@ fn a_node_that_stops_answers_all_that_has_arrived() {
             _ => {}
         }
     }
-    stopping.join().unwrap();
+    stopping.join().unwrap().unwrap();
     assert_eq!((answered, code), (COUNT, Some(2)), "{refused} were refused");
     assert!(refused > 0, "some had to wait");
 }

@@ -435,7 +435,8 @@ fn who_waits_is_told_that_the_node_is_being_stopped() {
     let node = start(settings());
     let (waits, client) = (Client::to(&node), Client::to(&node));
     let id = open(&client, TABLE, key(b"loom")).id;
-    let (answer, ()) = while_waiting(&waits, &client, next(id, 0, LONG_MS), || node.stop());
+    let stop = || node.stop().unwrap();
+    let (answer, ()) = while_waiting(&waits, &client, next(id, 0, LONG_MS), stop);
     assert_eq!(answer, Err((ErrorCode::ShuttingDown, 0)));
 }
 

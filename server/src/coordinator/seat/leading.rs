@@ -94,7 +94,8 @@ impl Coordinator {
             let node = member.and_then(|member| state.node(member.node));
             // One that has not joined yet is no reason: founders are coordinators before they are nodes.
             let has_left = node.is_none() && now.since(leading.began) > COMING_FOR;
-            has_left || node.is_some_and(|node| node.is_leaving)
+            // In its present life it may be one that is no coordinator: nobody is there who could vote.
+            has_left || node.is_some_and(|node| node.is_leaving || !node.description.is_coordinator)
         };
         let is_coming = |raft: RaftId| {
             let since = leading.members_since.get(&raft);

@@ -72,3 +72,28 @@ fn a_node_whose_disk_fills_up_ends_in_good_order_and_has_all_when_there_is_room(
         node.end();
     }
 }
+
+/// What an orderly stop keeps of such a table was acknowledged before it was on disk.
+#[test]
+fn a_node_that_has_no_room_for_what_it_acknowledged_says_so_by_its_exit_code() {
+    let Some(disk) = SmallDisk::mount(40) else { return };
+    let folder = disk.path().join("node");
+    let mut arguments = [&SMALL[..], &["--data-dir", folder.to_str().unwrap()]].concat();
+    let durability = arguments.iter_mut().find(|argument| **argument == "fsync").unwrap();
+    *durability = "disk";
+    let node = Process::start(&arguments, &[]);
+    let client = Client::at(node.address);
+    let value = vec![7; 256 << 10];
+    let taken = |number: u32| {
+        PutReply::decode(&client.call(put(&number.to_le_bytes(), &value))).ok().map(drop)
+    };
+    until_some(|| taken(0));
+    disk.fill(0);
+    // The file at hand has room for the first of these, and memory for some more.
+    let waiting = (1..).find(|number| taken(*number).is_none()).unwrap();
+    assert!(waiting > 2, "{waiting}");
+    drop(client);
+    let (code, log) = node.signal(Signal::TERM);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("not closed in good order"), "{log}");
+}

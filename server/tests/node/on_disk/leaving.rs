@@ -21,8 +21,8 @@ const LEAVING: u64 = 3;
 /// The highest id of a member that is handed out before it does.
 const FIRST_MEMBERS: u64 = 3;
 
-/// Three nodes with directories.
-struct Three {
+/// Some nodes with directories.
+struct Nodes {
     folder: tempfile::TempDir,
     ports: Vec<Port>,
     nodes: Vec<Option<Node>>,
@@ -30,22 +30,32 @@ struct Three {
     proposed: u128,
 }
 
-impl Three {
-    /// Of which all vote.
-    fn start(replicas: u8) -> Three {
-        let folder = tempfile::tempdir().unwrap();
-        let ports = (0..3).map(|_| Port::new()).collect();
-        let mut three = Three { folder, ports, nodes: Vec::new(), replicas, proposed: 0 };
-        let starting: Vec<_> = (1..=3).map(|id| three.starting(id)).collect();
-        three.nodes = starting.into_iter().map(|node| Some(node.join().unwrap())).collect();
+impl Nodes {
+    /// Three, of which all vote.
+    fn start(replicas: u8) -> Nodes {
+        let three = Nodes::start_with(3, replicas);
         three.await_three_votes();
         three
     }
 
+    fn start_with(count: u64, replicas: u8) -> Nodes {
+        let folder = tempfile::tempdir().unwrap();
+        let ports = (0..count).map(|_| Port::new()).collect();
+        let mut nodes = Nodes { folder, ports, nodes: Vec::new(), replicas, proposed: 0 };
+        let starting: Vec<_> = (1..=count).map(|id| nodes.starting(id)).collect();
+        nodes.nodes = starting.into_iter().map(|node| Some(node.join().unwrap())).collect();
+        nodes
+    }
+
     fn starting(&self, id: u64) -> thread::JoinHandle<Node> {
+        self.starting_with(id, None)
+    }
+
+    fn starting_with(&self, id: u64, roles: Option<&str>) -> thread::JoinHandle<Node> {
         let addresses: Vec<_> = self.ports.iter().map(|port| port.address.to_string()).collect();
         let settings = Settings {
             node_id: Some(id),
+            roles: roles.map(|roles| roles.parse().unwrap()),
             join: Some(addresses.join(",").parse().unwrap()),
             listen: Some(addresses[id as usize - 1].parse().unwrap()),
             data_dir: Some(self.directory(id)),
@@ -126,9 +136,10 @@ impl Three {
         self.until(|status| voters(status) == 3 && status.wanted_voters == 3);
     }
 
-    fn has_put_its_log_away(&self) -> bool {
+    /// Whether the log is there of the member that it is or was, and the one of the member before.
+    fn logs(&self) -> [bool; 2] {
         let directory = self.directory(LEAVING);
-        directory.join("coordinator.removed").exists() && !directory.join("coordinator").exists()
+        ["coordinator", "coordinator.removed"].map(|name| directory.join(name).exists())
     }
 }
 
@@ -138,12 +149,11 @@ fn voters(status: &StatusResponse) -> usize {
 
 #[test]
 fn a_node_that_was_removed_while_it_was_stopped_is_another_coordinator_when_it_comes_back() {
-    let mut three = Three::start(3);
+    let mut three = Nodes::start(3);
     three.end(LEAVING);
     let mut members = vec![three.member()];
     for _ in 0..2 {
         three.leave();
-        assert!(!three.has_put_its_log_away());
         // It begins with the log of a member that is none any more, and learns so.
         three.begin(LEAVING);
         three.await_three_votes();
@@ -154,24 +164,57 @@ fn a_node_that_was_removed_while_it_was_stopped_is_another_coordinator_when_it_c
 }
 
 #[test]
-fn a_node_that_learns_that_it_was_removed_puts_its_log_away_and_begins_without() {
-    let mut three = Three::start(3);
+fn a_node_that_learned_that_it_was_removed_keeps_its_log_until_it_has_another() {
+    let mut three = Nodes::start(3);
     three.leave();
-    while !three.has_put_its_log_away() {
-        thread::sleep(Duration::from_millis(10));
-    }
     three.until(|status| voters(status) == 1 && status.wanted_voters == 1);
     three.end(LEAVING);
+    assert_eq!(three.logs(), [true, false]);
     three.begin(LEAVING);
     three.await_three_votes();
     three.end(LEAVING);
+    assert_eq!(three.logs(), [true, true]);
     assert!(three.member() > FIRST_MEMBERS);
+}
+
+/// Else its vote would be counted on, and nobody would be there to give it.
+#[test]
+fn a_node_that_is_to_coordinate_no_more_loses_its_vote() {
+    let mut three = Nodes::start(3);
+    three.end(LEAVING);
+    three.nodes[LEAVING as usize - 1] =
+        Some(three.starting_with(LEAVING, Some("storage")).join().unwrap());
+    three.until(|status| {
+        let is_there = status.coordinators.iter().any(|one| one.node == LEAVING);
+        !is_there && voters(status) == 1 && status.wanted_voters == 1
+    });
+    three.end(LEAVING);
+    three.begin(LEAVING);
+    three.await_three_votes();
+}
+
+/// Nobody starts it anew for that.
+#[test]
+fn a_node_that_was_one_too_many_coordinates_when_another_has_left() {
+    let mut six = Nodes::start_with(6, 3);
+    six.until(|status| voters(status) == 5 && status.coordinators.len() == 5);
+    let Answer::Status(status) = six.ask(&Ask::Status) else { panic!("a leader answers") };
+    let coordinates = |id: &u64| status.coordinators.iter().any(|one| one.node == *id);
+    let leaves = |id: &u64| coordinates(id) && *id != 1;
+    let leaving = (1..=6).find(leaves).unwrap();
+    let spare = (1..=6).find(|id| !coordinates(id)).unwrap();
+    six.propose(Command::Leave { node: NodeId(leaving) }).unwrap();
+    six.until(|status| {
+        let is_voter =
+            |node| status.coordinators.iter().any(|one| one.node == node && one.is_voter);
+        voters(status) == 5 && is_voter(spare) && !is_voter(leaving)
+    });
 }
 
 #[test]
 fn a_node_that_stays_after_all_is_a_coordinator_again() {
     // What one has is to be copied before it is forgotten.
-    let mut three = Three::start(1);
+    let mut three = Nodes::start(1);
     three.remove();
     // It may have been, all the same.
     while three.propose(Command::Stay { node: NodeId(LEAVING) }).is_err() {

@@ -6,8 +6,8 @@
 //! reach the one in the [extent](super::extent). All of it is read and checked before RocksDB is let write: it would remove what it cannot read.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use rocksdb::{
     DB, DBCompressionType, DBRecoveryMode, ErrorKind as RocksErrorKind, IteratorMode, LogLevel,
@@ -103,20 +103,14 @@ impl RocksLog {
     ///
     /// # Errors
     /// [`LogError::InUse`] if it is open; [`LogError::Open`].
-    #[expect(clippy::disallowed_methods, reason = "this is the shell that owns the folder")]
     pub fn put_away(folder: &Path) -> Result<(), LogError> {
+        if !holds_database(folder) {
+            return Ok(());
+        }
         // It is nobody's else until it has gone.
         let _extent = Extent::open(folder)?;
-        let mut aside = folder.as_os_str().to_owned();
-        aside.push(".removed");
-        let aside = Path::new(&aside);
-        let moved = match fs::remove_dir_all(aside) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => fs::rename(folder, aside),
-        };
-        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let synced = moved.and_then(|()| parent.map_or(Ok(()), sync_folder));
-        synced.map_err(|error| {
+        let aside = aside(folder);
+        moved(folder, &aside).map_err(|error| {
             let detail = format!("put it aside as {}: {error}", aside.display());
             LogError::opening(folder.display().to_string(), detail)
         })
@@ -203,6 +197,24 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Where a log is put that is of no use any more.
+fn aside(folder: &Path) -> PathBuf {
+    let mut aside = folder.as_os_str().to_owned();
+    aside.push(".removed");
+    aside.into()
+}
+
+/// A folder takes the place of another, for good.
+#[expect(clippy::disallowed_methods, reason = "this is the shell that owns the folder")]
+fn moved(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => fs::rename(from, to)?,
+    }
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.map_or(Ok(()), sync_folder)
+}
+
 /// Whether RocksDB has ever made a database there: it names its files in this one.
 fn holds_database(folder: &Path) -> bool {
     #[expect(clippy::disallowed_methods, reason = "this is the shell that owns the folder")]
@@ -229,6 +241,8 @@ fn options(create: bool) -> Options {
 fn opening(place: &str, error: &rocksdb::Error) -> LogError {
     let (place, detail) = (place.to_owned(), error.to_string());
     match error.kind() {
+        // First, as the path that is named may be called anything.
+        _ if says_full(&detail) => LogError::opening(place, detail),
         RocksErrorKind::Corruption => LogError::Corrupt { place, detail },
         RocksErrorKind::IOError if detail.contains("LOCK") || detail.contains("lock") => {
             LogError::InUse { place, detail }
