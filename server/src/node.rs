@@ -182,6 +182,7 @@ impl Node {
                 cluster,
                 timing,
                 expected_nodes,
+                has_seeds: config.join.is_some(),
                 place,
                 monitor: monitor.clone(),
             };

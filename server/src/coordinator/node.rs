@@ -27,6 +27,11 @@ pub struct NodeDescription {
 }
 
 impl NodeDescription {
+    /// Whether the node has what tables of this kind are kept on.
+    pub(super) fn keeps(&self, durability: Durability) -> bool {
+        durability == Durability::Memory || !self.is_diskless
+    }
+
     pub(super) fn check(&self) -> Result<(), Rejection> {
         let is_address = |address: &str| (1..=ADDRESS_MAX).contains(&address.len());
         if !is_address(&self.data_address) || !is_address(&self.control_address) {
@@ -65,8 +70,8 @@ impl Node {
     }
 
     /// Whether it may be given partitions, once it is up.
-    pub const fn is_holder(&self) -> bool {
-        !self.is_leaving && self.description.capacity_bytes > 0
+    pub fn is_holder(&self) -> bool {
+        self.can_hold(Durability::Memory)
     }
 
     /// Whether it may be given partitions of such tables, once it is up.
@@ -76,8 +81,7 @@ impl Node {
 
     /// The same, were it to stay.
     pub(super) fn could_hold(&self, durability: Durability) -> bool {
-        let NodeDescription { capacity_bytes, is_diskless, .. } = self.description;
-        capacity_bytes > 0 && (durability == Durability::Memory || !is_diskless)
+        self.description.capacity_bytes > 0 && self.description.keeps(durability)
     }
 
     /// How it stands.

@@ -116,7 +116,7 @@ impl ClusterState {
 
     /// How many nodes may be given partitions: those that are down are among them.
     pub fn holder_count(&self) -> usize {
-        self.nodes.values().filter(|node| node.is_holder()).count()
+        self.holder_count_of(Durability::Memory)
     }
 
     /// The same of nodes for partitions of such tables.

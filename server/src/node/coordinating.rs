@@ -36,6 +36,8 @@ pub(super) struct Coordinating {
     pub(super) timing: Timing,
     /// How many nodes it was told of.
     pub(super) expected_nodes: usize,
+    /// Whether it was told of any but itself, by which it finds the cluster when its log is of no use any more.
+    pub(super) has_seeds: bool,
     pub(super) place: LogPlace,
     pub(super) monitor: Monitor,
 }
@@ -84,7 +86,7 @@ impl Coordinating {
                 }
             }
             tracing::warn!("this node is no coordinator any more");
-            if self.expected_nodes == 1 {
+            if !self.has_seeds {
                 // Its log was the only way to others.
                 tracing::warn!(
                     "should it not come to serve, start it with --join and addresses of its cluster"

@@ -53,7 +53,7 @@ impl<'a> Round<'a> {
                 |node| node.is_up && is_heard(node),
                 |member| liveness.is_failed(member),
             ),
-            holder_count: state.holder_count_of(Durability::Memory),
+            holder_count: state.holder_count(),
             disk_holder_count: state.holder_count_of(Durability::Fsync),
             catching_up: 0,
             moves: 0,

@@ -27,7 +27,7 @@ pub(super) struct Seat {
     pub(super) is_settled: bool,
     /// It may be given partitions, if it is living.
     pub(super) is_holder: bool,
-    is_diskless: bool,
+    has_disk: bool,
     /// Partitions that it has, or is being given, but for those that are on their way to another.
     pub(super) load: i64,
     /// Partitions of which it is the primary.
@@ -39,9 +39,9 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Whether the node has what tables of this kind are kept on.
+    /// As its [description](crate::coordinator::NodeDescription) has it.
     pub(super) fn keeps(&self, durability: Durability) -> bool {
-        durability == Durability::Memory || !self.is_diskless
+        durability == Durability::Memory || self.has_disk
     }
 }
 
@@ -71,7 +71,7 @@ impl Seats {
             is_living: is_living(node),
             is_settled: node.is_settled,
             is_holder: node.is_holder() && !is_failed(node.member()),
-            is_diskless: node.description.is_diskless,
+            has_disk: node.description.keeps(Durability::Fsync),
             load: 0,
             primaries: 0,
             receiving: 0,
