@@ -43,6 +43,8 @@ const USE_MAX_HARD: f64 = 0.97;
 /// The same as long as there are objects that may be evicted instead: what is moved for a byte that is gained costs more than
 /// what is kept by it is worth.
 const USE_MAX_EVICTING: f64 = 0.85;
+/// What may be used of a segment that is emptied for what is unused at its end, when nothing else gives memory.
+const USE_MAX_ROOMY: f64 = 0.95;
 /// Bytes of objects that are evicted at a time when no segment is empty enough.
 const EVICTED_BYTES: u64 = 64 << 10;
 /// Bytes that a step is about.
@@ -147,7 +149,7 @@ impl Cleaner {
 
     /// Empties segments until `needed_bytes` are free that were not, for a write that found no memory when
     /// [`freed_bytes`](Self::freed_bytes) was `seen_bytes`; when none is worth it, what is left of those that objects were moved to is written
-    /// to, and when there is no such, objects are evicted. Returns whether it is worth
+    /// to; when there is no such, those are emptied of which much is unused at the end, and at last objects are evicted. Returns whether it is worth
     /// another try. The caller may hold no partition's lock.
     #[cold]
     pub(crate) fn make_room(
@@ -165,7 +167,9 @@ impl Cleaner {
             // As many as are chosen at a time have given nothing: the next would be the same ones.
             let Some(done) = step.filter(|_| fruitless <= CHOSEN_MAX) else {
                 let mut positions = 0..partitions.len() as u16;
-                if positions.any(|position| partitions.lock(position).hand_over_moved()) {
+                if positions.any(|position| partitions.lock(position).hand_over_moved())
+                    || self.compact(partitions, needed_bytes, now_ms)
+                {
                     return true;
                 }
                 let bytes = needed_bytes.max(EVICTED_BYTES);
@@ -180,6 +184,27 @@ impl Cleaner {
             }
         }
         true
+    }
+
+    /// Moves what lies in segments of which much is unused at the end, until `needed_bytes` more are free. They are left by records that are long for
+    /// their segment, and where memory is scarce segments are small. Returns whether anything was gained: where it lies now may leave as much unused
+    /// again, so this is for when a write would be refused.
+    fn compact(&self, partitions: &Partitions, needed_bytes: u64, now_ms: u64) -> bool {
+        let before_bytes = self.memory.free_or_kept_back_bytes();
+        let gained_bytes = || self.memory.free_or_kept_back_bytes().saturating_sub(before_bytes);
+        for (position, mut victim) in queue::roomiest(partitions, USE_MAX_ROOMY) {
+            let mut is_over = false;
+            while !is_over {
+                let cleaned = partitions.lock(position).clean(&mut victim, STEP_BYTES, now_ms);
+                is_over = cleaned.is_done || cleaned.refused.is_some();
+                self.moved_bytes.fetch_add(cleaned.moved_bytes, Ordering::Relaxed);
+                self.freed_bytes.fetch_add(cleaned.freed_bytes, Ordering::Release);
+            }
+            if gained_bytes() >= needed_bytes {
+                break;
+            }
+        }
+        gained_bytes() > 0
     }
 
     /// One step for the best segment, or nothing if none is worth it.

@@ -28,6 +28,19 @@ struct Picture {
     allocated_bytes: u64,
 }
 
+/// The segments of all partitions of which at most `use_max` is used, with the positions of their partitions, those that are used least first.
+pub(super) fn roomiest(partitions: &Partitions, use_max: f64) -> Vec<(u16, Victim)> {
+    let mut chosen = Vec::new();
+    for position in 0..partitions.len() as u16 {
+        let partition = partitions.lock(position);
+        chosen.extend(partition.roomy(use_max).map(|victim| (position, victim)));
+    }
+    chosen.retain(|(_, victim)| !victim.is_pinned());
+    chosen.sort_unstable_by(|(_, one), (_, other)| other.worth().total_cmp(&one.worth()));
+    chosen.truncate(CHOSEN_MAX);
+    chosen
+}
+
 impl Queue {
     /// Whether it is time to choose.
     pub(super) fn is_empty(&self) -> bool {

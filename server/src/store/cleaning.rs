@@ -100,6 +100,21 @@ impl Partition {
         })
     }
 
+    /// The segments of which at most `use_max` (0 to 1) is used by what is live: unlike of [`victims`](Self::victims), their unused ends count.
+    pub(crate) fn roomy(&self, use_max: f64) -> impl Iterator<Item = Victim> {
+        self.log.closed_segments().filter_map(move |(number, segment)| {
+            let use_share = segment.live_bytes() as f64 / segment.footprint() as f64;
+            let is_one = use_share <= use_max && self.log.has_room_to_move(segment);
+            is_one.then(|| Victim {
+                number,
+                birth: segment.birth(),
+                offset: 0,
+                worth: 1.0 - use_share,
+                is_pinned: segment.is_pinned(),
+            })
+        })
+    }
+
     /// Bytes of log that writes have taken so far.
     #[inline]
     pub fn written_bytes(&self) -> u64 {
