@@ -338,7 +338,7 @@ impl NodeHandler {
                     hosted.settle(&self.cluster, now, &mut due);
                 }
                 Event::Fenced { .. } => {}
-                Event::Opened | Event::Closed => is_of_all = true,
+                Event::Opened | Event::MadeRoom | Event::Closed => is_of_all = true,
                 Event::Full => {
                     let log = mode.name();
                     tracing::warn!(log, "the disk is full: writes are refused until it has room");

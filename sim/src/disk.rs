@@ -272,6 +272,12 @@ impl Files for Disk {
         Ok(())
     }
 
+    fn trim(&mut self, name: &str) -> Result<(), DiskError> {
+        let file = self.file(name)?;
+        file.reserved_bytes = file.bytes.len() as u64;
+        Ok(())
+    }
+
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         self.file(name)?;
         if let Some(file) = self.files.remove(name) {

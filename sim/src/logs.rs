@@ -61,6 +61,10 @@ impl Files for Folder {
         self.disk.lock().sync_names()
     }
 
+    fn trim(&mut self, name: &str) -> Result<(), DiskError> {
+        self.disk.lock().trim(&self.name(name))
+    }
+
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         self.disk.lock().remove(&self.name(name))
     }

@@ -8,7 +8,7 @@ use weft_transport::Time;
 
 use super::Cluster;
 use super::feeding::{Fed, Feed};
-use super::logged::{Durable, Logged};
+use super::logged::{Durable, Logged, Rewritten};
 use super::reports::Report;
 use super::tables::BroughtTo;
 use crate::durable::{Event, Mode};
@@ -119,6 +119,7 @@ impl Hosted {
             InLog::Nothing(logged) => (Some(Box::new(logged)), None),
             InLog::Whole(logged, recovered) => (Some(Box::new(logged)), Some(recovered)),
         };
+        settings.is_logged = logged.is_some();
         settings.is_synced = logged.as_ref().is_some_and(|logged| logged.mode() == Mode::Fsync);
         let (mut partition, replica) = match recovered {
             None => (Partition::new(config)?, Replica::new(id, me, settings, leases)),
@@ -299,19 +300,16 @@ impl Hosted {
         self.logged.as_ref().is_some_and(|logged| logged.is_rewriting(number))
     }
 
-    /// Appends the piece that `next` gathers to the log, or the end of the snapshot. Returns whether it goes on; nothing if there is no room for a
-    /// piece now, so that none was gathered.
-    pub(crate) fn rewrite(
-        &mut self,
-        next: impl FnOnce(&Partition) -> Option<Gather>,
-    ) -> Option<bool> {
+    /// Appends the piece that `next` gathers to the log, or the end of the snapshot. Without room for a piece, none is gathered; but one that was may have
+    /// none either.
+    pub(crate) fn rewrite(&mut self, next: impl FnOnce(&Partition) -> Option<Gather>) -> Rewritten {
         self.record();
-        let logged = self.logged.as_mut()?;
+        let Some(logged) = &mut self.logged else { return Rewritten::Over };
         if !logged.takes_piece() {
-            return None;
+            return Rewritten::NoRoom;
         }
         let piece = next(&self.partition).map(|piece| piece.all().to_vec());
-        Some(logged.rewrite(piece.as_deref()))
+        logged.rewrite(piece.as_deref())
     }
 
     /// Whether its log has failed, so that who waits for it is to be told.
@@ -319,9 +317,13 @@ impl Hosted {
         self.logged.as_ref().is_some_and(|logged| logged.has_failed())
     }
 
-    /// Whether its log has taken all that has happened, or has failed.
+    /// Whether its log has taken all that anybody was told of, or has failed. What waits for room on the disk was told to nobody, unless nobody else
+    /// holds the partition.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.logged.as_ref().is_none_or(|logged| logged.is_flushed() || logged.has_failed())
+        let is_flushed = |logged: &Logged| {
+            logged.is_flushed() || logged.has_failed() || logged.is_full() && !self.is_alone
+        };
+        self.logged.as_deref().is_none_or(is_flushed)
     }
 
     /// Whether it is kept in this log.

@@ -1,7 +1,7 @@
 //! What of a partition is on its way to the node's log on disk, in the order in which it happened.
 //!
 //! All that a partition goes through is queued under its lock, and handed to the log before anything is told of it. What the log has
-//! no room for waits here: a follower acknowledges nothing that is not handed over, and a primary takes no writes.
+//! no room for waits here: nobody acknowledges what is not handed over, but for a primary that nobody follows, and it takes no writes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,6 +63,17 @@ pub(super) enum Durable {
     Entries(u64),
     /// A snapshot that another node gave.
     Snapshot,
+}
+
+/// What came of going on with writing a partition anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rewritten {
+    /// A piece was written.
+    GoesOn,
+    /// Nothing was: there is no room now.
+    NoRoom,
+    /// All of it was, or nothing of it ever will be.
+    Over,
 }
 
 /// A partition's way to the log.
@@ -141,6 +152,11 @@ impl Logged {
     /// Whether the log has failed, or cannot take what happens here.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed || self.journal.has_failed()
+    }
+
+    /// Whether the disk has no room for more.
+    pub(super) fn is_full(&self) -> bool {
+        self.journal.is_full()
     }
 
     /// Whether writes are to be refused.
@@ -338,10 +354,14 @@ impl Logged {
             return None;
         }
         let begun = self.journal.with(|log, now| {
-            log.begin_snapshot(self.id, Snapshot::Own, now)?;
-            log.append_piece(self.id, &[head], now)
+            // One that begins and has no first piece would be waited for.
+            if !log.has_room_to_begin(head.len()) {
+                return None;
+            }
+            log.begin_snapshot(self.id, Snapshot::Own, now).ok()?;
+            log.append_piece(self.id, &[head], now).ok()
         });
-        begun.ok()?;
+        begun?;
         self.rewrites += 1;
         self.rewriting = Some(self.rewrites);
         self.rewriting
@@ -358,17 +378,21 @@ impl Logged {
         !self.refuses()
     }
 
-    /// Appends a piece of the partition as it is now, or the end of the snapshot. Returns whether it goes on.
-    pub(super) fn rewrite(&mut self, piece: Option<&[u8]>) -> bool {
+    /// Appends a piece of the partition as it is now, or the end of the snapshot.
+    pub(super) fn rewrite(&mut self, piece: Option<&[u8]>) -> Rewritten {
         let appended = self.journal.with(|log, now| match piece {
             Some(piece) => log.append_piece(self.id, &[piece], now),
             None => log.end_snapshot(self.id, now),
         });
-        if piece.is_none() {
-            self.rewriting = None;
-            self.ends.appended += u64::from(appended.is_ok());
+        match (appended, piece) {
+            (Err(AppendError::Backlog { .. }), _) => Rewritten::NoRoom,
+            (Ok(()), Some(_)) => Rewritten::GoesOn,
+            (appended, _) => {
+                self.rewriting = None;
+                self.ends.appended += u64::from(appended.is_ok());
+                Rewritten::Over
+            }
         }
-        piece.is_some() && appended.is_ok()
     }
 }
 

@@ -170,6 +170,11 @@ impl Disk for Directory {
         self.itself.sync_all().map_err(|error| failed("sync", ".", &error))
     }
 
+    fn trim(&mut self, name: &str) -> Result<(), DiskError> {
+        let file = OpenOptions::new().append(true).open(self.path.join(name));
+        file.and_then(|file| trim(&file)).map_err(|error| failed("trim", name, &error))
+    }
+
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         fs::remove_file(self.path.join(name)).map_err(|error| failed("remove", name, &error))
     }
@@ -177,8 +182,7 @@ impl Disk for Directory {
     fn settle(&mut self, name: &str) -> Result<(), DiskError> {
         let settle = || {
             let file = OpenOptions::new().append(true).open(self.path.join(name))?;
-            // Room that was kept behind its end is given back: nothing more is written to it.
-            file.set_len(file.metadata()?.len())?;
+            trim(&file)?;
             file.sync_data()?;
             // Only advice: file systems in memory have nothing else to read from.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
@@ -204,6 +208,11 @@ impl Disk for Directory {
         let mut read = read;
         read().map_err(|error| failed("read", name, &error))
     }
+}
+
+/// Room that was kept behind a file's end is given back.
+fn trim(file: &File) -> io::Result<()> {
+    file.set_len(file.metadata()?.len())
 }
 
 fn failed(what: &'static str, name: &str, error: &io::Error) -> DiskError {

@@ -38,6 +38,12 @@ pub trait Disk {
     /// [`DiskError`].
     fn sync_names(&mut self) -> Result<(), DiskError>;
 
+    /// Gives back the room that was kept for a file and is not used: nothing more is written to it.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    fn trim(&mut self, name: &str) -> Result<(), DiskError>;
+
     /// Removes a file.
     ///
     /// # Errors
@@ -112,6 +118,11 @@ pub enum Effect {
     },
     /// See [`Disk::sync_names`].
     SyncNames,
+    /// See [`Disk::trim`].
+    Trim {
+        /// The file's number.
+        file: u64,
+    },
     /// See [`Disk::remove`].
     Remove {
         /// The file's number.
@@ -129,6 +140,7 @@ pub fn perform(disk: &mut impl Disk, effect: &mut Effect) -> Result<(), DiskErro
         Effect::Write { file, bytes } => disk.append(&file_name(*file), bytes.get()),
         Effect::Sync { file } => disk.sync(&file_name(*file)),
         Effect::SyncNames => disk.sync_names(),
+        Effect::Trim { file } => disk.trim(&file_name(*file)),
         Effect::Remove { file } => disk.remove(&file_name(*file)),
     }
 }

@@ -131,8 +131,13 @@ impl FrameHeader {
 
     /// Bytes of the frame in its file, with the zeroes that fill it up.
     pub(super) fn frame_len(&self) -> usize {
-        (FRAME_HEADER_BYTES + self.body_len as usize).next_multiple_of(8)
+        frame_len(self.body_len as usize)
     }
+}
+
+/// Bytes of a frame with a body of `len` bytes.
+pub(super) fn frame_len(len: usize) -> usize {
+    (FRAME_HEADER_BYTES + len).next_multiple_of(8)
 }
 
 fn checksum(seed: u32, offset: u64, checked: &[u8]) -> u32 {

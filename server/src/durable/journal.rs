@@ -127,6 +127,11 @@ impl Journal {
         self.has_room.load(Ordering::SeqCst)
     }
 
+    /// Whether the disk has no room for more.
+    pub(crate) fn is_full(&self) -> bool {
+        *self.locked.lock().log.state() == State::Full
+    }
+
     /// Whether the log has failed, for good.
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)

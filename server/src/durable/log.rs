@@ -9,6 +9,7 @@
 mod admission;
 mod commit;
 mod group;
+mod room;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -114,6 +115,8 @@ pub enum Event {
     Full,
     /// There was room again.
     Resumed,
+    /// There is room for what was refused for want of it.
+    MadeRoom,
     /// The log is closed; another process finds it complete.
     Closed,
     /// A write or sync failed. Nothing that is not durable yet ever will be.
@@ -183,6 +186,10 @@ pub struct Log {
     ends_waiting: usize,
     /// When the first of what is not synced yet was given.
     waiting_since: Option<Time>,
+    /// The longest frame that was refused for want of room in the file; 0 if there is none.
+    refused_bytes: u64,
+    /// The file before the one that is written to, if room is kept for it that it does not need any more.
+    untrimmed: Option<u64>,
     /// When a file is to be tried to be made again.
     retry_at: Time,
     is_closing: bool,
@@ -213,6 +220,8 @@ impl Log {
             unsynced: Vec::new(),
             ends_waiting: 0,
             waiting_since: None,
+            refused_bytes: 0,
+            untrimmed: None,
             retry_at: Time::ZERO,
             is_closing: false,
             events: VecDeque::new(),
@@ -304,10 +313,13 @@ impl Log {
         if self.doing.is_some() || self.state.is_final() {
             return None;
         }
-        if self.current.is_none() {
-            return Some(self.retry_at);
+        let due_at = self.waiting_since.map(|since| self.due_at(since));
+        if !self.wants_file() {
+            return due_at;
         }
-        self.waiting_since.map(|since| self.due_at(since))
+        // Of a file that is made for want of room in the one before, that has some for what waits.
+        let due_at = due_at.filter(|_| self.keeps_ahead() && self.current.is_some());
+        Some(due_at.map_or(self.retry_at, |due_at| due_at.min(self.retry_at)))
     }
 
     /// Takes the outcome of an effect.

@@ -187,6 +187,9 @@ impl Disk for Recorder {
     fn sync_names(&mut self) -> Result<(), DiskError> {
         self.directory.sync_names()
     }
+    fn trim(&mut self, name: &str) -> Result<(), DiskError> {
+        self.directory.trim(name)
+    }
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         self.directory.remove(name)
     }

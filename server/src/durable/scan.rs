@@ -221,6 +221,9 @@ mod tests {
         fn sync_names(&mut self) -> Result<(), DiskError> {
             Ok(())
         }
+        fn trim(&mut self, _: &str) -> Result<(), DiskError> {
+            Ok(())
+        }
         fn remove(&mut self, _: &str) -> Result<(), DiskError> {
             Ok(())
         }

@@ -22,6 +22,7 @@ const WATCHED_FOLDER: &str = "WEFT_WATCHED_FOLDER";
 const GROUPS: u64 = 20;
 const PARTITIONS: u16 = 3;
 const TOGETHER: u64 = 4;
+const ENTRY_BYTES: usize = 200;
 
 #[test]
 #[ignore = "what the test below runs under strace"]
@@ -50,7 +51,7 @@ fn watched() {
         commit.with(|log, now| {
             for version in (first..=last).map(|sequence| Version::new(1, sequence)) {
                 partitions().for_each(|id| {
-                    log.append(id, version, version, &[&[7; 200]], now).unwrap();
+                    log.append(id, version, version, &[&[7; ENTRY_BYTES]], now).unwrap();
                 });
             }
         });
@@ -80,7 +81,8 @@ fn the_system_has_synced_a_group_of_entries_before_they_are_acknowledged() {
         return;
     }
     let trace = std::fs::read_to_string(&trace).unwrap();
-    // What is longer than the header of a frame has an entry in it; what is not only says how much is synced.
+    // What is as long as a group's entries has them in it; what is not makes partitions, or says how much is synced.
+    let group_bytes = u64::from(PARTITIONS) * TOGETHER * ENTRY_BYTES as u64;
     let written = |line: &str| -> u64 {
         let is_frames = line.contains("write(") && line.contains("\"frm");
         let len = line.rsplit("= ").next().and_then(|len| len.trim().parse().ok());
@@ -89,7 +91,7 @@ fn the_system_has_synced_a_group_of_entries_before_they_are_acknowledged() {
     // Groups that were written, and those that were synced.
     let (mut written_groups, mut synced_groups, mut acknowledged, mut syncs) = (0, 0, 0, 0);
     for line in trace.lines() {
-        if written(line) > 48 {
+        if written(line) >= group_bytes {
             written_groups += 1;
         } else if line.contains("fdatasync(") || line.contains("fdatasync resumed") {
             // Of a call in two lines, the second is its end.

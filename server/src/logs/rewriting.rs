@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weft_protocol::PartitionId;
 
 use super::Logs;
+use crate::cluster::logged::Rewritten;
 use crate::durable::{Journal, Mode};
 use crate::limits::LOG_SLACK_FILES;
 use crate::partitions::Partitions;
@@ -48,23 +49,24 @@ impl Logs {
                 if !hosted.is_rewriting(current.number) {
                     return true;
                 }
-                let has_gone_on = hosted.rewrite(|partition| {
+                let before = current.snapshot.clone();
+                let rewritten = hosted.rewrite(|partition| {
                     let mut piece = Gather::default();
                     while piece.is_empty() && !current.snapshot.is_done() {
                         partition.snapshot_part(&mut current.snapshot, PIECE_BYTES, &mut piece);
                     }
                     (!piece.is_empty()).then_some(piece)
                 });
-                match has_gone_on {
-                    // There is no room now.
-                    None => {
-                        rewriting.current = Some(current);
+                match rewritten {
+                    Rewritten::NoRoom => {
+                        rewriting.current = Some(Current { snapshot: before, ..current });
                         false
                     }
-                    Some(goes_on) => {
-                        rewriting.current = goes_on.then_some(current);
+                    Rewritten::GoesOn => {
+                        rewriting.current = Some(current);
                         true
                     }
+                    Rewritten::Over => true,
                 }
             }
         }

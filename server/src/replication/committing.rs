@@ -54,8 +54,10 @@ impl Replica {
             return Err(RecordError::OutOfOrder);
         }
         self.tail.push(entry);
-        self.applied = entry.version.sequence();
-        self.commit();
+        if !self.settings.is_logged {
+            self.applied = entry.version.sequence();
+            self.commit();
+        }
         Ok(())
     }
 

@@ -45,6 +45,9 @@ impl LeaseSettings {
 pub struct Settings {
     /// Whether an entry has to be synced before it is acknowledged: the partition's class is `fsync`.
     pub is_synced: bool,
+    /// Whether the node keeps the partition in a log: an entry that a primary makes counts when it is said to be
+    /// [applied](super::Replica::applied), as a follower's does, and not at once.
+    pub is_logged: bool,
     /// After how long without an answer something is sent once more.
     pub resend_after: Duration,
     /// After how long without progress a member is reported as unreachable.
@@ -67,6 +70,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             is_synced: false,
+            is_logged: false,
             resend_after: Duration::from_millis(100),
             unreachable_after: Duration::from_millis(500),
             tail_bytes_max: 64 << 20,

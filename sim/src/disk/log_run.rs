@@ -385,7 +385,11 @@ impl Run {
                         }
                     }
                 }
-                Event::Opened | Event::BegunAnew { .. } | Event::Full | Event::Resumed => {}
+                Event::Opened
+                | Event::BegunAnew { .. }
+                | Event::Full
+                | Event::Resumed
+                | Event::MadeRoom => {}
                 Event::Closed | Event::Poisoned { .. } => {}
             }
         }

@@ -213,7 +213,7 @@ impl Log {
     }
 
     /// Whether anything may be appended.
-    fn takes(&self, pieces: &[&[u8]]) -> Result<(), AppendError> {
+    fn takes(&mut self, pieces: &[&[u8]]) -> Result<(), AppendError> {
         match &self.state {
             State::Open | State::Full => {}
             State::Opening if self.settings.plant.has(Planted::AppendWhileOpening) => {}
@@ -226,7 +226,10 @@ impl Log {
             return Err(AppendError::Backlog { bytes });
         }
         let len = pieces.iter().map(|piece| piece.len()).sum();
-        if len > BODY_MAX { Err(AppendError::TooLong { len }) } else { Ok(()) }
+        if len > BODY_MAX {
+            return Err(AppendError::TooLong { len });
+        }
+        if self.has_room_for(len) { Ok(()) } else { Err(AppendError::Backlog { bytes }) }
     }
 
     fn known(&self, partition: PartitionId) -> Result<&Held, AppendError> {

@@ -8,7 +8,7 @@ use weft_transport::Time;
 use crate::durable::batch::{Batch, Bytes};
 use crate::durable::disk::{DiskError, Effect};
 use crate::durable::file_header::{FILE_HEADER_BYTES, FileHeader, Mode};
-use crate::durable::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
+use crate::durable::frame::{FrameHeader, FrameKind};
 use crate::durable::holdings::Position;
 use crate::durable::planted::Planted;
 use crate::durable::roster;
@@ -18,8 +18,6 @@ use super::{Event, Log, Poisoned, State};
 
 /// So many files that nobody needs are left for when there is nothing else to do.
 const OBSOLETE_LEFT: usize = 4;
-/// What may follow on the last batch of a file: a frame that says what is synced, and one that says that the log is closed.
-const TAIL_BYTES: u64 = 2 * FRAME_HEADER_BYTES as u64;
 /// So many batches are written before what is written is synced, though more waits.
 const ROUND_BATCHES: usize = 8;
 
@@ -31,7 +29,9 @@ pub(super) struct Current {
     /// Bytes that are written.
     pub(super) len: u64,
     /// Room is kept on the disk for so many.
-    reserved: u64,
+    pub(super) reserved: u64,
+    /// So many are its head.
+    pub(super) head_len: u64,
     /// Bytes that are synced.
     synced: u64,
     /// What the last frame says to be synced.
@@ -53,11 +53,12 @@ pub(super) struct Round {
 /// What is being done.
 #[derive(Debug)]
 pub(super) enum Doing {
-    Create { number: u64, reserved: u64 },
-    WriteHead { len: u64 },
+    Create { number: u64, reserved: u64, head_len: u64 },
+    WriteHead,
     Write { len: u64, frames: Vec<(u64, FrameHeader)> },
     Sync,
     SyncNames,
+    Trim,
     Remove,
 }
 
@@ -76,16 +77,23 @@ impl Log {
         if current.is_closed {
             return Some(sync);
         }
-        if self.is_full() {
-            if !is_synced {
-                return Some(sync);
-            }
-            self.previous = (number, len);
-            self.older.push_back(self.previous);
-            self.current = None;
-            return self.make_file(now);
+        if let Some(file) = self.untrimmed.take() {
+            return Some((Doing::Trim, Effect::Trim { file }));
         }
         let obsolete = self.obsolete();
+        if self.wants_file() {
+            if now >= self.retry_at {
+                // What nobody needs may be the room that there is none of.
+                return match self.state {
+                    _ if !is_synced => Some(sync),
+                    State::Full if obsolete > 0 => self.remove(),
+                    _ => self.make_file(now),
+                };
+            }
+            if !self.keeps_ahead() {
+                return None;
+            }
+        }
         let is_hasty = self.settings.plant.has(Planted::RemoveBeforeSync);
         if obsolete > if is_hasty { 0 } else { OBSOLETE_LEFT } {
             return self.remove();
@@ -168,19 +176,17 @@ impl Log {
             return None;
         }
         let number = self.newest + 1;
-        // A full disk is met here, where nothing is in doubt, and by no write: not by that of a batch longer than a file either. What comes while the file is
-        // made goes behind that batch, or the file would be too short for it, and the next one as well.
+        // What comes while the file is made goes behind the next batch, or the file would be too short for that, and the next one as well.
         self.pending.close_next();
-        let needed = self.head(number).len() as u64 + self.pending.next_len() as u64 + TAIL_BYTES;
-        let reserved = self.settings.bytes_of_file(number).max(needed);
+        let head_len = self.head(number).len() as u64;
+        let reserved = self.reserved_bytes(number, head_len);
         let create = Effect::Create { file: number, reserve_bytes: reserved };
-        Some((Doing::Create { number, reserved }, create))
+        Some((Doing::Create { number, reserved, head_len }, create))
     }
 
     fn write_head(&mut self, number: u64) -> (Doing, Effect) {
         let head = self.head(number);
-        let doing = Doing::WriteHead { len: head.len() as u64 };
-        (doing, Effect::Write { file: number, bytes: Bytes::sealed(head) })
+        (Doing::WriteHead, Effect::Write { file: number, bytes: Bytes::sealed(head) })
     }
 
     /// The header of a new file and its roster.
@@ -230,33 +236,39 @@ impl Log {
         self.older.iter().take_while(|(number, _)| *number < needed).count()
     }
 
-    /// Whether the next batch goes to the next file: no file is longer than what is kept for it.
-    fn is_full(&self) -> bool {
-        let next = self.pending.next_len() as u64;
-        let is_full = |current: &Current| current.len + next + TAIL_BYTES > current.reserved;
-        next > 0 && self.current.as_ref().is_some_and(is_full)
-    }
-
     pub(super) fn succeeded(&mut self, doing: Doing, now: Time) {
         match doing {
-            Doing::Create { number, reserved } => {
-                self.newest = number;
-                self.current = Some(Current::new(number, self.identity.seed(number), reserved));
-                self.retry_at = Time::ZERO;
-                if self.state == State::Full {
-                    self.state = State::Open;
-                    self.events.push_back(Event::Resumed);
-                }
-            }
-            Doing::WriteHead { len } => {
+            Doing::Create { number, reserved, head_len } => self.made(number, reserved, head_len),
+            Doing::WriteHead => {
                 if let Some(current) = &mut self.current {
-                    current.len = len;
+                    current.len = current.head_len;
                 }
             }
             Doing::Write { len, frames } => self.wrote(len, frames),
             Doing::Sync => self.synced(now),
             Doing::SyncNames => self.named(),
+            Doing::Trim => {}
             Doing::Remove => drop(self.older.pop_front()),
+        }
+    }
+
+    /// There is another file, and all that waits goes there.
+    fn made(&mut self, number: u64, reserved: u64, head_len: u64) {
+        self.newest = number;
+        let seed = self.identity.seed(number);
+        let made = Current::new((number, seed), reserved, head_len);
+        if let Some(before) = self.current.replace(made) {
+            self.previous = (before.number, before.len);
+            self.older.push_back(self.previous);
+            self.untrimmed = (before.len < before.reserved).then_some(before.number);
+        }
+        self.retry_at = Time::ZERO;
+        let had_refused = std::mem::take(&mut self.refused_bytes) > 0;
+        if self.state == State::Full {
+            self.state = State::Open;
+            self.events.push_back(Event::Resumed);
+        } else if had_refused {
+            self.events.push_back(Event::MadeRoom);
         }
     }
 
@@ -348,9 +360,18 @@ impl Log {
 }
 
 impl Current {
-    fn new(number: u64, seed: u32, reserved: u64) -> Current {
-        let (len, synced, marked) = (0, 0, 0);
-        Current { number, seed, len, reserved, synced, marked, is_named: false, is_closed: false }
+    fn new((number, seed): (u64, u32), reserved: u64, head_len: u64) -> Current {
+        Current {
+            number,
+            seed,
+            len: 0,
+            reserved,
+            head_len,
+            synced: 0,
+            marked: 0,
+            is_named: false,
+            is_closed: false,
+        }
     }
 }
 

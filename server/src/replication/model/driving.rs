@@ -167,6 +167,9 @@ impl World {
                     let recorded = host.replica.record(Entry { version, bytes: &bytes });
                     recorded.map_err(|error| format!("the next version was given: {error}"))?;
                     let sequence = version.sequence();
+                    if self.settings.is_logged {
+                        host.replica.applied(sequence);
+                    }
                     host.writes.push(Waiting { sequence, client, operation, version, value });
                     self.checker.made(partition as u16, version, key, value)?;
                     self.sync_soon(node, partition);

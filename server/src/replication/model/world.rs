@@ -58,6 +58,7 @@ impl World {
         let is_synced = random.one_in(3);
         let settings = Settings {
             is_synced,
+            is_logged: is_synced,
             resend_after: Duration::from_millis(random.range(30, 100)),
             unreachable_after: Duration::from_millis(random.range(lease_ms, 2 * lease_ms)),
             tail_bytes_max: [700, 1 << 14, 1 << 20][random.index(3)],

@@ -83,6 +83,10 @@ impl Disk for Watched {
         self.0.sync_names()
     }
 
+    fn trim(&mut self, name: &str) -> Result<(), DiskError> {
+        self.0.trim(name)
+    }
+
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         self.0.remove(name)
     }

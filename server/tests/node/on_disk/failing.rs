@@ -166,7 +166,7 @@ fn what_waits_when_a_disk_fails_is_in_doubt_and_what_comes_later_is_refused() {
 
 #[test]
 fn a_full_disk_refuses_writes_until_it_has_room_and_reads_go_on() {
-    let Some(disk) = SmallDisk::mount(2) else { return };
+    let Some(disk) = SmallDisk::mount(3) else { return };
     let path = disk.path();
     let node = DiskNode::start(path, 1);
     let ballast = path.join("ballast");

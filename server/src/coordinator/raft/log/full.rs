@@ -46,7 +46,8 @@ fn rooms_of_an_opening() -> impl Iterator<Item = u64> {
 fn a_disk_that_fills_up_while_the_log_is_written_costs_nothing_that_was_acknowledged() {
     let rooms = [0, 4, 64, 128, 1 << 10, 2304, 3 << 10];
     for leave_bytes in rooms.map(|kibibytes| kibibytes << 10) {
-        let Some(disk) = SmallDisk::mount(8) else { return };
+        // What is written, what starts that fail leave, and as much again when it is free.
+        let Some(disk) = SmallDisk::mount(24) else { return };
         let folder = disk.path().join("log");
         let mut log = RocksLog::create(&folder, &founding()).unwrap();
         disk.fill(leave_bytes);
