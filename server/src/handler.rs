@@ -28,6 +28,7 @@ use crate::catalog::NodeCatalog;
 use crate::cleaner::Cleaner;
 use crate::clients::Clients;
 use crate::cluster::coordination::Coordination;
+pub use crate::cluster::hosted::LastEntry;
 use crate::cluster::hosted::{Due, Now};
 pub use crate::cluster::reports::{Report, Told};
 use crate::cluster::{Cluster, ClusterSettings};
@@ -408,6 +409,12 @@ impl NodeHandler {
         let unix_ms = self.now_by_both().unix_ms;
         let digest = |position| self.partitions.host(position).digest(unix_ms);
         self.partitions.positions().map(digest).collect()
+    }
+
+    /// Up to where this node has every partition that it was ever given.
+    pub fn last_entries(&self) -> Vec<LastEntry> {
+        let last = |position| self.partitions.host(position).last_entry();
+        self.partitions.positions().map(last).collect()
     }
 
     /// What there is here of every partition that this node was ever given: its number, how many objects, and the tables besides the one that is always

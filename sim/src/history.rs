@@ -287,6 +287,18 @@ impl Action {
 }
 
 impl Outcome {
+    /// The version of what was changed.
+    pub fn changed(&self) -> Option<u64> {
+        match self {
+            Outcome::Written { version }
+            | Outcome::Removed { version }
+            | Outcome::Counted { version, .. }
+            | Outcome::Appended { version, .. }
+            | Outcome::Replaced { version, .. } => Some(*version),
+            Outcome::Found { .. } | Outcome::Absent { .. } | Outcome::Conflict { .. } => None,
+        }
+    }
+
     /// The value that was read, with its version.
     pub fn read(&self) -> Option<(&[u8], u64)> {
         match self {

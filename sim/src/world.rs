@@ -48,7 +48,11 @@ pub struct World {
     steps: u64,
     moments: u64,
     delayed: u64,
+    watcher: Option<Box<Watcher>>,
 }
+
+/// Who is shown a world each time that nothing is left to be done at a moment. He changes nothing in it, and a world without him is the same.
+pub type Watcher = dyn FnMut(&World);
 
 /// A host of a world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -91,7 +95,13 @@ impl World {
             steps: 0,
             moments: 0,
             delayed: 0,
+            watcher: None,
         }
+    }
+
+    /// From now on it is shown to `watcher`, and to nobody else.
+    pub fn show_to(&mut self, watcher: Box<Watcher>) {
+        self.watcher = Some(watcher);
     }
 
     /// The world's time, which is the true one.
@@ -324,6 +334,10 @@ impl World {
                     !self.moments.is_multiple_of(MOMENTS_A_LOOK) || self.is_quiet(),
                     "an endpoint had something to do that nobody knew of"
                 );
+                if let Some(mut watcher) = self.watcher.take() {
+                    watcher(self);
+                    self.watcher = Some(watcher);
+                }
                 return Ok(());
             }
         }

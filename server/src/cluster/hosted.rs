@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use weft_protocol::replication::{Acknowledgement, Entry, PeerMessage};
-use weft_protocol::{ErrorCode, ErrorReply, Member, PartitionId, TableClass, TableId, Version};
+use weft_protocol::{
+    Durability, ErrorCode, ErrorReply, Member, PartitionId, TableClass, TableId, Version,
+};
 use weft_transport::Time;
 
 use super::Cluster;
@@ -46,6 +48,19 @@ pub(crate) struct Hosted {
     is_lost: bool,
     /// A record of an entry.
     scratch: Vec<u8>,
+}
+
+/// Up to where a node has a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastEntry {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Of which durability its tables are.
+    pub durability: Durability,
+    /// The last entry that is applied.
+    pub version: Version,
+    /// Whether the node has everything that was ever acknowledged, as far as it knows.
+    pub is_in_sync: bool,
 }
 
 /// What the node's log has of a partition that is to be hosted.
@@ -515,6 +530,16 @@ impl Hosted {
     pub(crate) fn digest(&self, unix_ms: u64) -> (PartitionId, u128, bool) {
         let is_in_sync = self.replica.is_in_sync();
         (self.replica.partition(), self.partition.digest(unix_ms), is_in_sync)
+    }
+
+    /// Up to where this node has the partition.
+    pub(crate) fn last_entry(&self) -> LastEntry {
+        LastEntry {
+            partition: self.replica.partition(),
+            durability: self.class.durability,
+            version: self.partition.last_entry(),
+            is_in_sync: self.replica.is_in_sync(),
+        }
     }
 
     /// The partition's number, how many objects it has, and the tables besides the one that is always there.

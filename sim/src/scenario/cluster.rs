@@ -9,6 +9,7 @@ mod brief_losses;
 mod coordinating;
 mod host;
 mod judging;
+mod losses;
 mod met;
 mod nodes;
 mod options;
@@ -25,7 +26,7 @@ use weft_transport::Time;
 use super::{Caps, Failure, Sizes};
 use crate::cluster::BuildError;
 use crate::nemesis::{self, Nemesis, Plan, Spares};
-use crate::world::{DiskFate, MemberId, World};
+use crate::world::{DiskFate, MemberId, Watcher, World};
 
 pub use met::REQUIRED;
 pub use options::{OnDisk, Options};
@@ -82,6 +83,11 @@ pub trait Builder {
     /// Which faults hosts are spared: those that nothing could come back from.
     fn spares(&self) -> Box<Spares> {
         Box::new(|_, _, _| false)
+    }
+
+    /// Who is to be shown the world at every moment, if anybody.
+    fn watcher(&self) -> Option<Box<Watcher>> {
+        None
     }
 
     /// How many operations have failed so far, which tells which faults were felt.
@@ -164,6 +170,9 @@ impl Play {
     /// # Errors
     /// See [`Failure`].
     pub fn run(&mut self, builder: &mut dyn Builder) -> Result<(), Failure> {
+        if let Some(watcher) = builder.watcher() {
+            self.world.show_to(watcher);
+        }
         for place in self.places.clone() {
             builder.build(&mut self.world, place, &self.options)?;
         }

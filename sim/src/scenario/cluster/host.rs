@@ -137,6 +137,7 @@ impl Cluster {
             host.endpoint = Some(endpoint.clone());
             host.recovered += u64::from(is_logged && !beginning.complete.is_empty());
         }
+        self.losses.borrow_mut().is_back(member, handler.recovered());
         self.start(world, place, options, &handler, &endpoint, beginning);
         Ok(())
     }

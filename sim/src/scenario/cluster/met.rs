@@ -1,5 +1,6 @@
 //! What a run has met of what it is there to meet.
 
+use super::losses::Kept;
 use super::nodes::Cluster;
 use super::tables::{Made, is_lasting};
 use crate::history::{Ending, History, Operation};
@@ -59,6 +60,12 @@ const TABLE_ASKED: &str = "a change of a table besides default was acknowledged"
 const CHANGES_LOST: &str = "a change was acknowledged, and lost with all that held its partition";
 const PARTITION_LOST: &str = "a partition was lost with all that held it";
 
+const LOST_THOUGH: [(Kept, &str); 3] = [
+    (Kept::InMemory, "a change was lost that a node still had in memory"),
+    (Kept::InLog, "a change was lost that a log still had, and all before it"),
+    (Kept::Unclosed, "a change was lost that a log still had that was not closed"),
+];
+
 pub(super) fn sometimes(
     history: &History,
     ledger: &Ledger,
@@ -102,5 +109,8 @@ pub(super) fn sometimes(
     sometimes.note(TABLE_ASKED, of_tables.count() as u64);
     sometimes.note(CHANGES_LOST, cluster.lost_changes().len() as u64);
     sometimes.note(PARTITION_LOST, cluster.partitions_lost());
+    for (kept, situation) in LOST_THOUGH {
+        sometimes.note(situation, cluster.lost_though(kept));
+    }
     sometimes
 }

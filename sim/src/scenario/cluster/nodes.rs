@@ -19,6 +19,7 @@ use weft_transport::{
 use super::brief_losses::lost_brief;
 use super::host::{Host, PORT};
 use super::judging::{ill, newest_map, unsettled};
+use super::losses::{self, Losses};
 use super::tables::{Made, Maker};
 use super::{Begins, Builder, Options, Place, Role, sparing};
 use crate::cluster::{BuildError, Connector};
@@ -28,7 +29,7 @@ use crate::planted::Planted;
 use crate::scenario::Failure;
 use crate::scenario::keys::{Keys, TableKeys};
 use crate::scenario::requester::{REQUESTERS_MAX, Requester};
-use crate::world::{DiskFate, MemberId, World};
+use crate::world::{DiskFate, MemberId, Watcher, World};
 
 /// Everybody of a run.
 pub(super) struct Cluster {
@@ -36,7 +37,7 @@ pub(super) struct Cluster {
     pub(super) planted: Option<Planted>,
     options: Options,
     pub(super) recorder: Recorder,
-    keys: Rc<Keys>,
+    pub(super) keys: Rc<Keys>,
     failures: Rc<Cell<u64>>,
     failed: Rc<RefCell<Option<Failure>>>,
     /// What was in doubt before its time was over.
@@ -48,6 +49,8 @@ pub(super) struct Cluster {
     pub(super) made: Rc<Cell<Made>>,
     /// Keys whose partition was lost, as it may be when what held it is gone.
     pub(super) lost: BTreeSet<Vec<u8>>,
+    /// What was left of partitions when they were lost.
+    pub(super) losses: Rc<RefCell<Losses>>,
 }
 
 /// What the coordinators say.
@@ -78,11 +81,12 @@ impl Cluster {
                 .collect(),
             made: Rc::default(),
             lost: BTreeSet::new(),
+            losses: Rc::default(),
         }
     }
 
     /// The class of the table with these keys.
-    fn class(&self, keys: &TableKeys) -> TableClass {
+    pub(super) fn class(&self, keys: &TableKeys) -> TableClass {
         let tables = &self.options.tables;
         let mut named = tables.names().zip(&tables.lasting);
         let of_table = named.find(|(name, _)| Some(name) == keys.table.as_ref());
@@ -271,6 +275,10 @@ impl Builder for Cluster {
     /// What a host holds is to be somewhere else too before it goes.
     fn spares(&self) -> Box<Spares> {
         Box::new(sparing::spares(Rc::clone(&self.hosts), self.options.on_disk()))
+    }
+
+    fn watcher(&self) -> Option<Box<Watcher>> {
+        Some(Box::new(losses::watch(Rc::clone(&self.hosts), Rc::clone(&self.losses))))
     }
 
     fn failed(&self) -> u64 {
