@@ -1,18 +1,22 @@
 //! The logs of a node on a disk of the world: what is done for them takes time, and a crash comes wherever it comes.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use weft_server::durable::{Disk as Files, DiskError, Effect, Journal, Mode, perform};
+use weft_server::durable::{
+    CloseError, Disk as Files, DiskError, Effect, Journal, Mode, State, perform,
+};
 use weft_server::handler::NodeHandler;
 use weft_server::logs::{Logs, LogsOptions, RecoverError};
-use weft_transport::Endpoint;
+use weft_transport::{Endpoint, Sleep, Time};
 
 use crate::disk::Disk;
 
@@ -78,6 +82,30 @@ impl Files for Folder {
     }
 }
 
+/// What time a log goes by: an endpoint's, which may end before the log does. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Timer(Rc<RefCell<Endpoint>>);
+
+impl Timer {
+    /// The time of an endpoint.
+    pub fn of(endpoint: Endpoint) -> Timer {
+        Timer(Rc::new(RefCell::new(endpoint)))
+    }
+
+    /// Goes on by another endpoint on the same host. Who sleeps sleeps until the one before ends.
+    pub fn go_on_by(&self, endpoint: Endpoint) {
+        self.0.replace(endpoint);
+    }
+
+    fn now(&self) -> Time {
+        self.0.borrow().clock().now()
+    }
+
+    fn sleep_until(&self, at: Time) -> Sleep {
+        self.0.borrow().sleep_until(at)
+    }
+}
+
 /// The logs that there are on a disk.
 ///
 /// # Errors
@@ -92,7 +120,7 @@ pub async fn keep(
     handler: Arc<NodeHandler>,
     mode: Mode,
     disk: Arc<Mutex<Disk>>,
-    endpoint: Endpoint,
+    timer: Timer,
     takes: Range<Duration>,
     seed: u64,
 ) {
@@ -101,12 +129,12 @@ pub async fn keep(
     let mut folder = Folder::of(Arc::clone(&disk), mode);
     let mut random = StdRng::seed_from_u64(seed);
     while !journal.has_failed() {
-        let mut effect = next(&journal, &endpoint).await;
+        let mut effect = next(&journal, &timer).await;
         // What is written is there before anybody is told, and may be lost as long as it was not synced.
         let is_sync = matches!(effect, Effect::Sync { .. } | Effect::SyncNames);
         let early = (!is_sync).then(|| perform(&mut folder, &mut effect));
         let time = random.random_range(takes.clone()) + disk.lock().delay();
-        endpoint.sleep_until(endpoint.clock().now() + time).await;
+        timer.sleep_until(timer.now() + time).await;
         let outcome = match early {
             Some(outcome) => outcome,
             None => perform(&mut folder, &mut effect),
@@ -116,11 +144,49 @@ pub async fn keep(
     }
 }
 
+/// Closes the logs of a node in good order, as [`LogThreads::close`](weft_server::logs::LogThreads::close) does; who [keeps](keep) them does what they ask for.
+///
+/// # Errors
+/// [`CloseError`].
+pub async fn close(handler: &NodeHandler, timer: &Timer) -> Result<(), CloseError> {
+    handler.take_no_more();
+    let Some(logs) = handler.logs() else { return Ok(()) };
+    let now = || timer.now();
+    let until = now() + CLOSE_PATIENCE;
+    while !handler.flush_logs() {
+        if now() >= until {
+            return Err(CloseError::Late);
+        }
+        timer.sleep_until(now() + CLOSE_PAUSE).await;
+    }
+    let mut closed = Ok(());
+    for mode in [Mode::Disk, Mode::Fsync] {
+        let journal = logs.journal(mode);
+        journal.with(|log, _| log.close());
+        let state = || journal.with(|log, _| log.state().clone());
+        let outcome = loop {
+            match state() {
+                State::Closed => break Ok(()),
+                State::Poisoned(poisoned) => break Err(CloseError::Poisoned(poisoned)),
+                _ if now() >= until => break Err(CloseError::Late),
+                _ => timer.sleep_until(now() + CLOSE_PAUSE).await,
+            }
+        };
+        // The second, too, if the first has failed.
+        closed = closed.and(outcome);
+    }
+    closed
+}
+
+/// As a node of production waits.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+const CLOSE_PAUSE: Duration = Duration::from_millis(5);
+
 /// Waits for what the log asks for next.
-async fn next(journal: &Journal, endpoint: &Endpoint) -> Effect {
+async fn next(journal: &Journal, timer: &Timer) -> Effect {
     loop {
         let due = journal.next_at();
-        let mut sleep = due.map(|at| endpoint.sleep_until(at));
+        let mut sleep = due.map(|at| timer.sleep_until(at));
         let effect = poll_fn(|context| {
             if let Some(effect) = journal.poll(context.waker()) {
                 return std::task::Poll::Ready(Some(effect));

@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         .into_iter()
         .find(|scenario| scenario.name() == args.scenario)
         .expect("the parser takes no other name");
-    if args.planted().is_some() && scenario != Scenario::Cluster {
+    if args.planted().is_some() && scenario == Scenario::Store {
         let what = "bugs are planted in nodes of whole clusters: say `--scenario cluster`";
         Args::command().error(ErrorKind::ArgumentConflict, what).exit()
     }

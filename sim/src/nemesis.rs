@@ -6,6 +6,7 @@
 //! healed, and whoever is down comes back. A fault that nobody noticed has tried nothing, so it is counted
 //! how many bit.
 
+mod hand;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -19,12 +20,10 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use weft_transport::{SimCounters, SimCrash, Time};
 
+pub use hand::Hand;
 pub use plan::{Fault, Kind, Plan, Swarm};
 
 use crate::world::{DiskFate, MemberId, World};
-
-/// Brings a host back to life, by [`World::restart`] with what it is to have.
-pub type Restart<'a> = dyn FnMut(&mut World, MemberId, DiskFate) + 'a;
 
 /// Faults under way.
 pub struct Nemesis {
@@ -74,6 +73,8 @@ enum Undo {
     Disk(MemberId),
     /// So is the disk, and the process, which has to be started again, is another.
     Process(MemberId),
+    /// What was told to end has ended, and is started again.
+    Stop(MemberId),
 }
 
 /// What faults have done so far, in all.
@@ -115,21 +116,22 @@ impl Nemesis {
     }
 
     /// Begins and ends what is due. `failed` is how many operations have failed so far.
-    pub fn act(&mut self, world: &mut World, failed: u64, restart: &mut Restart<'_>) {
+    pub fn act(&mut self, world: &mut World, failed: u64, hand: &mut dyn Hand) {
         let now = world.clock().now();
-        self.end_where(world, failed, restart, |ongoing| ongoing.ends_at <= now);
+        self.end_where(world, failed, hand, |ongoing| ongoing.ends_at <= now);
         while let Some(fault) = self.plan.faults.get(self.next).cloned()
             && self.began + fault.after <= now
         {
             self.next += 1;
-            self.begin(world, failed, &fault);
+            self.begin(world, failed, hand, &fault);
         }
     }
 
-    /// Ends everything: ways are healed, nobody is paused, everybody lives. Nothing begins any more.
-    pub fn heal(&mut self, world: &mut World, failed: u64, restart: &mut Restart<'_>) {
+    /// Ends everything: ways are healed, nobody is paused, everybody lives, but for those that were told to end and have not yet. Nothing begins any more.
+    pub fn heal(&mut self, world: &mut World, failed: u64, hand: &mut dyn Hand) {
         self.next = self.plan.faults.len();
-        self.end_where(world, failed, restart, |_| true);
+        self.end_where(world, failed, hand, |_| true);
+        self.ongoing.clear();
         world.network().heal_all();
         world.network().configure(|config| config.loss = 0.0);
         for member in self.targets.iter().chain(&self.bystanders) {
@@ -148,11 +150,11 @@ impl Nemesis {
         &self.counts
     }
 
-    fn begin(&mut self, world: &mut World, failed: u64, fault: &Fault) {
+    fn begin(&mut self, world: &mut World, failed: u64, hand: &mut dyn Hand, fault: &Fault) {
         // What it hits follows from the fault alone, whatever other faults there are.
         let mut random = StdRng::seed_from_u64(fault.seed);
         let before = harm(world, failed);
-        let Some((undo, lasts)) = self.inject(world, fault, &mut random) else { return };
+        let Some((undo, lasts)) = self.inject(world, hand, fault, &mut random) else { return };
         self.counts.0.entry(fault.kind).or_default().injected += 1;
         let ends_at = world.clock().now() + lasts;
         self.ongoing.push(Ongoing { ends_at, kind: fault.kind, undo, before });
@@ -162,6 +164,7 @@ impl Nemesis {
     fn inject(
         &mut self,
         world: &mut World,
+        hand: &mut dyn Hand,
         fault: &Fault,
         random: &mut StdRng,
     ) -> Option<(Undo, Duration)> {
@@ -250,6 +253,10 @@ impl Nemesis {
                 }
                 Undo::Process(victim)
             }
+            Kind::Stop => {
+                hand.stop(world, victim).then_some(())?;
+                Undo::Stop(victim)
+            }
         };
         Some((undo, lasts))
     }
@@ -265,22 +272,29 @@ impl Nemesis {
         &mut self,
         world: &mut World,
         failed: u64,
-        restart: &mut Restart<'_>,
+        hand: &mut dyn Hand,
         is_over: impl Fn(&Ongoing) -> bool,
     ) {
         let (over, ongoing) =
             std::mem::take(&mut self.ongoing).into_iter().partition::<Vec<_>, _>(is_over);
         self.ongoing = ongoing;
         for Ongoing { kind, undo, before, .. } in over {
+            if let Undo::Stop(member) = undo
+                && !hand.start(world, member)
+            {
+                let ends_at = world.clock().now() + LOOK_AGAIN;
+                self.ongoing.push(Ongoing { ends_at, kind, undo, before });
+                continue;
+            }
             let has_bitten = harm(world, failed) != before;
             self.counts.0.entry(kind).or_default().bit += u64::from(has_bitten);
-            self.undo(world, undo, restart);
+            self.undo(world, undo, hand);
         }
     }
 
-    fn undo(&self, world: &mut World, undo: Undo, restart: &mut Restart<'_>) {
+    fn undo(&self, world: &mut World, undo: Undo, hand: &mut dyn Hand) {
         match undo {
-            Undo::Nothing => {}
+            Undo::Nothing | Undo::Stop(_) => {}
             Undo::Ways(ways) => {
                 for way in ways.into_iter().filter(|way| !self.is_cut_otherwise(*way)) {
                     world.network().heal(world.address(way.0), world.address(way.1));
@@ -292,7 +306,7 @@ impl Nemesis {
                 }
             }
             Undo::Deaths(members, fate) => {
-                members.into_iter().for_each(|member| restart(world, member, fate));
+                members.into_iter().for_each(|member| hand.restart(world, member, fate));
             }
             Undo::Disk(member) => world.disk(member).lock().repair(),
             Undo::Process(member) => {
@@ -300,7 +314,7 @@ impl Nemesis {
                 // Whoever is down is started again by what took it down.
                 if world.is_up(member) {
                     world.crash(member, SimCrash::Process);
-                    restart(world, member, DiskFate::Kept);
+                    hand.restart(world, member, DiskFate::Kept);
                 }
             }
         }
@@ -335,6 +349,8 @@ fn harm(world: &World, failed: u64) -> Harm {
 
 /// How long after a fault of a moment its effects are looked for.
 const AFTERMATH: Duration = Duration::from_millis(100);
+/// How often it is looked whether what was told to end has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl Counts {
     /// Adds those of another run.

@@ -31,17 +31,20 @@ pub enum Scenario {
     Store,
     /// Coordinators, nodes and clients under everything.
     Cluster,
+    /// The same, and an operator who stops nodes in good order and starts them again, some of which keep nothing on disk.
+    Operated,
 }
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 2] = [Scenario::Store, Scenario::Cluster];
+    pub const ALL: [Scenario; 3] = [Scenario::Store, Scenario::Cluster, Scenario::Operated];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Scenario::Store => "store",
             Scenario::Cluster => "cluster",
+            Scenario::Operated => "operated",
         }
     }
 
@@ -57,6 +60,7 @@ impl Scenario {
         match self {
             Scenario::Store => store::run(seed, caps, &crate::cluster::production),
             Scenario::Cluster => cluster::run_with(seed, caps, planted),
+            Scenario::Operated => cluster::run_operated(seed, caps, planted),
         }
     }
 
@@ -65,6 +69,7 @@ impl Scenario {
         match self {
             Scenario::Store => store::REQUIRED,
             Scenario::Cluster => cluster::REQUIRED,
+            Scenario::Operated => cluster::REQUIRED_OF_OPERATED,
         }
     }
 }

@@ -252,6 +252,13 @@ impl World {
         host.seats.clear();
     }
 
+    /// Ends all endpoints that a host has in good order: they say goodbye, and nobody listens any more. Its tasks go on.
+    pub fn end_endpoints(&mut self, member: MemberId) {
+        for seat in std::mem::take(&mut self.hosts[member.0].seats) {
+            seat.endpoint.shutdown();
+        }
+    }
+
     /// All that a host has is gone at once, without a word, but for its disk.
     pub fn crash(&mut self, member: MemberId, what: SimCrash) {
         let host = &mut self.hosts[member.0];

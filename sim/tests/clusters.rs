@@ -7,7 +7,7 @@ use std::time::Instant;
 use weft_sim::history::Counts;
 use weft_sim::ledger::Ledger;
 use weft_sim::nemesis;
-use weft_sim::scenario::{Caps, cluster};
+use weft_sim::scenario::{Caps, Scenario, cluster};
 use weft_sim::sometimes::Sometimes;
 
 /// Seeds of each part.
@@ -15,13 +15,13 @@ const SEEDS: u64 = 150;
 
 #[expect(clippy::print_stdout, reason = "what came of it is for people")]
 #[expect(clippy::disallowed_methods, reason = "how much faster than the clock it was")]
-fn seeds_are_well(first: u64) {
+fn seeds_are_well(scenario: Scenario, first: u64) {
     let began = Instant::now();
     let (mut counts, mut ledger) = (Counts::default(), Ledger::default());
     let (mut faults, mut sometimes) = (nemesis::Counts::default(), Sometimes::new());
     let (mut gone, mut virtual_seconds) = (0, 0.0);
     for seed in first..first + SEEDS {
-        let run = cluster::run(seed, &Caps::default());
+        let run = scenario.run(seed, &Caps::default(), None);
         assert!(run.outcome.is_ok(), "{run}");
         counts.completed += run.history.counts().completed;
         counts.unknown += run.history.counts().unknown;
@@ -39,27 +39,34 @@ fn seeds_are_well(first: u64) {
     assert!(counts.completed > 50 * SEEDS as usize && counts.unknown > 0, "{counts:?}");
     assert!(gone > SEEDS / 2, "{gone} nodes died");
     assert_eq!(ledger.wrong(), [0; 4]);
-    assert_eq!(sometimes.missing(cluster::REQUIRED), [""; 0], "{sometimes}");
+    assert_eq!(sometimes.missing(scenario.required()), [""; 0], "{sometimes}");
 }
 
 #[test]
 fn clusters_keep_their_word_whatever_breaks_1() {
-    seeds_are_well(0);
+    seeds_are_well(Scenario::Cluster, 0);
 }
 
 #[test]
 fn clusters_keep_their_word_whatever_breaks_2() {
-    seeds_are_well(150);
+    seeds_are_well(Scenario::Cluster, 150);
 }
 
 #[test]
 fn clusters_keep_their_word_whatever_breaks_3() {
-    seeds_are_well(900);
+    seeds_are_well(Scenario::Cluster, 900);
 }
 
 #[test]
 fn clusters_keep_their_word_whatever_breaks_4() {
-    seeds_are_well(1050);
+    seeds_are_well(Scenario::Cluster, 1050);
+}
+
+/// Every node that was stopped and closed its logs finds all of it, also of tables of `disk`, and whoever keeps nothing on disk is given nothing that is to be
+/// kept there.
+#[test]
+fn clusters_keep_their_word_though_nodes_are_stopped() {
+    seeds_are_well(Scenario::Operated, 0);
 }
 
 /// Seeds that did not end well once: the leader of the coordinators lost its disk before the others' nodes knew of each other; a disk that had been full took
@@ -84,11 +91,13 @@ fn what_was_found_once_of_tables_stays_mended() {
 
 #[test]
 fn the_same_seed_is_the_same_run_of_a_cluster() {
-    for seed in 0..5 {
-        let run = || cluster::run(seed, &Caps::default());
-        let (one, other) = (run(), run());
-        assert_eq!(one.history, other.history, "seed {seed}");
-        assert_eq!(one.summary, other.summary, "seed {seed}");
-        assert_eq!(one.faults, other.faults, "seed {seed}");
+    for scenario in [Scenario::Cluster, Scenario::Operated] {
+        for seed in 0..5 {
+            let run = || scenario.run(seed, &Caps::default(), None);
+            let (one, other) = (run(), run());
+            assert_eq!(one.history, other.history, "seed {seed}");
+            assert_eq!(one.summary, other.summary, "seed {seed}");
+            assert_eq!(one.faults, other.faults, "seed {seed}");
+        }
     }
 }

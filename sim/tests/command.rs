@@ -75,7 +75,7 @@ fn an_unknown_scenario_is_wrong_usage() {
     let output = weft_sim("--scenario weather");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("[possible values: store, cluster]"), "{stderr}");
+    assert!(stderr.contains("[possible values: store, cluster, operated]"), "{stderr}");
 }
 
 #[test]

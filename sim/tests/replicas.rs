@@ -178,7 +178,8 @@ impl Play {
             let takes = self.disk_takes.clone();
             let (handler, endpoint) = (Arc::clone(handler), endpoint.clone());
             let (disk, seed) = (self.world.disk(host), self.random.random());
-            let keeping = logs::keep(handler, mode, disk, endpoint, takes, seed);
+            let timer = logs::Timer::of(endpoint);
+            let keeping = logs::keep(handler, mode, disk, timer, takes, seed);
             self.world.spawn_background(host, keeping);
         }
     }

@@ -37,10 +37,15 @@ pub enum Kind {
     DiskFull,
     /// A sync or a write of a disk fails, and the process is started again some time later.
     DiskFails,
+    /// A node is told to end, closes its logs in good order, and is started again.
+    Stop,
 }
 
 impl Kind {
-    /// All kinds.
+    /// What an operator does, on purpose. Drawn by itself, so that what else there is stays as it is.
+    pub const ORDERS: [Kind; 1] = [Kind::Stop];
+
+    /// What nobody has asked for.
     pub const ALL: [Kind; 14] = [
         Kind::Lose,
         Kind::Pause,
@@ -57,6 +62,27 @@ impl Kind {
         Kind::DiskFull,
         Kind::DiskFails,
     ];
+
+    /// Whether processes end by it, without having been told to.
+    pub fn ends_processes(self) -> bool {
+        match self {
+            Kind::CrashProcess
+            | Kind::CrashMachine
+            | Kind::Replace
+            | Kind::PowerCut
+            | Kind::DiskFails => true,
+            Kind::Lose
+            | Kind::Pause
+            | Kind::Isolate
+            | Kind::Split
+            | Kind::CutPair
+            | Kind::CutOneWay
+            | Kind::Slow
+            | Kind::DiskSlow
+            | Kind::DiskFull
+            | Kind::Stop => false,
+        }
+    }
 
     /// For people.
     pub fn name(self) -> &'static str {
@@ -75,6 +101,7 @@ impl Kind {
             Kind::DiskSlow => "slow disk",
             Kind::DiskFull => "full disk",
             Kind::DiskFails => "disk failed, process started again",
+            Kind::Stop => "node stopped in good order",
         }
     }
 }
@@ -138,6 +165,22 @@ impl Plan {
             Fault { after, kind, lasts, seed: random.random() }
         });
         Plan { faults: faults.collect() }
+    }
+
+    /// With the faults of another plan, each when it would be there.
+    #[must_use]
+    pub fn and(mut self, other: Plan) -> Self {
+        self.faults.extend(other.faults);
+        // Two at one moment stay in this order.
+        self.faults.sort_by_key(|fault| fault.after);
+        self
+    }
+
+    /// The first ones only.
+    #[must_use]
+    pub fn first(mut self, count: Option<u32>) -> Self {
+        self.faults.truncate(count.map_or(usize::MAX, |count| count as usize));
+        self
     }
 
     /// The same plan without the faults at these places.

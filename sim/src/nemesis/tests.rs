@@ -129,3 +129,56 @@ fn a_plan_without_a_fault_is_otherwise_the_same() {
     assert_eq!(less.faults.len(), whole.faults.len() - 2);
     assert_eq!([&less.faults[0], &less.faults[3]], [&whole.faults[1], &whole.faults[5]]);
 }
+
+/// Whose hosts take some looks to end, and begin another life then.
+#[derive(Default)]
+struct Patient {
+    looks: u32,
+    started: u32,
+}
+
+impl Hand for Patient {
+    fn restart(&mut self, world: &mut World, member: MemberId, fate: DiskFate) {
+        world.restart(member, fate, |world| live(world, member));
+    }
+
+    fn stop(&mut self, _: &mut World, _: MemberId) -> bool {
+        true
+    }
+
+    fn start(&mut self, world: &mut World, member: MemberId) -> bool {
+        self.looks += 1;
+        let has_ended = self.looks.is_multiple_of(3);
+        if has_ended {
+            self.started += 1;
+            world.crash(member, SimCrash::Process);
+            self.restart(world, member, DiskFate::Kept);
+        }
+        has_ended
+    }
+}
+
+#[test]
+fn what_was_told_to_end_is_started_again_when_it_has() {
+    let (mut world, hosts, mut nemesis) = play(&[Kind::Stop], 5);
+    let mut patient = Patient::default();
+    while let Some(at) = nemesis.next_at() {
+        world.go_on_until(at).unwrap();
+        nemesis.act(&mut world, 0, &mut patient);
+    }
+    let Count { injected, .. } = nemesis.counts().of(Kind::Stop);
+    assert!(injected > 3, "{injected} were told");
+    assert_eq!((u64::from(patient.started), patient.looks), (injected, 3 * patient.started));
+    assert!(hosts.iter().all(|host| world.is_up(*host)));
+}
+
+#[test]
+fn the_faults_of_two_plans_come_in_their_order() {
+    let (_, _, calm) = play(&Kind::ALL, 3);
+    let (_, _, busy) = play(&[Kind::Stop], 4);
+    let both = calm.plan.clone().and(busy.plan.clone());
+    assert_eq!(both.faults.len(), calm.plan.faults.len() + busy.plan.faults.len());
+    assert!(both.faults.is_sorted_by_key(|fault| fault.after));
+    assert_eq!(both.clone().first(Some(2)).faults, both.faults[..2]);
+    assert_eq!(both.clone().first(None), both);
+}

@@ -13,24 +13,27 @@ mod losses;
 mod met;
 mod nodes;
 mod options;
+mod orders;
 mod run;
 mod sparing;
+mod stopping;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use weft_transport::Time;
+use weft_transport::{SimCrash, Time};
 
 use super::{Caps, Failure, Sizes};
 use crate::cluster::BuildError;
 use crate::nemesis::{self, Nemesis, Plan, Spares};
 use crate::world::{DiskFate, MemberId, Watcher, World};
 
-pub use met::REQUIRED;
+pub use met::{REQUIRED, REQUIRED_OF_OPERATED};
 pub use options::{OnDisk, Options};
-pub use run::{run, run_with};
+pub use orders::Orders;
+pub use run::{run, run_operated, run_with};
 pub use tables::Tables;
 
 /// What a host is there for.
@@ -66,6 +69,17 @@ pub enum Begins {
     Again(DiskFate),
 }
 
+/// How far what a host runs has come with ending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stands {
+    /// It ends.
+    Ending,
+    /// It has ended, and is to be started again.
+    Ended,
+    /// It was not told to end in this life, or was taken down.
+    Elsewhere,
+}
+
 /// Makes hosts nodes and clients of one kind or another.
 pub trait Builder {
     /// Gives a host what it runs in this life: [`World::add_endpoint`], [`World::spawn_background`], and for a
@@ -90,6 +104,19 @@ pub trait Builder {
         None
     }
 
+    /// Tells what a host runs to end in good order. Returns whether it can be told so.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    fn stop(&mut self, _: &mut World, _: MemberId) -> Result<bool, BuildError> {
+        Ok(false)
+    }
+
+    /// How far it has come with that.
+    fn stands(&self, _: &World, _: MemberId) -> Stands {
+        Stands::Elsewhere
+    }
+
     /// How many operations have failed so far, which tells which faults were felt.
     fn failed(&self) -> u64;
 
@@ -99,8 +126,8 @@ pub trait Builder {
     /// The faults are over: starts whoever does not run any more, as an operator would.
     ///
     /// # Errors
-    /// See [`BuildError`].
-    fn start_ended(&mut self, _: &mut World, _: &Options) -> Result<(), BuildError> {
+    /// See [`Failure`].
+    fn start_ended(&mut self, _: &mut World, _: &Options) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -129,13 +156,23 @@ pub struct Play {
 impl Play {
     /// Draws a run from `seed`, but no more of it than `caps` say.
     pub fn draw(seed: u64, caps: &Caps) -> Self {
+        Self::draw_with(seed, caps, false)
+    }
+
+    /// The same, with an operator who does something too, if there `is_operated`.
+    pub fn draw_with(seed: u64, caps: &Caps, is_operated: bool) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         // Tables by themselves, so that a run without them is drawn as one was before there were any.
         let mut of_tables = StdRng::seed_from_u64(!seed);
-        let options = Options::draw(&mut random).with_tables(&mut of_tables).cap(caps);
+        let options = Options::draw(&mut random).with_tables(&mut of_tables);
+        // So is what an operator does.
+        let mut of_orders = StdRng::seed_from_u64(seed ^ ORDERS);
+        let options = if is_operated { options.with_orders(&mut of_orders) } else { options };
+        let options = options.cap(caps);
         let mut world = World::new(random.random(), options.network());
         let plan = Plan::draw(&mut StdRng::seed_from_u64(random.random()), &options.swarm);
-        let plan = plan.without(&caps.without);
+        let orders = Plan::draw(&mut of_orders, &options.orders.swarm);
+        let plan = plan.and(orders).first(caps.faults).without(&caps.without);
         let sizes = options.sizes(plan.faults.len());
         let mut places = Vec::new();
         let roles = [
@@ -185,9 +222,9 @@ impl Play {
             if self.world.run_until(at)? {
                 break;
             }
-            self.rebuilding(builder, |world, failed, restart| nemesis.act(world, failed, restart))?;
+            self.rebuilding(builder, |world, failed, hand| nemesis.act(world, failed, hand))?;
         }
-        self.rebuilding(builder, |world, failed, restart| nemesis.heal(world, failed, restart))?;
+        self.rebuilding(builder, |world, failed, hand| nemesis.heal(world, failed, hand))?;
         self.faults = nemesis.counts().clone();
         builder.start_ended(&mut self.world, &self.options)?;
         let end = self.world.clock().now() + self.options.finish_time_max;
@@ -201,25 +238,62 @@ impl Play {
     fn rebuilding(
         &mut self,
         builder: &mut dyn Builder,
-        act: impl FnOnce(&mut World, u64, &mut nemesis::Restart<'_>),
+        act: impl FnOnce(&mut World, u64, &mut dyn nemesis::Hand),
     ) -> Result<(), Failure> {
         let Play { world, options, places, .. } = self;
-        let (mut built, failed) = (Ok(()), builder.failed());
-        let mut restart = |world: &mut World, member: MemberId, fate: DiskFate| {
-            let place = places.iter().find(|place| place.member == member);
-            let Some(place) = place.copied() else { return };
-            let place = Place { begins: Begins::Again(fate), ..place };
-            let again = world.restart(member, fate, |world| builder.build(world, place, options));
-            if built.is_ok() {
-                built = again;
-            }
-        };
-        act(world, failed, &mut restart);
-        Ok(built?)
+        let failed = builder.failed();
+        let mut hand = Rebuilding { builder, options, places, built: Ok(()) };
+        act(world, failed, &mut hand);
+        Ok(hand.built?)
     }
 
     /// The world's time since its beginning.
     pub fn passed(&self) -> std::time::Duration {
         self.world.clock().now().since(Time::ZERO)
+    }
+}
+
+/// What tells the seed of an operator from that of all else.
+const ORDERS: u64 = 0x0bde_0bde;
+
+/// Has a builder do what is to be done to hosts.
+struct Rebuilding<'p> {
+    builder: &'p mut dyn Builder,
+    options: &'p Options,
+    places: &'p [Place],
+    /// The first that could not be built.
+    built: Result<(), BuildError>,
+}
+
+impl nemesis::Hand for Rebuilding<'_> {
+    fn restart(&mut self, world: &mut World, member: MemberId, fate: DiskFate) {
+        let place = self.places.iter().find(|place| place.member == member);
+        let Some(place) = place.copied() else { return };
+        let place = Place { begins: Begins::Again(fate), ..place };
+        let again =
+            world.restart(member, fate, |world| self.builder.build(world, place, self.options));
+        if self.built.is_ok() {
+            self.built = again;
+        }
+    }
+
+    fn stop(&mut self, world: &mut World, member: MemberId) -> bool {
+        let told = self.builder.stop(world, member);
+        told.unwrap_or_else(|error| {
+            self.built = Err(error);
+            false
+        })
+    }
+
+    fn start(&mut self, world: &mut World, member: MemberId) -> bool {
+        match self.builder.stands(world, member) {
+            Stands::Ending => return false,
+            Stands::Elsewhere => {}
+            Stands::Ended => {
+                world.crash(member, SimCrash::Process);
+                self.restart(world, member, DiskFate::Kept);
+            }
+        }
+        true
     }
 }

@@ -24,7 +24,8 @@ use weft_transport::{Endpoint, EndpointConfig, Incarnation, NodeId};
 
 use super::coordinating::Coordinating;
 use super::nodes::Cluster;
-use super::{Begins, OnDisk, Options, Place, Role};
+use super::stopping::{Closed, Parting};
+use super::{Begins, Options, Place, Role};
 use crate::cluster::BuildError;
 use crate::logs;
 use crate::planted::{Mistake, Planted};
@@ -47,6 +48,12 @@ pub(super) struct Host {
     pub(super) replaced: bool,
     /// How many lives began with partitions that the disk had whole.
     pub(super) recovered: u64,
+    /// Whether it keeps what is to be kept on disk.
+    pub(super) has_disk: bool,
+    /// How this life ends, if it is told to.
+    pub(super) parting: Parting,
+    /// Whether a life of it has ended otherwise than in good order.
+    pub(super) ended_badly: bool,
 }
 
 /// What a life begins with.
@@ -56,6 +63,8 @@ struct Beginning {
     last_incarnation: Option<Incarnation>,
     /// What it has of partitions: all of it.
     complete: Vec<PartitionId>,
+    /// How the life before has closed its logs, if it has and the disk is the same.
+    closed: Option<Closed>,
 }
 
 pub(super) const PORT: u16 = 7400;
@@ -76,6 +85,9 @@ impl Host {
             endpoint: None,
             replaced: false,
             recovered: 0,
+            has_disk: false,
+            parting: Parting::default(),
+            ended_badly: false,
         }
     }
 
@@ -113,6 +125,9 @@ impl Cluster {
         let mut beginning = self.begin(world, place);
         let me = beginning.me;
         let logs = self.logs(world, place, options, &memory);
+        if let (Some(closed), Some(logs)) = (&beginning.closed, &logs) {
+            self.check_stop(closed, logs.found());
+        }
         let found = logs.iter().flat_map(Logs::found);
         let found = found.filter(|found| found.completeness.is_complete());
         beginning.complete.extend(found.map(|found| found.partition));
@@ -136,6 +151,7 @@ impl Cluster {
             host.handler = Some(Arc::clone(&handler));
             host.endpoint = Some(endpoint.clone());
             host.recovered += u64::from(is_logged && !beginning.complete.is_empty());
+            host.has_disk = is_logged;
         }
         self.losses.borrow_mut().is_back(member, handler.recovered());
         self.start(world, place, options, &handler, &endpoint, beginning);
@@ -153,6 +169,11 @@ impl Cluster {
             Some(Incarnation(host.incarnation)).filter(|_| host.incarnation > 0);
         host.has_joined = Rc::default();
         host.ended = Rc::default();
+        let parting = std::mem::take(&mut host.parting);
+        host.ended_badly |= begins != Begins::Anew && !parting.is_closed_well();
+        let is_wiped = begins == Begins::Again(DiskFate::Wiped);
+        let closed = parting.closed().filter(|_| !is_wiped);
+        host.ended_badly |= is_wiped;
         match begins {
             Begins::Anew | Begins::Again(DiskFate::Kept) => {}
             Begins::Again(DiskFate::Torn) => {
@@ -180,6 +201,7 @@ impl Cluster {
             me: Member { node, incarnation: Incarnation(host.incarnation) },
             last_incarnation,
             complete: Vec::new(),
+            closed,
         }
     }
 
@@ -192,7 +214,7 @@ impl Cluster {
         memory: &NodeMemory,
     ) -> Option<Logs> {
         let Place { member, role, number, .. } = place;
-        if role != Role::Storage || options.on_disk() == OnDisk::Nothing {
+        if role != Role::Storage || !options.has_disk(number) {
             return None;
         }
         let mut settings = Settings::default();
@@ -228,10 +250,11 @@ impl Cluster {
         let Place { member, role, .. } = place;
         let address = SocketAddr::new(world.address(member), PORT);
         let Beginning { me, .. } = beginning;
-        let (log, has_joined, ended) = {
+        let (log, has_joined, ended, parting) = {
             let hosts = self.hosts.borrow();
             let host = &hosts[&member];
-            (Arc::clone(&host.log), Rc::clone(&host.has_joined), Rc::clone(&host.ended))
+            let (has_joined, ended) = (Rc::clone(&host.has_joined), Rc::clone(&host.ended));
+            (Arc::clone(&host.log), has_joined, ended, host.parting.clone())
         };
         if place.begins == Begins::Anew && role == Role::Coordinator && place.number == 0 {
             let first = founding(me.node, options);
@@ -240,14 +263,16 @@ impl Cluster {
         let mut random = StdRng::seed_from_u64(self.seed ^ me.node.0 << 32 ^ me.incarnation.0);
         let mut proposal = || ProposalId(random.random_range(1..u128::MAX));
         let (joining, admission) = (proposal(), proposal());
+        let timer = parting.timer(endpoint);
         for mode in [Mode::Disk, Mode::Fsync].into_iter().filter(|_| handler.logs().is_some()) {
             let (takes, disk) = (options.disk_takes.clone(), world.disk(member));
-            let (handler, endpoint) = (Arc::clone(handler), endpoint.clone());
-            let keeping = logs::keep(handler, mode, disk, endpoint, takes, random.random());
+            let (handler, timer) = (Arc::clone(handler), timer.clone());
+            let keeping = logs::keep(handler, mode, disk, timer, takes, random.random());
             world.spawn_background(member, keeping);
         }
         let seeds = self.seeds.iter().copied().filter(|seed| *seed != address).collect();
-        world.spawn_background(member, Arc::clone(handler).take_part(endpoint.clone(), seeds));
+        let taking_part = Arc::clone(handler).take_part(endpoint.clone(), seeds);
+        world.spawn_background(member, parting.clone().unless_told(taking_part));
         if role == Role::Coordinator {
             let mut settings = raft::Settings::default();
             settings.seed = self.seed ^ me.node.0;
@@ -266,7 +291,7 @@ impl Cluster {
         let keeps_objects = handler.logs().is_some();
         let join = join(beginning, address, role == Role::Coordinator, keeps_objects);
         let (handler, endpoint) = (Arc::clone(handler), endpoint.clone());
-        world.spawn_background(member, async move {
+        let joining = async move {
             let ask = Ask::Propose(Proposal { id: joining, command: Command::Join(join) });
             loop {
                 match handler.ask_coordinators(&endpoint, &ask).await {
@@ -275,7 +300,8 @@ impl Cluster {
                     _ => pause(&endpoint, Duration::from_millis(100)).await,
                 }
             }
-        });
+        };
+        world.spawn_background(member, parting.unless_told(joining));
     }
 }
 
@@ -301,7 +327,7 @@ fn join(
     is_coordinator: bool,
     keeps_objects: bool,
 ) -> Join {
-    let Beginning { me, last_incarnation, complete } = beginning;
+    let Beginning { me, last_incarnation, complete, .. } = beginning;
     Join {
         cluster: last_incarnation.map(|_| CLUSTER),
         node: me.node,

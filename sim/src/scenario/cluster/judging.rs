@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft_protocol::control::health::{Condition, Health};
 use weft_protocol::control::v1::{ListTablesResponse, Standing, StatusResponse};
-use weft_protocol::{ClusterMap, PartitionEntry, PartitionId, TableId};
+use weft_protocol::{ClusterMap, Durability, PartitionEntry, PartitionId, TableId};
 use weft_transport::NodeId;
 
 use super::Role;
@@ -65,7 +65,8 @@ pub(super) fn unsettled(hosts: &BTreeMap<MemberId, Host>) -> Option<String> {
     };
     for entry in map.partitions() {
         let PartitionEntry { id, class, members, primary, .. } = entry;
-        let wanted = usize::from(class.replicas).min(storage.len());
+        let can_hold = |host: &&&Host| class.durability == Durability::Memory || host.has_disk;
+        let wanted = usize::from(class.replicas).min(storage.iter().filter(can_hold).count());
         if !entry.is_lost && (members.len() != wanted || primary.is_none()) {
             return Some(format!("{id} has members {members:?} and primary {primary:?}"));
         }

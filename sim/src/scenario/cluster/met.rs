@@ -1,11 +1,13 @@
 //! What a run has met of what it is there to meet.
 
+use super::Play;
 use super::losses::Kept;
 use super::nodes::Cluster;
+use super::stopping::Stopped;
 use super::tables::{Made, is_lasting};
 use crate::history::{Ending, History, Operation};
 use crate::ledger::Ledger;
-use crate::nemesis::{Counts, Kind};
+use crate::nemesis::Kind;
 use crate::scenario::Summary;
 use crate::sometimes::Sometimes;
 
@@ -60,6 +62,29 @@ const TABLE_ASKED: &str = "a change of a table besides default was acknowledged"
 const CHANGES_LOST: &str = "a change was acknowledged, and lost with all that held its partition";
 const PARTITION_LOST: &str = "a partition was lost with all that held it";
 
+/// The same where there is an operator.
+pub const REQUIRED_OF_OPERATED: &[&str] = &[
+    UNKNOWN,
+    LOST,
+    PROCESS_CRASHED,
+    MACHINE_CRASHED,
+    DISK_REPLACED,
+    DISK_FULL,
+    RECOVERED,
+    EPOCH_CHANGED,
+    TABLE_ASKED,
+    CLOSED,
+    UNCLOSED,
+    FOUND_CLOSED,
+    MIXED,
+];
+
+const CLOSED: &str = "a node was stopped, closed its logs in good order and came back";
+const UNCLOSED: &str = "a node was stopped, could not close its logs and came back";
+const FOUND_CLOSED: &str =
+    "a node came back with all that it had of tables of disk when it was stopped";
+const MIXED: &str = "some nodes kept nothing on disk though others did";
+
 const LOST_THOUGH: [(Kept, &str); 3] = [
     (Kept::InMemory, "a change was lost that a node still had in memory"),
     (Kept::InLog, "a change was lost that a log still had, and all before it"),
@@ -70,9 +95,10 @@ pub(super) fn sometimes(
     history: &History,
     ledger: &Ledger,
     summary: &Summary,
-    faults: &Counts,
+    play: &Play,
     cluster: &Cluster,
 ) -> Sometimes {
+    let faults = &play.faults;
     let mut sometimes = Sometimes::new();
     REQUIRED.iter().for_each(|situation| sometimes.note(situation, 0));
     let operations = history.operations().iter();
@@ -109,6 +135,13 @@ pub(super) fn sometimes(
     sometimes.note(TABLE_ASKED, of_tables.count() as u64);
     sometimes.note(CHANGES_LOST, cluster.lost_changes().len() as u64);
     sometimes.note(PARTITION_LOST, cluster.partitions_lost());
+    if !play.options.orders.swarm.kinds.is_empty() {
+        let Stopped { closed, unclosed, found } = cluster.stopped;
+        sometimes.note(CLOSED, closed);
+        sometimes.note(UNCLOSED, unclosed);
+        sometimes.note(FOUND_CLOSED, found);
+        sometimes.note(MIXED, u64::from(play.options.orders.diskless > 0));
+    }
     for (kept, situation) in LOST_THOUGH {
         sometimes.note(situation, cluster.lost_though(kept));
     }

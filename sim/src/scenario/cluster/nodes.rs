@@ -20,8 +20,9 @@ use super::brief_losses::lost_brief;
 use super::host::{Host, PORT};
 use super::judging::{ill, newest_map, unsettled};
 use super::losses::{self, Losses};
+use super::stopping::Stopped;
 use super::tables::{Made, Maker};
-use super::{Begins, Builder, Options, Place, Role, sparing};
+use super::{Begins, Builder, Options, Place, Role, Stands, sparing};
 use crate::cluster::{BuildError, Connector};
 use crate::history::{Ending, Operation, Recorder};
 use crate::nemesis::Spares;
@@ -39,7 +40,7 @@ pub(super) struct Cluster {
     pub(super) recorder: Recorder,
     pub(super) keys: Rc<Keys>,
     failures: Rc<Cell<u64>>,
-    failed: Rc<RefCell<Option<Failure>>>,
+    pub(super) failed: Rc<RefCell<Option<Failure>>>,
     /// What was in doubt before its time was over.
     doubt: Rc<RefCell<Option<Failure>>>,
     pub(super) hosts: Rc<RefCell<BTreeMap<MemberId, Host>>>,
@@ -51,6 +52,7 @@ pub(super) struct Cluster {
     pub(super) lost: BTreeSet<Vec<u8>>,
     /// What was left of partitions when they were lost.
     pub(super) losses: Rc<RefCell<Losses>>,
+    pub(super) stopped: Stopped,
 }
 
 /// What the coordinators say.
@@ -82,6 +84,7 @@ impl Cluster {
             made: Rc::default(),
             lost: BTreeSet::new(),
             losses: Rc::default(),
+            stopped: Stopped::default(),
         }
     }
 
@@ -140,7 +143,14 @@ impl Cluster {
         if self.hosts.borrow().values().any(is_replaced) {
             return Ok(());
         }
-        let is_synced = |keys: &TableKeys| self.class(keys).durability == Durability::Fsync;
+        // What is on disk soon is as good, as long as every life of a node that keeps something was told to end and has closed its logs.
+        let ended_badly = |host: &Host| host.role == Role::Storage && host.ended_badly;
+        let are_closed = !self.hosts.borrow().values().any(ended_badly);
+        let is_synced = |keys: &TableKeys| match self.class(keys).durability {
+            Durability::Memory => false,
+            Durability::Disk => are_closed,
+            Durability::Fsync => true,
+        };
         let synced = self.keys.all().filter(|(keys, _)| is_synced(keys));
         let synced: BTreeSet<&Vec<u8>> = synced.map(|(_, key)| key).collect();
         match self.lost_changes().iter().find(|change| synced.contains(&change.key)) {
@@ -277,6 +287,14 @@ impl Builder for Cluster {
         Box::new(sparing::spares(Rc::clone(&self.hosts), self.options.on_disk()))
     }
 
+    fn stop(&mut self, world: &mut World, member: MemberId) -> Result<bool, BuildError> {
+        self.tell_to_end(world, member)
+    }
+
+    fn stands(&self, world: &World, member: MemberId) -> Stands {
+        self.parting_of(world, member)
+    }
+
     fn watcher(&self) -> Option<Box<Watcher>> {
         Some(Box::new(losses::watch(Rc::clone(&self.hosts), Rc::clone(&self.losses))))
     }
@@ -290,11 +308,13 @@ impl Builder for Cluster {
         unsettled.unwrap_or_else(|| "the cluster is as it should be".to_owned())
     }
 
-    /// Nodes whose log has failed, which has to be done for them; and those that met a full disk when they started, which end.
-    fn start_ended(&mut self, world: &mut World, options: &Options) -> Result<(), BuildError> {
+    /// Nodes whose log has failed, which has to be done for them; those that met a full disk when they started, which end; and those that were told to end.
+    fn start_ended(&mut self, world: &mut World, options: &Options) -> Result<(), Failure> {
+        self.await_ends(world)?;
         let failed: Vec<(MemberId, u32)> = {
             let hosts = self.hosts.borrow();
-            let failed = hosts.iter().filter(|(_, host)| host.has_failed());
+            let has_ended = |host: &Host| host.has_failed() || host.parting.is_told();
+            let failed = hosts.iter().filter(|(_, host)| has_ended(host));
             failed.map(|(member, host)| (*member, host.number())).collect()
         };
         for (member, number) in failed {
@@ -308,6 +328,9 @@ impl Builder for Cluster {
 
     fn converge(&mut self, world: &mut World, options: &Options) -> Result<(), Failure> {
         self.start_ended(world, options)?;
+        if let Some(failure) = self.failed.take() {
+            return Err(failure);
+        }
         let disks = self.hosts.borrow();
         let outgrown = disks.keys().find(|member| world.disk(**member).lock().outgrown() > 0);
         if let Some(member) = outgrown {

@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use weft_protocol::{Durability, TableOptions};
 use weft_transport::{SimConfig, Skew};
 
+use super::orders::Orders;
 use super::tables::Tables;
 use crate::nemesis::{Kind, Swarm};
 use crate::scenario::{Caps, Sizes, capped};
@@ -71,6 +72,8 @@ pub struct Options {
     pub snapshot_entries: u64,
     /// What disturbs it.
     pub swarm: Swarm,
+    /// What is done to it on purpose.
+    pub orders: Orders,
     /// For how long clients may go on after everything is healed.
     pub finish_time_max: Duration,
 }
@@ -110,6 +113,7 @@ impl Options {
             tail_bytes: [16 << 10, 256 << 10, 64 << 20][random.random_range(0..3)],
             snapshot_entries: [10, 100, 8192][random.random_range(0..3)],
             swarm: Swarm::draw(random, &Kind::ALL, mean, lasts, faults),
+            orders: Orders::default(),
             finish_time_max: Duration::from_secs(600),
         }
     }
@@ -186,7 +190,9 @@ impl fmt::Display for Options {
         let Options { coordinators, storage_nodes, partitions, replicas, durability, .. } = self;
         let Options { clients, requesters, operations, keys, think, timeout, .. } = self;
         let Options { value_bytes_max, delay, loss, partial, skew_ppm_max, swarm, .. } = self;
-        let Options { disk_takes, file_bytes, tail_bytes, snapshot_entries, tables, .. } = self;
+        let Options {
+            disk_takes, file_bytes, tail_bytes, snapshot_entries, tables, orders, ..
+        } = self;
         write!(f, "{coordinators} coordinators, {storage_nodes} storage nodes, ")?;
         write!(f, "{partitions} partitions, {replicas} replicas, {durability}; {tables}; ")?;
         write!(f, "{clients} clients of {requesters} requesters, {keys} keys of each kind, ")?;
@@ -195,7 +201,7 @@ impl fmt::Display for Options {
         write!(f, "disks take {disk_takes:?}, files to {file_bytes} B, tails to {tail_bytes} B, ")?;
         write!(
             f,
-            "a snapshot every {snapshot_entries} entries, partial {partial:.2}; clocks wrong by up to {skew_ppm_max} millionths; {swarm}"
+            "a snapshot every {snapshot_entries} entries, partial {partial:.2}; clocks wrong by up to {skew_ppm_max} millionths; {swarm}; {orders}"
         )
     }
 }

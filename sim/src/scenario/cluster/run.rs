@@ -17,7 +17,21 @@ pub fn run(seed: u64, caps: &Caps) -> Run {
 
 /// The same on nodes with a bug, if one is given.
 pub fn run_with(seed: u64, caps: &Caps, planted: Option<Planted>) -> Run {
-    let mut play = Play::draw(seed, caps);
+    run_drawn(Play::draw(seed, caps), Scenario::Cluster, seed, caps, planted)
+}
+
+/// The same with an operator, who stops nodes in good order, and has some keep nothing on disk.
+pub fn run_operated(seed: u64, caps: &Caps, planted: Option<Planted>) -> Run {
+    run_drawn(Play::draw_with(seed, caps, true), Scenario::Operated, seed, caps, planted)
+}
+
+fn run_drawn(
+    mut play: Play,
+    scenario: Scenario,
+    seed: u64,
+    caps: &Caps,
+    planted: Option<Planted>,
+) -> Run {
     let drawn = play.options.to_string();
     let mut cluster = Cluster::new(seed, &play.options, planted);
     let outcome = play.run(&mut cluster);
@@ -40,8 +54,8 @@ pub fn run_with(seed: u64, caps: &Caps, planted: Option<Planted>) -> Run {
         nodes_gone: deaths.map(|kind| play.faults.of(kind).injected).iter().sum(),
         steps: play.world.steps(),
     };
-    let sometimes = met::sometimes(&history, &ledger, &summary, &play.faults, &cluster);
-    let (scenario, caps) = (Scenario::Cluster, caps.clone());
+    let sometimes = met::sometimes(&history, &ledger, &summary, &play, &cluster);
+    let caps = caps.clone();
     let (sizes, faults) = (play.sizes, play.faults);
     Run {
         scenario,

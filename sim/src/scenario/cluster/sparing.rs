@@ -9,6 +9,7 @@ use weft_server::coordinator::raft::RaftLog as _;
 
 use super::host::Host;
 use super::judging::newest_map;
+use super::stopping::stays;
 use super::{OnDisk, Role};
 use crate::nemesis::Kind;
 use crate::world::{MemberId, World};
@@ -22,6 +23,9 @@ pub(super) fn spares(
         let mut hosts = hosts.borrow_mut();
         let Some(role) = hosts.get(&member).map(|host| host.role) else { return false };
         let is_synced = on_disk == OnDisk::Everything;
+        let has_disk = hosts[&member].has_disk;
+        // What it kept in memory it has lost already, and what is on disk stays there.
+        let is_closed = hosts[&member].parting.is_closed_well();
         match (kind, role) {
             (
                 Kind::Lose
@@ -37,6 +41,7 @@ pub(super) fn spares(
             (Kind::Replace, Role::Coordinator) => !may_be_replaced(&mut hosts, member),
             (Kind::CrashProcess | Kind::CrashMachine, _) => {
                 !is_synced
+                    && !is_closed
                     && !is_held_elsewhere(&hosts, world, member, |durability| {
                         durability != Durability::Fsync
                     })
@@ -51,9 +56,16 @@ pub(super) fn spares(
             (Kind::PowerCut, _) => !is_synced,
             // The log of a coordinator is on a disk of its own.
             (Kind::DiskSlow | Kind::DiskFull | Kind::DiskFails, Role::Coordinator) => true,
-            (Kind::DiskSlow | Kind::DiskFull, _) => on_disk == OnDisk::Nothing,
+            (Kind::DiskSlow | Kind::DiskFull, _) => !has_disk,
             // It is started again in the end, whoever else is there then.
-            (Kind::DiskFails, _) => !is_synced,
+            (Kind::DiskFails, _) => !is_synced || !has_disk,
+            // All may be stopped at once, as long as nothing is in memory alone.
+            (Kind::Stop, Role::Storage) => {
+                !is_held_elsewhere(&hosts, world, member, |durability| {
+                    durability == Durability::Memory
+                })
+            }
+            (Kind::Stop, _) => true,
         }
     }
 }
@@ -98,7 +110,8 @@ fn is_held_elsewhere(
         let known = map.nodes().iter().find(|node| node.id == *other);
         *other != node
             && host.zip(known).is_some_and(|((member, host), known)| {
-                world.is_up(*member) && known.incarnation.0 == host.incarnation
+                let is_here = world.is_up(*member) && stays(host);
+                is_here && known.incarnation.0 == host.incarnation
             })
     };
     let held = map.partitions().iter().filter(|entry| entry.members.contains(&node));
