@@ -75,6 +75,12 @@ enum Undo {
     Process(MemberId),
     /// What was told to end has ended, and is started again.
     Stop(MemberId),
+    /// What has no more room on its disk is told to end.
+    Fill(MemberId),
+    /// It has ended, and has room again.
+    StopFull(MemberId),
+    /// What was told to leave stays.
+    Leave(MemberId),
 }
 
 /// What faults have done so far, in all.
@@ -131,7 +137,11 @@ impl Nemesis {
     pub fn heal(&mut self, world: &mut World, failed: u64, hand: &mut dyn Hand) {
         self.next = self.plan.faults.len();
         self.end_where(world, failed, hand, |_| true);
-        self.ongoing.clear();
+        for Ongoing { undo, .. } in std::mem::take(&mut self.ongoing) {
+            if let Undo::StopFull(member) = undo {
+                world.disk(member).lock().repair();
+            }
+        }
         world.network().heal_all();
         world.network().configure(|config| config.loss = 0.0);
         for member in self.targets.iter().chain(&self.bystanders) {
@@ -257,6 +267,14 @@ impl Nemesis {
                 hand.stop(world, victim).then_some(())?;
                 Undo::Stop(victim)
             }
+            Kind::StopFull => {
+                world.disk(victim).lock().fill();
+                Undo::Fill(victim)
+            }
+            Kind::Leave => {
+                hand.leave(world, victim).then_some(())?;
+                Undo::Leave(victim)
+            }
         };
         Some((undo, lasts))
     }
@@ -279,9 +297,23 @@ impl Nemesis {
             std::mem::take(&mut self.ongoing).into_iter().partition::<Vec<_>, _>(is_over);
         self.ongoing = ongoing;
         for Ongoing { kind, undo, before, .. } in over {
-            if let Undo::Stop(member) = undo
-                && !hand.start(world, member)
-            {
+            let is_over = match undo {
+                Undo::Stop(member) => hand.start(world, member),
+                // What it holds alone may be more by now.
+                Undo::Fill(member)
+                    if !(self.spares)(world, member, kind) && hand.stop(world, member) =>
+                {
+                    let ends_at = world.clock().now() + LOOK_AGAIN;
+                    let undo = Undo::StopFull(member);
+                    self.ongoing.push(Ongoing { ends_at, kind, undo, before });
+                    continue;
+                }
+                // He makes room before it starts, and not while it ends.
+                Undo::StopFull(member) => hand.start(world, member),
+                Undo::Leave(member) => hand.stay(world, member),
+                _ => true,
+            };
+            if !is_over {
                 let ends_at = world.clock().now() + LOOK_AGAIN;
                 self.ongoing.push(Ongoing { ends_at, kind, undo, before });
                 continue;
@@ -294,7 +326,7 @@ impl Nemesis {
 
     fn undo(&self, world: &mut World, undo: Undo, hand: &mut dyn Hand) {
         match undo {
-            Undo::Nothing | Undo::Stop(_) => {}
+            Undo::Nothing | Undo::Stop(_) | Undo::Leave(_) => {}
             Undo::Ways(ways) => {
                 for way in ways.into_iter().filter(|way| !self.is_cut_otherwise(*way)) {
                     world.network().heal(world.address(way.0), world.address(way.1));
@@ -308,7 +340,9 @@ impl Nemesis {
             Undo::Deaths(members, fate) => {
                 members.into_iter().for_each(|member| hand.restart(world, member, fate));
             }
-            Undo::Disk(member) => world.disk(member).lock().repair(),
+            Undo::Disk(member) | Undo::Fill(member) | Undo::StopFull(member) => {
+                world.disk(member).lock().repair();
+            }
             Undo::Process(member) => {
                 world.disk(member).lock().repair();
                 // Whoever is down is started again by what took it down.

@@ -18,6 +18,16 @@ pub trait Hand {
     fn start(&mut self, _: &mut World, _: MemberId) -> bool {
         true
     }
+
+    /// Has a host be relieved of what it holds, as an operator does who wants to take it away. Returns whether it can be.
+    fn leave(&mut self, _: &mut World, _: MemberId) -> bool {
+        false
+    }
+
+    /// Has it stay after all. Returns whether there is nothing left to do.
+    fn stay(&mut self, _: &mut World, _: MemberId) -> bool {
+        true
+    }
 }
 
 impl<R: FnMut(&mut World, MemberId, DiskFate)> Hand for R {

@@ -39,11 +39,15 @@ pub enum Kind {
     DiskFails,
     /// A node is told to end, closes its logs in good order, and is started again.
     Stop,
+    /// The same of a node whose disk has had no more room for a while, and has none until it has ended.
+    StopFull,
+    /// A node is told to leave, and to stay after all.
+    Leave,
 }
 
 impl Kind {
     /// What an operator does, on purpose. Drawn by itself, so that what else there is stays as it is.
-    pub const ORDERS: [Kind; 1] = [Kind::Stop];
+    pub const ORDERS: [Kind; 3] = [Kind::Stop, Kind::StopFull, Kind::Leave];
 
     /// What nobody has asked for.
     pub const ALL: [Kind; 14] = [
@@ -80,7 +84,9 @@ impl Kind {
             | Kind::Slow
             | Kind::DiskSlow
             | Kind::DiskFull
-            | Kind::Stop => false,
+            | Kind::Stop
+            | Kind::StopFull
+            | Kind::Leave => false,
         }
     }
 
@@ -102,6 +108,8 @@ impl Kind {
             Kind::DiskFull => "full disk",
             Kind::DiskFails => "disk failed, process started again",
             Kind::Stop => "node stopped in good order",
+            Kind::StopFull => "node stopped with a full disk",
+            Kind::Leave => "node told to leave, and to stay after all",
         }
     }
 }

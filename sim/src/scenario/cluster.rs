@@ -9,6 +9,7 @@ mod brief_losses;
 mod coordinating;
 mod host;
 mod judging;
+mod leaving;
 mod losses;
 mod met;
 mod nodes;
@@ -112,7 +113,17 @@ pub trait Builder {
         Ok(false)
     }
 
-    /// How far it has come with that.
+    /// Tells a host to leave. Returns whether it can be told so.
+    fn leave(&mut self, _: &mut World, _: MemberId) -> bool {
+        false
+    }
+
+    /// Tells it to stay after all, and how far that has come: where it has [ended](Stands::Ended) to be one of the cluster, it is to be started again.
+    fn stay(&mut self, _: &mut World, _: MemberId) -> Stands {
+        Stands::Elsewhere
+    }
+
+    /// How far it has come with ending.
     fn stands(&self, _: &World, _: MemberId) -> Stands {
         Stands::Elsewhere
     }
@@ -286,12 +297,29 @@ impl nemesis::Hand for Rebuilding<'_> {
     }
 
     fn start(&mut self, world: &mut World, member: MemberId) -> bool {
-        match self.builder.stands(world, member) {
+        let stands = self.builder.stands(world, member);
+        self.go_on(world, member, stands)
+    }
+
+    fn leave(&mut self, world: &mut World, member: MemberId) -> bool {
+        self.builder.leave(world, member)
+    }
+
+    fn stay(&mut self, world: &mut World, member: MemberId) -> bool {
+        let stands = self.builder.stay(world, member);
+        self.go_on(world, member, stands)
+    }
+}
+
+impl Rebuilding<'_> {
+    /// Starts again what has ended. Returns whether there is nothing left to do.
+    fn go_on(&mut self, world: &mut World, member: MemberId, stands: Stands) -> bool {
+        match stands {
             Stands::Ending => return false,
             Stands::Elsewhere => {}
             Stands::Ended => {
                 world.crash(member, SimCrash::Process);
-                self.restart(world, member, DiskFate::Kept);
+                nemesis::Hand::restart(self, world, member, DiskFate::Kept);
             }
         }
         true

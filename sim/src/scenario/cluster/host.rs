@@ -23,6 +23,7 @@ use weft_server::memory::NodeMemory;
 use weft_transport::{Endpoint, EndpointConfig, Incarnation, NodeId};
 
 use super::coordinating::Coordinating;
+use super::leaving::Orders;
 use super::nodes::Cluster;
 use super::stopping::{Closed, Parting};
 use super::{Begins, Options, Place, Role};
@@ -52,6 +53,8 @@ pub(super) struct Host {
     pub(super) has_disk: bool,
     /// How this life ends, if it is told to.
     pub(super) parting: Parting,
+    /// What it was told of leaving.
+    pub(super) orders: Orders,
     /// Whether a life of it has ended otherwise than in good order.
     pub(super) ended_badly: bool,
 }
@@ -87,6 +90,7 @@ impl Host {
             recovered: 0,
             has_disk: false,
             parting: Parting::default(),
+            orders: Orders::default(),
             ended_badly: false,
         }
     }

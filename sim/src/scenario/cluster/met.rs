@@ -1,6 +1,7 @@
 //! What a run has met of what it is there to meet.
 
 use super::Play;
+use super::leaving::Counts;
 use super::losses::Kept;
 use super::nodes::Cluster;
 use super::stopping::Stopped;
@@ -77,12 +78,18 @@ pub const REQUIRED_OF_OPERATED: &[&str] = &[
     UNCLOSED,
     FOUND_CLOSED,
     MIXED,
+    LEAVING,
+    STAYED,
+    FORGOTTEN,
 ];
 
 const CLOSED: &str = "a node was stopped, closed its logs in good order and came back";
 const UNCLOSED: &str = "a node was stopped, could not close its logs and came back";
 const FOUND_CLOSED: &str =
     "a node came back with all that it had of tables of disk when it was stopped";
+const LEAVING: &str = "a node was told to leave";
+const STAYED: &str = "a node was told to stay after all";
+const FORGOTTEN: &str = "a node had left when it was told to stay, and came back";
 const MIXED: &str = "some nodes kept nothing on disk though others did";
 
 const LOST_THOUGH: [(Kept, &str); 3] = [
@@ -140,6 +147,10 @@ pub(super) fn sometimes(
         sometimes.note(CLOSED, closed);
         sometimes.note(UNCLOSED, unclosed);
         sometimes.note(FOUND_CLOSED, found);
+        let Counts { leaving, stayed, forgotten } = cluster.left.counts();
+        sometimes.note(LEAVING, leaving);
+        sometimes.note(STAYED, stayed);
+        sometimes.note(FORGOTTEN, forgotten);
         sometimes.note(MIXED, u64::from(play.options.orders.diskless > 0));
     }
     for (kept, situation) in LOST_THOUGH {

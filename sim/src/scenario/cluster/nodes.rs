@@ -19,6 +19,7 @@ use weft_transport::{
 use super::brief_losses::lost_brief;
 use super::host::{Host, PORT};
 use super::judging::{ill, newest_map, unsettled};
+use super::leaving::Left;
 use super::losses::{self, Losses};
 use super::stopping::Stopped;
 use super::tables::{Made, Maker};
@@ -53,6 +54,9 @@ pub(super) struct Cluster {
     /// What was left of partitions when they were lost.
     pub(super) losses: Rc<RefCell<Losses>>,
     pub(super) stopped: Stopped,
+    pub(super) left: Left,
+    /// How many orders were given.
+    pub(super) orders_given: u64,
 }
 
 /// What the coordinators say.
@@ -85,6 +89,8 @@ impl Cluster {
             lost: BTreeSet::new(),
             losses: Rc::default(),
             stopped: Stopped::default(),
+            left: Left::default(),
+            orders_given: 0,
         }
     }
 
@@ -229,6 +235,20 @@ impl Cluster {
         history.operations().iter().filter(is_lost).cloned().collect()
     }
 
+    /// Ends the process of a storage node, if it has not ended, and starts another.
+    fn start_again(
+        &mut self,
+        world: &mut World,
+        member: MemberId,
+        number: u32,
+        options: &Options,
+    ) -> Result<(), BuildError> {
+        let begins = Begins::Again(DiskFate::Kept);
+        let place = Place { member, role: Role::Storage, number, begins };
+        world.crash(member, SimCrash::Process);
+        world.restart(member, DiskFate::Kept, |world| self.node(world, place, options))
+    }
+
     fn connector(
         &self,
         world: &mut World,
@@ -291,6 +311,14 @@ impl Builder for Cluster {
         self.tell_to_end(world, member)
     }
 
+    fn leave(&mut self, world: &mut World, member: MemberId) -> bool {
+        self.tell_to_leave(world, member)
+    }
+
+    fn stay(&mut self, world: &mut World, member: MemberId) -> Stands {
+        self.tell_to_stay(world, member)
+    }
+
     fn stands(&self, world: &World, member: MemberId) -> Stands {
         self.parting_of(world, member)
     }
@@ -308,7 +336,7 @@ impl Builder for Cluster {
         unsettled.unwrap_or_else(|| "the cluster is as it should be".to_owned())
     }
 
-    /// Nodes whose log has failed, which has to be done for them; those that met a full disk when they started, which end; and those that were told to end.
+    /// Nodes whose log has failed, which has to be done for them; those that met a full disk when they started, which end; and those that were told to end, or to leave.
     fn start_ended(&mut self, world: &mut World, options: &Options) -> Result<(), Failure> {
         self.await_ends(world)?;
         let failed: Vec<(MemberId, u32)> = {
@@ -318,10 +346,11 @@ impl Builder for Cluster {
             failed.map(|(member, host)| (*member, host.number())).collect()
         };
         for (member, number) in failed {
-            let begins = Begins::Again(DiskFate::Kept);
-            let place = Place { member, role: Role::Storage, number, begins };
-            world.crash(member, SimCrash::Process);
-            world.restart(member, DiskFate::Kept, |world| self.node(world, place, options))?;
+            self.start_again(world, member, number, options)?;
+        }
+        for member in self.have_all_stay(world)? {
+            let number = self.hosts.borrow()[&member].number();
+            self.start_again(world, member, number, options)?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! What an operator does to a cluster on purpose: he stops nodes in good order and starts them again, and gives some of them no disk.
+//! What an operator does to a cluster on purpose: he stops nodes in good order and starts them again, has them leave and stay, and gives some of
+//! them no disk.
 
 use std::fmt;
 use std::time::Duration;

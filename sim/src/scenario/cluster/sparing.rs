@@ -65,7 +65,15 @@ pub(super) fn spares(
                     durability == Durability::Memory
                 })
             }
-            (Kind::Stop, _) => true,
+            // It may not be able to write what it has.
+            (Kind::StopFull, Role::Storage) => {
+                let is_elsewhere = is_held_elsewhere(&hosts, world, member, |durability| {
+                    durability != Durability::Fsync
+                });
+                !has_disk || !is_elsewhere
+            }
+            (Kind::Leave, Role::Storage) => false,
+            (Kind::Stop | Kind::StopFull | Kind::Leave, _) => true,
         }
     }
 }

@@ -122,9 +122,8 @@ impl Cluster {
         member: MemberId,
     ) -> Result<bool, BuildError> {
         let hosts = self.hosts.borrow();
-        let Some(host) = hosts.get(&member).filter(|host| host.role == Role::Storage) else {
-            return Ok(false);
-        };
+        let is_node = |host: &&Host| host.role == Role::Storage && world.is_up(member);
+        let Some(host) = hosts.get(&member).filter(is_node) else { return Ok(false) };
         let (Some(handler), Some(endpoint)) = (host.handler.clone(), host.endpoint.clone()) else {
             return Ok(false);
         };
