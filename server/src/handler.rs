@@ -363,14 +363,15 @@ impl NodeHandler {
         self.cluster.deliver(&self.answers, &mut due);
     }
 
-    /// Hands over to the logs what they had no room for before. Returns whether they have all of it now, or have failed.
-    pub fn flush_logs(&self) -> bool {
+    /// Hands over to the log of `mode` what it had no room for before. Returns whether it has all of it now that anybody was told of, or has failed.
+    pub fn flush_log(&self, mode: Mode) -> bool {
         let (now, mut due) = (self.now_by_both(), Due::default());
-        for journal in self.logs.iter().flat_map(Logs::journals) {
-            self.settle_log(journal.mode(), now, &mut due);
-        }
+        self.settle_log(mode, now, &mut due);
         self.cluster.deliver(&self.answers, &mut due);
-        self.partitions.positions().all(|position| self.partitions.host(position).is_flushed())
+        self.partitions.positions().all(|position| {
+            let hosted = self.partitions.host(position);
+            !hosted.is_in(mode) || hosted.is_flushed()
+        })
     }
 
     fn settle_log(&self, mode: Mode, now: Now, due: &mut Due) {

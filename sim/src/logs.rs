@@ -146,36 +146,41 @@ pub async fn keep(
 
 /// Closes the logs of a node in good order, as [`LogThreads::close`](weft_server::logs::LogThreads::close) does; who [keeps](keep) them does what they ask for.
 ///
-/// # Errors
-/// [`CloseError`].
-pub async fn close(handler: &NodeHandler, timer: &Timer) -> Result<(), CloseError> {
+/// Returns what came of each, that of `disk` first.
+pub async fn close(handler: &NodeHandler, timer: &Timer) -> [Result<(), CloseError>; 2] {
     handler.take_no_more();
+    let until = timer.now() + CLOSE_PATIENCE;
+    let of_disk = close_one(handler, Mode::Disk, timer, until).await;
+    [of_disk, close_one(handler, Mode::Fsync, timer, until).await]
+}
+
+async fn close_one(
+    handler: &NodeHandler,
+    mode: Mode,
+    timer: &Timer,
+    until: Time,
+) -> Result<(), CloseError> {
     let Some(logs) = handler.logs() else { return Ok(()) };
     let now = || timer.now();
-    let until = now() + CLOSE_PATIENCE;
-    while !handler.flush_logs() {
+    while !handler.flush_log(mode) {
         if now() >= until {
             return Err(CloseError::Late);
         }
         timer.sleep_until(now() + CLOSE_PAUSE).await;
     }
-    let mut closed = Ok(());
-    for mode in [Mode::Disk, Mode::Fsync] {
-        let journal = logs.journal(mode);
-        journal.with(|log, _| log.close());
-        let state = || journal.with(|log, _| log.state().clone());
-        let outcome = loop {
-            match state() {
-                State::Closed => break Ok(()),
-                State::Poisoned(poisoned) => break Err(CloseError::Poisoned(poisoned)),
-                _ if now() >= until => break Err(CloseError::Late),
-                _ => timer.sleep_until(now() + CLOSE_PAUSE).await,
-            }
-        };
-        // The second, too, if the first has failed.
-        closed = closed.and(outcome);
+    let journal = logs.journal(mode);
+    let state = || journal.with(|log, _| log.state().clone());
+    let is_over = mode == Mode::Fsync && state() == State::Full;
+    journal.with(|log, _| log.close());
+    let until = if is_over { now() } else { until };
+    loop {
+        match state() {
+            State::Closed => return Ok(()),
+            State::Poisoned(poisoned) => return Err(CloseError::Poisoned(poisoned)),
+            _ if now() >= until => return Err(CloseError::Late),
+            _ => timer.sleep_until(now() + CLOSE_PAUSE).await,
+        }
     }
-    closed
 }
 
 /// As a node of production waits.

@@ -66,6 +66,11 @@ impl CommitThread {
         self.journal.with(append)
     }
 
+    /// Whether the disk has no room for more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.journal.is_full()
+    }
+
     /// Writes all that was appended and marks the log as complete; what is appended afterwards is refused. A disk that takes nothing is given up after
     /// `patience`.
     ///

@@ -96,25 +96,32 @@ impl LogDirectories {
 }
 
 impl LogThreads {
-    /// Writes all that has happened and marks the logs as complete. The node takes no more. What its logs have not taken or written after ten seconds, since
-    /// the disk is full for example, is not waited for: they are not marked then.
+    /// Writes all that has happened and marks the logs as complete. The node takes no more. What a log has not taken or written after ten seconds, since
+    /// the disk is slow for example, is not waited for: it is not marked then.
     ///
     /// # Errors
-    /// [`CloseError`].
+    /// [`CloseError`] of the log of [`Mode::Disk`]. That of [`Mode::Fsync`] needs no mark: what it has not synced was acknowledged to nobody.
     pub fn close(self) -> Result<(), CloseError> {
         self.handler.take_no_more();
         let clock = self.handler.clock().clone();
         let until = clock.now() + FLUSH_PATIENCE;
-        while !self.handler.flush_logs() {
-            if clock.now() >= until {
-                return Err(CloseError::Late);
+        let close = |log: CommitThread, mode| {
+            while !self.handler.flush_log(mode) {
+                if clock.now() >= until {
+                    return Err(CloseError::Late);
+                }
+                pause();
             }
-            pause();
-        }
+            // What waits for room in it was acknowledged to nobody.
+            let is_over = mode == Mode::Fsync && log.is_full();
+            log.close(if is_over { Duration::ZERO } else { until.since(clock.now()) })
+        };
         let [of_disk, of_fsync] = self.threads;
-        // The second, too, if the first has failed.
-        let closed = of_disk.close(until.since(clock.now()));
-        of_fsync.close(until.since(clock.now())).and(closed)
+        let closed = close(of_disk, Mode::Disk);
+        if let Err(error) = close(of_fsync, Mode::Fsync) {
+            tracing::warn!(%error, "the log of `fsync` was not closed: it has all that was acknowledged, and may lack what was not");
+        }
+        closed
     }
 }
 

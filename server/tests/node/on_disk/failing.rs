@@ -13,11 +13,11 @@ use weft_server::logs::{LogDirectories, LogsOptions, OpenLogsError, RecoverError
 use weft_server::memory::NodeMemory;
 use weft_server::monitor::Monitor;
 use weft_server::store::StoreError;
-use weft_transport::{NodeId, Purpose};
+use weft_transport::{NodeId, Purpose, Windows};
 
 use super::disk_node::{DISK, DiskNode, FSYNC, Watch, options, put};
 use crate::small_disk::SmallDisk;
-use crate::support::{TABLE, ask};
+use crate::support::{RawPeer, TABLE, ask};
 
 fn key(number: usize) -> Vec<u8> {
     format!("key-{number}").into_bytes()
@@ -144,7 +144,7 @@ fn what_waits_when_a_disk_fails_is_in_doubt_and_what_comes_later_is_refused() {
     watch.fails.store(true, Ordering::Relaxed);
     assert_eq!(node.put_refused(FSYNC, b"meanwhile"), ErrorCode::DiskFailedMeanwhile);
     // From when all partitions know.
-    node.handler.flush_logs();
+    node.handler.flush_log(Mode::Fsync);
     for number in 0..20 {
         assert_eq!(node.put_refused(FSYNC, &key(number)), ErrorCode::DiskFailed);
     }
@@ -161,6 +161,35 @@ fn what_waits_when_a_disk_fails_is_in_doubt_and_what_comes_later_is_refused() {
     let node = DiskNode::start(folder.path(), 2);
     assert_eq!(node.get(FSYNC, b"before").as_deref(), Some(&b"durable"[..]));
     assert_eq!(node.get(FSYNC, b"later"), None);
+    node.stop();
+}
+
+/// Nobody was told of what waits for room in a log of `fsync`, so it keeps neither the node nor its log of `disk` from ending in good order.
+#[test]
+fn a_node_that_is_stopped_while_writes_wait_for_room_has_its_log_of_disk_closed() {
+    let Some(disk) = SmallDisk::mount(3) else { return };
+    let path = disk.path();
+    let node = DiskNode::start(path, 1);
+    node.put(DISK, b"kept", b"in order");
+    let ballast = path.join("ballast");
+    fs::write(&ballast, vec![1; 1 << 20]).unwrap();
+    let mut writer = RawPeer::greeted_at(node.address(), Windows::default());
+    let is_full = || !node.handler.logs().unwrap().journal(Mode::Fsync).has_room();
+    for id in 1..1_000 {
+        if is_full() {
+            break;
+        }
+        writer.request(id, put(FSYNC, &key(id as usize), &[7; 8 << 10]));
+        std::thread::yield_now();
+    }
+    while !is_full() {
+        std::thread::yield_now();
+    }
+    node.stop();
+    fs::remove_file(&ballast).unwrap();
+    let node = DiskNode::start(path, 2);
+    assert_eq!(node.get(DISK, b"kept").as_deref(), Some(&b"in order"[..]));
+    assert!(node.found().iter().all(|(_, is_complete)| *is_complete));
     node.stop();
 }
 
@@ -187,7 +216,7 @@ fn a_full_disk_refuses_writes_until_it_has_room_and_reads_go_on() {
         }
         has_been_full.store(true, Ordering::Relaxed);
         // From when all partitions know.
-        node.handler.flush_logs();
+        node.handler.flush_log(Mode::Fsync);
         let other = crate::support::Client::at(node.address());
         let refused = |table| other.refused(put(table, b"refused", b"refused")).code;
         assert_eq!(refused(FSYNC), ErrorCode::DiskBehind);

@@ -75,7 +75,6 @@ pub const REQUIRED_OF_OPERATED: &[&str] = &[
     EPOCH_CHANGED,
     TABLE_ASKED,
     CLOSED,
-    UNCLOSED,
     FOUND_CLOSED,
     MIXED,
     LEAVING,

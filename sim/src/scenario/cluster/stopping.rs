@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use weft_protocol::Durability;
-use weft_server::durable::CloseError;
+use weft_server::durable::{CloseError, Log, Mode, State};
 use weft_server::handler::{LastEntry, NodeHandler};
 use weft_server::logs::{Logs, RecoveredPartition};
 use weft_transport::{Endpoint, EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler};
@@ -39,8 +39,8 @@ struct Life {
 /// The logs have ended.
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
-    /// As they should, or not.
-    outcome: Result<(), CloseError>,
+    /// As they should, or not: that of `disk`, and that of `fsync`.
+    outcomes: [Result<(), CloseError>; 2],
     /// What the node had of what is kept on disk.
     left: Vec<LastEntry>,
     /// Whether the disk was full, slow or failing meanwhile, so that they may have ended otherwise than they should.
@@ -86,29 +86,43 @@ impl Parting {
 
     /// Whether everything that is kept on disk is there, whatever becomes of the host but that it loses the disk.
     pub(super) fn is_closed_well(&self) -> bool {
-        self.closed().is_some_and(|closed| closed.outcome.is_ok())
+        self.closed().is_some_and(|closed| closed.outcomes.iter().all(Result::is_ok))
     }
 
     async fn close(self, handler: Arc<NodeHandler>, timer: Timer, disk: Arc<Mutex<Disk>>) {
+        let is_full = |mode: &Mode| {
+            let is_full = |log: &mut Log, _| *log.state() == State::Full;
+            handler.logs().is_some_and(|logs| logs.journal(*mode).with(is_full))
+        };
+        let was_full = [Mode::Disk, Mode::Fsync].iter().any(is_full);
         let has_failed = handler.logs().is_some_and(Logs::has_failed);
         let before = disk.lock().failed_or_late();
-        let outcome = logs::close(&handler, &timer).await;
-        let was_hindered = has_failed || disk.lock().failed_or_late() > before;
+        let outcomes = logs::close(&handler, &timer).await;
+        let was_hindered = was_full || has_failed || disk.lock().failed_or_late() > before;
         let left = handler.last_entries().into_iter();
         let left = left.filter(|held| held.is_in_sync && held.durability != Durability::Memory);
-        *self.0.closed.borrow_mut() = Some(Closed { outcome, left: left.collect(), was_hindered });
+        *self.0.closed.borrow_mut() = Some(Closed { outcomes, left: left.collect(), was_hindered });
     }
 }
 
 impl Closed {
     /// What is missing of what an orderly stop had left, in what the next start has found.
     fn missing(&self, found: &[RecoveredPartition]) -> Option<String> {
+        let [of_disk, of_fsync] = &self.outcomes;
         let is_there = |held: &LastEntry| {
             let of_partition = found.iter().find(|found| found.partition == held.partition);
-            of_partition
-                .is_some_and(|found| found.completeness.is_complete() && found.last >= held.version)
+            // A log that had no room has not taken what came last, and nobody was told of that.
+            of_partition.is_some_and(|found| {
+                let is_as_far = self.was_hindered || found.last >= held.version;
+                found.completeness.is_complete() && is_as_far
+            })
         };
-        let missing = self.left.iter().find(|held| !is_there(held))?;
+        let was_closed = |held: &&LastEntry| match held.durability {
+            Durability::Disk => of_disk.is_ok(),
+            Durability::Fsync => of_fsync.is_ok(),
+            Durability::Memory => false,
+        };
+        let missing = self.left.iter().filter(was_closed).find(|held| !is_there(held))?;
         let found = found.iter().find(|found| found.partition == missing.partition);
         Some(format!("{missing:?} was closed in good order, and this is there: {found:?}"))
     }
@@ -160,18 +174,23 @@ impl Cluster {
 
     /// Compares what a node finds when it starts with what the life before had left, if that has ended in good order.
     pub(super) fn check_stop(&mut self, former: &Closed, found: &[RecoveredPartition]) {
-        let Closed { outcome, left, was_hindered } = former;
-        let is_well = outcome.is_ok();
+        let Closed { outcomes: [of_disk, of_fsync], left, was_hindered } = former;
+        let is_well = of_disk.is_ok() && of_fsync.is_ok();
         self.stopped.closed += u64::from(is_well);
         self.stopped.unclosed += u64::from(!is_well);
-        let of_disk = left.iter().any(|held| held.durability == Durability::Disk);
-        let missing = match outcome {
-            Ok(()) => former.missing(found),
-            // What waits for room cannot be written, and what fails cannot be closed.
-            Err(_) if *was_hindered => None,
-            Err(error) => Some(format!("logs on a disk that does what it is to do: {error}")),
+        let has_of_disk = left.iter().any(|held| held.durability == Durability::Disk);
+        let unclosed = match (of_disk, of_fsync) {
+            // There is room for all that it has taken, be the disk full or not.
+            (Err(error @ CloseError::Late), _) => Some(format!("the log of disk: {error}")),
+            // What fails cannot be closed, nor can that of fsync write what waits for room.
+            (Err(_), _) | (_, Err(_)) if *was_hindered => None,
+            (Err(error), _) | (_, Err(error)) => {
+                Some(format!("logs on a disk that does what it is to do: {error}"))
+            }
+            (Ok(()), Ok(())) => None,
         };
-        self.stopped.found += u64::from(is_well && of_disk && missing.is_none());
+        let missing = unclosed.or_else(|| former.missing(found));
+        self.stopped.found += u64::from(is_well && has_of_disk && missing.is_none());
         if let Some(reason) = missing {
             self.failed.borrow_mut().get_or_insert(Failure::NotConverged { reason });
         }
