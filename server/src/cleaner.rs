@@ -45,6 +45,8 @@ const USE_MAX_HARD: f64 = 0.97;
 const USE_MAX_EVICTING: f64 = 0.85;
 /// What may be used of a segment that is emptied for what is unused at its end, when nothing else gives memory.
 const USE_MAX_ROOMY: f64 = 0.95;
+/// How often that is done before a write is refused.
+const COMPACTIONS_MAX: u64 = 8;
 /// Bytes of objects that are evicted at a time when no segment is empty enough.
 const EVICTED_BYTES: u64 = 64 << 10;
 /// Bytes that a step is about.
@@ -62,6 +64,10 @@ pub(crate) struct Cleaner {
     freed_bytes: AtomicU64,
     /// Bytes that writers have written and not paid for.
     debt_bytes: AtomicI64,
+    /// What had died when segments were last emptied for their unused ends; more than there can be before.
+    compacted_at: AtomicU64,
+    /// How often that was done since.
+    compactions: AtomicU64,
     reuse: Reuse,
 }
 
@@ -77,6 +83,8 @@ impl Cleaner {
             moved_bytes: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
             debt_bytes: AtomicI64::new(0),
+            compacted_at: AtomicU64::new(u64::MAX),
+            compactions: AtomicU64::new(0),
             reuse: Reuse::default(),
         }
     }
@@ -188,8 +196,16 @@ impl Cleaner {
 
     /// Moves what lies in segments of which much is unused at the end, until `needed_bytes` more are free. They are left by records that are long for
     /// their segment, and where memory is scarce segments are small. Returns whether anything was gained: where it lies now may leave as much unused
-    /// again, so this is for when a write would be refused.
+    /// again, so this is for when a write would be refused, and is done a few times at most while nothing has died: a write that is tried again
+    /// kills nothing, and would have the same moved to and fro for ever.
     fn compact(&self, partitions: &Partitions, needed_bytes: u64, now_ms: u64) -> bool {
+        let killed_bytes = partitions.log_use().killed_bytes;
+        let is_first = self.compacted_at.swap(killed_bytes, Ordering::Relaxed) != killed_bytes;
+        let times = if is_first { 0 } else { self.compactions.load(Ordering::Relaxed) };
+        if times == COMPACTIONS_MAX {
+            return false;
+        }
+        self.compactions.store(times + 1, Ordering::Relaxed);
         let before_bytes = self.memory.free_or_kept_back_bytes();
         let gained_bytes = || self.memory.free_or_kept_back_bytes().saturating_sub(before_bytes);
         for (position, mut victim) in queue::roomiest(partitions, USE_MAX_ROOMY) {

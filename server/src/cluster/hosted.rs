@@ -332,11 +332,13 @@ impl Hosted {
         self.logged.as_ref().is_some_and(|logged| logged.has_failed())
     }
 
-    /// Whether its log has taken all that anybody was told of, or has failed. What waits for room on the disk was told to nobody, unless nobody else
-    /// holds the partition.
+    /// Whether its log has taken all that anybody was told of, or has failed. What a follower's has no room for was told to nobody; a primary may have answered it
+    /// while nobody followed.
     pub(crate) fn is_flushed(&self) -> bool {
         let is_flushed = |logged: &Logged| {
-            logged.is_flushed() || logged.has_failed() || logged.is_full() && !self.is_alone
+            logged.is_flushed()
+                || logged.has_failed()
+                || logged.is_full() && !self.replica.is_serving()
         };
         self.logged.as_deref().is_none_or(is_flushed)
     }

@@ -1,7 +1,7 @@
 //! What of a partition is on its way to the node's log on disk, in the order in which it happened.
 //!
 //! All that a partition goes through is queued under its lock, and handed to the log before anything is told of it. What the log has
-//! no room for waits here: nobody acknowledges what is not handed over, but for a primary that nobody follows, and it takes no writes.
+//! no room for waits here: nobody acknowledges what is not handed over, but for a primary that nobody follows, and takes no writes as soon as it hears of that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -62,6 +62,28 @@ fn so_they_do_where_few_values_of_all_lengths_share_segments() {
     overwrite_with_live(92, &(1_000..64_000));
 }
 
+/// With lengths of which much is left unused, a write that finds no room at all is refused, and what is there is served and can be removed.
+#[test]
+fn a_write_of_any_length_is_refused_in_the_end() {
+    for lens in [1_000..64_000, 20_000..40_000] {
+        let node = Process::small();
+        let client = Client::at(node.address);
+        let put_one = |number: usize| {
+            let key = format!("key-{number}");
+            let reply = client.call(put(key.as_bytes(), &value(&lens, number, 0)));
+            PutReply::decode(&reply).is_ok()
+        };
+        let full = (0..10_000).find(|&number| !put_one(number)).expect("memory is finite");
+        assert!(!put_one(full), "nothing has gone meanwhile");
+        assert_eq!(client.get(b"key-7"), Some(value(&lens, 7, 0)));
+        for number in (0..full).step_by(2) {
+            client.delete(format!("key-{number}").as_bytes());
+        }
+        assert!(put_one(full));
+        node.end();
+    }
+}
+
 /// Fills `percent` of the log's memory, and overwrites all of it twenty times.
 fn overwrite_with_live(percent: u64, lens: &Range<usize>) {
     let node = Process::small();

@@ -8,8 +8,8 @@
 use crate::durable::file_header::Mode;
 use crate::durable::frame::{FRAME_HEADER_BYTES, frame_len};
 
-use super::Log;
 use super::commit::{Current, Doing};
+use super::{Log, State};
 
 /// What may follow on the last batch of a file: a frame that says what is synced, and one that says that the log is closed.
 pub(super) const TAIL_BYTES: u64 = 2 * FRAME_HEADER_BYTES as u64;
@@ -77,7 +77,9 @@ impl Log {
             // What is closed has room for all, and needs no other file.
             let is_long = current.len + next > self.settings.bytes_of_file(current.number);
             let is_full = next > 0 && is_long && current.len > current.head_len;
-            return !self.is_closing && (is_full || self.refused_bytes > 0);
+            // On a full disk, what there was may all be written by now; it is tried until there is room.
+            let is_awaited = self.refused_bytes > 0 || self.state == State::Full;
+            return !self.is_closing && (is_full || is_awaited);
         }
         next > 0 && next + TAIL_BYTES > current.left()
     }
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
     use crate::durable::disk::{DiskError, Effect, perform};
     use crate::durable::{
-        AppendError, Completeness, Directory, Event, Identity, Settings, State, recover,
+        AppendError, Completeness, Directory, Event, Identity, Settings, recover,
     };
 
     const PARTITION: PartitionId = PartitionId(3);
@@ -216,6 +218,26 @@ mod tests {
                 assert_eq!(driven.close(), Some(last), "{len} after {written}");
             }
         }
+    }
+
+    /// Though nothing waits for it: what there was has been written behind meanwhile.
+    #[test]
+    fn a_log_whose_disk_was_full_goes_on_when_there_is_room() {
+        let mut driven = Driven::new();
+        driven.is_full = true;
+        let mut last = 0;
+        while *driven.log.state() != State::Full {
+            last = driven.append_all(last + 1, 5_000).min(last + 1_000);
+            driven.go_on();
+        }
+        (0..3).for_each(|_| driven.go_on());
+        assert!(!driven.log.has_room());
+        assert!(driven.log.next_at().is_some(), "it is tried again");
+        driven.is_full = false;
+        driven.go_on();
+        assert!(driven.log.has_room());
+        assert!(driven.events().contains(&Event::Resumed));
+        assert!(driven.append_all(last + 1, 5_000) > last);
     }
 
     #[test]
