@@ -7,7 +7,7 @@
 //!   before its replies leave. Writers are slowed to the pace of cleaning instead of being stopped by its absence. The thread
 //!   stays out of it: one that is to give way to everybody would keep a partition's lock while it does.
 //! - Above it, writers do it too, but only where it costs less than fresh memory: once the log is twice what is live in it ([`reuse`]).
-//! - Whoever finds no memory at all empties segments until there is enough or nothing is worth it.
+//! - Whoever finds no memory at all empties segments until there is enough or nothing is worth it; at last those of which much is unused at the end.
 //!
 //! One segment is emptied at a time, whoever does it, and a partition is locked for a step.
 
@@ -21,7 +21,7 @@ use weft_transport::Memory;
 
 use crate::evictor::Evictor;
 use crate::partitions::Partitions;
-use crate::store::{Cleaned, kept_back_bytes};
+use crate::store::{Cleaned, Victim, kept_back_bytes};
 
 use self::queue::{CHOSEN_MAX, Queue};
 use self::reuse::Reuse;
@@ -45,8 +45,6 @@ const USE_MAX_HARD: f64 = 0.97;
 const USE_MAX_EVICTING: f64 = 0.85;
 /// What may be used of a segment that is emptied for what is unused at its end, when nothing else gives memory.
 const USE_MAX_ROOMY: f64 = 0.95;
-/// How often that is done before a write is refused.
-const COMPACTIONS_MAX: u64 = 8;
 /// Bytes of objects that are evicted at a time when no segment is empty enough.
 const EVICTED_BYTES: u64 = 64 << 10;
 /// Bytes that a step is about.
@@ -64,10 +62,6 @@ pub(crate) struct Cleaner {
     freed_bytes: AtomicU64,
     /// Bytes that writers have written and not paid for.
     debt_bytes: AtomicI64,
-    /// What had died when segments were last emptied for their unused ends; more than there can be before.
-    compacted_at: AtomicU64,
-    /// How often that was done since.
-    compactions: AtomicU64,
     reuse: Reuse,
 }
 
@@ -83,8 +77,6 @@ impl Cleaner {
             moved_bytes: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
             debt_bytes: AtomicI64::new(0),
-            compacted_at: AtomicU64::new(u64::MAX),
-            compactions: AtomicU64::new(0),
             reuse: Reuse::default(),
         }
     }
@@ -176,7 +168,7 @@ impl Cleaner {
             let Some(done) = step.filter(|_| fruitless <= CHOSEN_MAX) else {
                 let mut positions = 0..partitions.len() as u16;
                 if positions.any(|position| partitions.lock(position).hand_over_moved())
-                    || self.compact(partitions, needed_bytes, now_ms)
+                    || self.compact(&mut queue, partitions, needed_bytes, now_ms)
                 {
                     return true;
                 }
@@ -185,9 +177,7 @@ impl Cleaner {
                 return is_evicted || self.freed_bytes() > seen_bytes;
             };
             match done {
-                Cleaned { freed_bytes: 0, is_done, refused, .. } => {
-                    fruitless += usize::from(is_done || refused.is_some());
-                }
+                Cleaned { freed_bytes: 0, .. } => fruitless += usize::from(done.is_over()),
                 Cleaned { .. } => fruitless = 0,
             }
         }
@@ -198,23 +188,23 @@ impl Cleaner {
     /// their segment, and where memory is scarce segments are small. Returns whether anything was gained: where it lies now may leave as much unused
     /// again, so this is for when a write would be refused, and is done a few times at most while nothing has died: a write that is tried again
     /// kills nothing, and would have the same moved to and fro for ever.
-    fn compact(&self, partitions: &Partitions, needed_bytes: u64, now_ms: u64) -> bool {
-        let killed_bytes = partitions.log_use().killed_bytes;
-        let is_first = self.compacted_at.swap(killed_bytes, Ordering::Relaxed) != killed_bytes;
-        let times = if is_first { 0 } else { self.compactions.load(Ordering::Relaxed) };
-        if times == COMPACTIONS_MAX {
+    fn compact(
+        &self,
+        queue: &mut Queue,
+        partitions: &Partitions,
+        needed_bytes: u64,
+        now_ms: u64,
+    ) -> bool {
+        if !queue.begin_compaction(partitions.log_use().killed_bytes) {
             return false;
         }
-        self.compactions.store(times + 1, Ordering::Relaxed);
         let before_bytes = self.memory.free_or_kept_back_bytes();
         let gained_bytes = || self.memory.free_or_kept_back_bytes().saturating_sub(before_bytes);
         for (position, mut victim) in queue::roomiest(partitions, USE_MAX_ROOMY) {
             let mut is_over = false;
             while !is_over {
-                let cleaned = partitions.lock(position).clean(&mut victim, STEP_BYTES, now_ms);
-                is_over = cleaned.is_done || cleaned.refused.is_some();
-                self.moved_bytes.fetch_add(cleaned.moved_bytes, Ordering::Relaxed);
-                self.freed_bytes.fetch_add(cleaned.freed_bytes, Ordering::Release);
+                let cleaned = self.clean(partitions, position, &mut victim, now_ms);
+                is_over = cleaned.is_over();
             }
             if gained_bytes() >= needed_bytes {
                 break;
@@ -236,15 +226,27 @@ impl Cleaner {
             queue.choose(partitions, use_max, allocated_bytes);
         }
         let (position, victim) = queue.best()?;
-        let cleaned = partitions.lock(position).clean(victim, STEP_BYTES, now_ms);
+        let cleaned = self.clean(partitions, position, victim, now_ms);
         // What has no place to go now stays until it is chosen again.
-        if cleaned.is_done || cleaned.refused.is_some() {
+        if cleaned.is_over() {
             queue.pop();
         }
-        self.moved_bytes.fetch_add(cleaned.moved_bytes, Ordering::Relaxed);
         queue.freed_bytes += cleaned.freed_bytes;
-        self.freed_bytes.fetch_add(cleaned.freed_bytes, Ordering::Release);
         Some(cleaned)
+    }
+
+    /// One step for a segment.
+    fn clean(
+        &self,
+        partitions: &Partitions,
+        position: u16,
+        victim: &mut Victim,
+        now_ms: u64,
+    ) -> Cleaned {
+        let cleaned = partitions.lock(position).clean(victim, STEP_BYTES, now_ms);
+        self.moved_bytes.fetch_add(cleaned.moved_bytes, Ordering::Relaxed);
+        self.freed_bytes.fetch_add(cleaned.freed_bytes, Ordering::Release);
+        cleaned
     }
 
     fn free_share(&self) -> f64 {

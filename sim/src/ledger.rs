@@ -196,7 +196,7 @@ impl Ledger {
         let mut newest: Option<(u64, &Operation)> = None;
         for operation in operations.iter().filter(|operation| operation.action.is_mutation()) {
             if let Ending::Completed(_, outcome) = &operation.ending
-                && let Some(version) = written_version(outcome)
+                && let Some(version) = outcome.changed()
                 && newest.is_none_or(|(newest, _)| version > newest)
             {
                 newest = Some((version, operation));
@@ -267,17 +267,6 @@ fn last_version(operations: &[&Operation]) -> Option<u64> {
         _ => None,
     });
     told.next()
-}
-
-fn written_version(outcome: &Outcome) -> Option<u64> {
-    match outcome {
-        Outcome::Written { version }
-        | Outcome::Removed { version }
-        | Outcome::Counted { version, .. }
-        | Outcome::Appended { version, .. }
-        | Outcome::Replaced { version, .. } => Some(*version),
-        Outcome::Found { .. } | Outcome::Absent { .. } | Outcome::Conflict { .. } => None,
-    }
 }
 
 impl fmt::Display for Ledger {

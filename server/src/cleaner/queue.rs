@@ -7,6 +7,9 @@ use crate::store::Victim;
 /// is not stale.
 pub(super) const CHOSEN_MAX: usize = 64;
 
+/// How often segments are emptied for their unused ends before something has to die.
+const COMPACTIONS_MAX: u32 = 8;
+
 /// The segments that were chosen.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -18,6 +21,8 @@ pub(super) struct Queue {
     chosen_from: Option<Picture>,
     /// Bytes that they have freed so far.
     pub(super) freed_bytes: u64,
+    /// How often segments were emptied for their unused ends, since so many bytes had died.
+    compactions: (u64, u32),
 }
 
 /// What tells whether a choice would be another one.
@@ -54,6 +59,14 @@ impl Queue {
             // Of what is forgotten nobody knows whether it would have been of use.
             self.chosen_from = None;
         }
+    }
+
+    /// Whether segments may be emptied for their unused ends once more, so many bytes having died.
+    pub(super) fn begin_compaction(&mut self, killed_bytes: u64) -> bool {
+        let (since, times) = self.compactions;
+        let times = if since == killed_bytes { times } else { 0 };
+        self.compactions = (killed_bytes, (times + 1).min(COMPACTIONS_MAX));
+        times < COMPACTIONS_MAX
     }
 
     /// The best of those that were chosen, with the position of its partition.

@@ -14,6 +14,7 @@ use super::address::Address;
 use super::error::StoreError;
 use super::index::Tag;
 use super::partition::Partition;
+use super::segment::Segment;
 
 /// Records that are looked up together: each lookup is a miss in the index.
 const LOOKUPS: usize = 16;
@@ -35,6 +36,11 @@ pub struct Victim {
 }
 
 impl Victim {
+    fn of(number: u32, segment: &Segment, worth: f64) -> Victim {
+        let (birth, is_pinned) = (segment.birth(), segment.is_pinned());
+        Victim { number, birth, offset: 0, worth, is_pinned }
+    }
+
     /// How much it gives for what it costs. The higher the better; without a unit.
     pub fn worth(&self) -> f64 {
         self.worth
@@ -57,6 +63,13 @@ pub struct Cleaned {
     pub is_done: bool,
     /// Why there is no place to move the next object to, if so. It is still where it was.
     pub refused: Option<StoreError>,
+}
+
+impl Cleaned {
+    /// Whether the next step is for another segment.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_done || self.refused.is_some()
+    }
 }
 
 /// How much of a log is live.
@@ -90,13 +103,7 @@ impl Partition {
             let age = now.saturating_sub(segment.mean_sequence()) as f64 + 1.0;
             let worth = (1.0 - live_share) * age / live_share;
             let is_one = live_share <= use_max && self.log.has_room_to_move(segment);
-            is_one.then(|| Victim {
-                number,
-                birth: segment.birth(),
-                offset: 0,
-                worth,
-                is_pinned: segment.is_pinned(),
-            })
+            is_one.then(|| Victim::of(number, segment, worth))
         })
     }
 
@@ -105,13 +112,7 @@ impl Partition {
         self.log.closed_segments().filter_map(move |(number, segment)| {
             let use_share = segment.live_bytes() as f64 / segment.footprint() as f64;
             let is_one = use_share <= use_max && self.log.has_room_to_move(segment);
-            is_one.then(|| Victim {
-                number,
-                birth: segment.birth(),
-                offset: 0,
-                worth: 1.0 - use_share,
-                is_pinned: segment.is_pinned(),
-            })
+            is_one.then(|| Victim::of(number, segment, 1.0 - use_share))
         })
     }
 

@@ -64,7 +64,7 @@ pub(super) enum Doing {
 
 impl Log {
     pub(super) fn next_effect(&mut self, now: Time) -> Option<(Doing, Effect)> {
-        let Some(current) = &self.current else { return self.make_file(now) };
+        let Some(current) = &self.current else { return Some(self.make_file()) };
         let (number, len) = (current.number, current.len);
         let is_synced = current.synced == len;
         let sync = (Doing::Sync, Effect::Sync { file: number });
@@ -87,7 +87,7 @@ impl Log {
                 return match self.state {
                     _ if !is_synced => Some(sync),
                     State::Full if obsolete > 0 => self.remove(),
-                    _ => self.make_file(now),
+                    _ => Some(self.make_file()),
                 };
             }
             if !self.keeps_ahead() {
@@ -171,17 +171,14 @@ impl Log {
         None
     }
 
-    fn make_file(&mut self, now: Time) -> Option<(Doing, Effect)> {
-        if now < self.retry_at {
-            return None;
-        }
+    fn make_file(&mut self) -> (Doing, Effect) {
         let number = self.newest + 1;
         // What comes while the file is made goes behind the next batch, or the file would be too short for that, and the next one as well.
         self.pending.close_next();
         let head_len = self.head(number).len() as u64;
         let reserved = self.reserved_bytes(number, head_len);
         let create = Effect::Create { file: number, reserve_bytes: reserved };
-        Some((Doing::Create { number, reserved, head_len }, create))
+        (Doing::Create { number, reserved, head_len }, create)
     }
 
     fn write_head(&mut self, number: u64) -> (Doing, Effect) {
