@@ -11,6 +11,8 @@ mod bodies;
 mod half_open;
 #[path = "faults/large.rs"]
 mod large;
+#[path = "faults/late.rs"]
+mod late;
 #[path = "faults/resets.rs"]
 mod resets;
 

@@ -48,8 +48,19 @@ pub(crate) struct Registry {
 struct Known {
     incarnation: Incarnation,
     connection: Option<Arc<Core>>,
+    /// One that the node began and that is still open, in whose place another one that it began later is used, as far as is known here: what comes
+    /// late may be of an attempt that the node has given up, and then this is the one that it uses.
+    former: Option<Arc<Core>>,
     /// Which of all hellos was its last.
     hello: u64,
+}
+
+impl Known {
+    /// Goes on by the connection that another one was used in the place of, if that is still open, when the other one has ended.
+    fn fall_back(&mut self) -> Option<&Arc<Core>> {
+        self.connection = self.former.take().filter(|former| former.ended().is_none());
+        self.connection.as_ref()
+    }
 }
 
 /// Who asks for an attempt.
@@ -109,7 +120,7 @@ impl Registry {
         self.listeners.end();
         self.attempts.clear();
         for mut known in self.nodes.iter_mut() {
-            known.connection = None;
+            (known.connection, known.former) = (None, None);
         }
     }
 
@@ -219,10 +230,18 @@ impl Registry {
     pub(crate) fn forget(&self, core: &Arc<Core>, now: Time, wakers: &mut Vec<Waker>) {
         if let (Some(peer), Some(reason)) = (core.peer_if_greeted(), core.ended())
             && let Some(mut known) = self.nodes.get_mut(&peer.node)
-            && known.connection.take_if(|known| Arc::ptr_eq(known, core)).is_some()
         {
-            self.listeners.tell(&NodeEvent::Lost { peer: *peer, reason: reason.clone() }, wakers);
-            self.schedule.lock().lost(peer.node, reason, now);
+            known.former.take_if(|former| Arc::ptr_eq(former, core));
+            if known.connection.take_if(|known| Arc::ptr_eq(known, core)).is_some() {
+                let lost = NodeEvent::Lost { peer: *peer, reason: reason.clone() };
+                self.listeners.tell(&lost, wakers);
+                match known.fall_back() {
+                    Some(former) => {
+                        self.listeners.tell(&NodeEvent::Connected(*former.peer()), wakers);
+                    }
+                    None => self.schedule.lock().lost(peer.node, reason, now),
+                }
+            }
         }
         if core.initiated {
             self.forget_attempt(core.address);

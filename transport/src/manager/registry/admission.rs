@@ -50,7 +50,7 @@ impl Registry {
         let mut is_new = false;
         let mut known = self.nodes.entry(peer.node).or_insert_with(|| {
             is_new = true;
-            Known { incarnation: peer.incarnation, connection: None, hello }
+            Known { incarnation: peer.incarnation, connection: None, former: None, hello }
         });
         if peer.incarnation < known.incarnation {
             return Err(CloseReason::StaleIncarnation {
@@ -68,6 +68,10 @@ impl Registry {
         if let Some(ended) = existing.take_if(|existing| existing.ended().is_some()) {
             let reason = ended.ended().expect("it has ended").clone();
             tell(NodeEvent::Lost { peer: *ended.peer(), reason });
+            if let Some(former) = known.fall_back() {
+                tell(NodeEvent::Connected(*former.peer()));
+            }
+            existing = known.connection.take();
         }
         let outdated = existing.take_if(|_| restarted);
         let current = peer.incarnation;
@@ -81,7 +85,7 @@ impl Registry {
         }
         let Some(existing) = existing else {
             tell(NodeEvent::Connected(*peer));
-            known.connection = Some(Arc::clone(core));
+            (known.connection, known.former) = (Some(Arc::clone(core)), None);
             let addresses = self.schedule.lock().connected(peer, core.clock.now());
             addresses.into_iter().for_each(|address| self.pauses.end(address, wakers));
             drop(known);
@@ -106,6 +110,7 @@ impl Registry {
             });
         }
         known.connection = Some(Arc::clone(core));
+        known.former = (!existing.initiated && !core.initiated).then(|| Arc::clone(&existing));
         drop(known);
         if existing.initiated {
             existing.retired.store(true, Ordering::SeqCst);

@@ -13,7 +13,7 @@ fn nodes_that_said_hello_once_are_forgotten_and_those_that_come_back_are_not() {
     let hello = |node: u64| {
         let hello = registry.hellos.fetch_add(1, Ordering::Relaxed);
         registry.forget_nodes(hello);
-        let known = Known { incarnation: Incarnation(1), connection: None, hello };
+        let known = Known { incarnation: Incarnation(1), connection: None, former: None, hello };
         registry.nodes.insert(NodeId(node), known);
     };
     for number in 0..NODES_KEPT * 10 {
