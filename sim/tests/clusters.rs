@@ -89,6 +89,13 @@ fn what_was_found_once_of_tables_stays_mended() {
     assert!(run.outcome.is_ok(), "{run}");
 }
 
+/// The greeting of a connection that had been given up came after a split had healed, in the place of the connection that both nodes went on by.
+#[test]
+fn what_was_found_once_of_operated_clusters_stays_mended() {
+    let run = Scenario::Operated.run(3380, &Caps::default(), None);
+    assert!(run.outcome.is_ok(), "{run}");
+}
+
 #[test]
 fn the_same_seed_is_the_same_run_of_a_cluster() {
     for scenario in [Scenario::Cluster, Scenario::Operated] {
