@@ -52,7 +52,8 @@ impl NodeHandler {
         self.coordination.hear(member, body.len(), heartbeat);
     }
 
-    /// Goes by what was committed.
+    /// Goes by what was committed. That somebody is down is answered at once: nothing is done about it before those that are left say that they know
+    /// (`outlive` in `server/src/coordinator/planner/repairing.rs`).
     pub(crate) fn take_in(&self, update: Update) {
         let learned = match self.cluster.view.lock().take_in(update) {
             Ok(Some(learned)) => learned,
@@ -69,10 +70,14 @@ impl NodeHandler {
             tracing::error!(%error, "the tables take more memory than there is");
         }
         // Before the map: this node may be made somebody's primary by that.
+        let is_one_down = learned.is_one_down;
         let Learned { is_whole, clients, expired, last_client, .. } = &learned;
         self.learn_clients(*is_whole, clients, expired, *last_client);
         if let Err(error) = self.learn(learned.map, &learned.placements) {
             tracing::error!(%error, "this node does not hold all partitions that it is to");
+        }
+        if is_one_down {
+            self.send_heartbeats();
         }
     }
 }

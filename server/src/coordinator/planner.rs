@@ -36,6 +36,8 @@ pub struct Planner {
 pub struct Plan {
     /// In the order in which they are to be applied.
     pub commands: Vec<Command>,
+    /// Something is to be planned as soon as members say that they know more of the state than they have said so far.
+    pub awaits_word: bool,
     /// How many nodes were looked at to find places: what a plan costs, beside one look at each partition.
     pub looked_at: usize,
 }

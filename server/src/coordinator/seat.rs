@@ -223,7 +223,11 @@ impl Coordinator {
         if self.state().node(from.node).is_none() {
             return;
         }
+        let knows_more = !self.liveness.knows(from, heartbeat.known_version);
         self.liveness.heard(from, heartbeat.known_version, now);
+        if let Some(leading) = &mut self.leading {
+            leading.is_due |= knows_more && leading.awaits_word;
+        }
         self.liveness.failed(from, heartbeat.has_failed);
         self.liveness.unserved(from, &heartbeat.unserved);
         for told in &heartbeat.told {

@@ -16,7 +16,7 @@ impl Round<'_> {
         }
     }
 
-    /// Whether members, primary or learners had to be changed.
+    /// Whether members, primary or learners had to be changed, now or as soon as those that stay are heard of once more.
     ///
     /// While no member is heard nothing is changed: whichever comes back first has all that was acknowledged, and the last member is never removed
     /// because it is not heard.
@@ -44,22 +44,22 @@ impl Round<'_> {
         if is_as_it_was && learners == present.learners {
             return false;
         }
-        if !self.outlive(present, &members) {
-            return false;
+        if !self.outlive(present, primary, &members) {
+            self.await_word(id);
+            return true;
         }
         self.reconfigure(id, present, primary, members, learners);
         true
     }
 
-    /// Whether those that stay have said that they know that the others are down, where so few stay that nothing is written any more.
+    /// Whether the primary of those that stay has said that it knows that the others are down; and each of them, where so few stay that nothing is written any
+    /// more.
     ///
-    /// Who is down may only be out of earshot, with all that was acknowledged; and of those that stay the last one may have died a moment before, which
-    /// is not heard yet: then all would be lost though one is left. So they wait for one more heartbeat. Where enough stay to take writes, as they are to
-    /// at once, that many would have to die in that moment.
-    fn outlive(&self, present: &Configuration, members: &[Member]) -> bool {
-        if members.len() >= usize::from(present.min_in_sync) {
-            return true;
-        }
+    /// Who is down may only be out of earshot, with all that was acknowledged, and those that stay may have died a moment before, which is not heard
+    /// yet: then all would be lost though one is left. So there is one more heartbeat, which comes as soon as they hear of it.
+    fn outlive(&self, present: &Configuration, primary: Member, members: &[Member]) -> bool {
+        let takes_writes = members.len() >= usize::from(present.min_in_sync);
+        let asked = if takes_writes { std::slice::from_ref(&primary) } else { members };
         let goes = |member: &&Member| !members.contains(member);
         present.members.iter().filter(goes).all(|gone| {
             let Some(node) = self.state.node(gone.node) else { return true };
@@ -68,7 +68,7 @@ impl Round<'_> {
                 return true;
             }
             let knows = |member: &Member| self.liveness.knows(*member, node.changed_at);
-            !node.is_up && members.iter().all(knows)
+            !node.is_up && asked.iter().all(knows)
         })
     }
 

@@ -28,7 +28,9 @@ pub(super) struct Round<'a> {
     pub(super) catching_up: usize,
     /// Partitions that are on their way for balance.
     pub(super) moves: usize,
-    /// By number: of which partitions a change was planned. It goes by the epoch that the state has, so there can be one.
+    /// Something waits for members to say that they know who is down.
+    pub(super) awaits_word: bool,
+    /// By number: of which partitions a change was planned, or has to wait. It goes by the epoch that the state has, so there can be one.
     planned: Vec<bool>,
     commands: Vec<Command>,
 }
@@ -57,6 +59,7 @@ impl<'a> Round<'a> {
             disk_holder_count: state.holder_count_of(Durability::Fsync),
             catching_up: 0,
             moves: 0,
+            awaits_word: false,
             planned: vec![false; state.partitions().len()],
             commands: Vec::new(),
         };
@@ -102,6 +105,12 @@ impl<'a> Round<'a> {
     pub(super) fn change(&mut self, partition: PartitionId, command: Command) {
         self.planned[usize::from(partition.0)] = true;
         self.commands.push(command);
+    }
+
+    /// Leaves a partition as it is until members say that they know who is down.
+    pub(super) fn await_word(&mut self, partition: PartitionId) {
+        self.planned[usize::from(partition.0)] = true;
+        self.awaits_word = true;
     }
 
     /// Plans another configuration of a partition: these members and learners, and this primary.
@@ -201,6 +210,7 @@ impl<'a> Round<'a> {
     }
 
     pub(super) fn finish(self) -> Plan {
-        Plan { commands: self.commands, looked_at: self.seats.looked_at }
+        let Self { commands, awaits_word, seats, .. } = self;
+        Plan { commands, awaits_word, looked_at: seats.looked_at }
     }
 }

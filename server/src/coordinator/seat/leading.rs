@@ -23,6 +23,8 @@ pub(super) struct Leading {
     pub(super) knows_all: bool,
     /// Whether a heartbeat has passed since it looked what is to be done.
     pub(super) is_due: bool,
+    /// Whether there is something to be done as soon as members say that they know more.
+    pub(super) awaits_word: bool,
     /// The version that was planned for. What changes no version, such as renewed leases, changes no plan either.
     planned: u64,
     /// Since when there are these members.
@@ -37,6 +39,7 @@ impl Leading {
             planner: Planner::new(settings),
             knows_all: false,
             is_due: true,
+            awaits_word: false,
             planned: 0,
             members_since: BTreeMap::new(),
             began: now,
@@ -67,6 +70,7 @@ impl Coordinator {
         }
         leading.planned = raft.machine().state().version();
         let mut plan = leading.planner.plan(raft.machine().state(), liveness, now);
+        leading.awaits_word = plan.awaits_word;
         // First it is none of the coordinators any more: whoever stops a node that is forgotten must not stop one that is needed for a majority.
         let members = raft.members();
         plan.commands.retain(|command| match command {
