@@ -1,5 +1,6 @@
 //! The cluster as the client sees it: one map, and a handle for each of its nodes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weft_protocol::{ClusterMap, Member, Slot, TableClass, TableId};
@@ -130,6 +131,23 @@ impl Cluster {
             Some(slot) => Err(self.unserved(table, slot)),
             None => Ok(slots),
         }
+    }
+
+    /// The nodes that serve some of `table`: all of it, together.
+    ///
+    /// # Errors
+    /// [`ClientError::PartitionLost`]; [`ClientError::SlotUnowned`] if there is a slot that no node serves.
+    pub(crate) fn servers(&self, table: Table) -> Result<Vec<Arc<Remote>>, ClientError> {
+        self.check_not_lost(table)?;
+        let slots = self.slots_of_nodes(table)?.into_iter();
+        Ok(slots.filter_map(|slot| self.primary(table, slot).cloned()).collect())
+    }
+
+    /// The nodes that serve some of any table.
+    pub(crate) fn all_servers(&self) -> Vec<Arc<Remote>> {
+        let partitions = self.map.partitions().iter();
+        let primaries: BTreeSet<NodeId> = partitions.filter_map(|one| one.primary).collect();
+        primaries.into_iter().filter_map(|node| self.remote(node).cloned()).collect()
     }
 
     /// The node with this id.

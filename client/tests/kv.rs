@@ -16,6 +16,8 @@ mod control_port;
 mod files;
 #[path = "kv/hot_keys.rs"]
 mod hot_keys;
+#[path = "kv/node_dies.rs"]
+mod node_dies;
 #[path = "tables/ports.rs"]
 mod ports;
 #[path = "tables/spread.rs"]

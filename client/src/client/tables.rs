@@ -13,6 +13,7 @@ use weft_transport::Time;
 
 use super::Client;
 use crate::catalog::is_name;
+use crate::cluster::Cluster;
 use crate::error::ClientError;
 use crate::range::{Range, RangeOptions};
 use crate::remote::Remote;
@@ -131,7 +132,7 @@ impl Client {
     /// All tables, `default` first, and what the cluster holds of each.
     ///
     /// # Errors
-    /// See [`ClientError`]. All nodes have to answer.
+    /// See [`ClientError`]. All nodes that serve anything have to answer.
     pub async fn tables(&self) -> Result<Vec<TableSummary>, ClientError> {
         let catalog = self.core.newest_catalog(|_| true, self.core.deadline()).await?;
         let default = TableEntry {
@@ -139,7 +140,7 @@ impl Client {
             name: TableId::DEFAULT_NAME.to_owned(),
             options: catalog.default_options(),
         };
-        let uses = self.table_uses().await?;
+        let uses = self.table_uses(|cluster| Ok(cluster.all_servers())).await?;
         let summary = |TableEntry { id, name, options }: TableEntry| {
             let of_table = || uses.iter().filter(|table| table.table == id);
             TableSummary {
@@ -157,10 +158,9 @@ impl Client {
     /// partitions change hands, some may be counted twice or not at all.
     ///
     /// # Errors
-    /// See [`ClientError`]. All nodes have to answer, and no partition may be lost.
+    /// See [`ClientError`]. Every partition has to be served by a node that answers.
     pub async fn count(&self) -> Result<u64, ClientError> {
-        self.core.keeper.current_owned().check_not_lost(self.table)?;
-        let uses = self.table_uses().await?;
+        let uses = self.table_uses(|cluster| cluster.servers(self.table)).await?;
         let of_table = uses.into_iter().filter(|table| table.table == self.table.id);
         let objects: Vec<u64> = of_table.map(|table| table.objects).collect();
         // Of one that was made just now, nodes may not know yet that it has nothing.
@@ -181,13 +181,14 @@ impl Client {
         let (mut removed, mut is_partly) = (0, false);
         loop {
             let cluster = self.core.keeper.current_owned();
-            cluster.check_not_lost(self.table)?;
             let (table, map_epoch) = (self.table.id, cluster.map().epoch_low());
             let request = Truncate { table, map_epoch };
-            let remotes = cluster.remotes().iter();
-            let asked = remotes.map(|remote| self.truncate_node(remote, request, deadline));
+            let (servers, mut refused) = match cluster.servers(self.table) {
+                Ok(servers) => (servers, None),
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            let asked = servers.iter().map(|node| self.truncate_node(node, request, deadline));
             let all: Vec<Result<u64, _>> = asked.collect::<FuturesOrdered<_>>().collect().await;
-            let mut refused = None;
             for of_node in all {
                 match of_node {
                     Ok(objects) => (removed, is_partly) = (removed + objects, true),
@@ -232,10 +233,38 @@ impl Client {
     }
 
     /// What each node holds of each table.
-    async fn table_uses(&self) -> Result<Vec<TableUse>, ClientError> {
-        let cluster = self.core.keeper.current_owned();
+    /// What `servers` hold of each table, which are those that serve it by the newest map.
+    async fn table_uses(
+        &self,
+        servers: impl Fn(&Cluster) -> Result<Vec<Arc<Remote>>, ClientError>,
+    ) -> Result<Vec<TableUse>, ClientError> {
         let deadline = self.core.deadline();
-        let asked = cluster.remotes().iter().map(|remote| async move {
+        let mut retry = Retry::new(Effect::Read, deadline);
+        loop {
+            let cluster = self.core.keeper.current_owned();
+            let uses = match servers(&cluster) {
+                Ok(servers) => self.table_uses_of(&servers, deadline).await,
+                Err(error) => Err(error),
+            };
+            let error = match uses {
+                Ok(uses) => return Ok(uses),
+                Err(error) => error,
+            };
+            // A node may have died, and others be about to serve what it did.
+            let need = retry.need(&error, cluster.epoch(), Identity::None);
+            match need.and_then(|need| self.core.next_attempt(&mut retry, need)) {
+                Some(next) => self.core.prepare(self.table, next, &mut retry).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    async fn table_uses_of(
+        &self,
+        servers: &[Arc<Remote>],
+        deadline: Time,
+    ) -> Result<Vec<TableUse>, ClientError> {
+        let asked = servers.iter().map(|remote| async move {
             let asked = self.core.ask_node(remote, TableStats, Effect::Read, deadline).await;
             let (reply, connection) = asked?;
             let reply = TableStatsReply::decode(&reply);
