@@ -50,8 +50,8 @@ use crate::output::{Format, Output};
     max_term_width = 100,
     after_help = "\
 Examples:
-  kv playground --nodes 3 --detach            start a cluster on this machine
-  export WEFT_CLUSTER=127.0.0.1:7400          name it once (any of its nodes will do)
+  kv playground --nodes 3 --detach            start a cluster on this machine, and print where it is
+  export WEFT_CLUSTER=127.0.0.1:PORT          name it once (any of its nodes will do)
   kv put greeting hello                       store a value
   kv get greeting                             print it, byte for byte when piped
   kv put picture @cat.jpg                     the value from a file; `-` is stdin
@@ -60,7 +60,7 @@ Examples:
   kv explain WEFT-1203                        what an error code means
   kv                                          on a terminal: type commands, with history
 
-Exit codes: 0 done, 1 failed or not found, 2 wrong usage."
+Exit codes: 0 done, 1 failed or not found, 2 wrong usage; `kv cluster health` has 3 and 4, too."
 )]
 pub(crate) struct Args {
     #[command(flatten)]

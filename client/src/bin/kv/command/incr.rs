@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::args::Global;
 use crate::duration::Lifetime;
+use crate::number;
 use crate::output::{Format, Output};
 use crate::text::{self, Bytes};
 
@@ -16,7 +17,8 @@ pub(crate) struct Incr {
     key: Bytes,
 
     /// What to add
-    #[arg(default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(default_value_t = 1, allow_negative_numbers = true,
+          value_parser = number::within(i64::MIN..=i64::MAX))]
     delta: i64,
 
     #[command(flatten)]

@@ -34,7 +34,7 @@ struct Start {
     #[arg(long, env = "WEFT_PLAYGROUND_REPLICAS", value_name = "N", value_parser = number::within(1..=3_u16))]
     replicas: Option<u16>,
 
-    /// Return once every node answers, and leave them running
+    /// Return once every node answers and all is served, and leave them running
     #[arg(long, env = "WEFT_PLAYGROUND_DETACH", value_parser = BoolishValueParser::new())]
     detach: bool,
 
@@ -47,7 +47,7 @@ struct Start {
     #[arg(long, env = "WEFT_SERVER_BINARY", value_name = "FILE")]
     server_binary: Option<PathBuf>,
 
-    /// How long the nodes may take to answer, such as 30s
+    /// How long the nodes may take to serve, such as 30s
     #[arg(long, env = "WEFT_PLAYGROUND_PATIENCE", value_name = "DURATION", default_value = "30s",
           value_parser = duration::positive)]
     patience: Duration,
@@ -96,6 +96,12 @@ impl Start {
             arguments.extend(["--memory".to_owned(), memory]);
         }
         if let Some(replicas) = self.replicas {
+            if replicas > self.nodes {
+                note(&format!(
+                    "{} copies of each object, and not {replicas}: no two are on one node",
+                    self.nodes
+                ));
+            }
             arguments.extend(["--replicas".to_owned(), replicas.to_string()]);
         }
         let plan = Plan {

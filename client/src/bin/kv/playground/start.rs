@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weft_client::{Client, ClientConfig, NodeId};
+use weft_client::{Address, Client, ClientConfig, NodeId};
+use weft_protocol::control::health::{Health, Verdict};
 use weft_transport::Clock;
 
 use super::ports::{NodePorts, free_ports};
@@ -21,6 +22,7 @@ use super::stop::end_all;
 use super::{Locked, Playground, State, state};
 use crate::command::launch::Launch;
 use crate::complaint::{WrongUsage, note};
+use crate::control::Control;
 use crate::environment;
 
 /// What to start, and where.
@@ -32,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) server_arguments: Vec<String>,
     /// The nodes end when this process does.
     pub(crate) attached: bool,
-    /// How long the nodes may take until they answer.
+    /// How long the nodes may take until they serve.
     pub(crate) patience: Duration,
 }
 
@@ -69,7 +71,7 @@ enum Unready {
 }
 
 impl Plan {
-    /// Starts the nodes and returns when every one of them answers. If that cannot be, none is left.
+    /// Starts the nodes and returns when every one of them answers, and all that they are to hold is served. If that cannot be, none is left.
     pub(crate) fn start(self) -> anyhow::Result<Playground> {
         let server = find_server(self.server_binary.as_deref())?;
         let locked = Locked::create(&self.dir)?;
@@ -188,10 +190,12 @@ impl Plan {
         while let Some(node) = waiting.peek() {
             if answers(&mut client, state, node.id) {
                 waiting.next();
-                continue;
+            } else {
+                self.look_around(state, children, interrupts, dir)?;
             }
-            self.look_around(state, children, interrupts, dir)?;
-            if clock.now() > deadline {
+            if let Some(node) = waiting.peek()
+                && clock.now() > deadline
+            {
                 return Err(Unready::Failed(anyhow!(
                     "node {} does not answer at {} after {:?}; give it more time by --patience, or \
                      look why in its log, which ends:\n{}",
@@ -199,6 +203,20 @@ impl Plan {
                     node.address,
                     self.patience,
                     log_end(dir, node.id).unwrap_or_else(|| "  (nothing)".to_owned())
+                )));
+            }
+        }
+        let ports = state.nodes.iter().map(|node| node.control.to_string().parse());
+        let ports: Vec<Address> = ports.collect::<Result<_, _>>().expect("it is an address");
+        let control = Control::new(ports, LOOK_TIMEOUT);
+        let control = control.map_err(|error| Unready::Failed(error.into()))?;
+        while !serves(&control) {
+            self.look_around(state, children, interrupts, dir)?;
+            if clock.now() > deadline {
+                return Err(Unready::Failed(anyhow!(
+                    "every node answers, but some of what they are to hold is not served after {:?}; \
+                     give them more time by --patience",
+                    self.patience
                 )));
             }
         }
@@ -349,6 +367,12 @@ fn answers(client: &mut Option<Client>, state: &State, id: u64) -> bool {
         *client = None;
     }
     is_there
+}
+
+/// Whether every object that there could be is served by some node.
+fn serves(control: &Control) -> bool {
+    let status = control.status();
+    status.is_ok_and(|status| Health::of(&status).verdict() != Verdict::NotServing)
 }
 
 fn node_arguments(

@@ -6,12 +6,14 @@ use weft_protocol::control::v1::{LeaveRequest, StayRequest};
 
 use crate::complaint::note;
 use crate::control::{Control, ControlError};
+use crate::number;
 use crate::output::{Format, Output};
 
 /// Have a node leave: what it holds moves to others, and then it is forgotten
 #[derive(Debug, clap::Args)]
 pub(super) struct Leave {
     /// Its id
+    #[arg(value_parser = number::within(0..=u64::MAX))]
     node: u64,
 }
 
@@ -19,6 +21,7 @@ pub(super) struct Leave {
 #[derive(Debug, clap::Args)]
 pub(super) struct Stay {
     /// Its id
+    #[arg(value_parser = number::within(0..=u64::MAX))]
     node: u64,
 }
 
