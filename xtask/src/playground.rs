@@ -1,9 +1,10 @@
 //! A cluster of real server processes on this machine, for as long as the value lives.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::command;
@@ -12,7 +13,8 @@ use crate::workspace::Workspace;
 /// A running playground; dropping it stops its nodes.
 pub(crate) struct Playground {
     kv: PathBuf,
-    folder: PathBuf,
+    /// `kv playground`, which stays with its nodes: Ctrl-C reaches it as it does this process, and then it stops them.
+    running: Child,
     cluster: String,
     nodes: Vec<Node>,
 }
@@ -47,8 +49,7 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Playground {
-    /// Starts `nodes` nodes in `folder`, and returns once all answer. A playground that an interrupted run left in that folder is
-    /// stopped first.
+    /// Starts `nodes` nodes in `folder`, and returns once they serve. A playground that is left in that folder is stopped first.
     pub(crate) fn start(
         workspace: &Workspace,
         nodes: u32,
@@ -56,22 +57,26 @@ impl Playground {
         setting: Setting<'_>,
     ) -> Result<Playground> {
         let kv = workspace.release_program("kv");
-        let mut playground =
-            Playground { kv, folder: folder.to_owned(), cluster: String::new(), nodes: Vec::new() };
-        playground.stop();
-        let printed = command::output(
-            command::on_cpu(&playground.kv, setting.cpu)
-                .envs(setting.poll.map(|poll| ("WEFT_POLL", poll)))
-                .args(["playground", "--nodes", &nodes.to_string(), "--detach", "-o", "json"])
-                .arg("--dir")
-                .arg(folder)
-                .args(setting.memory.iter().flat_map(|memory| ["--memory", memory]))
-                .envs(setting.replicas.map(|n| ("WEFT_PLAYGROUND_REPLICAS", n.to_string()))),
-        )?;
-        (playground.cluster, playground.nodes) = parse(&printed).with_context(|| {
-            format!("`kv playground -o json` printed something unexpected: {printed}")
-        })?;
-        Ok(playground)
+        stop_remains(&kv, folder);
+        let mut start = command::on_cpu(&kv, setting.cpu);
+        start
+            .envs(setting.poll.map(|poll| ("WEFT_POLL", poll)))
+            .args(["playground", "--nodes", &nodes.to_string(), "-o", "json"])
+            .arg("--dir")
+            .arg(folder)
+            .args(setting.memory.iter().flat_map(|memory| ["--memory", memory]))
+            .envs(setting.replicas.map(|n| ("WEFT_PLAYGROUND_REPLICAS", n.to_string())))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let line = command::line(&start);
+        let failed = || format!("failed to run `{line}`");
+        let mut running = start.spawn().with_context(failed)?;
+        let Some(printed) = running.stdout.as_mut().map(first_value).transpose()?.flatten() else {
+            bail!("`{line}` failed: {}", running.wait().with_context(failed)?);
+        };
+        let (cluster, nodes) =
+            parse(&printed).with_context(|| format!("`{line}` printed this: {printed}"))?;
+        Ok(Playground { kv, running, cluster, nodes })
     }
 
     /// The address by which a client finds the cluster.
@@ -98,25 +103,35 @@ impl Playground {
         let counters = stat.pointer_mut("/nodes/0/counters").map(Value::take);
         counters.map(Counters).with_context(|| format!("`kv stat` printed no counters: {printed}"))
     }
-
-    fn stop(&self) {
-        let mut stop = Command::new(&self.kv);
-        stop.args(["playground", "stop", "--dir"]).arg(&self.folder);
-        if self.folder.exists() && !command::succeeds(&mut stop) {
-            eprintln!("`{}` failed: nodes may be running", command::line(&stop));
-        }
-    }
 }
 
 impl Drop for Playground {
     fn drop(&mut self) {
-        self.stop();
+        let mut interrupt = Command::new("sh");
+        interrupt.args(["-c", "kill -INT \"$0\"", &self.running.id().to_string()]);
+        let is_told = command::succeeds(&mut interrupt);
+        if !is_told || !self.running.wait().is_ok_and(|status| status.success()) {
+            eprintln!("`kv playground` has not ended as it should: nodes may be running");
+        }
     }
 }
 
+/// Stops nodes that were left in `folder`.
+fn stop_remains(kv: &Path, folder: &Path) {
+    let mut stop = Command::new(kv);
+    stop.args(["playground", "stop", "--dir"]).arg(folder);
+    if folder.exists() && !command::succeeds(&mut stop) {
+        eprintln!("`{}` failed: nodes may be running", command::line(&stop));
+    }
+}
+
+/// The first JSON value that comes, without waiting for more.
+fn first_value(from: &mut impl Read) -> Result<Option<Value>> {
+    Ok(serde_json::Deserializer::from_reader(from).into_iter().next().transpose()?)
+}
+
 /// The cluster's address and its nodes, as `kv playground -o json` prints them.
-fn parse(printed: &str) -> Result<(String, Vec<Node>)> {
-    let value: Value = serde_json::from_str(printed)?;
+fn parse(value: &Value) -> Result<(String, Vec<Node>)> {
     let cluster = value["cluster"].as_str().context("no `cluster`")?.to_owned();
     let nodes = value["nodes"].as_array().context("no `nodes`")?;
     Ok((cluster, nodes.iter().map(Node::from_json).collect::<Result<_>>()?))
@@ -152,10 +167,12 @@ mod tests {
             "cluster": "127.0.0.1:7400", "dir": "target/demo/playground",
             "nodes": [{"id": 1, "address": "127.0.0.1:7400", "pid": 4711}]
         }"#;
-        let (cluster, nodes) = parse(printed).unwrap();
+        let printed = first_value(&mut printed.as_bytes()).unwrap().unwrap();
+        let (cluster, nodes) = parse(&printed).unwrap();
         assert_eq!(cluster, "127.0.0.1:7400");
         assert_eq!((nodes[0].id, nodes[0].pid), (1, 4711));
-        assert!(parse(r#"{"cluster": "127.0.0.1:7400"}"#).is_err());
+        assert!(parse(&serde_json::json!({"cluster": "127.0.0.1:7400"})).is_err());
+        assert!(first_value(&mut &b""[..]).unwrap().is_none());
     }
 
     #[test]
