@@ -137,17 +137,16 @@ impl Cluster {
     ///
     /// # Errors
     /// [`ClientError::PartitionLost`]; [`ClientError::SlotUnowned`] if there is a slot that no node serves.
-    pub(crate) fn servers(&self, table: Table) -> Result<Vec<Arc<Remote>>, ClientError> {
+    pub(crate) fn servers(&self, table: Table) -> Result<BTreeSet<NodeId>, ClientError> {
         self.check_not_lost(table)?;
-        let slots = self.slots_of_nodes(table)?.into_iter();
-        Ok(slots.filter_map(|slot| self.primary(table, slot).cloned()).collect())
+        self.slots_of_nodes(table)?;
+        Ok(self.servers_of(&[self.class_of(table)]))
     }
 
-    /// The nodes that serve some of any table.
-    pub(crate) fn all_servers(&self) -> Vec<Arc<Remote>> {
-        let partitions = self.map.partitions().iter();
-        let primaries: BTreeSet<NodeId> = partitions.filter_map(|one| one.primary).collect();
-        primaries.into_iter().filter_map(|node| self.remote(node).cloned()).collect()
+    /// The nodes that serve some partition of these classes.
+    pub(crate) fn servers_of(&self, classes: &[TableClass]) -> BTreeSet<NodeId> {
+        let partitions = classes.iter().flat_map(|class| self.map.partitions_of(*class));
+        partitions.filter_map(|partition| partition.primary).collect()
     }
 
     /// The node with this id.

@@ -41,6 +41,9 @@ pub(crate) const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(10);
 /// For how long nodes that have not said which tables there are are waited for when another one has.
 pub(crate) const CATALOG_PATIENCE: Duration = Duration::from_millis(250);
 
+/// How long a node that serves something may take to say how much, before it is looked whether others serve that by now.
+pub(crate) const SERVER_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long one node may take to have a change of the tables decided before another one is asked as well, for the same change.
 pub(crate) const DECISION_PATIENCE: Duration = Duration::from_secs(1);
 

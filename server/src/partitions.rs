@@ -301,15 +301,19 @@ impl Partitions {
         self.may_withhold.load(Ordering::Relaxed)
     }
 
-    /// What the tables hold in all partitions, by number. Takes one lock after the other, so the caller may hold none.
-    pub(crate) fn table_uses(&self) -> Vec<TableUse> {
+    /// What the tables hold in all partitions that this node serves, by number; nothing while there is one that it is to serve and does not yet. Takes one
+    /// lock after the other, so the caller may hold none.
+    pub(crate) fn table_uses(&self) -> Option<Vec<TableUse>> {
         let mut sums = BTreeMap::<TableId, TableUse>::new();
         // A node without partitions has the table that is always there, too.
         sums.insert(TableId::DEFAULT, TableUse::default());
-        for host in self.hosts.iter() {
+        for (position, host) in self.positions().zip(self.hosts.iter()) {
             let partition = &host.hosted.lock().partition;
             // Whoever asks all nodes counts everything once.
             if partition.is_following() {
+                if self.leads(position) {
+                    return None;
+                }
                 continue;
             }
             for one in partition.table_uses() {
@@ -319,7 +323,7 @@ impl Partitions {
                 sum.bytes += one.bytes;
             }
         }
-        sums.into_values().collect()
+        Some(sums.into_values().collect())
     }
 
     /// How much of the logs is live, over all partitions. Takes one lock after the other, so the caller may hold none.

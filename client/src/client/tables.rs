@@ -1,23 +1,25 @@
 //! Tables: making, dropping, emptying and counting them, and a client of each.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use weft_protocol::{
     AlterTable, Catalog, CatalogError, CreateTable, CreateTableReply, DropTable, ErrorCode,
-    ReplyError, TableAlteration, TableChangedReply, TableEntry, TableId, TableOptions, TableStats,
-    TableStatsReply, TableUse, Truncate, TruncateReply,
+    ReplyError, TableAlteration, TableChangedReply, TableClass, TableEntry, TableId, TableOptions,
+    TableStats, TableStatsReply, TableUse, Truncate, TruncateReply,
 };
-use weft_transport::Time;
+use weft_transport::{NodeId, Time};
 
 use super::Client;
 use crate::catalog::is_name;
 use crate::cluster::Cluster;
 use crate::error::ClientError;
+use crate::limits::{CATALOG_PATIENCE, SERVER_PATIENCE};
 use crate::range::{Range, RangeOptions};
 use crate::remote::Remote;
-use crate::retry::{Effect, Identity, Retry};
+use crate::retry::{Effect, Identity, MapNeed, Retry};
 use crate::table::Table;
 
 /// A table, and what the cluster holds of it.
@@ -132,7 +134,7 @@ impl Client {
     /// All tables, `default` first, and what the cluster holds of each.
     ///
     /// # Errors
-    /// See [`ClientError`]. All nodes that serve anything have to answer.
+    /// See [`ClientError`]. All nodes that serve some table have to answer.
     pub async fn tables(&self) -> Result<Vec<TableSummary>, ClientError> {
         let catalog = self.core.newest_catalog(|_| true, self.core.deadline()).await?;
         let default = TableEntry {
@@ -140,7 +142,11 @@ impl Client {
             name: TableId::DEFAULT_NAME.to_owned(),
             options: catalog.default_options(),
         };
-        let uses = self.table_uses(|cluster| Ok(cluster.all_servers())).await?;
+        let classes: Vec<TableClass> = std::iter::once(&default)
+            .chain(catalog.tables())
+            .map(|table| table.options.class())
+            .collect();
+        let uses = self.table_uses(|cluster| Ok(cluster.servers_of(&classes))).await?;
         let summary = |TableEntry { id, name, options }: TableEntry| {
             let of_table = || uses.iter().filter(|table| table.table == id);
             TableSummary {
@@ -185,13 +191,25 @@ impl Client {
             let request = Truncate { table, map_epoch };
             let (servers, mut refused) = match cluster.servers(self.table) {
                 Ok(servers) => (servers, None),
-                Err(error) => (Vec::new(), Some(error)),
+                Err(error) => (BTreeSet::new(), Some(error)),
             };
-            let asked = servers.iter().map(|node| self.truncate_node(node, request, deadline));
-            let all: Vec<Result<u64, _>> = asked.collect::<FuturesOrdered<_>>().collect().await;
-            for of_node in all {
+            let now = self.core.endpoint.clock().now();
+            // Others may serve by a newer map; those that do not need not answer.
+            let remotes = if refused.is_none() { cluster.remotes() } else { &[] };
+            let asked = remotes.iter().map(|remote| {
+                let serves = servers.contains(&remote.name().id);
+                let until = if serves { deadline } else { deadline.min(now + CATALOG_PATIENCE) };
+                async move { (serves, self.truncate_node(remote, request, until).await) }
+            });
+            let all: Vec<(bool, Result<u64, _>)> =
+                asked.collect::<FuturesOrdered<_>>().collect().await;
+            for (serves, of_node) in all {
                 match of_node {
-                    Ok(objects) => (removed, is_partly) = (removed + objects, true),
+                    Ok(objects) => {
+                        removed += objects;
+                        is_partly |= serves || objects > 0;
+                    }
+                    Err(_) if !serves => {}
                     Err(error) => {
                         // It goes from one partition to the next, up to the one that it does not serve.
                         is_partly |= error.code() == ErrorCode::NotServing;
@@ -199,7 +217,12 @@ impl Client {
                     }
                 }
             }
-            let Some(error) = refused else { return Ok(removed) };
+            let Some(error) = refused else {
+                if self.is_newest(&cluster, deadline).await {
+                    return Ok(removed);
+                }
+                continue;
+            };
             // It may not have learned of the table yet, or partitions are changing hands. Nodes that have done it do it again: some of what was elsewhere may be theirs now.
             let need = retry.need(&error, cluster.epoch(), Identity::None);
             match need.and_then(|need| self.core.next_attempt(&mut retry, need)) {
@@ -232,22 +255,24 @@ impl Client {
         Ok(Range::new(Arc::clone(&self.core), self.table, options)?)
     }
 
-    /// What each node holds of each table.
-    /// What `servers` hold of each table, which are those that serve it by the newest map.
+    /// What nodes hold of each table, those of `servers` among them, which is to say by a map who serves what matters.
+    ///
+    /// All nodes are asked: others may serve by a newer map. But those that serve nothing need not answer, if the map has not changed meanwhile.
     async fn table_uses(
         &self,
-        servers: impl Fn(&Cluster) -> Result<Vec<Arc<Remote>>, ClientError>,
+        servers: impl Fn(&Cluster) -> Result<BTreeSet<NodeId>, ClientError>,
     ) -> Result<Vec<TableUse>, ClientError> {
         let deadline = self.core.deadline();
         let mut retry = Retry::new(Effect::Read, deadline);
         loop {
             let cluster = self.core.keeper.current_owned();
             let uses = match servers(&cluster) {
-                Ok(servers) => self.table_uses_of(&servers, deadline).await,
+                Ok(servers) => self.table_uses_by(&cluster, &servers, deadline).await,
                 Err(error) => Err(error),
             };
             let error = match uses {
-                Ok(uses) => return Ok(uses),
+                Ok(uses) if self.is_newest(&cluster, deadline).await => return Ok(uses),
+                Ok(_) => continue,
                 Err(error) => error,
             };
             // A node may have died, and others be about to serve what it did.
@@ -259,20 +284,42 @@ impl Client {
         }
     }
 
-    async fn table_uses_of(
+    async fn table_uses_by(
         &self,
-        servers: &[Arc<Remote>],
+        cluster: &Cluster,
+        servers: &BTreeSet<NodeId>,
         deadline: Time,
     ) -> Result<Vec<TableUse>, ClientError> {
-        let asked = servers.iter().map(|remote| async move {
-            let asked = self.core.ask_node(remote, TableStats, Effect::Read, deadline).await;
-            let (reply, connection) = asked?;
-            let reply = TableStatsReply::decode(&reply);
-            Ok(reply.map_err(|error| ClientError::of_reply(&connection, error))?.tables)
+        let now = self.core.endpoint.clock().now();
+        let asked = cluster.remotes().iter().map(|remote| {
+            let serves = servers.contains(&remote.name().id);
+            let patience = if serves { SERVER_PATIENCE } else { CATALOG_PATIENCE };
+            async move {
+                let uses = self.table_uses_of(remote, deadline.min(now + patience)).await;
+                uses.or_else(|error| if serves { Err(error) } else { Ok(Vec::new()) })
+            }
         });
         let all: Vec<_> = asked.collect::<FuturesOrdered<_>>().collect().await;
         let all: Result<Vec<Vec<TableUse>>, ClientError> = all.into_iter().collect();
         Ok(all?.into_iter().flatten().collect())
+    }
+
+    async fn table_uses_of(
+        &self,
+        remote: &Remote,
+        deadline: Time,
+    ) -> Result<Vec<TableUse>, ClientError> {
+        let asked = self.core.ask_node(remote, TableStats, Effect::Read, deadline).await;
+        let (reply, connection) = asked?;
+        let reply = TableStatsReply::decode(&reply);
+        Ok(reply.map_err(|error| ClientError::of_reply(&connection, error))?.tables)
+    }
+
+    /// Whether no node that answers knows of a newer map than `cluster` is of.
+    async fn is_newest(&self, cluster: &Cluster, deadline: Time) -> bool {
+        let keeper = &self.core.keeper;
+        keeper.provide(&self.core.endpoint, MapNeed::Recheck, deadline).await;
+        keeper.current_owned().epoch() == cluster.epoch()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Table-stats: tell what the tables hold.
 
-use weft_protocol::{ErrorReply, TableStatsReply};
+use weft_protocol::{ErrorCode, ErrorReply, TableStatsReply};
 use weft_transport::CallId;
 
 use crate::scratch::Use;
@@ -13,6 +13,8 @@ pub(crate) fn execute(
     work.provide(Use::Tables);
     // Adding up takes every partition's lock in turn.
     work.held.release();
-    work.replies.reply(call, TableStatsReply { tables: work.node.partitions.table_uses() });
+    let tables = work.node.partitions.table_uses();
+    let tables = tables.ok_or(ErrorReply::new(ErrorCode::NotServing))?;
+    work.replies.reply(call, TableStatsReply { tables });
     Ok(())
 }
