@@ -32,7 +32,7 @@ pub(crate) struct Learned {
     pub(crate) expired: Vec<u64>,
     /// The last number given out to one.
     pub(crate) last_client: u64,
-    /// Whether a node is down that was not so before: the coordinators wait for word that this is known.
+    /// Whether one of the nodes that have changed is down: the coordinators may wait for word that this is known.
     pub(crate) is_one_down: bool,
 }
 
@@ -82,8 +82,7 @@ impl View {
         if !is_whole {
             (nodes, partitions) = (self.nodes.clone(), self.partitions.clone());
         }
-        let was_down = |id: NodeId| self.nodes.get(&id).is_some_and(|node| !node.is_up);
-        let is_one_down = update.nodes.iter().any(|node| !node.is_up && !was_down(node.id));
+        let is_one_down = update.nodes.iter().any(|node| !node.is_up);
         update.forgotten.iter().for_each(|node| drop(nodes.remove(node)));
         nodes.extend(update.nodes.into_iter().map(|node| (node.id, node)));
         let placements =

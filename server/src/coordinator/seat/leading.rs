@@ -66,6 +66,8 @@ impl Coordinator {
         let Self { raft, liveness, leading, proposing, .. } = self;
         let Some(leading) = leading else { return false };
         if proposing.has_plan_in_flight() {
+            // What was heard meanwhile is looked at behind it, and not a heartbeat later.
+            leading.is_due |= leading.awaits_word;
             return false;
         }
         leading.planned = raft.machine().state().version();
