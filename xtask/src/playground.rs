@@ -66,17 +66,23 @@ impl Playground {
             .arg(folder)
             .args(setting.memory.iter().flat_map(|memory| ["--memory", memory]))
             .envs(setting.replicas.map(|n| ("WEFT_PLAYGROUND_REPLICAS", n.to_string())))
+            // What somebody has set for playgrounds of his own.
+            .env_remove("WEFT_PLAYGROUND_DETACH")
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let line = command::line(&start);
         let failed = || format!("failed to run `{line}`");
-        let mut running = start.spawn().with_context(failed)?;
-        let Some(printed) = running.stdout.as_mut().map(first_value).transpose()?.flatten() else {
+        let running = start.spawn().with_context(failed)?;
+        let (cluster, nodes) = (String::new(), Vec::new());
+        let mut playground = Playground { kv, running, cluster, nodes };
+        let running = &mut playground.running;
+        let printed = running.stdout.as_mut().map(first_value).transpose().with_context(failed)?;
+        let Some(printed) = printed.flatten() else {
             bail!("`{line}` failed: {}", running.wait().with_context(failed)?);
         };
-        let (cluster, nodes) =
+        (playground.cluster, playground.nodes) =
             parse(&printed).with_context(|| format!("`{line}` printed this: {printed}"))?;
-        Ok(Playground { kv, running, cluster, nodes })
+        Ok(playground)
     }
 
     /// The address by which a client finds the cluster.
@@ -107,6 +113,9 @@ impl Playground {
 
 impl Drop for Playground {
     fn drop(&mut self) {
+        if let Ok(Some(_)) = self.running.try_wait() {
+            return;
+        }
         let mut interrupt = Command::new("sh");
         interrupt.args(["-c", "kill -INT \"$0\"", &self.running.id().to_string()]);
         let is_told = command::succeeds(&mut interrupt);
