@@ -1,5 +1,6 @@
 //! What a node says of its partitions with a heartbeat, told by hand what was committed.
 
+use std::iter;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -90,17 +91,19 @@ impl Play {
         }
     }
 
+    /// What the node has said and nobody has heard yet.
+    fn heard(&self) -> Vec<Heartbeat> {
+        let mails = iter::from_fn(|| self.node.coordination.coordinator.take(Waker::noop()));
+        let heartbeat = |mail| match mail {
+            Mail::Notice { notice: Notice::Heartbeat(heartbeat), .. } => Some(heartbeat),
+            _ => None,
+        };
+        mails.filter_map(heartbeat).collect()
+    }
+
     fn heartbeat(&self) -> Heartbeat {
         self.node.send_heartbeats();
-        loop {
-            match self.node.coordination.coordinator.take(Waker::noop()) {
-                Some(Mail::Notice { notice: Notice::Heartbeat(heartbeat), .. }) => {
-                    return heartbeat;
-                }
-                Some(_) => {}
-                None => panic!("the node is not heard"),
-            }
-        }
+        self.heard().pop().expect("the node is heard")
     }
 
     fn unserved(&self) -> Vec<u16> {
@@ -127,7 +130,11 @@ fn what_a_primary_does_not_serve_is_told_until_it_does() {
     };
     let (partition, expected_epoch) = (PartitionId(1), 1);
     play.decide(Command::Reconfigure { partition, expected_epoch, next });
+    play.heard();
     play.tell();
+    let word = play.heard();
+    assert_eq!(word.len(), 1, "that somebody is down is answered at once");
+    assert_eq!(word[0].known_version, play.state.version());
     for _ in 0..3 {
         play.pass(Duration::from_secs(10));
         assert_eq!(play.unserved(), [1]);
