@@ -94,14 +94,18 @@ fn what_was_acknowledged_before_the_disk_was_full_is_there_after_an_orderly_stop
     disk.fill(0);
     // The file at hand is for the first of these, and has room for some more that are acknowledged before it is seen that there is no other.
     let mut acknowledged = vec![0];
-    while acknowledged.len() % TOGETHER == 1 {
-        let first = acknowledged.len() as u32;
+    let mut is_room_left = true;
+    while is_room_left {
+        let before = acknowledged.len();
+        let first = before as u32;
         let keys: Vec<_> = (first..first + TOGETHER as u32).map(u32::to_le_bytes).collect();
         let replies = client.call_all(keys.iter().map(|key| put(key, &value)));
         let taken = (first..).zip(&replies).filter(|(_, reply)| PutReply::decode(reply).is_ok());
         acknowledged.extend(taken.map(|(number, _)| number));
+        is_room_left = acknowledged.len() == before + TOGETHER;
     }
-    assert!(acknowledged.len() >= 16, "{}", acknowledged.len());
+    // How many there are depends on what of them has been written before the others come.
+    assert!(acknowledged.len() > TOGETHER, "{}", acknowledged.len());
     drop(client);
     let (code, log) = node.signal(Signal::TERM);
     assert_eq!(code, Some(0), "{log}");
