@@ -194,7 +194,7 @@ impl Client {
                 Err(error) => (BTreeSet::new(), Some(error)),
             };
             let now = self.core.endpoint.clock().now();
-            // Others may serve by a newer map; those that do not need not answer.
+            // As in `table_uses_by`: others may serve by a newer map, and need not answer.
             let remotes = if refused.is_none() { cluster.remotes() } else { &[] };
             let asked = remotes.iter().map(|remote| {
                 let serves = servers.contains(&remote.name().id);
@@ -255,9 +255,9 @@ impl Client {
         Ok(Range::new(Arc::clone(&self.core), self.table, options)?)
     }
 
-    /// What nodes hold of each table, those of `servers` among them, which is to say by a map who serves what matters.
+    /// What the nodes hold of each table. `servers` says which of a map's have to answer.
     ///
-    /// All nodes are asked: others may serve by a newer map. But those that serve nothing need not answer, if the map has not changed meanwhile.
+    /// All are asked, since others may serve by a newer map, and once more if there is one.
     async fn table_uses(
         &self,
         servers: impl Fn(&Cluster) -> Result<BTreeSet<NodeId>, ClientError>,
@@ -315,7 +315,7 @@ impl Client {
         Ok(reply.map_err(|error| ClientError::of_reply(&connection, error))?.tables)
     }
 
-    /// Whether no node that answers knows of a newer map than `cluster` is of.
+    /// Whether the first node that answers knows of no newer map than `cluster` is of, now or when it was last asked, less than `MAP_FRESH` ago.
     async fn is_newest(&self, cluster: &Cluster, deadline: Time) -> bool {
         let keeper = &self.core.keeper;
         keeper.provide(&self.core.endpoint, MapNeed::Recheck, deadline).await;

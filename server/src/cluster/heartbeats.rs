@@ -69,11 +69,12 @@ impl NodeHandler {
         {
             tracing::error!(%error, "the tables take more memory than there is");
         }
+        let Learned {
+            map, placements, is_whole, clients, expired, last_client, is_one_down, ..
+        } = learned;
         // Before the map: this node may be made somebody's primary by that.
-        let is_one_down = learned.is_one_down;
-        let Learned { is_whole, clients, expired, last_client, .. } = &learned;
-        self.learn_clients(*is_whole, clients, expired, *last_client);
-        if let Err(error) = self.learn(learned.map, &learned.placements) {
+        self.learn_clients(is_whole, &clients, &expired, last_client);
+        if let Err(error) = self.learn(map, &placements) {
             tracing::error!(%error, "this node does not hold all partitions that it is to");
         }
         if is_one_down {

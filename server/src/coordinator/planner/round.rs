@@ -29,7 +29,7 @@ pub(super) struct Round<'a> {
     /// Partitions that are on their way for balance.
     pub(super) moves: usize,
     /// Something waits for members to say that they know who is down.
-    pub(super) awaits_word: bool,
+    awaits_word: bool,
     /// By number: of which partitions a change was planned, or has to wait. It goes by the epoch that the state has, so there can be one.
     planned: Vec<bool>,
     commands: Vec<Command>,

@@ -71,7 +71,8 @@ enum Unready {
 }
 
 impl Plan {
-    /// Starts the nodes and returns when every one of them answers, and all that they are to hold is served, if that is soon enough. If that cannot be, none is left.
+    /// Starts the nodes and waits until every one of them answers; if that cannot be, none is left. Then it waits, as long as its patience lasts, until
+    /// all that they are to hold is served.
     pub(crate) fn start(self) -> anyhow::Result<Playground> {
         let server = find_server(self.server_binary.as_deref())?;
         let locked = Locked::create(&self.dir)?;
