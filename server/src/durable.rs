@@ -21,6 +21,7 @@
 //! that a failed sync is final, after Rebello et al., "Can applications recover from fsync failures?" (ATC 2020).
 
 mod batch;
+mod by_partition;
 mod commit_thread;
 mod completeness;
 mod directory;

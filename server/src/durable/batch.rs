@@ -3,13 +3,12 @@
 //! Entries of many partitions come in turns, a few of each. Those of one partition join under one header, whatever of other partitions has
 //! come between: else a header, and all that follows from a frame until it is synced, would be for one or two entries each.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
-
-use weft_protocol::PartitionId;
 
 use crate::limits::{LOG_FRAME_BYTES, LOG_WRITE_BYTES};
 
+use super::by_partition::ByPartition;
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 
 /// How many buffers are kept for what comes: one is filled, and what is written is put together from one in another.
@@ -32,7 +31,7 @@ pub(super) struct Batch {
     runs: Vec<Run>,
     frames: Vec<FrameHeader>,
     /// The last frame of each partition that has one.
-    newest: BTreeMap<PartitionId, usize>,
+    newest: ByPartition<usize>,
     /// Of all frames, as they are written.
     len: usize,
     /// It takes no more frames.
@@ -133,14 +132,14 @@ impl Pending {
 
 impl Batch {
     fn push(&mut self, header: FrameHeader, pieces: &[&[u8]]) {
-        let joined = self.newest.get(&header.partition).copied();
+        let joined = self.newest.get(header.partition).copied();
         let joined = joined.filter(|frame| self.frames[*frame].is_continued_by(&header));
         let frame = joined.unwrap_or(self.frames.len());
         if joined.is_none() {
             self.bytes.resize(self.bytes.len() + FRAME_HEADER_BYTES, 0);
             self.frames.push(header);
             if header.kind.is_of_partition() {
-                self.newest.insert(header.partition, frame);
+                *self.newest.slot(header.partition) = Some(frame);
             }
         } else {
             self.len -= self.frames[frame].frame_len();
@@ -273,9 +272,11 @@ impl Unsealed {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
     use proptest::test_runner::TestCaseError;
-    use weft_protocol::Version;
+    use weft_protocol::{PartitionId, Version};
 
     use super::*;
 

@@ -3,10 +3,9 @@
 //! One function, [`Holdings::apply`], serves all who have to know: the log for what it was given, what it has written, and what was synced,
 //! and recovery for what it reads. So who reads comes to the same as who wrote, or notices.
 
-use std::collections::BTreeMap;
-
 use weft_protocol::{PartitionId, Version};
 
+use super::by_partition::ByPartition;
 use super::completeness::Incomplete;
 use super::frame::{FrameHeader, FrameKind};
 use super::roster::RosterEntry;
@@ -48,22 +47,22 @@ pub(super) struct Begun {
 /// All partitions of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Holdings {
-    held: BTreeMap<PartitionId, Held>,
+    held: ByPartition<Held>,
 }
 
 impl Holdings {
     pub(super) fn get(&self, partition: PartitionId) -> Option<&Held> {
-        self.held.get(&partition)
+        self.held.get(partition)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (PartitionId, &Held)> {
-        self.held.iter().map(|(partition, held)| (*partition, held))
+        self.held.iter()
     }
 
     /// The oldest file that anybody needs. What is broken keeps its files too, until it begins anew or is forgotten: they may be all that
     /// is left to look at.
     pub(super) fn oldest_needed(&self) -> Option<u64> {
-        self.held.values().map(|held| held.base.file).min()
+        self.held.iter().map(|(_, held)| held.base.file).min()
     }
 
     /// Follows a frame of a partition. What does not fit to what came before breaks the partition.
@@ -72,29 +71,29 @@ impl Holdings {
             FrameKind::AnewBegin => {
                 let mut held = Held::new(header, at, Incomplete::Unfinished);
                 held.begin(at);
-                self.held.insert(header.partition, held);
+                *self.held.slot(header.partition) = Some(held);
             }
-            FrameKind::Forgotten => drop(self.held.remove(&header.partition)),
+            FrameKind::Forgotten => drop(self.held.remove(header.partition)),
             FrameKind::Roster | FrameKind::Mark | FrameKind::Close => {}
             FrameKind::Entries
             | FrameKind::Fence
             | FrameKind::SnapshotBegin
             | FrameKind::SnapshotPiece
             | FrameKind::SnapshotEnd => {
-                let held = self.held.entry(header.partition);
-                held.or_insert_with(|| Held::new(header, at, Incomplete::Unknown)).apply(header, at)
+                let held = self.held.slot(header.partition);
+                held.get_or_insert_with(|| Held::new(header, at, Incomplete::Unknown))
+                    .apply(header, at)
             }
         }
     }
 
     /// Takes what the roster of file `file` says of all partitions as of its beginning. `oldest` is the oldest file there is.
     pub(super) fn apply_roster(&mut self, roster: &[RosterEntry], file: u64, oldest: u64) {
-        let is_listed = |partition: &PartitionId| {
-            roster.binary_search_by_key(partition, |entry| entry.partition).is_ok()
-        };
-        self.held.retain(|partition, _| is_listed(partition));
+        self.held.retain(|partition| {
+            roster.binary_search_by_key(&partition, |entry| entry.partition).is_ok()
+        });
         for entry in roster {
-            let held = self.held.entry(entry.partition).or_insert_with(|| {
+            let held = self.held.slot(entry.partition).get_or_insert_with(|| {
                 // Its frames are in files that are not there: removed because a snapshot was made later, which is to be seen then, or lost.
                 let file = entry.base.file.min(oldest.saturating_sub(1));
                 Held {
@@ -126,7 +125,7 @@ impl Holdings {
 
     /// Something of this partition is missing.
     pub(super) fn break_one(&mut self, partition: PartitionId, reason: Incomplete) {
-        if let Some(held) = self.held.get_mut(&partition) {
+        if let Some(held) = self.held.get_mut(partition) {
             held.break_off(reason);
         }
     }
