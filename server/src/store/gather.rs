@@ -2,6 +2,8 @@
 
 use weft_transport::Shared;
 
+use super::header::{self, Head};
+
 /// Values that are longer are sent from where they lie; shorter ones are copied, since a view keeps its whole segment and costs an
 /// element of a gathered write.
 pub(super) const COPIED_MAX: usize = 4 << 10;
@@ -68,6 +70,16 @@ impl Gather {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Adds a record that lies in no log, without its padding, and without the end of its value, which is `elsewhere` and comes next.
+    pub(super) fn push_record(&mut self, head: &Head, key: &[u8], value: &[u8], elsewhere: &[u8]) {
+        let start = self.bytes.len();
+        [head.bytes(), key, value].into_iter().for_each(|part| self.push(part));
+        header::seal(&mut self.bytes[start..], |checksum| match elsewhere {
+            [] => checksum,
+            _ => crc32c::crc32c_append(checksum, elsewhere),
+        });
     }
 
     pub(super) fn push_view(&mut self, view: Shared) {

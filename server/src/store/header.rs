@@ -17,7 +17,7 @@ const KIND_BITS: u32 = 3;
 /// The record has an expiry.
 const EXPIRES: u32 = 1 << (VALUE_LEN_BITS + KIND_BITS);
 /// Where the checksum starts; the liveness word before it changes while the record does not.
-const CHECKSUM_AT: usize = 4;
+pub(super) const CHECKSUM_AT: usize = 4;
 /// Where the checksummed bytes start.
 const CHECKED_AT: usize = 8;
 
@@ -85,45 +85,25 @@ impl Kind {
     }
 }
 
-/// What precedes key and value of a record that is about to be appended.
+/// What precedes key and value of a record that is about to be put together, but for its checksum: that is made where the record lies, in one piece and at a
+/// multiple of 8, which takes half the time of making it from the parts.
 pub(super) struct Head {
     bytes: [u8; HEADER_BYTES + EXPIRY_BYTES],
     len: usize,
 }
 
 impl Head {
-    /// The head of a live object, whose value is `value` one after the other. The caller has checked that the
-    /// lengths fit their fields.
+    /// The head of a live object. The caller has checked that the lengths fit their fields.
     #[inline]
     pub(super) fn object(
-        version: Version,
-        table: TableId,
-        key: &[u8],
-        value: [&[u8]; 2],
-        expiry_ms: Option<u64>,
-        last_use: LastUse,
-    ) -> Head {
-        let value_len = value[0].len() + value[1].len();
-        Head::elsewhere(version, table, key, value_len, expiry_ms, last_use, |checksum| {
-            let checksum = crc32c::crc32c_append(checksum, value[0]);
-            // Most values are of one piece.
-            if value[1].is_empty() { checksum } else { crc32c::crc32c_append(checksum, value[1]) }
-        })
-    }
-
-    /// The same for a value that is elsewhere: `add_value` makes the checksum of all that is before it that of the whole.
-    #[inline]
-    pub(super) fn elsewhere(
         version: Version,
         table: TableId,
         key: &[u8],
         value_len: usize,
         expiry_ms: Option<u64>,
         last_use: LastUse,
-        add_value: impl FnOnce(u32) -> u32,
     ) -> Head {
-        let value = (value_len, Kind::Object);
-        Head::new(version, table, key, value, expiry_ms, last_use, add_value)
+        Head::new(version, table, key, (value_len, Kind::Object), expiry_ms, last_use)
     }
 
     /// The head of a record that is no object and lies in no log.
@@ -132,13 +112,9 @@ impl Head {
         version: Version,
         table: TableId,
         key: &[u8],
-        value: [&[u8]; 2],
+        value_len: usize,
     ) -> Head {
-        let (len, unused) = (value[0].len() + value[1].len(), LastUse(0));
-        Head::new(version, table, key, (len, kind), None, unused, |checksum| {
-            let checksum = crc32c::crc32c_append(checksum, value[0]);
-            if value[1].is_empty() { checksum } else { crc32c::crc32c_append(checksum, value[1]) }
-        })
+        Head::new(version, table, key, (value_len, kind), None, LastUse(0))
     }
 
     #[inline]
@@ -149,7 +125,6 @@ impl Head {
         (value_len, kind): (usize, Kind),
         expiry_ms: Option<u64>,
         last_use: LastUse,
-        add_value: impl FnOnce(u32) -> u32,
     ) -> Head {
         debug_assert!(value_len < VALUE_LEN_END && key.len() <= KEY_MAX);
         let mut length_and_kind = value_len as u32 | (kind as u32) << VALUE_LEN_BITS;
@@ -164,9 +139,6 @@ impl Head {
         bytes[8..16].copy_from_slice(&version.0.to_le_bytes());
         bytes[16..20].copy_from_slice(&length_and_kind.to_le_bytes());
         bytes[20..24].copy_from_slice(&identity(table, key).to_le_bytes());
-        let checksum = crc32c::crc32c(&bytes[CHECKED_AT..len]);
-        let checksum = add_value(crc32c::crc32c_append(checksum, key));
-        bytes[CHECKSUM_AT..CHECKED_AT].copy_from_slice(&checksum.to_le_bytes());
         Head { bytes, len }
     }
 
@@ -183,6 +155,13 @@ fn identity(table: TableId, key: &[u8]) -> u32 {
     key.len() as u32 | u32::from(table.0) << 16
 }
 
+/// Fills in the checksum of a record that begins with `bytes`, without padding; `add_rest` makes it that of the whole, if the end of the value lies elsewhere.
+#[inline]
+pub(super) fn seal(bytes: &mut [u8], add_rest: impl FnOnce(u32) -> u32) {
+    let checksum = add_rest(crc32c::crc32c(&bytes[CHECKED_AT..]));
+    bytes[CHECKSUM_AT..CHECKED_AT].copy_from_slice(&checksum.to_le_bytes());
+}
+
 /// Bytes of a record before its key.
 pub(super) fn head_bytes(expiry_ms: Option<u64>) -> usize {
     HEADER_BYTES + if expiry_ms.is_some() { EXPIRY_BYTES } else { 0 }
@@ -190,8 +169,8 @@ pub(super) fn head_bytes(expiry_ms: Option<u64>) -> usize {
 
 /// Bytes that a record takes in the log, with its padding.
 #[inline]
-pub(super) fn record_bytes(head: &Head, key: &[u8], value: [&[u8]; 2]) -> usize {
-    (head.len + key.len() + value[0].len() + value[1].len()).next_multiple_of(8)
+pub(super) fn record_bytes(head: &Head, key: &[u8], value_len: usize) -> usize {
+    (head.len + key.len() + value_len).next_multiple_of(8)
 }
 
 /// A record in the log.
@@ -310,10 +289,16 @@ impl<'a> Record<'a> {
     /// Whether all of it is there and its bytes are those that were written. The liveness word is
     /// not looked at.
     pub(super) fn is_intact(&self) -> bool {
+        let found = self.bytes.get(CHECKSUM_AT..CHECKED_AT);
+        let checksum = self.checksum().map(u32::to_le_bytes);
+        checksum.is_some_and(|checksum| found == Some(&checksum))
+    }
+
+    /// What its checksum has to be; nothing if not all of it is there.
+    #[inline]
+    pub(super) fn checksum(&self) -> Option<u32> {
         let end = self.value_start() + self.value_len();
-        let Some(checked) = self.bytes.get(CHECKED_AT..end) else { return false };
-        let checksum = crc32c::crc32c(checked).to_le_bytes();
-        self.bytes[CHECKSUM_AT..CHECKED_AT] == checksum
+        self.bytes.get(CHECKED_AT..end).map(crc32c::crc32c)
     }
 
     #[inline]
@@ -336,18 +321,20 @@ mod tests {
         value: &[u8],
         expiry_ms: Option<u64>,
     ) -> Vec<u8> {
-        // However it is put together.
-        let (start, end) = value.split_at(value.len() / 3);
         let head = Head::object(
             Version(version),
             TableId(table),
             key,
-            [start, end],
+            value.len(),
             expiry_ms,
             LastUse(0x0403_0201),
         );
         let mut bytes = [head.bytes(), key, value].concat();
-        bytes.resize(record_bytes(&head, key, [start, end]), 0);
+        // Wherever the end of the value lies.
+        let here_len = bytes.len() - value.len() / 3;
+        let (here, elsewhere) = bytes.split_at_mut(here_len);
+        seal(here, |checksum| crc32c::crc32c_append(checksum, elsewhere));
+        bytes.resize(record_bytes(&head, key, value.len()), 0);
         bytes
     }
 

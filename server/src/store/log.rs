@@ -104,6 +104,12 @@ impl Log {
         Ok(address)
     }
 
+    /// Fills in the checksum of a record that was just appended without.
+    #[inline]
+    pub(super) fn seal(&mut self, address: Address) {
+        self.segment_mut(address.segment()).seal(address.offset());
+    }
+
     /// Takes a block that begins with a live record of `len` bytes (padded), written with `version`, as a segment of its own.
     ///
     /// # Errors

@@ -417,12 +417,14 @@ impl Partition {
         }
         let version = self.next_version()?;
         let last_use = LastUse::at(now_ms);
-        let head = Head::object(version, table, key, value, expiry_ms, last_use);
-        let len = header::record_bytes(&head, key, value);
+        let head = Head::object(version, table, key, value_len, expiry_ms, last_use);
+        let len = header::record_bytes(&head, key, value_len);
         let parts = [head.bytes(), key, value[0], value[1]];
         let new = (len, version, expiry_ms.is_some());
         let address = self.place(tag, found, (table, key), new, Room::Quota, |log| {
-            log.append(&parts, len, version)
+            let address = log.append(&parts, len, version)?;
+            log.seal(address);
+            Ok(address)
         })?;
         self.written(address, version);
         Ok(version)

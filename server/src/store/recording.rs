@@ -134,8 +134,7 @@ pub(super) fn push_beside(
     key: &[u8],
     value: &[u8],
 ) {
-    gather.push(Head::beside(kind, version, table, key, [value, &[]]).bytes());
-    gather.push(key);
-    gather.push(value);
+    let head = Head::beside(kind, version, table, key, value.len());
+    gather.push_record(&head, key, value, &[]);
     gather.pad();
 }

@@ -3,7 +3,7 @@
 use weft_protocol::Version;
 use weft_transport::{Appender, Block, Shared};
 
-use super::header::{DEAD, LastUse, Record};
+use super::header::{CHECKSUM_AT, DEAD, LastUse, Record};
 use super::prefetch;
 
 /// So many bytes behind the last record are asked for at most.
@@ -47,6 +47,13 @@ impl Segment {
         // be written. Of longer ones the processor fetches the rest by itself.
         prefetch::behind(self.log.bytes(), len.min(PREFETCHED_BEHIND_MAX));
         Some(offset)
+    }
+
+    /// Fills in the checksum of the record at `offset`, which was just appended without: nobody knows of it yet.
+    #[inline]
+    pub(super) fn seal(&mut self, offset: usize) {
+        let checksum = self.record(offset).checksum().expect("it was appended whole");
+        self.log.store_word(offset + CHECKSUM_AT, checksum);
     }
 
     /// Marks the record at `offset` as no longer the current one of its key. Says how many bytes of

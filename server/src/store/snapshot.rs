@@ -183,9 +183,9 @@ fn push_told(
 ) {
     let (table, key) = (TableId::DEFAULT, client.to_le_bytes());
     let carried = previous.and_then(Kept::bytes).unwrap_or_default();
-    part.push(Head::beside(Kind::Completion, version, table, &key, [told, carried]).bytes());
-    part.push(&key);
-    part.push(told);
+    let value_len = told.len() + carried.len();
+    let head = Head::beside(Kind::Completion, version, table, &key, value_len);
+    part.push_record(&head, &key, told, carried);
     match previous {
         Some(Kept::Pinned(view)) => part.push_view(view.clone()),
         Some(Kept::Copied(bytes)) => part.push(bytes),

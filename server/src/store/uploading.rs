@@ -11,7 +11,7 @@ use weft_protocol::{TableId, UploadEffect, UploadPiece, Version};
 use weft_transport::{Appender, Block, Memory, PAGE_BYTES, Purpose};
 
 use super::error::StoreError;
-use super::header::{Head, LastUse, head_bytes};
+use super::header::{self, Head, LastUse, head_bytes};
 use super::partition::{Partition, VALUE_BYTES_MAX};
 use super::revising::{Compared, Replaced};
 use super::tables::Room;
@@ -283,11 +283,11 @@ impl Upload {
         let Upload { table, value_len, expiry_ms, checksum, .. } = *self;
         let (key_at, value_at) = (self.key_at(), self.value_at());
         let key = &self.block[key_at..value_at];
-        let head =
-            Head::elsewhere(version, table, key, value_len, expiry_ms, last_use, |of_rest| {
-                crc32c::crc32c_combine(of_rest, checksum, value_len)
-            });
+        let head = Head::object(version, table, key, value_len, expiry_ms, last_use);
         self.block[..key_at].copy_from_slice(head.bytes());
+        header::seal(&mut self.block[..value_at], |of_rest| {
+            crc32c::crc32c_combine(of_rest, checksum, value_len)
+        });
         let end = value_at + value_len;
         let len = end.next_multiple_of(8);
         self.block.mark_touched(len);
