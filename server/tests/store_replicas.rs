@@ -14,8 +14,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use weft_protocol::{CompletionId, Eviction, TableId, Version};
 use weft_server::store::{
-    ApplyError, Attempt, CheckedEntries, OnceError, Partition, PartitionConfig, Quota, Recalled,
-    Refusal, StoreError, TableConfig, Victim,
+    ApplyError, Attempt, OnceError, Partition, PartitionConfig, Quota, Recalled, Refusal,
+    StoreError, TableConfig, Victim, split_entries,
 };
 use weft_transport::{Memory, MemoryConfig};
 
@@ -229,7 +229,7 @@ impl Cluster {
                 // One that was under way is given up.
                 let partition = self.learner.take().map(|learner| learner.partition);
                 let partition = partition.unwrap_or_else(|| empty(64 << 20, self.seed ^ 2));
-                let all: Vec<_> = CheckedEntries::new(&self.entries).unwrap().iter().collect();
+                let all: Vec<_> = split_entries(&self.entries).collect();
                 let (before, behind) = all.split_at(all.len().saturating_sub(entries_before));
                 let start = before.last().map_or(Version::NONE, |(version, _)| *version);
                 let behind = behind.iter().map(|(_, entry)| entry.to_vec()).collect();
@@ -362,19 +362,16 @@ impl Cluster {
         while let Some(entry) = self.primary.partition.take_entry() {
             let bytes = entry.bytes.to_vec();
             assert_eq!(bytes.len() % 8, 0);
-            let checked = CheckedEntries::new(&bytes).unwrap();
-            assert_eq!(
-                (checked.first(), checked.last()),
-                (Some(entry.version), Some(entry.version))
-            );
+            let split: Vec<_> = split_entries(&bytes).collect();
+            assert_eq!(split, [(entry.version, &bytes[..])]);
             if let Some(learner) = &mut self.learner {
                 learner.push(&bytes);
             }
             made.extend_from_slice(&bytes);
         }
         let (primary, follower) = (&self.primary.partition, &mut self.follower.partition);
-        let checked = CheckedEntries::new(&made).unwrap();
-        for (version, entry) in checked.iter() {
+        let entries: Vec<_> = split_entries(&made).collect();
+        for (version, entry) in entries.iter().copied() {
             let before = follower.digest(self.now_ms);
             let applied = follower.apply_entries(entry, self.now_ms);
             if let Err(ApplyError::Refused { version: of, error }) = applied {
@@ -391,12 +388,11 @@ impl Cluster {
             assert_eq!(applied, Ok(version));
         }
         // What comes twice is not applied twice.
-        if let Some(first) = checked.first() {
+        if let Some((first, _)) = entries.first().copied() {
             let last = follower.last_entry();
             assert_eq!(last, primary.last_entry());
             let again = follower.apply_entries(&made, self.now_ms);
             assert_eq!(again, Err(ApplyError::OutOfSequence { last, found: first }));
-            assert!(checked.after(last.sequence()).bytes().is_empty());
         }
         self.entries.extend_from_slice(&made);
         compare(&self.primary.partition, &self.follower.partition, self.now_ms);

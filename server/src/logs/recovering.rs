@@ -13,7 +13,7 @@ use crate::durable::{
     Completeness, Disk, Incomplete, OpenError, PartitionFound, Recovery, ReplayError, Replayed,
 };
 use crate::limits::{RECOVERED_TAIL_BYTES, RECOVERED_TAIL_SHARE};
-use crate::store::{ApplyError, CheckedEntries, Partition, PartitionConfig, StoreError, Victim};
+use crate::store::{ApplyError, Partition, PartitionConfig, StoreError, Victim, split_entries};
 
 /// Between two times at which segments are emptied, so much is written.
 const TIDIED_BYTES: u64 = 1 << 20;
@@ -168,9 +168,8 @@ impl Rebuilding {
                 Ok(())
             }
             Replayed::Entries { entries, .. } => {
-                let entries = CheckedEntries::new(entries)?;
-                self.partition.apply_checked(&entries, now_ms)?;
-                entries.iter().for_each(|(version, bytes)| self.keep(version, bytes));
+                self.partition.apply_entries(entries, now_ms)?;
+                split_entries(entries).for_each(|(version, bytes)| self.keep(version, bytes));
                 self.tidy(now_ms);
                 Ok(())
             }

@@ -11,10 +11,10 @@ use super::address::Address;
 use super::altering::TableChange;
 use super::completion_record::Told;
 use super::completions::NoRoom;
-use super::entries::{ApplyError, Change, CheckedEntries, EntryParts, follows};
+use super::entries::{ApplyError, Change, EntryParts, checked_entry, follows};
 use super::error::StoreError;
 use super::header::{LastUse, Record};
-use super::index::Slot;
+use super::index::{Slot, Tag};
 use super::outcome::{Kept, Outcome};
 use super::partition::Partition;
 use super::planted::PlantedBug;
@@ -80,23 +80,21 @@ impl Partition {
     /// Any [`ApplyError`] but those of snapshots. Of the entry that it is about nothing was applied; [`last_entry`](Self::last_entry) says
     /// how far those before it went.
     pub fn apply_entries(&mut self, bytes: &[u8], now_ms: u64) -> Result<Version, ApplyError> {
-        self.apply_checked(&CheckedEntries::new(bytes)?, now_ms)
-    }
-
-    /// The same of entries that were checked before, without the partition's lock.
-    ///
-    /// # Errors
-    /// Those of [`apply_entries`](Self::apply_entries).
-    pub fn apply_checked(
-        &mut self,
-        entries: &CheckedEntries<'_>,
-        now_ms: u64,
-    ) -> Result<Version, ApplyError> {
         // Whoever made them tells of them.
         let (watchers, recording) = (self.watchers.take(), self.recording.take());
-        let applied = entries.parts().try_for_each(|(entry, _)| self.apply(entry, now_ms));
+        let applied = self.apply_all(bytes, now_ms);
         (self.watchers, self.recording) = (watchers, recording);
         applied.map(|()| self.last_entry())
+    }
+
+    fn apply_all(&mut self, bytes: &[u8], now_ms: u64) -> Result<(), ApplyError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (entry, behind) = checked_entry(rest, bytes.len() - rest.len())?;
+            self.apply(entry, now_ms)?;
+            rest = behind;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, entry: EntryParts<'_>, now_ms: u64) -> Result<(), ApplyError> {
@@ -141,13 +139,18 @@ impl Partition {
             Change::Object(record) | Change::Tombstone(record) => Some(record),
             Change::Tables(..) => None,
         });
-        let found = key_record.and_then(|record| self.find_unburied(record.table(), record.key()));
+        let tagged =
+            key_record.map(|record| (record, self.index.tag(record.table(), record.key())));
+        let found = tagged.and_then(|(record, tag)| self.find_unburied(tag, record));
         let previous = match &completion {
             Some((_, Told::Done { outcome, .. })) => self.previous_of(outcome, found),
             _ => None,
         };
         match change {
-            Some(Change::Object(record)) => self.put_as_it_is(record, found, now_ms)?,
+            Some(Change::Object(record)) => {
+                let (_, tag) = tagged.expect("an object has a key");
+                self.put_as_it_is(tag, record, found, now_ms)?;
+            }
             Some(Change::Tombstone(record)) => {
                 if let Some(learning) = &mut self.learning {
                     learning.removed(record.table(), record.key(), version)?;
@@ -204,9 +207,13 @@ impl Partition {
         left.filter(|_| self.has_table(table))
     }
 
-    /// The record of a key, expired or not. One that went with its table is removed.
-    pub(super) fn find_unburied(&mut self, table: TableId, key: &[u8]) -> Option<(Slot, Address)> {
-        let tag = self.index.tag(table, key);
+    /// The record of a key, which is that of `record` and has this tag, expired or not. One that went with its table is removed.
+    pub(super) fn find_unburied(
+        &mut self,
+        tag: Tag,
+        record: Record<'_>,
+    ) -> Option<(Slot, Address)> {
+        let (table, key) = (record.table(), record.key());
         let is_key = |address| self.log.record(address).is_of(table, key);
         let (slot, address) = self.index.find(tag, is_key)?;
         if self.tables.is_buried(&self.log.record(address)) {
@@ -216,9 +223,10 @@ impl Partition {
         Some((slot, address))
     }
 
-    /// Appends an object's record with the version that it has.
+    /// Appends an object's record, whose key has this tag, with the version that it has.
     pub(super) fn put_as_it_is(
         &mut self,
+        tag: Tag,
         record: Record<'_>,
         found: Option<(Slot, Address)>,
         now_ms: u64,
@@ -227,7 +235,6 @@ impl Partition {
         let liveness = LastUse::at(now_ms).liveness_word().to_le_bytes();
         let parts = [&liveness[..], record.lasting_bytes()];
         let new = (record.len(), version, record.expiry_ms().is_some());
-        let tag = self.index.tag(table, key);
         self.place(tag, found, (table, key), new, Room::Any, |log| {
             log.append(&parts, record.len(), version)
         })?;

@@ -16,19 +16,19 @@ use super::partition::VALUE_BYTES_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// What is at this offset is no record, or none that may be here. Nothing was applied.
+    /// What is at this offset is no record, or none that may be here. Of a snapshot's part nothing was applied; of entries, those before it.
     #[error("read entries: there is no record at byte {offset}, or none that may be there")]
     Malformed {
         /// Where among the bytes.
         offset: usize,
     },
-    /// A record's checksum is wrong. Nothing was applied.
+    /// A record's checksum is wrong. What was applied is as above.
     #[error("read entries: the record at byte {offset} has a wrong checksum")]
     Checksum {
         /// Where among the bytes.
         offset: usize,
     },
-    /// The entry is not the one behind the one before it. Of those that came together, nothing was applied, or all before it.
+    /// The entry is not the one behind the one before it. Those before it were applied.
     #[error("apply entry {found}: the last one is {last}")]
     OutOfSequence {
         /// The entry that it should be behind.
@@ -71,12 +71,6 @@ pub enum ApplyError {
     },
 }
 
-/// Entries that are well-formed and follow one another.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckedEntries<'a> {
-    bytes: &'a [u8],
-}
-
 /// A change, as an entry says it.
 #[derive(Clone, Copy)]
 pub(super) enum Change<'a> {
@@ -92,104 +86,71 @@ pub(super) enum Said<'a> {
     Client(u64, Told<'a>),
 }
 
-/// An entry that was checked.
+/// An entry, taken apart.
 pub(super) struct EntryParts<'a> {
     pub(super) version: Version,
     pub(super) change: Option<Change<'a>>,
     pub(super) completion: Option<(u64, Told<'a>)>,
 }
 
-impl<'a> CheckedEntries<'a> {
-    /// Checks all that can be checked without a partition: each record's place, kind, lengths and checksum, and that versions grow by one and
-    /// epochs do not fall. Reads every byte.
-    ///
-    /// # Errors
-    /// [`ApplyError::Malformed`], [`ApplyError::Checksum`] or [`ApplyError::OutOfSequence`], whichever comes first.
-    pub fn new(bytes: &'a [u8]) -> Result<CheckedEntries<'a>, ApplyError> {
-        let (mut rest, mut last) = (bytes, None::<(Version, bool)>);
-        while !rest.is_empty() {
-            let offset = bytes.len() - rest.len();
-            let (record, behind) = checked_record(rest, offset)?;
-            let (version, malformed) = (record.version(), ApplyError::Malformed { offset });
-            let said = said(record).ok_or(malformed)?;
+impl<'a> EntryParts<'a> {
+    /// Adds what a record of the entry says. Returns whether it may say so there.
+    #[inline]
+    fn add(&mut self, record: Record<'a>) -> bool {
+        match said(record) {
+            // A completion ends its entry, and a second change is none of it.
+            _ if self.completion.is_some() => false,
+            Some(Said::Change(change)) => self.change.replace(change).is_none(),
             // What a client waits for, and previous values, are told in snapshots only.
-            if let Said::Client(_, Told::Waits(_) | Told::Done { previous: Some(_), .. }) = said {
-                return Err(malformed);
+            Some(Said::Client(_, Told::Waits(_) | Told::Done { previous: Some(_), .. })) => false,
+            Some(Said::Client(client, told)) => {
+                self.completion = Some((client, told));
+                true
             }
-            let is_completed = match (said, last) {
-                // A completion ends its entry, and a second change is none of it.
-                (Said::Client(..), Some((last, false))) if last == version => true,
-                (_, Some((last, _))) if last == version => return Err(malformed),
-                (said, last) => {
-                    if let Some((last, _)) = last
-                        && !follows(last, version)
-                    {
-                        return Err(ApplyError::OutOfSequence { last, found: version });
-                    }
-                    matches!(said, Said::Client(..))
-                }
-            };
-            last = Some((version, is_completed));
-            rest = behind;
+            None => false,
         }
-        Ok(CheckedEntries { bytes })
-    }
-
-    /// Their bytes.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// Each entry's version and bytes, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (Version, &'a [u8])> + use<'a> {
-        self.parts().map(|(parts, bytes)| (parts.version, bytes))
-    }
-
-    /// Those that are behind this sequence: an entry that comes twice is dropped.
-    #[must_use]
-    pub fn after(&self, sequence: u64) -> CheckedEntries<'a> {
-        let known = self.iter().take_while(|(version, _)| version.sequence() <= sequence);
-        let known: usize = known.map(|(_, bytes)| bytes.len()).sum();
-        CheckedEntries { bytes: &self.bytes[known..] }
-    }
-
-    /// The first entry's version.
-    pub fn first(&self) -> Option<Version> {
-        Some(Record::parse(self.bytes)?.version())
-    }
-
-    /// The last entry's version.
-    pub fn last(&self) -> Option<Version> {
-        self.iter().last().map(|(version, _)| version)
-    }
-
-    pub(super) fn parts(&self) -> impl Iterator<Item = (EntryParts<'a>, &'a [u8])> + use<'a> {
-        let mut rest = self.bytes;
-        std::iter::from_fn(move || {
-            let start = rest;
-            let (record, behind) = Record::split(rest)?;
-            let version = record.version();
-            let mut entry = EntryParts { version, change: None, completion: None };
-            entry.add(record);
-            rest = behind;
-            if let Some((record, behind)) = Record::split(rest)
-                && record.version() == version
-            {
-                entry.add(record);
-                rest = behind;
-            }
-            Some((entry, &start[..start.len() - rest.len()]))
-        })
     }
 }
 
-impl<'a> EntryParts<'a> {
-    fn add(&mut self, record: Record<'a>) {
-        match said(record).expect("entries were checked") {
-            Said::Change(change) => self.change = Some(change),
-            Said::Client(client, told) => self.completion = Some((client, told)),
-        }
+/// Takes the entry apart that `bytes` begin with, at `offset` of all that has come. Checks all that can be checked without a partition: each record's
+/// place, kind, lengths and checksum. Returns what is behind it, too.
+///
+/// # Errors
+/// [`ApplyError::Malformed`] or [`ApplyError::Checksum`], whichever comes first.
+pub(super) fn checked_entry(
+    bytes: &[u8],
+    offset: usize,
+) -> Result<(EntryParts<'_>, &[u8]), ApplyError> {
+    let (record, mut rest) = checked_record(bytes, offset)?;
+    let version = record.version();
+    let mut entry = EntryParts { version, change: None, completion: None };
+    if !entry.add(record) {
+        return Err(ApplyError::Malformed { offset });
     }
+    if Record::parse(rest).is_some_and(|next| next.version() == version) {
+        let offset = offset + bytes.len() - rest.len();
+        let (record, behind) = checked_record(rest, offset)?;
+        if !entry.add(record) {
+            return Err(ApplyError::Malformed { offset });
+        }
+        rest = behind;
+    }
+    Ok((entry, rest))
+}
+
+/// Each entry's version and bytes, in their order, of entries that were applied or made here. Ends early at bytes that are none.
+pub fn split_entries(bytes: &[u8]) -> impl Iterator<Item = (Version, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let start = rest;
+        let (record, behind) = Record::split(start)?;
+        let version = record.version();
+        rest = match Record::parse(behind) {
+            Some(next) if next.version() == version => Record::split(behind)?.1,
+            _ => behind,
+        };
+        Some((version, &start[..start.len() - rest.len()]))
+    })
 }
 
 /// Of which key an entry is whose bytes begin with an object's record, as it seems: they were not checked yet, and nothing but speed may depend
@@ -208,6 +169,7 @@ pub(super) fn follows(last: Version, next: Version) -> bool {
 }
 
 /// The record that `bytes` begin with, at `offset` of all that has come, and what is behind it.
+#[inline]
 pub(super) fn checked_record(
     bytes: &[u8],
     offset: usize,
@@ -220,6 +182,7 @@ pub(super) fn checked_record(
 }
 
 /// What a record that is all there says, or nothing if it says nothing that this release knows.
+#[inline]
 pub(super) fn said(record: Record<'_>) -> Option<Said<'_>> {
     let (table, key, value) = (record.table(), record.key(), record.value());
     let is_plain = record.expiry_ms().is_none();

@@ -165,13 +165,14 @@ impl Partition {
     fn take_object(&mut self, record: Record<'_>, now_ms: u64) -> Result<(), NoRoom> {
         let (table, key, version) = (record.table(), record.key(), record.version());
         self.fill_in(version, record.value()).map_err(NoRoom::Memory)?;
-        let found = self.find_unburied(table, key);
+        let tag = self.index.tag(table, key);
+        let found = self.find_unburied(tag, record);
         let known = found.map(|(_, address)| self.log.record(address).version());
         let removed = self.learning.as_ref().and_then(|learning| learning.last_removal(table, key));
         if !self.has_table(table) || known.max(removed).is_some_and(|known| known >= version) {
             return Ok(());
         }
-        match self.put_as_it_is(record, found, now_ms) {
+        match self.put_as_it_is(tag, record, found, now_ms) {
             Err(StoreError::MemoryLimit(error)) => Err(NoRoom::Memory(error)),
             // There are a million segments, of a megabyte.
             Err(_) => Err(NoRoom::Full { limit: 0 }),
