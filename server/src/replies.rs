@@ -19,7 +19,7 @@ pub(crate) struct Replies<'n, 'b, 'f> {
     pub(crate) batch: &'b mut Batch<'f>,
     clock: &'n Clock,
     /// The request at hand, where its answer may have to wait.
-    incoming: Option<Box<Incoming<'f>>>,
+    incoming: Option<Incoming<'f>>,
     /// What its answer tells of and is not committed yet.
     awaited: Vec<Awaited>,
     /// Its answer, which waits for that.
@@ -33,7 +33,7 @@ impl<'n, 'b, 'f> Replies<'n, 'b, 'f> {
 
     /// Another request is at hand.
     #[inline]
-    pub(crate) fn begin(&mut self, incoming: Option<Box<Incoming<'f>>>) {
+    pub(crate) fn begin(&mut self, incoming: Option<Incoming<'f>>) {
         self.incoming = incoming;
     }
 
@@ -114,8 +114,7 @@ impl<'n, 'b, 'f> Replies<'n, 'b, 'f> {
     #[cold]
     fn withhold(&mut self, body: impl Body, tail: Option<Shared>) {
         let responder = self.responder();
-        let memory = self.batch.connection().memory().clone();
-        match Answer::write(&memory, responder, body, tail) {
+        match Answer::write(self.batch.memory(), responder, body, tail) {
             Ok(answer) => self.answer = Some(answer),
             // Its caller learns that there is no answer, and asks again.
             Err(_) => self.awaited.clear(),

@@ -58,7 +58,7 @@ mod watching;
 
 pub use self::cleaning::{Cleaned, LogUse, Victim};
 pub use self::completions::{Attempt, Recalled};
-pub use self::entries::{ApplyError, CheckedEntries, key_of_entry};
+pub use self::entries::{ApplyError, key_of_entry, split_entries};
 pub use self::error::{Corruption, StoreError};
 pub use self::evicting::Evicted;
 pub use self::feed::{Feed, FeedError, FeedPage};

@@ -16,7 +16,7 @@ use crate::error::CloseReason;
 use crate::frame::{Class, Kind, frame_len};
 use crate::lane::{Mark, Producer};
 use crate::limits::{LARGE_MAX, MESSAGE_MAX, RETAINED_SHARE};
-use crate::memory::{Charge, MemoryError, Purpose, Shared};
+use crate::memory::{Charge, Memory, MemoryError, Purpose, Shared};
 use crate::reactor::again;
 use crate::session::departures::{ANNOUNCEMENT_COST, Departure};
 use crate::session::inbound::FrameRef;
@@ -187,6 +187,11 @@ impl<'a> Batch<'a> {
     /// elsewhere than in the handler, which would hold up the answer.
     pub fn connection(&self) -> Connection {
         Connection::new(Arc::clone(self.held.core))
+    }
+
+    /// The endpoint's memory, from which what is kept for whoever sent it may be taken.
+    pub fn memory(&self) -> &Memory {
+        &self.held.core.memory
     }
 
     /// The time now, by the endpoint's clock.

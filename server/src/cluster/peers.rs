@@ -93,8 +93,8 @@ impl Peers {
 
     /// Sends a message to a member, if there is a connection to that life of the node. Waits for nobody.
     pub(crate) fn send(&self, to: Member, message: PeerMessage<'_>) {
-        let link = self.links.read().get(&to.node).cloned();
-        if let Some(link) = link
+        let links = self.links.read();
+        if let Some(link) = links.get(&to.node)
             && link.member == to
         {
             link.send(message);
@@ -104,8 +104,9 @@ impl Peers {
     /// Sends a message to a node, whichever life of it there is a connection to: for what says itself whom it is for. Waits for nobody.
     /// Returns whether there is one.
     pub(crate) fn send_to_node(&self, to: NodeId, message: PeerMessage<'_>) -> bool {
-        let link = self.links.read().get(&to).cloned();
-        if let Some(link) = &link {
+        let links = self.links.read();
+        let link = links.get(&to);
+        if let Some(link) = link {
             link.send(message);
         }
         link.is_some()
