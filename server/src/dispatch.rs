@@ -2,7 +2,7 @@
 
 use weft_protocol::replication::PeerMessage;
 use weft_protocol::{DecodeError, ErrorCode, ErrorReply, Request, Slot};
-use weft_transport::CallId;
+use weft_transport::{CallId, Incoming};
 
 use crate::counters::Event;
 use crate::operation::{
@@ -20,8 +20,8 @@ pub(crate) struct Arrived<'f> {
     pub(crate) said: Said<'f>,
     /// The slot of the request's key. Without meaning where the request has none or several.
     pub(crate) slot: Slot,
-    /// Where among those [that are kept](Work::begin) is where a request is from that may be answered later.
-    pub(crate) kept: Option<usize>,
+    /// A request as it came, until it is worked off: its answer may have to wait.
+    pub(crate) incoming: Option<Incoming<'f>>,
 }
 
 /// What it says.
@@ -34,7 +34,7 @@ pub(crate) enum Said<'f> {
 }
 
 /// Does what was asked and replies, whatever it was: every call gets its answer here.
-pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &Arrived<'_>) {
+pub(crate) fn dispatch<'f>(work: &mut Work<'_, '_, 'f>, arrived: &mut Arrived<'f>) {
     let (call, request) = match &arrived.said {
         Said::Request(call, request) => (*call, request),
         Said::Message(message) => return work.hear(message),
@@ -42,7 +42,7 @@ pub(crate) fn dispatch(work: &mut Work<'_, '_, '_>, arrived: &Arrived<'_>) {
     let done = match request {
         _ if work.node.is_stopping() => Err(ErrorReply::new(ErrorCode::ShuttingDown)),
         Ok(request) => {
-            work.begin(arrived.kept);
+            work.replies.begin(arrived.incoming.take());
             execute(work, call, request, arrived.slot)
         }
         Err(error) => {

@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use weft_protocol::{
-    ClusterMap, Configuration, Durability, ErrorCode, ErrorReply, Member, PartitionId, StatsReply,
-    TableId,
+    ClusterMap, Configuration, ErrorCode, ErrorReply, Member, PartitionId, StatsReply, TableId,
 };
 use weft_transport::{Batch, Clock, Handler, Incarnation, NodeId, SendError, Time};
 
@@ -297,10 +296,6 @@ impl NodeHandler {
                 },
             };
             if let Some(position) = position {
-                let is_synced = durability == Durability::Fsync;
-                if is_synced || configuration.members.len() + configuration.learners.len() > 1 {
-                    self.partitions.withhold_from_now_on();
-                }
                 let mut hosted = self.partitions.host(position);
                 hosted.configure(&self.cluster, placement, version, now, due);
                 self.cluster.reports.settled(placement.id, configuration.epoch);

@@ -4,7 +4,7 @@ mod classes;
 mod hosts;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrayvec::ArrayVec;
@@ -109,8 +109,6 @@ impl Placement {
 pub(crate) struct Partitions {
     map_epoch: AtomicU64,
     hosts: Hosts,
-    /// Whether there may be entries of which not every member knows.
-    may_withhold: AtomicBool,
     /// For each class of tables, which partitions this node serves.
     routes: [OnceLock<Route>; CLASSES],
     /// Of which class each table is.
@@ -148,7 +146,6 @@ impl Partitions {
         Ok(Partitions {
             map_epoch: AtomicU64::new(0),
             hosts: Hosts::new(memory)?,
-            may_withhold: AtomicBool::new(false),
             routes: Default::default(),
             classes: Classes::default(),
             by_id: (0..=u16::MAX).map(|_| AtomicU16::new(ELSEWHERE)).collect(),
@@ -204,11 +201,6 @@ impl Partitions {
     /// The partitions are by this epoch of the map from now on.
     pub(crate) fn learn_epoch(&self, epoch: u64) {
         self.map_epoch.fetch_max(epoch, Ordering::AcqRel);
-    }
-
-    /// Answers may have to wait from now on.
-    pub(crate) fn withhold_from_now_on(&self) {
-        self.may_withhold.store(true, Ordering::Release);
     }
 
     /// Where the partition with this number is.
@@ -293,12 +285,6 @@ impl Partitions {
     /// The same with what waits for it.
     pub(crate) fn host(&self, position: u16) -> MutexGuard<'_, Hosted> {
         self.hosts.get(position).hosted.lock()
-    }
-
-    /// Whether answers may have to wait.
-    #[inline]
-    pub(crate) fn may_withhold(&self) -> bool {
-        self.may_withhold.load(Ordering::Relaxed)
     }
 
     /// What the tables hold in all partitions that this node serves, by number; nothing while there is one that it is to serve and does not yet. Takes one

@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(20);
 pub(crate) struct Replies<'n, 'b, 'f> {
     pub(crate) batch: &'b mut Batch<'f>,
     clock: &'n Clock,
-    /// The request at hand, where its answer may have to wait.
+    /// The request at hand.
     incoming: Option<Incoming<'f>>,
     /// What its answer tells of and is not committed yet.
     awaited: Vec<Awaited>,
@@ -107,7 +107,7 @@ impl<'n, 'b, 'f> Replies<'n, 'b, 'f> {
 
     /// What answers the request at hand later; the first time.
     pub(crate) fn responder(&mut self) -> Responder {
-        let incoming = self.incoming.as_mut().expect("it is kept where an answer may have to wait");
+        let incoming = self.incoming.as_mut().expect("a request is at hand");
         incoming.responder().expect("it is a call, and nobody has taken it yet")
     }
 

@@ -7,7 +7,7 @@ use weft_protocol::{
     PreviousReply, Request, ScanPage, Slot, TableId,
 };
 use weft_transport::limits::MESSAGE_MAX;
-use weft_transport::{Batch, CallId, Incoming, IncomingKind};
+use weft_transport::{Batch, CallId, IncomingKind};
 
 use crate::cluster::hosted::{Due, Now, Recorded};
 use crate::coordinator::codec::decode_notice;
@@ -53,8 +53,6 @@ pub(crate) struct Work<'n, 'b, 'f> {
     recorded: Vec<u16>,
     /// What other nodes' messages leave to be done.
     due: Due,
-    /// Where requests of the run are from that may be answered later; apart, since most of a node that is alone are answered at once.
-    kept: Vec<Option<Incoming<'f>>>,
     /// Whether the peer is known to be a node of the map.
     is_member: bool,
     /// When the first of its messages was heard that are about partitions.
@@ -93,7 +91,6 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             written_bytes: 0,
             recorded: Vec::new(),
             due: Due::default(),
-            kept: Vec::new(),
             is_member: false,
             heard_at: None,
         }
@@ -157,15 +154,18 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     /// Takes, prefetches and executes what has arrived in runs of up to [`BATCH_MAX`], until there
     /// is no more or replies have no room.
     pub(crate) fn work_off(&mut self) {
+        // Filled where it lies: moved, it would be copied whole, however few have arrived.
+        let mut run = ArrayVec::<_, BATCH_MAX>::new();
         loop {
-            let run = self.take_run();
+            run.clear();
+            self.take_run(&mut run);
             if run.is_empty() {
                 break;
             }
             self.tally.event(Event::Batch);
             self.prefetch(&run);
             let count = run.len();
-            for (done, arrived) in run.iter().enumerate() {
+            for (done, arrived) in run.iter_mut().enumerate() {
                 // For the first, the transport has made sure of it.
                 if done > 0 && self.replies.batch.reply_room() < MESSAGE_MAX {
                     self.replies.batch.give_back(count - done);
@@ -346,47 +346,21 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         }
     }
 
-    /// The next request is at hand: the one that is kept at this place, if its answer may have to wait.
-    #[inline]
-    pub(crate) fn begin(&mut self, kept: Option<usize>) {
-        self.replies.begin(kept.and_then(|place| self.kept[place].take()));
-    }
-
-    fn take_run(&mut self) -> ArrayVec<Arrived<'f>, BATCH_MAX> {
-        let mut run = ArrayVec::new();
-        self.kept.clear();
+    fn take_run(&mut self, run: &mut ArrayVec<Arrived<'f>, BATCH_MAX>) {
         while !run.is_full()
             && let Some(incoming) = self.replies.batch.next()
         {
             let IncomingKind::Call(call) = incoming.kind else {
                 let said = Said::Message(PeerMessage::decode(incoming.body));
-                run.push(Arrived { said, slot: NO_SLOT, kept: None });
+                run.push(Arrived { said, slot: NO_SLOT, incoming: None });
                 continue;
             };
             let request = Request::decode(incoming.body);
             let key = request.as_ref().ok().and_then(Request::key);
             let slot = key.map_or(NO_SLOT, |(_, key)| key.slot());
-            let may_wait = self.node.partitions.may_withhold()
-                || matches!(
-                    request,
-                    Ok(Request::WatchNext(_)
-                        | Request::Ask(_)
-                        | Request::CreateTable(_)
-                        | Request::DropTable(_)
-                        | Request::AlterTable(_)
-                        | Request::OpenClient(_)
-                        | Request::RenewClient(_))
-                );
-            let kept = may_wait.then(|| {
-                if self.kept.is_empty() {
-                    self.kept.reserve((1 + self.replies.batch.remaining()).min(BATCH_MAX));
-                }
-                self.kept.push(Some(incoming));
-                self.kept.len() - 1
-            });
-            run.push(Arrived { said: Said::Request(call, request), slot, kept });
+            let said = Said::Request(call, request);
+            run.push(Arrived { said, slot, incoming: Some(incoming) });
         }
-        run
     }
 
     /// Has the memory that the run will read brought into the cache, all of it at once: of a request that is alone, too, since its record
