@@ -5,7 +5,7 @@
 //! newest entry whose effect it saw. It occupies nobody meanwhile: it lies with its [`Responder`] in the partition's queue, and whoever
 //! learns that the entry is committed takes it from there.
 //!
-//! Where nothing has to be waited for, none of this is touched, and nothing is paid for it.
+//! Where nothing has to be waited for, none of this is touched: all that is paid for it is that a request is kept until it is worked off.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
