@@ -1,4 +1,4 @@
-//! Entries as they arrive from another node or from a disk: taken apart and checked, before anything is done with them.
+//! Entries as they arrive from another node or from a disk: each taken apart and checked, before anything is done with it.
 //!
 //! An entry is one change, `object | tombstone | tables`, and the completion of the request that asked for it, or one of the two. It begins
 //! where the version changes. That it is whole is the frame's affair: entries are never split between messages, nor
