@@ -52,6 +52,7 @@ mod operation;
 mod partitions;
 mod pins;
 mod places;
+mod prefetch;
 mod replies;
 mod scratch;
 mod sending;

@@ -46,7 +46,6 @@ mod ordered;
 mod outcome;
 mod partition;
 mod planted;
-mod prefetch;
 mod recording;
 mod revising;
 mod scanning;

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use crate::limits::{LOG_FRAME_BYTES, LOG_WRITE_BYTES};
+use crate::prefetch;
 
 use super::by_partition::ByPartition;
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
@@ -147,6 +148,9 @@ impl Batch {
         let start = self.bytes.len();
         pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
         let len = self.bytes.len() - start;
+        // The thread that writes has had this memory since it was last filled. The next body is likely to be as long, and whoever copies it would wait
+        // for each of its lines before he can let go of the lock.
+        prefetch::behind(&self.bytes, len);
         match self.runs.last_mut() {
             Some(last) if last.frame == frame => last.len += len,
             _ => self.runs.push(Run { frame, start, len }),

@@ -28,7 +28,7 @@ use weft_transport::{Charge, Memory, MemoryError, Purpose};
 
 use self::chunks::Chunks;
 use super::address::Address;
-use super::prefetch;
+use crate::prefetch;
 
 /// Bytes that the index takes for four entries: it adds buckets while it is below. Eight bytes an
 /// entry would be no bucket with a vacant slot.

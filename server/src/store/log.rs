@@ -19,8 +19,8 @@ use weft_transport::{Block, Memory, MemoryError, Purpose};
 use super::address::Address;
 use super::error::StoreError;
 use super::header::{LastUse, Record};
-use super::prefetch::{self, LINE};
 use super::segment::Segment;
+use crate::prefetch::{self, LINE};
 
 use self::ends::End;
 use self::sizes::Sizes;

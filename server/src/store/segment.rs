@@ -4,10 +4,7 @@ use weft_protocol::Version;
 use weft_transport::{Appender, Block, Shared};
 
 use super::header::{CHECKSUM_AT, DEAD, LastUse, Record};
-use super::prefetch;
-
-/// So many bytes behind the last record are asked for at most.
-const PREFETCHED_BEHIND_MAX: usize = 512;
+use crate::prefetch;
 
 /// A segment of the log, and how much of it is still wanted.
 #[derive(Debug)]
@@ -44,8 +41,8 @@ impl Segment {
         let len = self.log.committed() - offset;
         self.live_bytes += len;
         // The next record of this partition comes after many of others, is likely to be as long, and is read again at once, by who waits for its bytes to
-        // be written. Of longer ones the processor fetches the rest by itself.
-        prefetch::behind(self.log.bytes(), len.min(PREFETCHED_BEHIND_MAX));
+        // be written.
+        prefetch::behind(self.log.bytes(), len);
         Some(offset)
     }
 

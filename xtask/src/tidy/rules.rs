@@ -16,7 +16,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "transport/src/stream/readiness.rs",
     "transport/src/sync/latch.rs",
     "server/src/process/leaving.rs",
-    "server/src/store/prefetch.rs",
+    "server/src/prefetch.rs",
     "client/src/typed/validated.rs",
     "object/src/wire.rs",
     "object/src/bytes.rs",
@@ -248,7 +248,7 @@ mod tests {
         let text = "fn f() {\n    unsafe { g() }\n}\n";
         assert_eq!(unsafe_code(&file("client/src/lib.rs", text))[0].place, "client/src/lib.rs:2");
         assert_eq!(unsafe_code(&file("transport/src/memory/region.rs", text)), []);
-        assert_eq!(unsafe_code(&file("server/src/store/prefetch.rs", text)), []);
+        assert_eq!(unsafe_code(&file("server/src/prefetch.rs", text)), []);
     }
 
     #[test]
