@@ -20,6 +20,7 @@
 //! end is told from damage is after Alagappan et al., "Protocol-aware recovery for consensus-based storage" (FAST 2018);
 //! that a failed sync is final, after Rebello et al., "Can applications recover from fsync failures?" (ATC 2020).
 
+mod appending;
 mod batch;
 mod by_partition;
 mod commit_thread;
@@ -36,8 +37,8 @@ mod recovery;
 mod replay;
 mod roster;
 mod scan;
+mod sealing;
 
-pub use batch::Bytes;
 pub use commit_thread::{CloseError, CommitThread};
 pub use completeness::{Completeness, Incomplete};
 pub use directory::{Directory, DirectoryError};
@@ -50,6 +51,7 @@ pub use planted::Planted;
 pub use recovery::{OpenError, PartitionFound, Recovery, recover};
 pub use replay::{ReplayError, Replayed};
 pub use scan::read_file;
+pub use sealing::Bytes;
 
 #[cfg(test)]
 mod figures;

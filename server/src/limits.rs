@@ -284,6 +284,13 @@ pub const LOG_BACKLOG_SHARE: u64 = 16;
 /// Bytes that are written to the log in one piece, unless one frame is longer.
 pub const LOG_WRITE_BYTES: usize = 1 << 20;
 
+/// What goes to a disk from where it lies, and not through the system's memory of files, begins at a multiple of this in the file and in memory: what
+/// disks and file systems ask for at most.
+pub const DIRECT_ALIGN: usize = 4096;
+
+/// So many bytes go that way at least: fewer are copied sooner than they are waited for.
+pub const DIRECT_MIN: usize = 64 << 10;
+
 /// Bytes of entries that are put under one frame header: enough that the header costs nothing, few enough that damage concerns little.
 pub const LOG_FRAME_BYTES: usize = 64 << 10;
 

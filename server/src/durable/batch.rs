@@ -4,13 +4,13 @@
 //! come between: else a header, and all that follows from a frame until it is synced, would be for one or two entries each.
 
 use std::collections::VecDeque;
-use std::mem;
 
 use crate::limits::{LOG_FRAME_BYTES, LOG_WRITE_BYTES};
 use crate::prefetch;
 
 use super::by_partition::ByPartition;
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
+use super::sealing::{Bytes, Unsealed};
 
 /// How many buffers are kept for what comes: one is filled, and what is written is put together from one in another.
 const SPARES_MAX: usize = 3;
@@ -28,8 +28,8 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Bodies, in the order in which they came; in front of the first run of each there is room for its header.
-    bytes: Vec<u8>,
-    runs: Vec<Run>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) runs: Vec<Run>,
     frames: Vec<FrameHeader>,
     /// The last frame of each partition that has one.
     newest: ByPartition<usize>,
@@ -41,10 +41,10 @@ pub(super) struct Batch {
 
 /// Bytes of a frame's body that lie together.
 #[derive(Debug)]
-struct Run {
-    frame: usize,
-    start: usize,
-    len: usize,
+pub(super) struct Run {
+    pub(super) frame: usize,
+    pub(super) start: usize,
+    pub(super) len: usize,
 }
 
 impl Pending {
@@ -105,21 +105,12 @@ impl Pending {
     /// is to be [recycled](Self::recycle).
     pub(super) fn unsealed(&mut self, batch: Batch, seed: u32, offset: u64, synced: u64) -> Bytes {
         let spare = self.spares.pop().unwrap_or_default();
-        Bytes(Form::Unsealed(Box::new(Unsealed { batch, spare, seed, offset, synced })))
+        Bytes::unsealed(Unsealed { batch, spare, seed, offset, synced })
     }
 
     /// Takes the memory of what was written back.
     pub(super) fn recycle(&mut self, bytes: Bytes) {
-        match bytes.0 {
-            Form::Unsealed(unsealed) => {
-                self.keep(unsealed.batch.bytes);
-                self.keep(unsealed.spare);
-            }
-            Form::Sealed { bytes, spare } => {
-                self.keep(bytes);
-                self.keep(spare);
-            }
-        }
+        bytes.into_memory().into_iter().for_each(|memory| self.keep(memory));
     }
 
     fn keep(&mut self, bytes: Vec<u8>) {
@@ -194,86 +185,6 @@ impl FrameHeader {
     }
 }
 
-/// What a log has to write.
-///
-/// Frames are put together and get their checksums when they are asked for, which is a matter of a tenth of a millisecond for a batch: whoever writes
-/// them has that done, and nobody who appends to the log waits for it.
-#[derive(Debug)]
-pub struct Bytes(Form);
-
-#[derive(Debug)]
-enum Form {
-    Unsealed(Box<Unsealed>),
-    Sealed {
-        bytes: Vec<u8>,
-        /// Memory that was needed on the way.
-        spare: Vec<u8>,
-    },
-}
-
-/// A batch, and where it is to be written.
-#[derive(Debug)]
-struct Unsealed {
-    batch: Batch,
-    spare: Vec<u8>,
-    seed: u32,
-    offset: u64,
-    synced: u64,
-}
-
-impl Bytes {
-    /// These.
-    pub(super) fn sealed(bytes: Vec<u8>) -> Bytes {
-        Bytes(Form::Sealed { bytes, spare: Vec::new() })
-    }
-
-    /// The bytes.
-    pub fn get(&mut self) -> &[u8] {
-        if let Form::Unsealed(unsealed) = &mut self.0 {
-            let (bytes, spare) = unsealed.seal();
-            self.0 = Form::Sealed { bytes, spare };
-        }
-        match &self.0 {
-            Form::Sealed { bytes, .. } => bytes,
-            Form::Unsealed(_) => &[],
-        }
-    }
-}
-
-impl Unsealed {
-    /// Bodies that came in parts are put together in the spare memory. Returns the bytes, and what memory is left.
-    fn seal(&mut self) -> (Vec<u8>, Vec<u8>) {
-        let Unsealed { batch, spare, seed, offset, synced } = self;
-        let (mut bytes, mut spare) = (mem::take(&mut batch.bytes), mem::take(spare));
-        let stands = batch.standing_at(0);
-        let body_at = |frame: usize| stands[frame].0 as usize + FRAME_HEADER_BYTES;
-        let is_in_place = |run: &Run| run.start == body_at(run.frame);
-        if batch.runs.len() == stands.len() && batch.runs.iter().all(is_in_place) {
-            bytes.resize(batch.len, 0);
-        } else {
-            // What is there from before is overwritten, so it is not zeroed first.
-            spare.resize(batch.len, 0);
-            let mut ends: Vec<usize> = (0..stands.len()).map(body_at).collect();
-            for run in &batch.runs {
-                let end = &mut ends[run.frame];
-                spare[*end..*end + run.len].copy_from_slice(&bytes[run.start..run.start + run.len]);
-                *end += run.len;
-            }
-            mem::swap(&mut bytes, &mut spare);
-        }
-        for (at, mut header) in stands {
-            let start = at as usize;
-            let body = start + FRAME_HEADER_BYTES;
-            let body_end = body + header.body_len as usize;
-            header.body_checksum = crc32c::crc32c(&bytes[body..body_end]);
-            header.synced = *synced;
-            bytes[body_end..start + header.frame_len()].fill(0);
-            bytes[start..body].copy_from_slice(&header.encode(*seed, *offset + at));
-        }
-        (bytes, spare)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -283,6 +194,8 @@ mod tests {
     use weft_protocol::{PartitionId, Version};
 
     use super::*;
+
+    use crate::limits::DIRECT_ALIGN;
 
     const SEED: u32 = 7;
 
@@ -365,6 +278,10 @@ mod tests {
         let stands = batch.standing_at(0);
         let spans: Vec<_> = stands.iter().map(|(_, header)| (header.first, header.last)).collect();
         assert_eq!(spans, [(Version::new(1, 1), Version::new(1, 10)); 3]);
+        // A disk can take it from where it lies.
+        let offset = 3 * DIRECT_ALIGN as u64 + 1000;
+        let mut bytes = pending.unsealed(batch, SEED, offset, 0);
+        assert_eq!(bytes.get().as_ptr().align_offset(DIRECT_ALIGN), DIRECT_ALIGN - 1000);
     }
 
     #[test]

@@ -2,14 +2,14 @@
 #![expect(clippy::disallowed_methods, reason = "the shell of the log: its files are here")]
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::num::NonZero;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
+use super::appending::Appending;
 use super::disk::{Disk, DiskError};
 
 /// A directory of log files, which nobody else uses meanwhile.
@@ -19,27 +19,8 @@ pub struct Directory {
     /// The directory itself: locked, and synced after a file was made.
     itself: File,
     /// The file that was appended to last.
-    open: Option<Open>,
+    open: Option<(String, Appending)>,
 }
-
-/// A file that is appended to.
-#[derive(Debug)]
-struct Open {
-    name: String,
-    file: File,
-    /// Its bytes.
-    len: u64,
-    /// How many of them the system was told that nobody will read.
-    forgotten: u64,
-}
-
-/// When so many bytes were synced, the system is told that nobody will read them: only a node that starts does. So what it remembers of a log
-/// stays small, and memory that is at hand is used again and again; memory that it has to get first, of the machine's host maybe, makes a
-/// write several times slower.
-const FORGET_BYTES: u64 = 1 << 20;
-
-/// The system forgets whole pages; this is a multiple of their size, wherever Linux runs.
-const PAGE_BYTES: u64 = 64 << 10;
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -85,52 +66,38 @@ impl Directory {
     }
 
     /// The file, to be appended to and synced.
-    fn file(&mut self, what: &'static str, name: &str) -> Result<&mut Open, DiskError> {
+    fn file(&mut self, what: &'static str, name: &str) -> Result<&mut Appending, DiskError> {
         let open = match self.open.take() {
-            Some(open) if open.name == name => open,
+            Some(open) if open.0 == name => open,
             _ => {
-                let file = OpenOptions::new().append(true).open(self.path.join(name));
-                let file = file.and_then(|file| Ok((file.metadata()?.len(), file)));
-                let (len, file) = file.map_err(|error| failed(what, name, &error))?;
-                Open { name: name.to_owned(), file, len, forgotten: 0 }
+                let path = self.path.join(name);
+                let file = OpenOptions::new().append(true).open(&path);
+                let file = file.and_then(|file| Appending::new(file, &path));
+                (name.to_owned(), file.map_err(|error| failed(what, name, &error))?)
             }
         };
-        Ok(self.open.insert(open))
+        Ok(&mut self.open.insert(open).1)
     }
 
     /// A new file, with room on the disk for so many bytes.
-    fn make(&self, name: &str, reserve_bytes: u64) -> io::Result<File> {
+    fn make(&self, name: &str, reserve_bytes: u64) -> io::Result<Appending> {
         let path = self.path.join(name);
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
         // The file stays as long as what is written to it: an end that was never written is no end.
-        match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, reserve_bytes.max(1)) {
+        let made = match rustix::fs::fallocate(
+            &file,
+            FallocateFlags::KEEP_SIZE,
+            0,
+            reserve_bytes.max(1),
+        ) {
             // Some file systems cannot; then a full disk is met by a write, and is final.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(file),
-            Err(error) => {
-                drop(file);
-                fs::remove_file(&path)?;
-                Err(error.into())
-            }
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Appending::new(file, &path),
+            Err(error) => Err(error.into()),
+        };
+        if made.is_err() {
+            fs::remove_file(&path)?;
         }
-    }
-}
-
-impl Open {
-    /// What was synced need not be remembered.
-    fn forget(&mut self) {
-        // The last page is written to next, and would have to be read for that.
-        let end = self.len - self.len % PAGE_BYTES;
-        let len = end.saturating_sub(self.forgotten);
-        if len >= FORGET_BYTES {
-            // Only advice.
-            let _ = rustix::fs::fadvise(
-                &self.file,
-                self.forgotten,
-                NonZero::new(len),
-                Advice::DontNeed,
-            );
-            self.forgotten = end;
-        }
+        made
     }
 }
 
@@ -149,21 +116,18 @@ impl Disk for Directory {
 
     fn create(&mut self, name: &str, reserve_bytes: u64) -> Result<(), DiskError> {
         let file = self.make(name, reserve_bytes).map_err(|error| failed("make", name, &error))?;
-        self.open = Some(Open { name: name.to_owned(), file, len: 0, forgotten: 0 });
+        self.open = Some((name.to_owned(), file));
         Ok(())
     }
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
-        let open = self.file("write", name)?;
-        open.len += bytes.len() as u64;
-        open.file.write_all(bytes).map_err(|error| failed("write", name, &error))
+        let file = self.file("write", name)?;
+        file.append(bytes).map_err(|error| failed("write", name, &error))
     }
 
     fn sync(&mut self, name: &str) -> Result<(), DiskError> {
-        let open = self.file("sync", name)?;
-        open.file.sync_data().map_err(|error| failed("sync", name, &error))?;
-        open.forget();
-        Ok(())
+        let file = self.file("sync", name)?;
+        file.sync().map_err(|error| failed("sync", name, &error))
     }
 
     fn sync_names(&mut self) -> Result<(), DiskError> {

@@ -1,6 +1,6 @@
 //! What the log needs of a disk, and what it asks of it.
 
-use super::batch::Bytes;
+use super::sealing::Bytes;
 
 /// Append-only files in one directory.
 ///

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use weft_protocol::PartitionId;
 use weft_transport::Time;
 
-use crate::durable::batch::{Batch, Bytes};
+use crate::durable::batch::Batch;
 use crate::durable::disk::{DiskError, Effect};
 use crate::durable::file_header::{FILE_HEADER_BYTES, FileHeader, Mode};
 use crate::durable::frame::{FrameHeader, FrameKind};
 use crate::durable::holdings::Position;
 use crate::durable::planted::Planted;
 use crate::durable::roster;
+use crate::durable::sealing::Bytes;
 use crate::limits::{LOG_FULL_PAUSE, LOG_WRITE_BYTES};
 
 use super::{Event, Log, Poisoned, State};
