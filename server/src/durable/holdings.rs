@@ -28,10 +28,10 @@ pub(super) struct Held {
     pub(super) base: Position,
     /// Where that snapshot ended; pieces behind are of another.
     pub(super) base_end: Position,
-    /// A snapshot that has not ended.
-    pub(super) begun: Option<Begun>,
+    /// A snapshot that has not ended. It and the next are boxed since there seldom is one: what is looked at for every entry fits in a line of the cache.
+    pub(super) begun: Option<Box<Begun>>,
     /// Why it is not complete.
-    pub(super) broken: Option<Incomplete>,
+    pub(super) broken: Option<Box<Incomplete>>,
 }
 
 /// A snapshot that has not ended.
@@ -102,7 +102,7 @@ impl Holdings {
                     base: entry.base,
                     base_end: entry.base,
                     begun: None,
-                    broken: Some(Incomplete::MissingFile { file }),
+                    broken: Some(Box::new(Incomplete::MissingFile { file })),
                 }
             });
             if held.last != entry.last {
@@ -139,11 +139,12 @@ impl Holdings {
 impl Held {
     fn new(header: &FrameHeader, at: Position, broken: Incomplete) -> Held {
         let (last, epoch) = (header.last, header.epoch);
-        Held { last, epoch, base: at, base_end: at, begun: None, broken: Some(broken) }
+        let broken = Some(Box::new(broken));
+        Held { last, epoch, base: at, base_end: at, begun: None, broken }
     }
 
     fn begin(&mut self, at: Position) {
-        self.begun = Some(Begun { at, pieces: 0, is_whole: true });
+        self.begun = Some(Box::new(Begun { at, pieces: 0, is_whole: true }));
     }
 
     fn apply(&mut self, header: &FrameHeader, at: Position) {
@@ -198,10 +199,10 @@ impl Held {
     fn break_off(&mut self, reason: Incomplete) {
         // The first reason is the cause of the others. But a snapshot that goes on would have made it whole.
         let is_on_its_way = self.begun.as_ref().is_some_and(|begun| begun.is_whole);
-        match &self.broken {
-            Some(Incomplete::Unfinished) if is_on_its_way => self.broken = Some(reason),
+        match self.broken.as_deref() {
+            Some(Incomplete::Unfinished) if is_on_its_way => self.broken = Some(Box::new(reason)),
             Some(_) => {}
-            None => self.broken = Some(reason),
+            None => self.broken = Some(Box::new(reason)),
         }
         if let Some(begun) = &mut self.begun {
             begun.is_whole = false;
@@ -229,12 +230,13 @@ mod tests {
         holdings.break_all(&damage);
         holdings.break_all(&Incomplete::NotClosed);
         holdings.apply(&frame(FrameKind::SnapshotEnd, 2), at(300));
-        assert_eq!(holdings.get(partition).unwrap().broken, Some(damage));
+        assert_eq!(holdings.get(partition).unwrap().broken.as_deref(), Some(&damage));
         // One that goes on and ends is whole; one that never ended is not.
         holdings.apply(&frame(FrameKind::AnewBegin, 0), at(400));
         holdings.apply(&frame(FrameKind::SnapshotEnd, 0), at(500));
         assert_eq!(holdings.get(partition).unwrap().broken, None);
         holdings.apply(&frame(FrameKind::AnewBegin, 0), at(600));
-        assert_eq!(holdings.get(partition).unwrap().broken, Some(Incomplete::Unfinished));
+        let broken = holdings.get(partition).unwrap().broken.as_deref();
+        assert_eq!(broken, Some(&Incomplete::Unfinished));
     }
 }

@@ -279,7 +279,7 @@ impl Recovery {
             return PartitionFound { partition, last: Version::NONE, epoch: 0, completeness };
         };
         let completeness = match &held.broken {
-            Some(reason) => Completeness::Incomplete { reason: reason.clone() },
+            Some(reason) => Completeness::Incomplete { reason: (**reason).clone() },
             None if self.is_clean => Completeness::CompleteClean,
             None => Completeness::CompleteFsync,
         };

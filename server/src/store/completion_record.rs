@@ -42,7 +42,28 @@ pub(super) enum Told<'a> {
 }
 
 /// A completion, but for a previous value that is carried behind it.
-pub(super) type Encoded = arrayvec::ArrayVec<u8, BYTES_MAX>;
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded {
+    bytes: [u8; BYTES_MAX],
+    len: usize,
+}
+
+impl Encoded {
+    /// The bytes, and zeroes up to the most that there can be.
+    #[inline]
+    pub(super) fn padded(&self) -> &[u8; BYTES_MAX] {
+        &self.bytes
+    }
+}
+
+impl std::ops::Deref for Encoded {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
 
 struct Fields {
     sequence: u64,
@@ -120,12 +141,12 @@ fn encode(fields: &Fields) -> Encoded {
     (bytes[16], bytes[17]) = (fields.form, fields.detail);
     bytes[20..24].copy_from_slice(&fields.argument.to_le_bytes());
     bytes[24..FIXED_BYTES].copy_from_slice(&fields.number.to_le_bytes());
-    let mut encoded = Encoded::from(bytes);
-    match fields.previous {
-        Some(previous) => encoded[FIXED_BYTES..].copy_from_slice(&previous.to_le_bytes()),
-        None => encoded.truncate(FIXED_BYTES),
+    let mut len = FIXED_BYTES;
+    if let Some(previous) = fields.previous {
+        bytes[FIXED_BYTES..].copy_from_slice(&previous.to_le_bytes());
+        len = PREVIOUS_BYTES;
     }
-    encoded
+    Encoded { bytes, len }
 }
 
 /// What the completion of `client` in a record of this version says; nothing of bytes that say nothing.

@@ -7,7 +7,7 @@ use weft_protocol::limits::KEY_MAX;
 use weft_protocol::{TableId, Version};
 
 /// Bytes of a record before its expiry, key and value.
-const HEADER_BYTES: usize = 24;
+pub(super) const HEADER_BYTES: usize = 24;
 /// Bytes of an expiry, in milliseconds of Unix time.
 const EXPIRY_BYTES: usize = 8;
 /// Bits of the value's length; the kind is above them.
@@ -145,6 +145,12 @@ impl Head {
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// The header alone, without an expiry.
+    #[inline]
+    pub(super) fn fixed(&self) -> &[u8; HEADER_BYTES] {
+        self.bytes.first_chunk().expect("a head is longer than its header")
     }
 }
 

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use weft_protocol::{TableId, Version};
 
 use super::address::Address;
+use super::completion_record::{BYTES_MAX as ENCODED_MAX, CLIENT_BYTES, Encoded};
 use super::gather::{COPIED_MAX, Gather, Gathered, Mark};
-use super::header::{Head, Kind, Record};
+use super::header::{self, HEADER_BYTES, Head, Kind, Record};
 use super::partition::Partition;
 use super::segment::Segment;
 
@@ -90,12 +91,11 @@ impl Recording {
     }
 
     /// Adds the completion of a client's request to the entry of this version, or makes it one of its own.
-    pub(super) fn completion(&mut self, version: Version, client: u64, value: &[u8]) {
+    pub(super) fn completion(&mut self, version: Version, client: u64, value: &Encoded) {
         if self.entries.back().is_none_or(|last| last.version != version) {
             self.begin(version);
         }
-        let (table, key) = (TableId::DEFAULT, client.to_le_bytes());
-        push_beside(&mut self.gather, Kind::Completion, version, table, &key, value);
+        push_completion(&mut self.gather, version, client, value);
         self.end();
     }
 
@@ -111,6 +111,22 @@ impl Recording {
         let end = self.gather.end();
         self.entries.back_mut().expect("it was begun").end = end;
     }
+}
+
+/// Adds the record of a completion. Nearly every write has one: it is copied once, and in parts of known lengths before.
+fn push_completion(gather: &mut Gather, version: Version, client: u64, value: &Encoded) {
+    let key = client.to_le_bytes();
+    let head = Head::beside(Kind::Completion, version, TableId::DEFAULT, &key, value.len());
+    let mut bytes = [0; HEADER_BYTES + CLIENT_BYTES + ENCODED_MAX];
+    let (head_bytes, rest) = bytes.split_at_mut(HEADER_BYTES);
+    let (key_bytes, value_bytes) = rest.split_at_mut(CLIENT_BYTES);
+    head_bytes.copy_from_slice(head.fixed());
+    key_bytes.copy_from_slice(&key);
+    value_bytes.copy_from_slice(value.padded());
+    let bytes = &mut bytes[..HEADER_BYTES + CLIENT_BYTES + value.len()];
+    header::seal(bytes, |checksum| checksum);
+    gather.push(bytes);
+    gather.pad();
 }
 
 /// Adds the record that lies in `segment` at `offset`.

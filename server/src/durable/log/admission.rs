@@ -115,7 +115,7 @@ impl Log {
         self.takes(entries)?;
         let held = self.known(partition)?;
         if let (Some(reason), None) = (&held.broken, &held.begun) {
-            return Err(AppendError::Broken { partition, reason: reason.clone() });
+            return Err(AppendError::Broken { partition, reason: (**reason).clone() });
         }
         if !held.is_next(first) || last.sequence() < first.sequence() || last < first {
             return Err(AppendError::Gap { partition, last: held.last, first });
@@ -158,7 +158,7 @@ impl Log {
             Snapshot::Own => {
                 let held = self.known(partition)?;
                 if let Some(reason) = &held.broken {
-                    return Err(AppendError::Broken { partition, reason: reason.clone() });
+                    return Err(AppendError::Broken { partition, reason: (**reason).clone() });
                 }
                 (FrameKind::SnapshotBegin, held.epoch, held.last)
             }
