@@ -29,6 +29,7 @@ pub(crate) mod messages;
 mod pacing;
 pub(crate) mod peers;
 pub(crate) mod questions;
+pub(crate) mod recording;
 pub(crate) mod reports;
 pub(crate) mod tables;
 mod taking;

@@ -48,6 +48,7 @@ mod evictor;
 mod hot_keys;
 mod lookahead;
 mod maps;
+mod needed;
 mod operation;
 mod partitions;
 mod pins;

@@ -9,13 +9,15 @@ use weft_protocol::{
 use weft_transport::limits::MESSAGE_MAX;
 use weft_transport::{Batch, CallId, IncomingKind};
 
-use crate::cluster::hosted::{Due, Now, Recorded};
+use crate::cluster::hosted::{Due, Now};
+use crate::cluster::recording::Recorded;
 use crate::coordinator::codec::decode_notice;
 use crate::counters::{Event, Tally};
 use crate::dispatch::{Arrived, Said, dispatch};
 use crate::handler::NodeHandler;
 use crate::hot_keys::{Access, Sampler};
 use crate::limits::BATCH_MAX;
+use crate::needed::Needed;
 use crate::partitions::{Committed, Held};
 use crate::replies::Replies;
 use crate::scratch::{Room, Use};
@@ -213,7 +215,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
     }
 
     /// Has `write` done in the partition of `slot`, unless its `completion` says that it was done before: then what it came to is the answer once
-    /// more. When it finds no memory for its `len` bytes, segments are emptied and it is tried again, until that is of no use.
+    /// more. When it finds no memory, segments are emptied for what is `needed` and it is tried again, until that is of no use.
     ///
     /// # Errors
     /// What to answer: this node has no such table or partition, the write was refused, or it is not known any more whether it was done.
@@ -222,7 +224,7 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         &mut self,
         (table, slot): (TableId, Slot),
         completion: Option<Completion>,
-        len: usize,
+        needed: Needed<'_>,
         mut write: impl FnMut(&mut Partition, u64) -> Result<T, StoreError>,
     ) -> Result<Written<T>, ErrorReply<'static>> {
         let node = self.node;
@@ -234,7 +236,10 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
             if let Some(attempt) = attempt {
                 check_client(node, partition, attempt)?;
             }
-            let (before_bytes, now_ms) = (partition.written_bytes(), self.now_ms);
+            let now_ms = self.now_ms;
+            hosted.keep_room_for(|partition| needed.entry_bytes(partition, table, now_ms))?;
+            let partition = &mut hosted.partition;
+            let before_bytes = partition.written_bytes();
             let once = partition.once(attempt, |partition| write(partition, now_ms));
             let version = partition.version();
             let recorded = hosted.record();
@@ -265,9 +270,9 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
                     return Err(error.map_or_else(gave_up, |error| node.refusal(&error)));
                 }
                 Err(OnceError::Refused(StoreError::MemoryLimit(_)))
-                    if self.make_room(len, made) => {}
+                    if self.make_room(needed.memory_bytes, made) => {}
                 Err(OnceError::Refused(StoreError::QuotaReached { limit }))
-                    if self.evict_for(table, len, limit) => {}
+                    if self.evict_for(table, needed.memory_bytes, limit) => {}
                 Err(error) => return Err(refusal(node, &error)),
             }
         }

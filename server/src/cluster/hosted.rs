@@ -37,7 +37,9 @@ pub(crate) struct Hosted {
     /// How often it ceased to be primary, or to become it.
     pub(super) depositions: u32,
     /// Whether nobody else holds it: then nothing is recorded, and everything is committed at once.
-    is_alone: bool,
+    pub(super) is_alone: bool,
+    /// Whether the log is asked for room before an entry is made.
+    pub(super) asks_for_room: bool,
     /// Entries up to this one wait for the first piece of a snapshot, which says which tables there are.
     pub(super) held_up: Option<u64>,
     /// Where entries go that are kept on disk.
@@ -47,7 +49,7 @@ pub(crate) struct Hosted {
     /// Whether the partition is lost: what the log has of it is all that is left then.
     is_lost: bool,
     /// A record of an entry.
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
 }
 
 /// Up to where a node has a partition.
@@ -109,17 +111,6 @@ impl Due {
     }
 }
 
-/// What has become of the entries that changes have made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recorded {
-    /// There were none.
-    Nothing,
-    /// All who are to have them have them.
-    Done,
-    /// The partition is to be [settled](Hosted::settle).
-    Due,
-}
-
 impl Hosted {
     /// A partition that holds what the node's log has of it.
     pub(crate) fn new(
@@ -158,6 +149,7 @@ impl Hosted {
             withheld: Withheld::default(),
             depositions: 0,
             is_alone: false,
+            asks_for_room: false,
             held_up: None,
             logged,
             piece_due: None,
@@ -195,43 +187,6 @@ impl Hosted {
     pub(crate) fn look_at_tables(&mut self, cluster: &Cluster, now: Now, due: &mut Due) {
         self.say_how_far();
         self.settle(cluster, now, due);
-    }
-
-    /// Hands the entries over that changes have made.
-    #[inline]
-    pub(crate) fn record(&mut self) -> Recorded {
-        if self.partition.is_recording() { self.record_entries() } else { Recorded::Nothing }
-    }
-
-    fn record_entries(&mut self) -> Recorded {
-        let Hosted { partition, replica, logged, scratch, is_alone, .. } = self;
-        let mut recorded = Recorded::Nothing;
-        while let Some(entry) = partition.take_entry() {
-            let (version, copied) = (entry.version, entry.bytes);
-            // Of a partition that nobody else holds, its log is all that is to have it: then it is not put in a queue, to be looked after later.
-            if *is_alone
-                && recorded != Recorded::Due
-                && let (Some(logged), Some(bytes)) = (logged.as_mut(), copied.in_one_piece())
-                && logged.hand_over(version, bytes)
-            {
-                recorded = if logged.refuses() { Recorded::Due } else { Recorded::Done };
-                continue;
-            }
-            recorded = Recorded::Due;
-            let bytes = match logged {
-                Some(logged) => logged.entry(version, |bytes| copied.copy_to(bytes)),
-                None => {
-                    scratch.clear();
-                    copied.copy_to(scratch);
-                    &*scratch
-                }
-            };
-            if !*is_alone {
-                let recorded = replica.record(Entry { version, bytes });
-                recorded.expect("only who serves makes entries, one after the other");
-            }
-        }
-        recorded
     }
 
     /// The coordinator has committed a configuration.
@@ -514,6 +469,8 @@ impl Hosted {
         } else {
             self.committed = self.replica.committed();
         }
+        let is_written_behind = |logged: &Logged| logged.mode() == Mode::Disk;
+        self.asks_for_room = self.is_alone && self.logged.as_deref().is_some_and(is_written_behind);
         let records = serves && (!self.is_alone || self.logged.is_some());
         if records != self.partition.is_recording() {
             self.partition.set_recording(records);

@@ -10,7 +10,8 @@ use weft_protocol::{ErrorCode, ErrorReply, PartitionId, Version};
 use weft_transport::Time;
 
 use crate::durable::{AppendError, Event, Journal, Log, Mode, Snapshot};
-use crate::limits::LOG_WRITE_BYTES;
+use crate::limits::{LOG_ROOM_KEPT_BYTES, LOG_UNASKED_BYTES, LOG_WRITE_BYTES};
+use crate::store::Gathered;
 
 /// The memory of entries is kept for the next ones up to this: a partition that is idle is small.
 const KEPT_BYTES: usize = 4 << 10;
@@ -96,6 +97,8 @@ pub(crate) struct Logged {
     /// Which of its own snapshots is being written, if one is.
     rewriting: Option<u64>,
     rewrites: u64,
+    /// Room in the log that is kept for the entry that is about to be made.
+    promised_bytes: u64,
     /// The log cannot take what happens here any more.
     has_failed: bool,
     failure_told: Option<u32>,
@@ -118,6 +121,7 @@ impl Logged {
             end_awaited: 0,
             rewriting: None,
             rewrites: 0,
+            promised_bytes: 0,
             has_failed: false,
             failure_told: None,
         }
@@ -267,10 +271,47 @@ impl Logged {
         &bytes[start..]
     }
 
+    /// Whether the log has room for an entry of up to `len` bytes, which is then kept until the entry is [handed over](Self::hand_over), or the room
+    /// [given back](Self::give_back_room). For who is alone with a partition of [`Mode::Disk`]: such an entry is answered when it is made.
+    #[inline]
+    pub(super) fn keeps_room_for(&mut self, len: usize) -> bool {
+        let is_ample = self.journal.room_bytes() >= 2 * LOG_ROOM_KEPT_BYTES;
+        if len <= LOG_UNASKED_BYTES && is_ample && self.journal.has_room() {
+            return true;
+        }
+        self.ask_for_room(len)
+    }
+
+    #[cold]
+    fn ask_for_room(&mut self, len: usize) -> bool {
+        let promised = self.journal.with(|log, _| log.promise(len));
+        self.promised_bytes = promised.unwrap_or(0);
+        promised.is_some()
+    }
+
+    /// No entry was made of that which room was kept for.
+    #[inline]
+    pub(super) fn give_back_room(&mut self) {
+        if self.promised_bytes > 0 {
+            let bytes = std::mem::take(&mut self.promised_bytes);
+            self.journal.with(|log, _| log.give_back(bytes));
+        }
+    }
+
     /// Hands the next entry over at once, if nothing waits before it and the log takes it. Returns whether it did.
-    pub(super) fn hand_over(&mut self, version: Version, bytes: &[u8]) -> bool {
-        let is_next = self.place == Place::Whole && self.queue.is_empty() && !self.has_failed();
-        let is_taken = is_next && self.journal.append(self.id, version, bytes).is_ok();
+    pub(super) fn hand_over(&mut self, version: Version, entry: &Gathered<'_>) -> bool {
+        if self.place != Place::Whole || !self.queue.is_empty() || self.has_failed() {
+            return false;
+        }
+        // There may be others before the one that room is kept for, of what was removed to make it.
+        let promised_bytes = self.promised_bytes.min(entry.len() as u64);
+        self.promised_bytes -= promised_bytes;
+        let append = |entry: &[&[u8]]| self.journal.append(self.id, version, entry, promised_bytes);
+        let appended = match entry.in_one_piece() {
+            Some(bytes) => append(&[bytes]),
+            None => append(&entry.pieces().map(|piece| piece.bytes()).collect::<Vec<_>>()),
+        };
+        let is_taken = appended.is_ok();
         if is_taken {
             self.taken = version.sequence();
         }

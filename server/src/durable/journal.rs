@@ -1,6 +1,6 @@
 //! A log as those who append to it see it: behind a lock that is never held while the disk works.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -23,6 +23,7 @@ pub struct Journal {
     /// The thread has ended.
     pub(super) ended: Condvar,
     has_room: AtomicBool,
+    room_bytes: AtomicU64,
     has_failed: AtomicBool,
     /// Somebody has something for which there was no room.
     is_awaited: AtomicBool,
@@ -61,9 +62,10 @@ impl Journal {
     pub fn new(log: Log, clock: Clock) -> Journal {
         let mode = log.identity().mode;
         let (has_room, has_failed) = (AtomicBool::new(log.has_room()), AtomicBool::new(false));
+        let room_bytes = AtomicU64::new(log.room_bytes());
         let locked = Mutex::new(Locked { log, is_stopping: false, asleep: None, driver: None });
         let (wake, ended, is_awaited) = (Condvar::new(), Condvar::new(), AtomicBool::new(false));
-        Journal { mode, clock, locked, wake, ended, has_room, has_failed, is_awaited }
+        Journal { mode, clock, locked, wake, ended, has_room, room_bytes, has_failed, is_awaited }
     }
 
     /// The time that it goes by.
@@ -90,7 +92,7 @@ impl Journal {
         result
     }
 
-    /// Appends an entry. See [`Log::append`].
+    /// Appends an entry, whose bytes are `entry` one after the other and for which so much was [promised](Log::promise). See [`Log::append`].
     ///
     /// # Errors
     /// [`AppendError`].
@@ -98,12 +100,14 @@ impl Journal {
         &self,
         partition: PartitionId,
         version: Version,
-        entry: &[u8],
+        entry: &[&[u8]],
+        promised_bytes: u64,
     ) -> Result<(), AppendError> {
         let mut locked = self.locked.lock();
+        locked.log.give_back(promised_bytes);
         // Behind others that wait, the time plays no part.
         let now = locked.log.waiting_since().unwrap_or_else(|| self.clock.now());
-        let appended = locked.log.append(partition, version, version, &[entry], now);
+        let appended = locked.log.append(partition, version, version, entry, now);
         self.let_go(locked, now);
         appended
     }
@@ -125,6 +129,12 @@ impl Journal {
     /// Whether there was room for more when the log was last used. See [`Log::has_room`].
     pub fn has_room(&self) -> bool {
         self.has_room.load(Ordering::SeqCst)
+    }
+
+    /// How much room the file has that is written to, as of when the log was last used, behind what waits for it.
+    #[inline]
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.room_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether the disk has no room for more.
@@ -195,6 +205,7 @@ impl Journal {
         if self.has_room.load(Ordering::Relaxed) != has_room {
             self.has_room.store(has_room, Ordering::SeqCst);
         }
+        self.room_bytes.store(log.room_bytes(), Ordering::Relaxed);
         if let State::Poisoned(_) = log.state() {
             self.has_failed.store(true, Ordering::Relaxed);
         }

@@ -188,6 +188,8 @@ pub struct Log {
     waiting_since: Option<Time>,
     /// The longest frame that was refused for want of room in the file; 0 if there is none.
     refused_bytes: u64,
+    /// Bytes of frames that are about to be appended, and for which room is kept.
+    promised_bytes: u64,
     /// The file before the one that is written to, if room is kept for it that it does not need any more.
     untrimmed: Option<u64>,
     /// When a file is to be tried to be made again.
@@ -221,6 +223,7 @@ impl Log {
             ends_waiting: 0,
             waiting_since: None,
             refused_bytes: 0,
+            promised_bytes: 0,
             untrimmed: None,
             retry_at: Time::ZERO,
             is_closing: false,

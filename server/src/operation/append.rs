@@ -5,6 +5,7 @@ use weft_protocol::{Append, AppendReply, ErrorReply, Slot};
 use weft_transport::CallId;
 
 use crate::counters::Event;
+use crate::needed::Needed;
 use crate::store::Appended;
 use crate::work::Work;
 
@@ -16,8 +17,8 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &Append { target, expires_at_ms, tail } = append;
     let (table, key) = (target.table, target.key);
-    let len = key.len() + tail.len();
-    let written = work.write((table, slot), target.completion, len, |partition, now_ms| {
+    let needed = Needed::longer(key, tail.len());
+    let written = work.write((table, slot), target.completion, needed, |partition, now_ms| {
         partition.append(table, &key, &tail, expires_at_ms, REQUEST_VALUE_MAX, now_ms)
     })?;
     if !written.is_repeated {

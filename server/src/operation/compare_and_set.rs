@@ -4,6 +4,7 @@ use weft_protocol::{CompareAndSet, CompareAndSetReply, ErrorReply, Slot};
 use weft_transport::CallId;
 
 use crate::counters::Event;
+use crate::needed::Needed;
 use crate::store::Compared;
 use crate::work::Work;
 
@@ -16,9 +17,10 @@ pub(crate) fn execute(
     let &CompareAndSet { target, expires_at_ms, expected, value } = compare_and_set;
     let (table, key) = (target.table, target.key);
     let len = key.len() + value.len();
-    let written = work.write((table, slot), target.completion, len, |partition, now_ms| {
-        partition.compare_and_set(table, &key, expected, &value, expires_at_ms, now_ms)
-    })?;
+    let written =
+        work.write((table, slot), target.completion, Needed::object(len), |partition, now_ms| {
+            partition.compare_and_set(table, &key, expected, &value, expires_at_ms, now_ms)
+        })?;
     if let (Compared::Written(_), false) = (written.answer, written.is_repeated) {
         work.tally.add(Event::BytesWritten, value.len() as u64);
     }

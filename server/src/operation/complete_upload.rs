@@ -3,6 +3,7 @@
 use weft_protocol::{CompleteUpload, ErrorReply, PutReply, Slot};
 use weft_transport::CallId;
 
+use crate::needed::Needed;
 use crate::operation::compare_and_set;
 use crate::store::Completed;
 use crate::work::Work;
@@ -15,11 +16,10 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &CompleteUpload { target, upload, effect } = complete;
     let (table, key) = (target.table, target.key);
-    // The value's memory is taken; what may be missing is an entry of the index.
-    let written =
-        work.write((table, slot), target.completion, key.len(), |partition, now_ms| {
-            partition.complete_upload(table, &key, upload, effect, now_ms)
-        })?;
+    let needed = Needed::upload(upload, key);
+    let written = work.write((table, slot), target.completion, needed, |partition, now_ms| {
+        partition.complete_upload(table, &key, upload, effect, now_ms)
+    })?;
     match written.answer {
         Completed::Put(version) => work.replies.reply(call, PutReply { version }),
         Completed::Compared(compared) => work.replies.reply(call, compare_and_set::reply(compared)),

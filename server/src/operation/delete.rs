@@ -3,6 +3,7 @@
 use weft_protocol::{Delete, DeleteReply, ErrorReply, Slot};
 use weft_transport::CallId;
 
+use crate::needed::Needed;
 use crate::store::Deleted;
 use crate::work::Work;
 
@@ -14,9 +15,10 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &Delete { target } = delete;
     let place = (target.table, slot);
-    let written = work.write(place, target.completion, 0, |partition, now_ms| {
-        partition.delete(target.table, &target.key, now_ms)
-    })?;
+    let written =
+        work.write(place, target.completion, Needed::removal(target.key), |partition, now_ms| {
+            partition.delete(target.table, &target.key, now_ms)
+        })?;
     let Deleted { version, existed } = written.answer;
     work.replies.reply(call, DeleteReply { version, existed });
     Ok(())

@@ -3,6 +3,7 @@
 use weft_protocol::{ErrorReply, GetAndDelete, Slot};
 use weft_transport::CallId;
 
+use crate::needed::Needed;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -13,9 +14,10 @@ pub(crate) fn execute(
 ) -> Result<(), ErrorReply<'static>> {
     let &GetAndDelete { target } = delete;
     let place = (target.table, slot);
-    let written = work.write(place, target.completion, 0, |partition, now_ms| {
-        partition.get_and_delete(target.table, &target.key, now_ms)
-    })?;
+    let written =
+        work.write(place, target.completion, Needed::removal(target.key), |partition, now_ms| {
+            partition.get_and_delete(target.table, &target.key, now_ms)
+        })?;
     work.reply_previous(call, written.answer);
     Ok(())
 }

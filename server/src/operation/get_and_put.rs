@@ -4,6 +4,7 @@ use weft_protocol::{ErrorReply, GetAndPut, Slot};
 use weft_transport::CallId;
 
 use crate::counters::Event;
+use crate::needed::Needed;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -15,9 +16,10 @@ pub(crate) fn execute(
     let &GetAndPut { target, expires_at_ms, value } = put;
     let (table, key) = (target.table, target.key);
     let len = key.len() + value.len();
-    let written = work.write((table, slot), target.completion, len, |partition, now_ms| {
-        partition.get_and_put(table, &key, &value, expires_at_ms, now_ms)
-    })?;
+    let written =
+        work.write((table, slot), target.completion, Needed::object(len), |partition, now_ms| {
+            partition.get_and_put(table, &key, &value, expires_at_ms, now_ms)
+        })?;
     if !written.is_repeated {
         work.tally.add(Event::BytesWritten, value.len() as u64);
     }

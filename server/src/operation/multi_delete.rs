@@ -7,6 +7,7 @@ use weft_transport::CallId;
 use crate::counters::Event;
 use crate::hot_keys::Access;
 use crate::lookahead::Lookahead;
+use crate::needed::Needed;
 use crate::partitions::Place;
 use crate::store::Deleted;
 use crate::work::{Work, Written};
@@ -23,9 +24,10 @@ pub(crate) fn execute(
         work.tally.event(Event::Item);
         work.sample_item(table, key, Access::Write);
         let completion = completion.map(|completion| completion.item(index));
-        let done = work.write((table, slot), completion, 0, |partition, now_ms| {
-            partition.delete(table, &key, now_ms)
-        });
+        let done =
+            work.write((table, slot), completion, Needed::removal(key), |partition, now_ms| {
+                partition.delete(table, &key, now_ms)
+            });
         let pushed = match done {
             Ok(Written { answer: Deleted { version, existed }, .. }) => {
                 part.push(index, &DeleteReply { version, existed })

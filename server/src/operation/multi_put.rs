@@ -6,6 +6,7 @@ use weft_transport::CallId;
 use crate::counters::Event;
 use crate::hot_keys::Access;
 use crate::lookahead::Lookahead;
+use crate::needed::Needed;
 use crate::partitions::Place;
 use crate::work::{Work, Written};
 
@@ -22,9 +23,10 @@ pub(crate) fn execute(
         work.sample_item(table, pair.key, Access::Write);
         let len = pair.key.len() + pair.value.len();
         let completion = completion.map(|completion| completion.item(index));
-        let done = work.write((table, slot), completion, len, |partition, now_ms| {
-            partition.put(table, &pair.key, &pair.value, pair.expires_at_ms, now_ms)
-        });
+        let done =
+            work.write((table, slot), completion, Needed::object(len), |partition, now_ms| {
+                partition.put(table, &pair.key, &pair.value, pair.expires_at_ms, now_ms)
+            });
         let pushed = match done {
             Ok(Written { answer: version, is_repeated }) => {
                 if !is_repeated {

@@ -4,6 +4,7 @@ use weft_protocol::{ErrorReply, Put, PutReply, Slot};
 use weft_transport::CallId;
 
 use crate::counters::Event;
+use crate::needed::Needed;
 use crate::work::Work;
 
 pub(crate) fn execute(
@@ -15,9 +16,10 @@ pub(crate) fn execute(
     let &Put { target, value, expires_at_ms } = put;
     let len = target.key.len() + value.len();
     let place = (target.table, slot);
-    let written = work.write(place, target.completion, len, |partition, now_ms| {
-        partition.put(target.table, &target.key, &value, expires_at_ms, now_ms)
-    })?;
+    let written =
+        work.write(place, target.completion, Needed::object(len), |partition, now_ms| {
+            partition.put(target.table, &target.key, &value, expires_at_ms, now_ms)
+        })?;
     if !written.is_repeated {
         work.tally.add(Event::BytesWritten, value.len() as u64);
     }

@@ -205,6 +205,12 @@ impl Partition {
         Some(self.log.record(address).version())
     }
 
+    /// Bytes of the record of a key's object; 0 if it has none.
+    pub fn record_len(&mut self, table: TableId, key: &[u8], now_ms: u64) -> usize {
+        let found = self.find_current(self.index.tag(table, key), table, key, now_ms);
+        found.map_or(0, |(_, address)| self.log.record(address).len())
+    }
+
     /// Makes `value` the object of a key, until `expiry_ms` (milliseconds of Unix time) if that is
     /// given. An expiry that has passed is stored like any other and absent at once.
     ///

@@ -166,6 +166,11 @@ impl Partition {
         })
     }
 
+    /// Bytes of an upload's value; 0 if there is no such upload.
+    pub fn upload_len(&self, number: u64) -> usize {
+        self.uploads.by_number.get(&number).map_or(0, |upload| upload.value_len)
+    }
+
     /// Gives an upload up. Returns whether there was one.
     pub fn abort_upload(&mut self, table: TableId, key: &[u8], number: u64) -> bool {
         let found = self.uploads.by_number.get(&number);

@@ -7,6 +7,7 @@
 
 use crate::durable::file_header::Mode;
 use crate::durable::frame::{FRAME_HEADER_BYTES, frame_len};
+use crate::limits::LOG_ROOM_KEPT_BYTES;
 
 use super::commit::{Current, Doing};
 use super::{Log, State};
@@ -36,17 +37,20 @@ impl Log {
         let ahead_bytes = self.ahead_bytes(number);
         // A full disk is met when a file is made, where nothing is in doubt, and by no write: not by that of a batch longer than a file either.
         let waiting_bytes = match self.keeps_ahead() {
-            true => self.pending.bytes() as u64 + self.refused_bytes + ahead_bytes,
+            true => {
+                let waiting_bytes = self.pending.bytes() as u64 + self.promised_bytes;
+                waiting_bytes + self.refused_bytes + ahead_bytes
+            }
             false => self.pending.next_len() as u64,
         };
         let needed_bytes = head_bytes + waiting_bytes + TAIL_BYTES;
         (self.settings.bytes_of_file(number) + ahead_bytes).max(needed_bytes)
     }
 
-    /// Whether a frame with a body of `len` bytes has room behind all that waits. If not, a file is made that has.
-    pub(super) fn has_room_for(&mut self, len: usize) -> bool {
+    /// Room behind all that waits, and all that was promised some.
+    pub(in crate::durable) fn room_bytes(&self) -> u64 {
         let Some(current) = self.current.as_ref().filter(|_| self.keeps_ahead()) else {
-            return true;
+            return u64::MAX;
         };
         let (under_way, next) = match self.doing {
             Some(Doing::Write { len, .. }) => (len, None),
@@ -56,12 +60,36 @@ impl Log {
         };
         let left = current.left().saturating_sub(under_way);
         let left = next.map_or(left, |next| left.min(next));
-        let needed = frame_len(len) as u64;
-        let has_room = self.pending.bytes() as u64 + needed + TAIL_BYTES <= left;
+        left.saturating_sub(self.pending.bytes() as u64 + self.promised_bytes + TAIL_BYTES)
+    }
+
+    /// Whether a frame with a body of `len` bytes has room there. If not, a file is made that has.
+    pub(super) fn has_room_for(&mut self, len: usize) -> bool {
+        self.has_room_of(frame_len(len) as u64)
+    }
+
+    fn has_room_of(&mut self, bytes: u64) -> bool {
+        let has_room = bytes <= self.room_bytes();
         if !has_room {
-            self.refused_bytes = self.refused_bytes.max(needed);
+            self.refused_bytes = self.refused_bytes.max(bytes);
         }
         has_room
+    }
+
+    /// Keeps room for an entry of up to `len` bytes that is about to be made and cannot be taken back, if there is some beside what is made without
+    /// asking. Returns how much, which is to be [given back](Self::give_back) when the entry is appended, or was not made.
+    pub(crate) fn promise(&mut self, len: usize) -> Option<u64> {
+        let bytes = frame_len(len) as u64;
+        let has_room = self.has_room() && self.has_room_of(bytes + LOG_ROOM_KEPT_BYTES);
+        has_room.then(|| {
+            self.promised_bytes += bytes;
+            bytes
+        })
+    }
+
+    /// Takes back room that was promised.
+    pub(crate) fn give_back(&mut self, bytes: u64) {
+        self.promised_bytes -= bytes;
     }
 
     /// Whether a snapshot may begin, with a piece of `len` bytes.
@@ -104,6 +132,7 @@ mod tests {
     use crate::durable::{
         AppendError, Completeness, Directory, Event, Identity, Settings, recover,
     };
+    use crate::limits::LOG_UNASKED_BYTES;
 
     const PARTITION: PartitionId = PartitionId(3);
     const FILE_BYTES: u64 = 64 << 10;
@@ -300,5 +329,40 @@ mod tests {
         let long: u64 = metadata.iter().map(|file| file.len()).sum();
         assert!(metadata.len() > 5, "{}", metadata.len());
         assert!(taken < long + 6 * FILE_BYTES, "{taken} bytes for {long}");
+    }
+
+    /// Entries that cannot be taken back once they are made are asked room for before, but for short ones, for which some is left.
+    #[test]
+    fn what_was_promised_room_is_taken_though_the_disk_is_full() {
+        let mut driven = Driven::new();
+        driven.go_on();
+        driven.is_full = true;
+        let (long, short) = (100_000, LOG_UNASKED_BYTES);
+        let mut promised = Vec::new();
+        // A longer file is made for what was refused, if there is room for one.
+        assert_eq!(driven.log.promise(LOG_ROOM_KEPT_BYTES as usize), None);
+        driven.is_full = false;
+        driven.go_on();
+        driven.is_full = true;
+        while let Some(bytes) = driven.log.promise(long) {
+            promised.push(bytes);
+        }
+        assert!(promised.len() > 1, "{}", promised.len());
+        let mut sequence = 0;
+        let mut append = |driven: &mut Driven, len: usize| {
+            sequence += 1;
+            let version = Version::new(1, sequence);
+            driven.log.append(PARTITION, version, version, &[&vec![7; len]], driven.now)
+        };
+        let shorts = LOG_ROOM_KEPT_BYTES as usize / short * 9 / 10;
+        (0..shorts).for_each(|_| append(&mut driven, short).unwrap());
+        for bytes in promised {
+            driven.log.give_back(bytes);
+            append(&mut driven, long).unwrap();
+            driven.go_on();
+        }
+        assert_eq!(driven.log.promise(long), None);
+        driven.log.give_back(0);
+        assert!(driven.close().is_some());
     }
 }

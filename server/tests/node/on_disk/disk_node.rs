@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use weft_protocol::{
     Catalog, ClusterMap, Durability, ErrorCode, Get, GetReply, Key, Member, NodeEntry,
@@ -25,6 +26,8 @@ pub(crate) const FSYNC: TableId = TableId(1);
 pub(crate) const DISK: TableId = TableId(2);
 const NODE: NodeId = NodeId(4);
 const CLUSTER: u128 = 11;
+/// How long logs may take to be closed.
+const CLOSED_WITHIN: Duration = Duration::from_secs(60);
 /// Partitions of each durability.
 const EACH: u16 = 4;
 
@@ -41,9 +44,7 @@ pub(crate) struct DiskNode {
 enum Threads {
     OfProduct(LogThreads),
     /// On disks of a test.
-    Wrapped {
-        _threads: Vec<CommitThread>,
-    },
+    Wrapped(Vec<CommitThread>),
     Gone,
 }
 
@@ -51,6 +52,9 @@ enum Threads {
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     pub(crate) fails: Arc<AtomicBool>,
+    /// No file is made as long as this is set, and who makes one waits; then there is room for none.
+    pub(crate) makes_none: Arc<AtomicBool>,
+    pub(crate) makes_full: Arc<AtomicBool>,
     pub(crate) syncs: Arc<AtomicU64>,
 }
 
@@ -63,6 +67,12 @@ impl Disk for Watched {
     }
 
     fn create(&mut self, name: &str, reserve_bytes: u64) -> Result<(), DiskError> {
+        while self.1.makes_none.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        if self.1.makes_full.load(Ordering::Relaxed) {
+            return Err(DiskError::Full);
+        }
         self.0.create(name, reserve_bytes)
     }
 
@@ -150,7 +160,7 @@ impl DiskNode {
                 let tell = move |events: &[_]| handler.log_told(mode, events);
                 CommitThread::drive(journal, disk, tell).unwrap()
             });
-            Threads::Wrapped { _threads: threads.collect() }
+            Threads::Wrapped(threads.collect())
         };
         let node = DiskNode::of(memory, life, logs, start);
         for mode in [Mode::Disk, Mode::Fsync] {
@@ -230,7 +240,10 @@ impl DiskNode {
         self.endpoint.shutdown();
         match std::mem::replace(&mut self.logs, Threads::Gone) {
             Threads::OfProduct(threads) => threads.close().unwrap(),
-            Threads::Wrapped { .. } | Threads::Gone => panic!("its logs are not the product's"),
+            Threads::Wrapped(threads) => {
+                threads.into_iter().for_each(|thread| thread.close(CLOSED_WITHIN).unwrap());
+            }
+            Threads::Gone => panic!("it has no logs"),
         }
     }
 

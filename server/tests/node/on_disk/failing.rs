@@ -242,3 +242,38 @@ fn a_full_disk_refuses_writes_until_it_has_room_and_reads_go_on() {
     assert_eq!(node.get(DISK, b"nothing"), None);
     node.stop();
 }
+
+/// A write to a partition that nobody else holds is answered when it is made: there has to be room for it before, also while it is not known whether the
+/// disk is full.
+#[test]
+fn what_is_answered_while_a_file_is_being_made_for_which_there_is_no_room_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let watch = Watch::default();
+    let node = DiskNode::start_watched(folder.path(), 1, &watch);
+    let value = vec![7; 50_000];
+    watch.makes_none.store(true, Ordering::Relaxed);
+    let mut acknowledged = Vec::new();
+    let mut numbers = 0..;
+    loop {
+        let keys: Vec<_> = numbers.by_ref().take(16).map(key).collect();
+        let replies = node.client.call_all(keys.iter().map(|key| put(DISK, key, &value)));
+        let before = acknowledged.len();
+        let is_taken = |reply: &Vec<u8>| weft_protocol::PutReply::decode(reply).is_ok();
+        let taken = keys.into_iter().zip(&replies).filter(|(_, reply)| is_taken(reply));
+        acknowledged.extend(taken.map(|(key, _)| key));
+        if acknowledged.len() == before {
+            break;
+        }
+    }
+    assert!(!acknowledged.is_empty());
+    watch.makes_full.store(true, Ordering::Relaxed);
+    watch.makes_none.store(false, Ordering::Relaxed);
+    assert_eq!(node.put_refused(DISK, &key(0)), ErrorCode::DiskBehind);
+    node.stop();
+
+    let node = DiskNode::start(folder.path(), 2);
+    assert!(!node.found().contains(&(Durability::Disk, false)));
+    let lost = acknowledged.iter().filter(|key| node.get(DISK, key).as_ref() != Some(&value));
+    assert_eq!(lost.count(), 0);
+    node.stop();
+}
