@@ -285,10 +285,10 @@ pub const LOG_BACKLOG_SHARE: u64 = 16;
 pub const LOG_WRITE_BYTES: usize = 1 << 20;
 
 /// Entries of partitions that nobody else holds are made without asking the log for room, and shared state for it, up to this length ...
-pub const LOG_UNASKED_BYTES: usize = 1 << 10;
+pub const LOG_UNASKED_BYTES: usize = 960;
 
-/// ... where so much room is left: enough for one on each reactor.
-pub const LOG_ROOM_KEPT_BYTES: u64 = (REACTORS_MAX * LOG_UNASKED_BYTES) as u64;
+/// ... where so much room is left: enough for one on each reactor, with its frame.
+pub const LOG_ROOM_KEPT_BYTES: u64 = (REACTORS_MAX << 10) as u64;
 
 /// What goes to a disk from where it lies, and not through the system's memory of files, begins at a multiple of this in the file and in memory: what
 /// disks and file systems ask for at most.

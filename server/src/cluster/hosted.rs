@@ -462,7 +462,9 @@ impl Hosted {
             begun.expect("an epoch never falls, and has 20 bits");
         }
         self.partition.set_following(!serves);
-        self.is_alone = self.replica.is_alone();
+        // Who becomes alone answers what is queued for the log when that has taken it, as it would have with others.
+        let is_flushed = self.logged.as_deref().is_none_or(Logged::is_flushed);
+        self.is_alone = self.replica.is_alone() && (self.is_alone || is_flushed);
         if self.is_alone {
             self.committed = u64::MAX;
             self.withheld.take_due(self.committed, &mut due.answers);

@@ -304,9 +304,8 @@ impl Logged {
             return false;
         }
         // There may be others before the one that room is kept for, of what was removed to make it.
-        let promised_bytes = self.promised_bytes.min(entry.len() as u64);
-        self.promised_bytes -= promised_bytes;
-        let append = |entry: &[&[u8]]| self.journal.append(self.id, version, entry, promised_bytes);
+        let Logged { journal, id, promised_bytes, .. } = self;
+        let mut append = |entry: &[&[u8]]| journal.append_made(*id, version, entry, promised_bytes);
         let appended = match entry.in_one_piece() {
             Some(bytes) => append(&[bytes]),
             None => append(&entry.pieces().map(|piece| piece.bytes()).collect::<Vec<_>>()),

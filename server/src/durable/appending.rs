@@ -1,6 +1,6 @@
 //! A file that is appended to: how its bytes get to the disk.
 //!
-//! What is long goes there from where it lies. Through the system's memory of files it would be copied, pages would be got, written and
+//! What is long goes there from where it lies, if that suits the disk. Through the system's memory of files it would be copied, pages would be got, written and
 //! given back for it, and that took two thirds of the time of a log that is written behind, on cores that others serve on.
 #![expect(clippy::disallowed_methods, reason = "the shell of the log: its files are here")]
 
@@ -68,21 +68,22 @@ impl Appending {
         Ok(())
     }
 
-    fn append_direct(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = self.direct.as_ref().map(|direct| direct.write_all_at(bytes, self.len));
-        match written {
-            Some(Ok(())) => {
-                self.len += bytes.len() as u64;
-                Ok(())
+    fn append_direct(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let Some(direct) = &self.direct else { return self.append_cached(bytes) };
+            match direct.write_at(bytes, self.len) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.len += written as u64;
+                    bytes = &bytes[written..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Not in this file system, or not from memory such as this, or not from here on.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => self.direct = None,
+                Err(error) => return Err(error),
             }
-            // Not in this file system, or not from memory such as this; nothing was written.
-            Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => {
-                self.direct = None;
-                self.append_cached(bytes)
-            }
-            Some(Err(error)) => Err(error),
-            None => self.append_cached(bytes),
         }
+        Ok(())
     }
 
     /// Makes what was appended survive a crash.

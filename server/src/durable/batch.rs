@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_long_body_is_written_from_where_it_was_copied_to() {
         let mut pending = Pending::default();
-        let long = vec![5; LOG_WRITE_BYTES];
+        let long = vec![5; 2 * LOG_WRITE_BYTES];
         pending.push(entries(1, 1), &[&[7; 24]]);
         pending.push(entries(1, 2), &[&long]);
         pending.push(entries(1, 3), &[&[7; 24]]);

@@ -136,7 +136,7 @@ impl FrameHeader {
 }
 
 /// Bytes of a frame with a body of `len` bytes.
-pub(super) fn frame_len(len: usize) -> usize {
+pub(super) const fn frame_len(len: usize) -> usize {
     (FRAME_HEADER_BYTES + len).next_multiple_of(8)
 }
 

@@ -92,22 +92,21 @@ impl Journal {
         result
     }
 
-    /// Appends an entry, whose bytes are `entry` one after the other and for which so much was [promised](Log::promise). See [`Log::append`].
+    /// Appends an entry that was answered when it was made, and whose bytes are `entry` one after the other. See [`Log::append_made`].
     ///
     /// # Errors
     /// [`AppendError`].
-    pub(crate) fn append(
+    pub(crate) fn append_made(
         &self,
         partition: PartitionId,
         version: Version,
         entry: &[&[u8]],
-        promised_bytes: u64,
+        promised_bytes: &mut u64,
     ) -> Result<(), AppendError> {
         let mut locked = self.locked.lock();
-        locked.log.give_back(promised_bytes);
         // Behind others that wait, the time plays no part.
         let now = locked.log.waiting_since().unwrap_or_else(|| self.clock.now());
-        let appended = locked.log.append(partition, version, version, entry, now);
+        let appended = locked.log.append_made(partition, version, entry, promised_bytes, now);
         self.let_go(locked, now);
         appended
     }

@@ -188,6 +188,8 @@ pub struct Log {
     waiting_since: Option<Time>,
     /// The longest frame that was refused for want of room in the file; 0 if there is none.
     refused_bytes: u64,
+    /// The longest frame that was to be made, and was not for want of room; 0 if there is none.
+    asked_bytes: u64,
     /// Bytes of frames that are about to be appended, and for which room is kept.
     promised_bytes: u64,
     /// The file before the one that is written to, if room is kept for it that it does not need any more.
@@ -223,6 +225,7 @@ impl Log {
             ends_waiting: 0,
             waiting_since: None,
             refused_bytes: 0,
+            asked_bytes: 0,
             promised_bytes: 0,
             untrimmed: None,
             retry_at: Time::ZERO,

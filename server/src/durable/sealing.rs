@@ -2,10 +2,13 @@
 
 use std::mem;
 
-use crate::limits::DIRECT_ALIGN;
+use crate::limits::{DIRECT_ALIGN, DIRECT_MIN, LOG_WRITE_BYTES};
 
 use super::batch::{Batch, Run};
 use super::frame::FRAME_HEADER_BYTES;
+
+/// Batches that lie together are not moved if they are longer.
+const COPIED_MAX: usize = 2 * LOG_WRITE_BYTES;
 
 /// What a log has to write.
 ///
@@ -73,15 +76,17 @@ impl Bytes {
 }
 
 impl Unsealed {
-    /// Bodies that came in parts are put together in the spare memory.
+    /// Bodies that came in parts are put together in the spare memory, and so are those that a disk could not take from where they lie, unless they are
+    /// so long that they would take too much of it.
     fn seal(&mut self) -> Sealed {
         let Unsealed { batch, spare, seed, offset, synced } = self;
         let (mut bytes, mut spare) = (mem::take(&mut batch.bytes), mem::take(spare));
         let stands = batch.standing_at(0);
         let body_at = |frame: usize| stands[frame].0 as usize + FRAME_HEADER_BYTES;
         let is_in_place = |run: &Run| run.start == body_at(run.frame);
+        let is_in_place = batch.runs.len() == stands.len() && batch.runs.iter().all(is_in_place);
         let mut start = 0;
-        if batch.runs.len() == stands.len() && batch.runs.iter().all(is_in_place) {
+        if is_in_place && !(DIRECT_MIN..=COPIED_MAX).contains(&(batch.len() as usize)) {
             bytes.resize(batch.len() as usize, 0);
         } else {
             start = place(&mut spare, batch.len() as usize, *offset);

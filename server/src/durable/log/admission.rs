@@ -4,7 +4,7 @@ use weft_protocol::{PartitionId, Version};
 use weft_transport::Time;
 
 use crate::durable::completeness::Incomplete;
-use crate::durable::frame::{FrameHeader, FrameKind};
+use crate::durable::frame::{FrameHeader, FrameKind, frame_len};
 use crate::durable::holdings::{Held, Position};
 use crate::durable::planted::Planted;
 use crate::limits::{FRAME_BODY_MAX, LOG_FRAME_BYTES};
@@ -113,6 +113,40 @@ impl Log {
         now: Time,
     ) -> Result<(), AppendError> {
         self.takes(entries)?;
+        self.append_taken(partition, first, last, entries, now)
+    }
+
+    /// Appends an entry that was answered when it was made, with room that was [promised](Self::promise) or was to be left. It is taken though as much waits as
+    /// may: who makes such entries has looked whether there is room for more. What of the promise is for it is taken from `promised_bytes`.
+    ///
+    /// # Errors
+    /// [`AppendError`].
+    pub(crate) fn append_made(
+        &mut self,
+        partition: PartitionId,
+        version: Version,
+        entry: &[&[u8]],
+        promised_bytes: &mut u64,
+        now: Time,
+    ) -> Result<(), AppendError> {
+        let len = self.is_open_for(entry)?;
+        let bytes = (*promised_bytes).min(frame_len(len) as u64);
+        *promised_bytes -= bytes;
+        self.give_back(bytes);
+        if !self.has_room_at_last(len) {
+            return Err(AppendError::Backlog { bytes: self.pending.bytes() });
+        }
+        self.append_taken(partition, version, version, entry, now)
+    }
+
+    fn append_taken(
+        &mut self,
+        partition: PartitionId,
+        first: Version,
+        last: Version,
+        entries: &[&[u8]],
+        now: Time,
+    ) -> Result<(), AppendError> {
         let held = self.known(partition)?;
         if let (Some(reason), None) = (&held.broken, &held.begun) {
             return Err(AppendError::Broken { partition, reason: (**reason).clone() });
@@ -212,8 +246,18 @@ impl Log {
         Ok(())
     }
 
-    /// Whether anything may be appended.
+    /// Whether anything may be appended, that can wait if not.
     fn takes(&mut self, pieces: &[&[u8]]) -> Result<(), AppendError> {
+        let len = self.is_open_for(pieces)?;
+        let bytes = self.pending.bytes();
+        if bytes > self.settings.backlog_bytes || !self.has_room_for(len) {
+            return Err(AppendError::Backlog { bytes });
+        }
+        Ok(())
+    }
+
+    /// Whether anything may be appended, but for the room that it needs. Returns how long it is.
+    fn is_open_for(&self, pieces: &[&[u8]]) -> Result<usize, AppendError> {
         match &self.state {
             State::Open | State::Full => {}
             State::Opening if self.settings.plant.has(Planted::AppendWhileOpening) => {}
@@ -221,15 +265,8 @@ impl Log {
             State::Closing | State::Closed => return Err(AppendError::Closed),
             State::Poisoned(poisoned) => return Err(AppendError::Poisoned(poisoned.clone())),
         }
-        let bytes = self.pending.bytes();
-        if bytes > self.settings.backlog_bytes {
-            return Err(AppendError::Backlog { bytes });
-        }
         let len = pieces.iter().map(|piece| piece.len()).sum();
-        if len > BODY_MAX {
-            return Err(AppendError::TooLong { len });
-        }
-        if self.has_room_for(len) { Ok(()) } else { Err(AppendError::Backlog { bytes }) }
+        if len > BODY_MAX { Err(AppendError::TooLong { len }) } else { Ok(len) }
     }
 
     fn known(&self, partition: PartitionId) -> Result<&Held, AppendError> {

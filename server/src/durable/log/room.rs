@@ -7,7 +7,7 @@
 
 use crate::durable::file_header::Mode;
 use crate::durable::frame::{FRAME_HEADER_BYTES, frame_len};
-use crate::limits::LOG_ROOM_KEPT_BYTES;
+use crate::limits::{LOG_ROOM_KEPT_BYTES, LOG_UNASKED_BYTES, REACTORS_MAX};
 
 use super::commit::{Current, Doing};
 use super::{Log, State};
@@ -16,6 +16,13 @@ use super::{Log, State};
 pub(super) const TAIL_BYTES: u64 = 2 * FRAME_HEADER_BYTES as u64;
 /// So many times as long as a file is what may wait behind it, up to what may wait at all: a log with little in it takes little of the disk.
 const AHEAD_FILES: u64 = 4;
+/// The part of that which is left to entries that are made without asking for room, at most.
+const KEPT_SHARE: u64 = 4;
+
+const _: () = assert!(
+    frame_len(LOG_UNASKED_BYTES) * REACTORS_MAX <= LOG_ROOM_KEPT_BYTES as usize,
+    "each reactor may make one entry without asking"
+);
 
 impl Log {
     /// Whether room is kept for what waits, too.
@@ -39,7 +46,7 @@ impl Log {
         let waiting_bytes = match self.keeps_ahead() {
             true => {
                 let waiting_bytes = self.pending.bytes() as u64 + self.promised_bytes;
-                waiting_bytes + self.refused_bytes + ahead_bytes
+                waiting_bytes + self.refused_bytes.max(self.asked_bytes) + ahead_bytes
             }
             false => self.pending.next_len() as u64,
         };
@@ -63,8 +70,20 @@ impl Log {
         left.saturating_sub(self.pending.bytes() as u64 + self.promised_bytes + TAIL_BYTES)
     }
 
-    /// Whether a frame with a body of `len` bytes has room there. If not, a file is made that has.
+    /// Room that is left to entries that are made without asking for it.
+    fn kept_bytes(&self) -> u64 {
+        let of_file = self.current.as_ref().map_or(0, |current| self.ahead_bytes(current.number));
+        LOG_ROOM_KEPT_BYTES.min(of_file / KEPT_SHARE)
+    }
+
+    /// Whether a frame with a body of `len` bytes, which can wait, has room there. If not, a file is made that has.
     pub(super) fn has_room_for(&mut self, len: usize) -> bool {
+        let kept_bytes = self.kept_bytes();
+        self.has_room_of(frame_len(len) as u64 + kept_bytes)
+    }
+
+    /// The same for one that cannot wait.
+    pub(super) fn has_room_at_last(&mut self, len: usize) -> bool {
         self.has_room_of(frame_len(len) as u64)
     }
 
@@ -77,19 +96,30 @@ impl Log {
     }
 
     /// Keeps room for an entry of up to `len` bytes that is about to be made and cannot be taken back, if there is some beside what is made without
-    /// asking. Returns how much, which is to be [given back](Self::give_back) when the entry is appended, or was not made.
+    /// asking. Returns how much, which is for whoever [appends](Self::append_made) the entry, or to be [given back](Self::give_back) if there is none.
     pub(crate) fn promise(&mut self, len: usize) -> Option<u64> {
         let bytes = frame_len(len) as u64;
-        let has_room = self.has_room() && self.has_room_of(bytes + LOG_ROOM_KEPT_BYTES);
-        has_room.then(|| {
-            self.promised_bytes += bytes;
-            bytes
-        })
+        if !self.has_room() {
+            return None;
+        }
+        let needed = bytes + self.kept_bytes();
+        if needed > self.room_bytes() {
+            self.asked_bytes = self.asked_bytes.max(needed);
+            return None;
+        }
+        self.promised_bytes += bytes;
+        Some(bytes)
     }
 
     /// Takes back room that was promised.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         self.promised_bytes -= bytes;
+    }
+
+    /// The disk is full. Returns whether a file is wanted all the same: what was only asked for, and has not been made, is forgotten.
+    pub(super) fn wants_file_though_full(&mut self) -> bool {
+        self.asked_bytes = 0;
+        self.wants_file()
     }
 
     /// Whether a snapshot may begin, with a piece of `len` bytes.
@@ -106,7 +136,8 @@ impl Log {
             let is_long = current.len + next > self.settings.bytes_of_file(current.number);
             let is_full = next > 0 && is_long && current.len > current.head_len;
             // On a full disk, what there was may all be written by now; it is tried until there is room.
-            let is_awaited = self.refused_bytes > 0 || self.state == State::Full;
+            let is_awaited =
+                self.refused_bytes.max(self.asked_bytes) > 0 || self.state == State::Full;
             return !self.is_closing && (is_full || is_awaited);
         }
         next > 0 && next + TAIL_BYTES > current.left()
@@ -132,7 +163,6 @@ mod tests {
     use crate::durable::{
         AppendError, Completeness, Directory, Event, Identity, Settings, recover,
     };
-    use crate::limits::LOG_UNASKED_BYTES;
 
     const PARTITION: PartitionId = PartitionId(3);
     const FILE_BYTES: u64 = 64 << 10;
@@ -334,35 +364,51 @@ mod tests {
     /// Entries that cannot be taken back once they are made are asked room for before, but for short ones, for which some is left.
     #[test]
     fn what_was_promised_room_is_taken_though_the_disk_is_full() {
+        for len in [100, 5_000, 30_000] {
+            let mut driven = Driven::new();
+            driven.go_on();
+            driven.is_full = true;
+            let promised: Vec<u64> = std::iter::from_fn(|| driven.log.promise(len)).collect();
+            assert!(promised.len() > 4, "{}", promised.len());
+            let mut sequence = 0;
+            let mut append = |driven: &mut Driven, len: usize, mut promised: u64| {
+                sequence += 1;
+                let version = Version::new(1, sequence);
+                let entry = vec![7; len];
+                let now = driven.now;
+                driven.log.append_made(PARTITION, version, &[&entry], &mut promised, now).unwrap();
+                assert_eq!(promised, 0);
+            };
+            for _ in 0..driven.log.kept_bytes() >> 10 {
+                append(&mut driven, LOG_UNASKED_BYTES, 0);
+            }
+            // Nobody else may take what is kept for these.
+            let version = Version::new(1, 1);
+            let refused = driven.log.append(PARTITION, version, version, &[&[7]], driven.now);
+            assert!(matches!(refused, Err(AppendError::Backlog { .. })), "{refused:?}");
+            for bytes in promised {
+                append(&mut driven, len, bytes);
+            }
+            let last = sequence;
+            assert_eq!(driven.close(), Some(last), "{len}");
+        }
+    }
+
+    /// Nothing is there for which it would be needed: what was asked is no reason to refuse all that there is room for.
+    #[test]
+    fn a_disk_without_room_for_what_was_only_asked_for_is_not_full() {
         let mut driven = Driven::new();
         driven.go_on();
         driven.is_full = true;
-        let (long, short) = (100_000, LOG_UNASKED_BYTES);
-        let mut promised = Vec::new();
-        // A longer file is made for what was refused, if there is room for one.
-        assert_eq!(driven.log.promise(LOG_ROOM_KEPT_BYTES as usize), None);
-        driven.is_full = false;
+        assert_eq!(driven.log.promise(100_000_000), None);
         driven.go_on();
-        driven.is_full = true;
-        while let Some(bytes) = driven.log.promise(long) {
-            promised.push(bytes);
-        }
-        assert!(promised.len() > 1, "{}", promised.len());
-        let mut sequence = 0;
-        let mut append = |driven: &mut Driven, len: usize| {
-            sequence += 1;
-            let version = Version::new(1, sequence);
-            driven.log.append(PARTITION, version, version, &[&vec![7; len]], driven.now)
-        };
-        let shorts = LOG_ROOM_KEPT_BYTES as usize / short * 9 / 10;
-        (0..shorts).for_each(|_| append(&mut driven, short).unwrap());
-        for bytes in promised {
-            driven.log.give_back(bytes);
-            append(&mut driven, long).unwrap();
-            driven.go_on();
-        }
-        assert_eq!(driven.log.promise(long), None);
-        driven.log.give_back(0);
-        assert!(driven.close().is_some());
+        assert_eq!(*driven.log.state(), State::Open);
+        assert!(driven.log.promise(1000).is_some());
+        // A file is made for it as soon as there is room, if it is asked for again.
+        driven.is_full = false;
+        assert_eq!(driven.log.promise(280_000), None);
+        driven.go_on();
+        assert!(driven.log.promise(280_000).is_some());
+        assert!(!driven.events().contains(&Event::Full));
     }
 }

@@ -268,7 +268,7 @@ fn what_is_answered_while_a_file_is_being_made_for_which_there_is_no_room_is_not
     assert!(!acknowledged.is_empty());
     watch.makes_full.store(true, Ordering::Relaxed);
     watch.makes_none.store(false, Ordering::Relaxed);
-    assert_eq!(node.put_refused(DISK, &key(0)), ErrorCode::DiskBehind);
+    assert_eq!(node.client.refused(put(DISK, &key(0), &value)).code, ErrorCode::DiskBehind);
     node.stop();
 
     let node = DiskNode::start(folder.path(), 2);
