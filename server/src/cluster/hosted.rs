@@ -384,8 +384,7 @@ impl Hosted {
             return;
         }
         // What waits may be durable or not; nobody will know before the node is started anew.
-        let refusal = ErrorReply::new(ErrorCode::DiskFailedMeanwhile);
-        withheld.refuse_all(&refusal, &mut due.answers);
+        withheld.refuse_all(&failed_meanwhile(), &mut due.answers);
         if !replica.is_sole_member()
             && replica.is_in_sync()
             && logged.is_failure_due(replica.epoch())
@@ -463,9 +462,14 @@ impl Hosted {
         }
         self.partition.set_following(!serves);
         // Who becomes alone answers what is queued for the log when that has taken it, as it would have with others.
+        let has_failed = self.has_failed_log();
         let is_flushed = self.logged.as_deref().is_none_or(Logged::is_flushed);
-        self.is_alone = self.replica.is_alone() && (self.is_alone || is_flushed);
+        let becomes_alone = !self.is_alone && (is_flushed || has_failed);
+        self.is_alone = self.replica.is_alone() && (self.is_alone || becomes_alone);
         if self.is_alone {
+            if has_failed {
+                self.withheld.refuse_all(&failed_meanwhile(), &mut due.answers);
+            }
             self.committed = u64::MAX;
             self.withheld.take_due(self.committed, &mut due.answers);
         } else {
@@ -539,4 +543,9 @@ impl Hosted {
         let untaken = self.replica.pieces_untaken(learner);
         cluster.feeds.lock().count_untaken(self.replica.partition(), learner, untaken, now);
     }
+}
+
+/// What those are told who waited for a log that has failed.
+fn failed_meanwhile() -> ErrorReply<'static> {
+    ErrorReply::new(ErrorCode::DiskFailedMeanwhile)
 }

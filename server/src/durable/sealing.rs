@@ -114,8 +114,12 @@ impl Unsealed {
 /// Makes `memory` end with room for `len` bytes, which lie in memory as they will in the file at `offset`, so that a disk can take them
 /// from there. Returns where they start.
 fn place(memory: &mut Vec<u8>, len: usize, offset: u64) -> usize {
+    let most = len + 2 * DIRECT_ALIGN;
+    if memory.capacity() < most {
+        memory.clear();
+        memory.reserve_exact(most);
+    }
     // What is there from before is overwritten, so it is not zeroed first.
-    memory.reserve((len + 2 * DIRECT_ALIGN).saturating_sub(memory.len()));
     let start = memory.as_ptr().align_offset(DIRECT_ALIGN) + offset as usize % DIRECT_ALIGN;
     memory.resize(start + len, 0);
     start

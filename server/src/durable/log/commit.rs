@@ -261,7 +261,7 @@ impl Log {
             self.untrimmed = (before.len < before.reserved).then_some(before.number);
         }
         self.retry_at = Time::ZERO;
-        self.asked_bytes = 0;
+        self.forget_asked();
         let had_refused = std::mem::take(&mut self.refused_bytes) > 0;
         if self.state == State::Full {
             self.state = State::Open;
@@ -344,7 +344,8 @@ impl Log {
             // Nothing was written to it, so nothing is in doubt: what waits goes on waiting.
             Doing::Create { .. } if error == DiskError::Full && self.state != State::Opening => {
                 self.retry_at = now + LOG_FULL_PAUSE;
-                if self.state == State::Open && self.wants_file_though_full() {
+                self.forget_asked();
+                if self.state == State::Open && self.wants_file_in_any_case() {
                     self.state = State::Full;
                     self.events.push_back(Event::Full);
                 }

@@ -46,7 +46,9 @@ impl Log {
         let waiting_bytes = match self.keeps_ahead() {
             true => {
                 let waiting_bytes = self.pending.bytes() as u64 + self.promised_bytes;
-                waiting_bytes + self.refused_bytes.max(self.asked_bytes) + ahead_bytes
+                // A file that is wanted in any case is not to fail for want of room for what was only asked for, which is asked for again.
+                let asked_bytes = if self.wants_file_in_any_case() { 0 } else { self.asked_bytes };
+                waiting_bytes + self.refused_bytes.max(asked_bytes) + ahead_bytes
             }
             false => self.pending.next_len() as u64,
         };
@@ -116,10 +118,9 @@ impl Log {
         self.promised_bytes -= bytes;
     }
 
-    /// The disk is full. Returns whether a file is wanted all the same: what was only asked for, and has not been made, is forgotten.
-    pub(super) fn wants_file_though_full(&mut self) -> bool {
+    /// What was only asked for, and has not been made, is forgotten: the disk has no room for it, or there may be some now.
+    pub(super) fn forget_asked(&mut self) {
         self.asked_bytes = 0;
-        self.wants_file()
     }
 
     /// Whether a snapshot may begin, with a piece of `len` bytes.
@@ -129,6 +130,11 @@ impl Log {
 
     /// Whether what is to be written next goes to the next file.
     pub(super) fn wants_file(&self) -> bool {
+        self.wants_file_in_any_case() || self.asked_bytes > 0 && !self.is_closing
+    }
+
+    /// The same without what was only asked for.
+    pub(super) fn wants_file_in_any_case(&self) -> bool {
         let Some(current) = &self.current else { return true };
         let next = self.pending.next_len() as u64;
         if self.keeps_ahead() {
@@ -136,8 +142,7 @@ impl Log {
             let is_long = current.len + next > self.settings.bytes_of_file(current.number);
             let is_full = next > 0 && is_long && current.len > current.head_len;
             // On a full disk, what there was may all be written by now; it is tried until there is room.
-            let is_awaited =
-                self.refused_bytes.max(self.asked_bytes) > 0 || self.state == State::Full;
+            let is_awaited = self.refused_bytes > 0 || self.state == State::Full;
             return !self.is_closing && (is_full || is_awaited);
         }
         next > 0 && next + TAIL_BYTES > current.left()
