@@ -232,9 +232,8 @@ impl<'n, 'b, 'f> Work<'n, 'b, 'f> {
         loop {
             let made = self.made_room();
             let (hosted, committed) = self.held.enter_to_write(table, slot)?;
-            let partition = &mut hosted.partition;
             if let Some(attempt) = attempt {
-                check_client(node, partition, attempt)?;
+                check_client(node, &hosted.partition, attempt)?;
             }
             let now_ms = self.now_ms;
             hosted.keep_room_for(|partition| needed.entry_bytes(partition, table, now_ms))?;

@@ -36,9 +36,10 @@ pub(crate) struct Hosted {
     pub(super) withheld: Withheld,
     /// How often it ceased to be primary, or to become it.
     pub(super) depositions: u32,
-    /// Whether nobody else holds it: then nothing is recorded, and everything is committed at once.
+    /// Whether nobody else holds it, and the log has taken what was made when others did: then the replica hears of no entries, and everything is committed
+    /// at once.
     pub(super) is_alone: bool,
-    /// Whether the log is asked for room before an entry is made.
+    /// Whether the log is asked for room before an entry is made: it is answered before the log has it.
     pub(super) asks_for_room: bool,
     /// Entries up to this one wait for the first piece of a snapshot, which says which tables there are.
     pub(super) held_up: Option<u64>,
@@ -461,11 +462,12 @@ impl Hosted {
             begun.expect("an epoch never falls, and has 20 bits");
         }
         self.partition.set_following(!serves);
-        // Who becomes alone answers what is queued for the log when that has taken it, as it would have with others.
+        // Who becomes alone answers what is queued for the log when that has taken it, as it would have with others. A log that has failed takes
+        // nothing more: what waits for it is refused, and what is asked from then on is answered.
         let has_failed = self.has_failed_log();
         let is_flushed = self.logged.as_deref().is_none_or(Logged::is_flushed);
-        let becomes_alone = !self.is_alone && (is_flushed || has_failed);
-        self.is_alone = self.replica.is_alone() && (self.is_alone || becomes_alone);
+        let may_be_alone = self.is_alone || is_flushed || has_failed;
+        self.is_alone = self.replica.is_alone() && may_be_alone;
         if self.is_alone {
             if has_failed {
                 self.withheld.refuse_all(&failed_meanwhile(), &mut due.answers);

@@ -1,7 +1,7 @@
 //! A file that is appended to: how its bytes get to the disk.
 //!
 //! What is long goes there from where it lies, if that suits the disk. Through the system's memory of files it would be copied, pages would be got, written and
-//! given back for it, and that took two thirds of the time of a log that is written behind, on cores that others serve on.
+//! given back for it, and that took three fifths of the time of the thread of a log that is written behind, on cores that others serve on.
 #![expect(clippy::disallowed_methods, reason = "the shell of the log: its files are here")]
 
 use std::fs::{File, OpenOptions};

@@ -261,7 +261,8 @@ impl Log {
             self.untrimmed = (before.len < before.reserved).then_some(before.number);
         }
         self.retry_at = Time::ZERO;
-        self.forget_asked();
+        // Whoever asked looks once more.
+        self.asked_bytes = 0;
         let had_refused = std::mem::take(&mut self.refused_bytes) > 0;
         if self.state == State::Full {
             self.state = State::Open;
@@ -344,7 +345,8 @@ impl Log {
             // Nothing was written to it, so nothing is in doubt: what waits goes on waiting.
             Doing::Create { .. } if error == DiskError::Full && self.state != State::Opening => {
                 self.retry_at = now + LOG_FULL_PAUSE;
-                self.forget_asked();
+                // It has not been made, so it is no reason to refuse what there is room for.
+                self.asked_bytes = 0;
                 if self.state == State::Open && self.wants_file_in_any_case() {
                     self.state = State::Full;
                     self.events.push_back(Event::Full);

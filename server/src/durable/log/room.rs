@@ -118,11 +118,6 @@ impl Log {
         self.promised_bytes -= bytes;
     }
 
-    /// What was only asked for, and has not been made, is forgotten: the disk has no room for it, or there may be some now.
-    pub(super) fn forget_asked(&mut self) {
-        self.asked_bytes = 0;
-    }
-
     /// Whether a snapshot may begin, with a piece of `len` bytes.
     pub(crate) fn has_room_to_begin(&mut self, len: usize) -> bool {
         self.has_room() && self.has_room_for(FRAME_HEADER_BYTES + len)
