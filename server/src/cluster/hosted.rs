@@ -41,6 +41,8 @@ pub(crate) struct Hosted {
     pub(super) is_alone: bool,
     /// Whether the log is asked for room before an entry is made: it is answered before the log has it.
     pub(super) asks_for_room: bool,
+    /// Whether what waits for room in the log may have been answered: it was made while nobody else held the partition.
+    pub(super) owes_log: bool,
     /// Entries up to this one wait for the first piece of a snapshot, which says which tables there are.
     pub(super) held_up: Option<u64>,
     /// Where entries go that are kept on disk.
@@ -151,6 +153,7 @@ impl Hosted {
             depositions: 0,
             is_alone: false,
             asks_for_room: false,
+            owes_log: false,
             held_up: None,
             logged,
             piece_due: None,
@@ -288,13 +291,11 @@ impl Hosted {
         self.logged.as_ref().is_some_and(|logged| logged.has_failed())
     }
 
-    /// Whether its log has taken all that anybody was told of, or has failed. What a follower's has no room for was told to nobody; a primary may have answered it
-    /// while nobody followed.
+    /// Whether its log has taken all that anybody was told of, or has failed. What it has no room for was told to nobody, unless it was made while nobody else held
+    /// the partition.
     pub(crate) fn is_flushed(&self) -> bool {
         let is_flushed = |logged: &Logged| {
-            logged.is_flushed()
-                || logged.has_failed()
-                || logged.is_full() && !self.replica.is_serving()
+            logged.is_flushed() || logged.has_failed() || logged.is_full() && !self.owes_log
         };
         self.logged.as_deref().is_none_or(is_flushed)
     }
@@ -364,16 +365,19 @@ impl Hosted {
 
     /// Hands over to the log what has happened since; nothing is told of it before.
     fn write_down(&mut self, cluster: &Cluster, now: Time, due: &mut Due) {
-        let Hosted { replica, logged: Some(logged), withheld, piece_due, .. } = self else {
+        let Hosted { replica, logged: Some(logged), withheld, piece_due, owes_log, .. } = self
+        else {
             return;
         };
         logged.fence(replica.epoch());
         logged.flush(now);
-        if logged.is_flushed()
-            && !logged.has_failed()
-            && let Some((session, piece)) = piece_due.take()
-        {
-            replica.piece_taken(session, piece);
+        if logged.is_flushed() {
+            *owes_log = false;
+            if !logged.has_failed()
+                && let Some((session, piece)) = piece_due.take()
+            {
+                replica.piece_taken(session, piece);
+            }
         }
         if logged.is_learning() && (replica.has_all_pieces() || replica.is_in_sync()) {
             logged.end();

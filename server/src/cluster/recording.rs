@@ -25,7 +25,7 @@ impl Hosted {
     }
 
     fn record_entries(&mut self) -> Recorded {
-        let Hosted { partition, replica, logged, scratch, is_alone, .. } = self;
+        let Hosted { partition, replica, logged, scratch, is_alone, owes_log, .. } = self;
         let mut recorded = Recorded::Nothing;
         while let Some(entry) = partition.take_entry() {
             let (version, copied) = (entry.version, entry.bytes);
@@ -39,6 +39,7 @@ impl Hosted {
                 continue;
             }
             recorded = Recorded::Due;
+            *owes_log |= *is_alone;
             let bytes = match logged {
                 Some(logged) => logged.entry(version, |bytes| copied.copy_to(bytes)),
                 None => {
