@@ -159,10 +159,12 @@ fn run_all(scenario: Scenario, seeds: RangeInclusive<u64>, args: &Args) -> anyho
         run_on_threads(scenario, &caps, args, seeds)?
     };
     let mut out = std::io::stdout().lock();
-    if let Some(seed) = failed {
+    if let Some(Failed { seed, reason }) = failed {
         // Once more, since a history does not leave its thread.
         let mut run = run_one(scenario, seed, &caps, args);
-        if args.shrink {
+        if run.outcome.is_ok() {
+            writeln!(out, "seed {seed} failed, and is well when it is run once more: what failed is this machine, or runs of a seed differ.\nIt failed with: {reason}\n").context("failed to print")?;
+        } else if args.shrink {
             writeln!(out, "{run}\n\nlooking for a smaller run").context("failed to print")?;
             run = shrink(run, SHRINKING_RUNS_MAX, |caps| run_one(scenario, seed, caps, args));
         }
@@ -179,13 +181,20 @@ fn run_all(scenario: Scenario, seeds: RangeInclusive<u64>, args: &Args) -> anyho
     Ok(missing.is_empty())
 }
 
+/// The first seed that is not well.
+struct Failed {
+    seed: u64,
+    /// What is wrong with it.
+    reason: String,
+}
+
 /// Runs seeds one by one, up to the first that is not well, which is returned.
 fn run_some(
     scenario: Scenario,
     caps: &Caps,
     args: &Args,
     seeds: impl Iterator<Item = u64>,
-) -> anyhow::Result<(Total, Option<u64>)> {
+) -> anyhow::Result<(Total, Option<Failed>)> {
     let mut total = Total::default();
     for seed in seeds {
         let run = run_one(scenario, seed, caps, args);
@@ -195,8 +204,8 @@ fn run_some(
                 writeln!(out, "{operation}").context("failed to print")?;
             }
         }
-        if run.outcome.is_err() {
-            return Ok((total, Some(seed)));
+        if let Err(failure) = &run.outcome {
+            return Ok((total, Some(Failed { seed, reason: failure.to_string() })));
         }
         if args.seeds == 1 {
             writeln!(std::io::stdout(), "{run}").context("failed to print")?;
@@ -213,7 +222,7 @@ fn run_on_threads(
     caps: &Caps,
     args: &Args,
     seeds: RangeInclusive<u64>,
-) -> anyhow::Result<(Total, Option<u64>)> {
+) -> anyhow::Result<(Total, Option<Failed>)> {
     let seeds = Mutex::new(seeds);
     let lowest_failed = AtomicU64::new(u64::MAX);
     let next = || {
@@ -222,8 +231,8 @@ fn run_on_threads(
     };
     let work = || {
         let (total, failed) = run_some(scenario, caps, args, std::iter::from_fn(next))?;
-        if let Some(seed) = failed {
-            lowest_failed.fetch_min(seed, Ordering::SeqCst);
+        if let Some(failed) = &failed {
+            lowest_failed.fetch_min(failed.seed, Ordering::SeqCst);
         }
         anyhow::Ok((total, failed))
     };
@@ -235,7 +244,7 @@ fn run_on_threads(
     for result in results {
         let (of_thread, failed) = result?;
         total.merge(&of_thread);
-        lowest = [lowest, failed].into_iter().flatten().min();
+        lowest = [lowest, failed].into_iter().flatten().min_by_key(|failed: &Failed| failed.seed);
     }
     Ok((total, lowest))
 }

@@ -89,11 +89,14 @@ fn what_was_found_once_of_tables_stays_mended() {
     assert!(run.outcome.is_ok(), "{run}");
 }
 
-/// The greeting of a connection that had been given up came after a split had healed, in the place of the connection that both nodes went on by.
+/// The greeting of a connection that had been given up came after a split had healed, in the place of the connection that both nodes went on by. And an order to
+/// leave was carried out behind the last one to stay, as its first answer was lost: the operator waits now for what he has asked for.
 #[test]
 fn what_was_found_once_of_operated_clusters_stays_mended() {
-    let run = Scenario::Operated.run(3380, &Caps::default(), None);
-    assert!(run.outcome.is_ok(), "{run}");
+    for seed in [3380, 1_200_854] {
+        let run = Scenario::Operated.run(seed, &Caps::default(), None);
+        assert!(run.outcome.is_ok(), "{run}");
+    }
 }
 
 #[test]

@@ -28,6 +28,24 @@ struct Told {
     phase: Cell<Phase>,
     /// Whether it was ever told to leave: the coordinators may still hear of it.
     was_told: Cell<bool>,
+    /// Orders to leave that the coordinators have not answered yet, and may still carry out.
+    unanswered: Cell<u32>,
+}
+
+/// An order to leave, as long as it is not answered.
+struct Unanswered(Rc<Told>);
+
+impl Unanswered {
+    fn begin(told: &Rc<Told>) -> Unanswered {
+        told.unanswered.update(|count| count + 1);
+        Unanswered(Rc::clone(told))
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.unanswered.update(|count| count - 1);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -70,6 +88,7 @@ impl Left {
 
 impl Orders {
     async fn leave(self, asking: Asking, left: Left) {
+        let _unanswered = Unanswered::begin(&self.0);
         while self.0.phase.get() == Phase::Leaves {
             if let Some(is_done) = asking.ask(|node| Command::Leave { node }).await {
                 left.count(|counts| counts.leaving += u64::from(is_done));
@@ -168,7 +187,7 @@ impl Cluster {
         }
     }
 
-    /// Tells all that were ever told to leave to stay, once more: what was asked for before may have been carried out since. Returns who is forgotten.
+    /// Tells all that were ever told to leave to stay, once more: what was asked for before may have been carried out since, and is answered first. Returns who is forgotten.
     pub(super) fn have_all_stay(&mut self, world: &mut World) -> Result<Vec<MemberId>, Failure> {
         let told: BTreeMap<MemberId, Orders> = {
             let hosts = self.hosts.borrow();
@@ -178,6 +197,10 @@ impl Cluster {
         let mut forgotten = Vec::new();
         let end = world.clock().now() + ANSWERED_AFTER_MAX;
         for (member, orders) in told {
+            while orders.0.unanswered.get() > 0 && world.clock().now() < end {
+                let next = world.clock().now() + LOOK_EVERY;
+                world.go_on_until(next)?;
+            }
             if orders.0.phase.get() == Phase::Stays {
                 orders.0.phase.set(Phase::Leaves);
             }
