@@ -14,6 +14,7 @@ mod dispatch;
 mod edge_list;
 mod error;
 mod exchange;
+pub mod generate;
 mod inbox;
 mod index_table;
 pub mod job;

@@ -5,6 +5,7 @@
 
 mod balance;
 mod death;
+mod generating;
 mod job;
 mod ranks;
 mod report;

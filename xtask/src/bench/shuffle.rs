@@ -1,6 +1,5 @@
 //! PageRank of a synthetic graph of 16 M edges, beside a plain program with two threads.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,14 +38,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
 
 /// A seeded R-MAT graph of a million vertices, made once.
 fn graph(bench: &Bench<'_>) -> Result<PathBuf> {
-    let path = bench.folder.join("rmat-20.txt");
+    let path = bench.folder.join("rmat-1048576-16777216.txt");
     if !path.exists() {
-        let unfinished = path.with_extension("part");
-        let file = File::create(&unfinished)
-            .with_context(|| format!("failed to create {}", unfinished.display()))?;
-        let mut rmat = Command::new(bench.workspace.release_program("rmat"));
-        command::run(rmat.args(["--scale", "20", "--degree", "16"]).stdout(file))?;
-        std::fs::rename(&unfinished, &path)?;
+        let mut generate = Command::new(bench.workspace.release_program("shuffle"));
+        generate.args(["generate", "rmat", "--vertices", "1048576", "--edges", "16777216"]);
+        command::run(generate.arg("--output").arg(&path))?;
     }
     Ok(path)
 }

@@ -10,6 +10,8 @@ use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_shuffle::LinkPolicy;
 
+use crate::generate::Generate;
+
 /// Map-reduce jobs over worker processes on this machine
 #[derive(Debug, Parser)]
 #[command(name = "shuffle", version, about)]
@@ -51,6 +53,8 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
 pub(crate) enum Command {
     /// Rank the vertices of a graph by the edges that lead to them
     Pagerank(Pagerank),
+    /// Make a synthetic input, the same for the same seed
+    Generate(Generate),
     /// One worker of a job: started by the other commands
     #[command(hide = true)]
     Worker(Worker),

@@ -6,6 +6,7 @@
 //! - `event`: what a worker's process tells the one that started it, a line each.
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
+//! - `generate`: synthetic inputs.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -16,6 +17,7 @@
 
 mod args;
 mod event;
+mod generate;
 mod launch;
 mod progress;
 mod report;
@@ -29,6 +31,10 @@ fn main() -> ExitCode {
     match Args::from_process().command {
         Command::Pagerank(pagerank) => match launch::run(&pagerank) {
             Ok(outcome) => report::print(&pagerank, &outcome),
+            Err(error) => report::complain(&error),
+        },
+        Command::Generate(generate) => match generate::run(generate) {
+            Ok(()) => ExitCode::SUCCESS,
             Err(error) => report::complain(&error),
         },
         Command::Worker(worker) => work::run(&worker),

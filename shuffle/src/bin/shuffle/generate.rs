@@ -1,0 +1,164 @@
+//! `shuffle generate`: synthetic inputs, into a file or to standard output.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal as _, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use anyhow::{Context as _, bail};
+use bytesize::ByteSize;
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use weft_shuffle::generate::{Generator, Rmat, TeraSort, ZipfWords};
+
+/// Chunks that each thread may be ahead of what is written.
+const AHEAD: usize = 2;
+
+const WRITING: &str = "write [{bar:30}] {percent}% {eta}";
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Generate {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum What {
+    /// A graph with the skew of real ones, an edge a line (R-MAT with GAP's parameters)
+    Rmat {
+        /// Vertices are numbers from 0 to N
+        #[arg(long, env = "WEFT_GENERATE_VERTICES", value_name = "N", default_value = "1048576",
+            value_parser = clap::value_parser!(u32).range(1..=i64::from(Rmat::VERTICES_MAX)))]
+        vertices: u32,
+        /// Edges, parallel ones and loops among them [default: 16 a vertex]
+        #[arg(long, env = "WEFT_GENERATE_EDGES", value_name = "N")]
+        edges: Option<u64>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Records of 100 bytes to sort, of which 10 are the key (gensort's with seed 0)
+    Terasort {
+        /// How many
+        #[arg(long, env = "WEFT_GENERATE_RECORDS", value_name = "N")]
+        records: u64,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Lines of words, of which the one of rank r comes up as often as 1 / r^S says
+    ZipfWords {
+        /// How much, such as 1GB or 64MiB
+        #[arg(long, env = "WEFT_GENERATE_BYTES", value_name = "SIZE", value_parser = size)]
+        bytes: u64,
+        /// Different words
+        #[arg(long, env = "WEFT_GENERATE_WORDS", value_name = "N", default_value = "100000",
+            value_parser = clap::value_parser!(u32).range(1..=i64::from(ZipfWords::WORDS_MAX)))]
+        words: u32,
+        /// How much more frequent frequent words are
+        #[arg(long, env = "WEFT_GENERATE_EXPONENT", value_name = "S", default_value = "1",
+            value_parser = exponent)]
+        exponent: f64,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Common {
+    /// Another number makes another input; the same makes the same
+    #[arg(long, env = "WEFT_GENERATE_SEED", value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Write to FILE, which must not be there [default: standard output]
+    #[arg(long, env = "WEFT_GENERATE_OUTPUT", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Threads that work on it [default: as many as there are processors]
+    #[arg(long, env = "WEFT_GENERATE_THREADS", value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let size: Result<ByteSize, _> = text.parse();
+    size.map(|size| size.as_u64()).map_err(|_| "not a size, such as 1GB or 64MiB".to_owned())
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    let (allowed, number) = (0.0..=ZipfWords::EXPONENT_MAX, text.parse().ok());
+    let number = number.filter(|number| allowed.contains(number));
+    number.ok_or_else(|| format!("not a number from 0 to {}", ZipfWords::EXPONENT_MAX))
+}
+
+/// Makes what was asked for.
+pub(crate) fn run(generate: Generate) -> anyhow::Result<()> {
+    let (generator, common) = match generate.what {
+        What::Rmat { vertices, edges, common } => {
+            let edges = edges.unwrap_or(16 * u64::from(vertices));
+            (Generator::Rmat(Rmat::new(vertices, edges, common.seed)), common)
+        }
+        What::Terasort { records, common } => {
+            if common.output.is_none() && io::stdout().is_terminal() {
+                bail!("the records are no text: give --output, or send them elsewhere");
+            }
+            (Generator::TeraSort(TeraSort::new(records, common.seed)), common)
+        }
+        What::ZipfWords { bytes, words, exponent, common } => {
+            let text = ZipfWords::new(bytes, words, exponent, common.seed);
+            (Generator::ZipfWords(text), common)
+        }
+    };
+    let threads = common.threads.map(Ok).unwrap_or_else(thread::available_parallelism)?.get();
+    match &common.output {
+        Some(path) => into_file(path, &generator, threads),
+        None => write_all(&generator, threads, &mut io::stdout().lock())
+            .context("cannot write to standard output"),
+    }
+}
+
+/// The file gets its name when it is whole.
+fn into_file(path: &Path, generator: &Generator, threads: usize) -> anyhow::Result<()> {
+    if path.exists() {
+        bail!("{} is there already: give another name", path.display());
+    }
+    let mut name = path.file_name().context("--output names no file")?.to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let written = File::create(&part).and_then(|mut file| {
+        write_all(generator, threads, &mut file)?;
+        fs::rename(&part, path)
+    });
+    if written.is_err() {
+        // What is wrong with the file is told; this one may never have been made.
+        let _ = fs::remove_file(&part);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes all chunks in order, whichever thread has made them.
+fn write_all(generator: &Generator, threads: usize, out: &mut impl Write) -> io::Result<()> {
+    let style = ProgressStyle::with_template(WRITING).expect("the template is a constant");
+    let bar = ProgressBar::new(generator.chunks()).with_style(style);
+    thread::scope(|scope| {
+        let makers = (0..threads as u64).map(|first| {
+            let (sender, receiver) = sync_channel(AHEAD);
+            scope.spawn(move || {
+                for chunk in (first..generator.chunks()).step_by(threads) {
+                    let mut bytes = Vec::new();
+                    generator.write_chunk(chunk, &mut bytes);
+                    // Nobody takes it any more when it could not be written.
+                    if sender.send(bytes).is_err() {
+                        return;
+                    }
+                }
+            });
+            receiver
+        });
+        let made: Vec<_> = makers.collect();
+        for receiver in made.iter().cycle().take(generator.chunks() as usize) {
+            let bytes = receiver.recv().expect("each thread makes its chunks");
+            out.write_all(&bytes)?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        out.flush()
+    })
+}
