@@ -289,6 +289,36 @@ fn a_playground_says_how_to_reach_it_and_stops_as_often_as_asked() {
     assert_eq!((&again["stopped"], &again["already_gone"]), (&json!(0), &json!(0)));
 }
 
+/// Each playground begins anew, and removes what the one before kept, but nothing else.
+#[test]
+fn a_playground_removes_nothing_that_no_playground_made() {
+    let dir = TempDir::new().unwrap();
+    let kept = dir.path().join("data");
+    fs::create_dir(&kept).unwrap();
+    fs::write(kept.join("thesis"), "mine").unwrap();
+    let (server, dir_name) = (cluster::server(), dir.path().to_str().unwrap());
+    let start = |nodes: &str| {
+        let start = ["playground", "--detach", "--nodes", nodes, "--dir", dir_name];
+        kv(&[&start[..], &["--server-binary", server.to_str().unwrap(), "--memory", "64MiB"]]
+            .concat())
+    };
+    let stop = || kv(&["playground", "stop", "--dir", dir_name]).ok();
+    let refused = start("2");
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("is not of a playground"), "{}", refused.stderr);
+    // One node keeps nothing.
+    start("1").ok();
+    stop();
+    assert_eq!(fs::read_to_string(kept.join("thesis")).unwrap(), "mine");
+    fs::remove_dir_all(&kept).unwrap();
+    for _ in 0..2 {
+        start("2").ok();
+        assert!(kept.join("node-2").exists() && !kept.join("left").exists());
+        stop();
+        fs::write(kept.join("left"), "of the one before").unwrap();
+    }
+}
+
 #[test]
 fn nodes_that_died_are_no_obstacle_to_stopping() {
     let cluster = Cluster::start(2);

@@ -1,7 +1,6 @@
 //! Starting the nodes of a playground, and staying with them.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -40,6 +39,9 @@ pub(crate) struct Plan {
 
 /// Where in the directory nodes keep what they have to.
 const KEPT: &str = "data";
+
+/// The file there that says that it is a playground's, and may be removed by the next one.
+const MARK: &str = "made-by-kv-playground";
 
 /// How a playground that somebody stayed with came to its end.
 #[derive(Debug)]
@@ -107,12 +109,8 @@ impl Plan {
         let seeds: Vec<String> = ports.iter().map(|node| node.data.to_string()).collect();
         let seeds = seeds.join(",");
         let kept = locked.dir().join(KEPT);
-        // What an earlier playground kept is nothing to this one.
-        match fs::remove_dir_all(&kept) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", kept.display()));
-            }
-            Ok(()) | Err(_) => {}
+        if count > 1 {
+            begin_to_keep(&kept)?;
         }
         let mut state = State { nodes: Vec::new() };
         let mut children = Vec::new();
@@ -337,6 +335,24 @@ fn end(state: &State, children: Vec<Child>) -> anyhow::Result<()> {
         child.wait()?;
     }
     Ok(())
+}
+
+/// Makes the directory for what nodes keep. What an earlier playground kept is nothing to this one; what is somebody else's stays, and is told.
+fn begin_to_keep(kept: &Path) -> anyhow::Result<()> {
+    let is_there = fs::symlink_metadata(kept).is_ok();
+    if is_there && !kept.join(MARK).exists() {
+        bail!(
+            "{} is not of a playground, and would be removed: choose another directory by --dir, or remove it yourself",
+            kept.display()
+        );
+    }
+    let mut made = Ok(());
+    if is_there {
+        made = fs::remove_dir_all(kept);
+    }
+    made.and_then(|()| fs::create_dir(kept))
+        .and_then(|()| File::create(kept.join(MARK)).map(drop))
+        .with_context(|| format!("cannot begin anew in {}", kept.display()))
 }
 
 fn refuse_if_running(locked: &Locked) -> anyhow::Result<()> {
