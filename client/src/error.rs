@@ -177,9 +177,10 @@ pub enum ClientError {
         /// The node.
         node: NodeName,
     },
-    /// The node does not know the watch any more: it was started anew, or was not asked for events for too long.
+    /// The node does not know the watch any more: it was started anew, or was not asked for events for too long, or another node has become the primary of
+    /// what is watched.
     #[error(
-        "{node} has lost this watch, since it was started anew or not asked for events in time; {}",
+        "{node} has lost this watch, since it was started anew, not asked for events in time, or is not the primary any more; {}",
         Advice(ErrorCode::WatchUnknown)
     )]
     WatchLost {

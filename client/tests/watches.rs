@@ -114,6 +114,36 @@ fn the_keys_with_a_prefix_are_watched_at_all_nodes() {
     wait_for(&client, "watches.open", 0);
 }
 
+/// Where a node comes back, partitions get other primaries though nothing is wrong with those that they have.
+#[test]
+fn nothing_is_missed_silently_when_what_is_watched_moves() {
+    let mut cluster = Cluster::start(3);
+    wait_until_spread(|| cluster.client(), 3);
+    let client = cluster.client();
+    let keys: Vec<_> = (0..24).map(|number| format!("yarn:{number}")).collect();
+    let watches: Vec<_> = keys.iter().map(|key| client.watch(key, DEFAULT).unwrap()).collect();
+    cluster.restart(0);
+    wait_until_spread(|| cluster.client(), 3);
+    let mut moved = 0;
+    for (key, mut watch) in keys.iter().zip(watches) {
+        let written = client.put(key, "anew").unwrap();
+        let told = loop {
+            match watch.next().unwrap() {
+                Ok(told) => break Some(told),
+                Err(ClientError::WatchLost { .. }) => break None,
+                // The node that was started anew is not there yet.
+                Err(_) => {}
+            }
+        };
+        match told {
+            Some(WatchEvent::Key { version, .. }) => assert_eq!(version, written),
+            Some(other) => panic!("{other:?}"),
+            None => moved += 1,
+        }
+    }
+    assert!(moved > 0);
+}
+
 #[test]
 fn who_is_too_slow_is_told_so_and_nothing_else() {
     let cluster = Cluster::start(2);

@@ -129,7 +129,7 @@ error_codes! {
         "More happened to what is watched than the node keeps for a client that does not ask for it, so changes were not told. Nothing was lost but the news of it.",
         "Watch again, then read anew what you follow. If it happens often, ask for a longer queue, watch less, or work faster between two events.";
     WatchUnknown = 1112, "watch unknown",
-        "The node has no such watch: it was ended, or not asked for its events for too long, or the node was started anew. Changes since then were not told.",
+        "The node has no such watch: it was ended, or not asked for its events for too long, or the node was started anew, or another node has become the primary of what is watched. Changes since then were not told.",
         "Watch again, then read anew what you follow.";
     TooManyWatches = 1113, "too many watches",
         "The node has as many watches, or as much memory for their events, as it takes.",

@@ -310,6 +310,8 @@ impl Watch {
             FeedError::OutOfOrder { .. } => {
                 ErrorReply::new(ErrorCode::MalformedRequest).with_detail(error.to_string())
             }
+            FeedError::Moved => ErrorReply::new(ErrorCode::WatchUnknown)
+                .with_detail("another node is the primary of what is watched"),
             FeedError::TableDropped => ErrorReply::new(ErrorCode::TableUnknown),
         })
     }

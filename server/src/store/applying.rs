@@ -44,8 +44,12 @@ impl From<NoRoom> for Why {
 }
 
 impl Partition {
-    /// Says whether changes come from a primary. Then nothing is removed by this node's clock before it has expired for long, and nothing is evicted.
+    /// Says whether changes come from a primary. Then nothing is removed by this node's clock before it has expired for long, and nothing is evicted; and
+    /// whoever watches is told that it has to watch there.
     pub fn set_following(&mut self, follows: bool) {
+        if follows && !self.follows {
+            self.tell_of_move();
+        }
         self.follows = follows;
     }
 

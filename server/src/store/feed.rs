@@ -47,6 +47,8 @@ struct State {
     told: u64,
     /// The sequence of the first one that found no room.
     lost: Option<u64>,
+    /// Whether a partition tells it nothing more, because another node does.
+    has_moved: bool,
     /// How many partitions tell it what happens.
     partitions: u32,
     /// Who is to be woken by the next event.
@@ -76,6 +78,9 @@ pub enum FeedError {
         /// The sequence that it says.
         received: u64,
     },
+    /// Of a partition that it was told of, another node is the primary, and the client has received all that was told here.
+    #[error("another node is the primary of what is watched")]
+    Moved,
     /// The table was dropped, and the client has received all that was told of it.
     #[error("the table was dropped")]
     TableDropped,
@@ -95,6 +100,7 @@ impl Feed {
             first: 1,
             told: 0,
             lost: None,
+            has_moved: false,
             partitions: 0,
             waker: None,
         };
@@ -116,11 +122,18 @@ impl Feed {
         wake(waker);
     }
 
+    /// Takes note that one tells it nothing any more, since another node knows what happens there. What others tell from then on is not kept: whoever
+    /// watches has to begin anew.
+    pub(super) fn moved(&self) {
+        self.state.lock().has_moved = true;
+        self.left();
+    }
+
     /// Keeps an event.
     pub(super) fn tell(&self, event: &WatchEvent<'_>) {
         let waker = {
             let mut state = self.state.lock();
-            if state.lost.is_some() {
+            if state.lost.is_some() || state.has_moved {
                 return;
             }
             if state.events.len() + event.encoded_len() > state.bytes_max {
@@ -152,6 +165,9 @@ impl Feed {
         state.forget(received);
         if state.count > 0 {
             return Poll::Ready(Ok(state.page()));
+        }
+        if state.has_moved {
+            return Poll::Ready(Err(FeedError::Moved));
         }
         if state.partitions == 0 {
             return Poll::Ready(Err(FeedError::TableDropped));

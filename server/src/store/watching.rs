@@ -60,6 +60,12 @@ impl Partition {
         }
     }
 
+    /// Says to all who watch that another node knows what happens here from now on.
+    pub(super) fn tell_of_move(&mut self) {
+        let Some(watchers) = self.watchers.take() else { return };
+        watchers.keys.iter().chain(&watchers.prefixes).for_each(|feed| feed.moved());
+    }
+
     /// Lets go of the feeds that `leaves` says.
     fn leave(&mut self, leaves: impl Fn(&Arc<Feed>) -> bool) {
         let Some(watchers) = &mut self.watchers else { return };

@@ -43,6 +43,19 @@ fn put(partition: &mut Partition, key: &[u8]) -> Version {
     partition.put(TABLE, key, b"value", None, 0).unwrap()
 }
 
+#[test]
+fn who_watches_is_told_when_another_node_makes_the_changes() {
+    let mut partition = partition();
+    let feed = watched(&mut partition, 1 << 10);
+    let version = put(&mut partition, b"loom");
+    partition.set_following(true);
+    partition.set_following(false);
+    put(&mut partition, b"weft");
+    // What was told before is received first, and nothing of what came after.
+    assert_eq!(poll(&feed, 0), Some(Ok((1, vec![version]))));
+    assert_eq!(poll(&feed, 1), Some(Err(FeedError::Moved)));
+}
+
 /// Events of a key of four bytes take 20.
 const ROOM: usize = 10;
 
