@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use thiserror::Error;
+use weft_protocol::control::v1;
 use weft_protocol::{AskReply, ErrorCode, ErrorReply, Request};
 use weft_transport::{Batch, Endpoint, Handler, IncomingKind, NodeId};
 
@@ -196,6 +197,32 @@ impl Forming {
             met.push((*address, introduction));
         }
         Ok(met)
+    }
+
+    /// Where another process is this node, which whoever leads has heard in the last `heard_within`. Nobody if there is no leader, and so nobody who would be
+    /// taken for the other.
+    pub async fn lives_elsewhere(
+        &self,
+        endpoint: &Endpoint,
+        met: &[(SocketAddr, Introduction)],
+        heard_within: Duration,
+    ) -> Option<String> {
+        let (own, incarnation) = (self.introduction.node.0, self.join.incarnation.0);
+        let is_other = |node: &v1::Node| {
+            let is_former =
+                |member: &v1::Member| member.node == own && member.incarnation < incarnation;
+            let heard_ago = node.heard_ms_ago.map(Duration::from_millis);
+            node.member.as_ref().is_some_and(is_former)
+                && heard_ago.is_some_and(|ago| ago <= heard_within)
+        };
+        // Twice, since a machine that is busy may answer late.
+        for (address, _) in met.iter().chain(met) {
+            if let Some(Answer::Status(status)) = ask_leader(endpoint, *address, &Ask::Status).await
+            {
+                return status.nodes.into_iter().find(is_other).map(|node| node.data_address);
+            }
+        }
+        None
     }
 
     /// Refuses another cluster than the one that the disk is of.

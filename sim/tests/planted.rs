@@ -9,11 +9,11 @@ use weft_sim::scenario::{Caps, cluster};
 
 /// Each bug, a seed that catches it, and within how many seeds from 0 on one has to.
 const CAUGHT: &[(Planted, u64, u64)] = &[
-    (Planted::Replica(Replica::AcknowledgeBeforeMember), 2, 20),
-    (Planted::Replica(Replica::AcknowledgeBeforeSync), 61, 120),
-    (Planted::Replica(Replica::TruncateByCommit), 1, 20),
+    (Planted::Replica(Replica::AcknowledgeBeforeMember), 3, 20),
+    (Planted::Replica(Replica::AcknowledgeBeforeSync), 27, 120),
+    (Planted::Replica(Replica::TruncateByCommit), 0, 20),
     (Planted::Replica(Replica::ShrinkWithoutCommit), 29, 80),
-    (Planted::Replica(Replica::CaughtUpNotCounted), 139, 300),
+    (Planted::Replica(Replica::CaughtUpNotCounted), 7, 300),
     (Planted::Store(Store::ForgetCompletions), 1, 20),
     (Planted::Store(Store::RepeatRequests), 1, 20),
     (Planted::Operator(Mistake::ReuseIncarnation), 5, 20),

@@ -220,7 +220,8 @@ impl Coordinator {
             return;
         }
         self.telling.heard(from, heartbeat.known_version, now);
-        if self.state().node(from.node).is_none() {
+        // Of lives that the cluster has not taken nothing is to be known: there may be two nodes of one id.
+        if !self.state().is_current(from) {
             return;
         }
         let knows_more = !self.liveness.knows(from, heartbeat.known_version);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_protocol::Member;
 use weft_protocol::replication::PEER_VERSION;
@@ -22,6 +23,9 @@ use crate::forming::{Formed, Forming, FormingHandler};
 use crate::limits::FORMING_MEMORY;
 use crate::logs::{LogDirectories, Logs, LogsOptions};
 use crate::memory::NodeMemory;
+
+/// How long a node that seems to live elsewhere waits until it looks again.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A node that may begin its life.
 pub(super) struct Beginning {
@@ -139,20 +143,35 @@ impl Beginning {
         Ok(beginning)
     }
 
-    /// A node with a log of the coordinator's waits for nobody. But where it is told to join, those that answer must not be of another cluster.
+    /// A node with a log of the coordinator's waits for nobody. But where it is told to join, those that answer must not be of another cluster, nor know of
+    /// another process that is this node and lives: as soon as this one spoke to them as the node that it is, they would take the other one for a former life.
     fn look_around(&self, config: &Config, join: &Join) -> Result<(), StartError> {
         let Some(seeds) = &config.join else { return Ok(()) };
         let endpoint = asker(&forming_memory()?)?;
         let forming = self.forming(config, Some(self.cluster), join.clone());
         let seeds: Vec<_> = seeds.iter().map(|seed| seed.resolve().ok()).collect();
-        let met = endpoint.block_on(forming.meet(&endpoint, &seeds));
-        endpoint.shutdown();
-        for (address, introduction) in met? {
-            if let Some(other) = introduction.cluster {
-                forming.check_cluster(other, address)?;
+        let heard_within = self.timing.lease();
+        let looked = endpoint.block_on(async {
+            let met = forming.meet(&endpoint, &seeds).await?;
+            for (address, introduction) in &met {
+                if let Some(other) = introduction.cluster {
+                    forming.check_cluster(other, *address)?;
+                }
             }
-        }
-        Ok(())
+            let began = endpoint.clock().now();
+            while let Some(address) = forming.lives_elsewhere(&endpoint, &met, heard_within).await {
+                let now = endpoint.clock().now();
+                // Who has just ended is heard of for as long.
+                if now.since(began) > heard_within + LOOK_PAUSE {
+                    let node = self.me.node;
+                    tracing::warn!(%node, address, "this node lives there already: two nodes have one id; waiting until that one is down");
+                }
+                endpoint.sleep_until(now + LOOK_PAUSE).await;
+            }
+            Ok(())
+        });
+        endpoint.shutdown();
+        looked
     }
 
     fn forming(&self, config: &Config, known: Option<ClusterId>, join: Join) -> Forming {

@@ -6,8 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::{TempDir, tempdir};
+use weft_protocol::AskReply;
+use weft_protocol::control::v1;
+use weft_server::coordinator::codec::{decode_answer, encode_ask};
+use weft_server::coordinator::{Answer, Ask};
 
-use crate::support::{Process, ask, run};
+use crate::support::{Client, Process, ask, run};
 
 const SMALL: [&str; 6] = ["--memory", "64MiB", "--poll", "park", "--reactors", "1"];
 
@@ -61,23 +65,73 @@ fn a_node_of_the_id_of_another_that_lives_does_not_take_its_place() {
     let own = ["--http", "127.0.0.1:0", "--node-id", "2", "--data-dir", &two, "--join", &join];
     let second = Process::start(&[&SMALL[..], &own].concat(), &[]);
     let other = path(&folder, "other");
-    for round in 0..2 {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weft-server"));
-        command.args(SMALL).args(["--listen", "127.0.0.1:0", "--http", "off", "--control", "off"]);
-        command.args(["--node-id", "2", "--data-dir", &other, "--join", &join]);
-        let mut child = command.env_clear().stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let told = lines.into_iter().find(|line| {
-            assert!(!line.contains(" serving "), "round {round}: {line}");
-            line.contains("two nodes have one id")
-        });
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(told.is_some(), "round {round}");
+    for _ in 0..2 {
+        assert_eq!(told_of_two(&["--node-id", "2", "--data-dir", &other, "--join", &join], 1), 1);
         check_serves(&second);
     }
     second.end();
     first.end();
+}
+
+/// Of the log of a coordinator, too, whatever life of the node the copy was made in, and if it is told only of others.
+#[test]
+fn a_copy_of_the_disk_of_a_node_that_lives_does_not_take_its_place() {
+    let folder = tempdir().unwrap();
+    let first = founder("1", &path(&folder, "one"));
+    let join = first.address.to_string();
+    let two = path(&folder, "two");
+    let own = ["--http", "127.0.0.1:0", "--node-id", "2", "--data-dir", &two, "--join", &join];
+    let begin = || Process::start(&[&SMALL[..], &own].concat(), &[]);
+    let copy = |name: &str| {
+        let copied = Command::new("cp").args(["-r", &two]).arg(folder.path().join(name)).status();
+        assert!(copied.unwrap().success());
+        path(&folder, name)
+    };
+    begin().end();
+    let of_earlier_life = copy("earlier");
+    let second = begin();
+    until_heard(&first, second.log_field("incarnation").parse().unwrap());
+    for copy in [of_earlier_life, copy("current")] {
+        // There is time to be found down, if anything had it be found so.
+        assert_eq!(told_of_two(&["--data-dir", &copy, "--node-id", "2", "--join", &join], 15), 15);
+        check_serves(&second);
+    }
+    second.end();
+    first.end();
+}
+
+/// Waits until the leader has heard of node 2 in this life.
+fn until_heard(leader: &Process, incarnation: u64) {
+    let client = Client::at(leader.address);
+    let is_heard = |node: &v1::Node| {
+        let is_it = |member: &v1::Member| member.node == 2 && member.incarnation == incarnation;
+        node.member.as_ref().is_some_and(is_it) && node.heard_ms_ago.is_some()
+    };
+    loop {
+        let reply = client.call(weft_protocol::Ask { body: &encode_ask(&Ask::Status) });
+        if let Answer::Status(status) =
+            decode_answer(AskReply::decode(&reply).unwrap().body).unwrap()
+            && status.nodes.iter().any(is_heard)
+        {
+            return;
+        }
+    }
+}
+
+/// How often a node that is started with these arguments says that there are two of its id, of so many times that it is waited for. It never serves.
+fn told_of_two(arguments: &[&str], times: usize) -> usize {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft-server"));
+    command.args(SMALL).args(["--listen", "127.0.0.1:0", "--http", "off", "--control", "off"]);
+    let mut child = command.args(arguments).env_clear().stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let told = lines.filter(|line| {
+        assert!(!line.contains(" serving "), "{arguments:?}: {line}");
+        line.contains("two nodes have one id")
+    });
+    let count = told.take(times).count();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    count
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What may be asked for, and what is answered at once.
 
-use weft_protocol::{PartitionId, TableOptions};
+use weft_protocol::{Member, PartitionId, TableOptions};
 use weft_transport::{NodeId, Time};
 
 use super::proposing::{self, Entry};
 use super::{Coordinator, Reading};
 use crate::coordinator::ask::{Answer, Ask, Denial, DenialKind};
 use crate::coordinator::codec::{self, CodecError};
-use crate::coordinator::command::{Command, Proposal, ProposalId};
+use crate::coordinator::command::{Command, Join, Proposal, ProposalId};
 use crate::coordinator::planner::Planner;
 use crate::coordinator::raft::{self, COMMAND_BYTES_MAX, ReadOutcome, Refused};
 use crate::coordinator::rejection::Rejection;
@@ -32,7 +32,7 @@ impl Coordinator {
             Ask::Introduce => {
                 Some(denied(DenialKind::Invalid, "a coordinator is not asked who it is"))
             }
-            Ask::Propose(proposal) => match self.admissible(proposal) {
+            Ask::Propose(proposal) => match self.admissible(now, proposal) {
                 Ok(proposal) => {
                     self.proposing.push(token, proposal);
                     None
@@ -46,7 +46,7 @@ impl Coordinator {
     }
 
     /// What is to be proposed for a question, or the answer to it.
-    fn admissible(&self, proposal: Proposal) -> Result<Proposal, Answer> {
+    fn admissible(&self, now: Time, proposal: Proposal) -> Result<Proposal, Answer> {
         let Proposal { id, command } = proposal;
         if let Some(outcome) = self.known_outcome(id) {
             return Err(Answer::Decided(Ok(outcome)));
@@ -56,8 +56,11 @@ impl Coordinator {
                 self.acceptance(partition, expected_epoch)?
             }
             Command::CreateTable { name, options } => self.creation(name, options)?,
-            Command::Join(_)
-            | Command::Leave { .. }
+            Command::Join(join) => {
+                self.check_former_life(now, &join)?;
+                Command::Join(join)
+            }
+            Command::Leave { .. }
             | Command::Stay { .. }
             | Command::DeclareLost { .. }
             | Command::DropTable { .. }
@@ -86,6 +89,25 @@ impl Coordinator {
             Ok(_) => Ok(proposal),
             Err(error) => Err(refused(Denial::invalid(&error))),
         }
+    }
+
+    /// A node whose disk knows of its last life may begin the next one before that has been found down. But not while that life is heard: then there are two
+    /// nodes of one id, and one of them has a copy of the other's disk.
+    fn check_former_life(&self, now: Time, join: &Join) -> Result<(), Answer> {
+        let Some(known) = self.state().node(join.node) else { return Ok(()) };
+        let former = known.member();
+        let silence = self.liveness.silence_of(former, now);
+        let is_heard = silence.is_some_and(|silence| silence <= self.settings.down_after);
+        if known.is_up
+            && join.incarnation > known.incarnation
+            && is_heard
+            && !self.liveness.is_gone(former)
+        {
+            let Member { node, incarnation } = former;
+            let rejection = Rejection::NodeIsUp { node, incarnation };
+            return Err(Answer::Decided(Err(Denial::from(&rejection))));
+        }
+        Ok(())
     }
 
     /// A table is to be made, which nodes have to be able to hold. What else is wrong with it is the state's to say.
