@@ -425,9 +425,10 @@ impl NodeHandler {
         *self.surroundings.write() = Some(Box::new(surroundings));
     }
 
-    /// Asks nobody any more.
+    /// Asks nobody any more, and knows of no connection: whoever runs the node is done with it, and each of these would keep the endpoint, which keeps this.
     pub fn forget_surroundings(&self) {
         *self.surroundings.write() = None;
+        self.cluster.peers.forget();
     }
 
     /// Refuses every request from now on, those that wait for events of a watch included: the node is being stopped.

@@ -91,6 +91,11 @@ impl Peers {
         }
     }
 
+    /// Knows of no connection any more. Each holds its endpoint, which holds what this is of.
+    pub(crate) fn forget(&self) {
+        std::mem::take(&mut *self.links.write()).values().for_each(|link| link.end());
+    }
+
     /// Sends a message to a member, if there is a connection to that life of the node. Waits for nobody.
     pub(crate) fn send(&self, to: Member, message: PeerMessage<'_>) {
         let links = self.links.read();

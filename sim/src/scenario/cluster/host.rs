@@ -151,6 +151,7 @@ impl Cluster {
         handler.belong(CLUSTER, role == Role::Coordinator);
         let endpoint = world.add_endpoint(member, config, Arc::clone(&handler) as _)?;
         endpoint.listen(SocketAddr::new(world.address(member), PORT))?;
+        self.handlers.push(Arc::clone(&handler));
         if let Some(host) = self.hosts.borrow_mut().get_mut(&member) {
             host.handler = Some(Arc::clone(&handler));
             host.endpoint = Some(endpoint.clone());

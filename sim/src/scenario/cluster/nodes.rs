@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use weft_protocol::control::v1::{ListTablesResponse, StatusResponse};
 use weft_protocol::{ClusterMap, Durability, Slot, TableClass};
 use weft_server::coordinator::{Answer, Ask};
+use weft_server::handler::NodeHandler;
 use weft_transport::{
     EndpointConfig, Incarnation, Memory, MemoryConfig, NoHandler, NodeId, SimCrash, Time,
 };
@@ -57,6 +58,15 @@ pub(super) struct Cluster {
     pub(super) left: Left,
     /// How many orders were given.
     pub(super) orders_given: u64,
+    /// Of all lives.
+    pub(super) handlers: Vec<Arc<NodeHandler>>,
+}
+
+impl Drop for Cluster {
+    /// A handler and its endpoint keep each other while they know of connections: thousands of runs in one process would be more than it has room for.
+    fn drop(&mut self) {
+        self.handlers.iter().for_each(|handler| handler.forget_surroundings());
+    }
 }
 
 /// What the coordinators say.
@@ -91,6 +101,7 @@ impl Cluster {
             stopped: Stopped::default(),
             left: Left::default(),
             orders_given: 0,
+            handlers: Vec::new(),
         }
     }
 
