@@ -7,6 +7,7 @@ use weft_protocol::{ClusterMap, Member, Slot, TableClass, TableId};
 use weft_transport::{Connection, NodeId};
 
 use crate::error::{ClientError, NodeName};
+use crate::limits::MAP_SOURCES_MAX;
 use crate::remote::Remote;
 use crate::table::Table;
 
@@ -54,6 +55,18 @@ impl Cluster {
     /// The nodes, by id.
     pub(crate) fn remotes(&self) -> &[Arc<Remote>] {
         &self.remotes
+    }
+
+    /// Some nodes to be asked one after the other for what any of them knows, from `choice` on: those first that serve something. Of one that has been silent
+    /// for long all was given to others.
+    pub(crate) fn in_turn(&self, choice: u64) -> impl Iterator<Item = &Arc<Remote>> {
+        let partitions = self.map.partitions();
+        let primaries: BTreeSet<_> = partitions.iter().filter_map(|entry| entry.primary).collect();
+        let first = (choice % self.remotes.len() as u64) as usize;
+        let in_turn = self.remotes[first..].iter().chain(&self.remotes[..first]);
+        let serves = |remote: &&Arc<Remote>| primaries.contains(&remote.name().id);
+        let (serving, others): (Vec<_>, Vec<_>) = in_turn.partition(serves);
+        serving.into_iter().chain(others).take(MAP_SOURCES_MAX)
     }
 
     /// Which partitions `table` is in.
@@ -179,6 +192,24 @@ mod tests {
             let owner = cluster.primary(Table::DEFAULT, slot).unwrap().name().id;
             assert_eq!(owner, cluster.map().owner_of(slot).unwrap().id);
         }
+    }
+
+    #[test]
+    fn who_serves_nothing_is_asked_last() {
+        let known = map(1, &[(1, "a:1"), (2, "b:1"), (3, "c:1")]);
+        let mut partitions = known.partitions().to_vec();
+        for entry in &mut partitions {
+            entry.primary = entry.primary.map(|primary| NodeId(primary.0.max(2)));
+            entry.members.extend(entry.primary);
+            entry.members.sort();
+            entry.members.dedup();
+        }
+        let shrunk = ClusterMap::new(2, known.nodes().to_vec(), partitions).unwrap();
+        let cluster = Cluster::new(Arc::new(shrunk), None);
+        let asked = |choice| -> Vec<u64> {
+            cluster.in_turn(choice).map(|remote| remote.name().id.0).collect()
+        };
+        assert_eq!((asked(0), asked(2), asked(7)), (vec![2, 3, 1], vec![3, 2, 1], vec![2, 3, 1]));
     }
 
     #[test]

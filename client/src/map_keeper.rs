@@ -21,7 +21,7 @@ use weft_transport::{Connection, Endpoint, Time};
 
 use crate::cluster::Cluster;
 use crate::error::{Attempt, ClientError};
-use crate::limits::{FORMING_PAUSE, MAP_FRESH, MAP_PATIENCE, MAP_SOURCES_MAX};
+use crate::limits::{FORMING_PAUSE, MAP_FRESH, MAP_PATIENCE};
 use crate::remote::{Remote, connect_to};
 use crate::retry::MapNeed;
 
@@ -140,9 +140,8 @@ impl MapKeeper {
 
     /// Nodes of the map, and then, since all of these may have gone, the first addresses.
     fn sources<'a>(&'a self, known: &'a Cluster) -> impl Iterator<Item = Source<'a>> + 'a {
-        let remotes = known.remotes();
-        let first = self.turn.fetch_add(1, Ordering::Relaxed) % remotes.len();
-        let in_turn = remotes[first..].iter().chain(&remotes[..first]).take(MAP_SOURCES_MAX);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) as u64;
+        let in_turn = known.in_turn(turn);
         in_turn
             .map(|remote| Source::Node(self, Arc::clone(remote)))
             .chain(self.bootstrap.iter().cloned().map(Source::Address))

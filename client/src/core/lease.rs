@@ -13,7 +13,7 @@ use weft_transport::{Applied, Body, Time};
 
 use super::Core;
 use crate::error::ClientError;
-use crate::limits::{LEASE_PAUSE, MAP_PATIENCE, MAP_SOURCES_MAX, PAUSE_MIN, UNSUPPORTED_PAUSE};
+use crate::limits::{LEASE_PAUSE, MAP_PATIENCE, PAUSE_MIN, UNSUPPORTED_PAUSE};
 use crate::retry::Effect;
 use crate::session::{self, Session, Standing, Ticket};
 
@@ -116,10 +116,8 @@ impl Core {
     ) -> Result<OpenClientReply, ClientError> {
         let cluster = self.keeper.current_owned();
         let remotes = cluster.remotes();
-        let first = (choice % remotes.len() as u64) as usize;
-        let in_turn = remotes[first..].iter().chain(&remotes[..first]).take(MAP_SOURCES_MAX);
         let mut failed = None;
-        for remote in in_turn {
+        for remote in cluster.in_turn(choice) {
             let now = self.endpoint.clock().now();
             let patience =
                 if remotes.len() > 1 { deadline.min(now + MAP_PATIENCE) } else { deadline };
