@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use thiserror::Error;
 use weft_protocol::control::v1;
-use weft_protocol::{AskReply, ErrorCode, ErrorReply, Request};
+use weft_protocol::{AskReply, ErrorCode, ErrorReply, Member, Request};
 use weft_transport::{Batch, Endpoint, Handler, IncomingKind, NodeId};
 
 use crate::cluster::questions::ask_connection;
@@ -83,8 +83,9 @@ pub enum FormingError {
     },
     /// The disk is of one cluster, and those there are of another.
     #[error(
-        "the data directory is of cluster {own}, and the node at {address} is of {other}; nothing was changed: give --join addresses of its own cluster, or an \
-         empty --data-dir"
+        "the data directory is of cluster {own}, and the node at {address} is of {other}; nothing was changed{}: give --join addresses of its own cluster, or an \
+         empty --data-dir",
+        if *.has_begun { " but the number of its last life" } else { "" }
     )]
     OtherCluster {
         /// What the disk says.
@@ -93,6 +94,8 @@ pub enum FormingError {
         other: ClusterId,
         /// Where that one is.
         address: SocketAddr,
+        /// Whether a life had been written down by then.
+        has_begun: bool,
     },
     /// The cluster does not take it.
     #[error("the cluster does not take this node: {0}")]
@@ -142,11 +145,12 @@ impl Forming {
         let mut attempts = 0_u32;
         loop {
             let seeds = seeds();
-            let met = self.meet(endpoint, &seeds).await?;
+            let met = meet(&self.introduction, endpoint, &seeds).await?;
             let mut denied = None;
             for (address, introduction) in &met {
                 if let Some(other) = introduction.cluster {
-                    self.check_cluster(other, *address)?;
+                    // Whoever could not be asked before may be there by now.
+                    check_cluster(&self.introduction, other, *address, true)?;
                     match self.join(endpoint, *address, introduction).await? {
                         Joining::Done(formed) => return Ok(formed),
                         Joining::NotYet(denial) => denied = Some(denial),
@@ -171,68 +175,6 @@ impl Forming {
             }
             attempts = attempts.wrapping_add(1);
             endpoint.sleep_until(endpoint.clock().now() + PAUSE).await;
-        }
-    }
-
-    /// Who is there. All are asked at once.
-    ///
-    /// # Errors
-    /// [`FormingError::IdTwice`].
-    pub async fn meet(
-        &self,
-        endpoint: &Endpoint,
-        seeds: &[Option<SocketAddr>],
-    ) -> Result<Vec<(SocketAddr, Introduction)>, FormingError> {
-        let mut met = Vec::new();
-        let asking = seeds
-            .iter()
-            .flatten()
-            .map(async |address| (address, ask_address(endpoint, *address, &Ask::Introduce).await));
-        for (address, answer) in join_all(asking).await {
-            let Some(Answer::Introduced(introduction)) = answer else { continue };
-            let own = &self.introduction;
-            if introduction.node == own.node && introduction.nonce != own.nonce {
-                return Err(FormingError::IdTwice { node: own.node.0, address: *address });
-            }
-            met.push((*address, introduction));
-        }
-        Ok(met)
-    }
-
-    /// Where another process is this node, which whoever leads has heard in the last `heard_within`. Nobody if there is no leader, and so nobody who would be
-    /// taken for the other.
-    pub async fn lives_elsewhere(
-        &self,
-        endpoint: &Endpoint,
-        met: &[(SocketAddr, Introduction)],
-        heard_within: Duration,
-    ) -> Option<String> {
-        let (own, incarnation) = (self.introduction.node.0, self.join.incarnation.0);
-        let is_other = |node: &v1::Node| {
-            let is_former =
-                |member: &v1::Member| member.node == own && member.incarnation < incarnation;
-            let heard_ago = node.heard_ms_ago.map(Duration::from_millis);
-            node.member.as_ref().is_some_and(is_former)
-                && heard_ago.is_some_and(|ago| ago <= heard_within)
-        };
-        // Twice, since a machine that is busy may answer late.
-        for (address, _) in met.iter().chain(met) {
-            if let Some(Answer::Status(status)) = ask_leader(endpoint, *address, &Ask::Status).await
-            {
-                return status.nodes.into_iter().find(is_other).map(|node| node.data_address);
-            }
-        }
-        None
-    }
-
-    /// Refuses another cluster than the one that the disk is of.
-    ///
-    /// # Errors
-    /// [`FormingError::OtherCluster`].
-    pub fn check_cluster(&self, other: ClusterId, address: SocketAddr) -> Result<(), FormingError> {
-        match self.introduction.cluster {
-            Some(own) if own != other => Err(FormingError::OtherCluster { own, other, address }),
-            _ => Ok(()),
         }
     }
 
@@ -294,6 +236,85 @@ impl Forming {
             }
         }
         Ok(Joining::Done(Formed::Joined { cluster, timing, raft }))
+    }
+}
+
+/// Where another process is this node in an earlier life than `me`, which whoever leads has heard in the last `heard_within`. Nobody if there is no leader, and so
+/// nobody who would take this process for it. Asked from a client's endpoint.
+pub async fn lives_elsewhere(
+    me: Member,
+    endpoint: &Endpoint,
+    met: &[(SocketAddr, Introduction)],
+    heard_within: Duration,
+) -> Option<String> {
+    let is_other = |node: &v1::Node| {
+        let is_earlier =
+            |member: &v1::Member| member.node == me.node.0 && member.incarnation < me.incarnation.0;
+        let heard_ago = node.heard_ms_ago.map(Duration::from_millis);
+        node.member.as_ref().is_some_and(is_earlier)
+            && heard_ago.is_some_and(|ago| ago <= heard_within)
+    };
+    // Twice, since a machine that is busy may answer late.
+    for (address, _) in met.iter().chain(met) {
+        if let Some(Answer::Status(status)) = ask_leader(endpoint, *address, &Ask::Status).await {
+            return status.nodes.into_iter().find(is_other).map(|node| node.data_address);
+        }
+    }
+    None
+}
+
+/// Asks once, from a client's endpoint, who is there, and refuses to be where others are that a node which introduces itself as `own` cannot be with. Nobody is
+/// told of a life of the node, so it need not have begun one.
+///
+/// # Errors
+/// [`FormingError::IdTwice`], [`FormingError::OtherCluster`].
+pub async fn look_around(
+    own: &Introduction,
+    endpoint: &Endpoint,
+    seeds: &[Option<SocketAddr>],
+) -> Result<Vec<(SocketAddr, Introduction)>, FormingError> {
+    let met = meet(own, endpoint, seeds).await?;
+    for (address, introduction) in &met {
+        if let Some(other) = introduction.cluster {
+            check_cluster(own, other, *address, false)?;
+        }
+    }
+    Ok(met)
+}
+
+/// Who is there. All are asked at once. Another node of the same id is an error.
+async fn meet(
+    own: &Introduction,
+    endpoint: &Endpoint,
+    seeds: &[Option<SocketAddr>],
+) -> Result<Vec<(SocketAddr, Introduction)>, FormingError> {
+    let mut met = Vec::new();
+    let asking = seeds
+        .iter()
+        .flatten()
+        .map(async |address| (address, ask_address(endpoint, *address, &Ask::Introduce).await));
+    for (address, answer) in join_all(asking).await {
+        let Some(Answer::Introduced(introduction)) = answer else { continue };
+        if introduction.node == own.node && introduction.nonce != own.nonce {
+            return Err(FormingError::IdTwice { node: own.node.0, address: *address });
+        }
+        met.push((*address, introduction));
+    }
+    Ok(met)
+}
+
+/// Refuses another cluster than the one that the disk is of.
+fn check_cluster(
+    own: &Introduction,
+    other: ClusterId,
+    address: SocketAddr,
+    has_begun: bool,
+) -> Result<(), FormingError> {
+    match own.cluster {
+        Some(own) if own != other => {
+            Err(FormingError::OtherCluster { own, other, address, has_begun })
+        }
+        _ => Ok(()),
     }
 }
 

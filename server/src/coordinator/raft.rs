@@ -32,7 +32,8 @@ pub use self::identity::{ClusterId, Identity, RaftId};
 pub use self::inspection::Unfit;
 pub use self::limits::{COMMAND_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, SNAPSHOT_BYTES_MAX};
 pub use self::log::{
-    Batch, Fault, LogError, MemoryLog, Position, RaftLog, Recovered, RocksLog, begin_life,
+    Batch, Fault, LogError, MemoryLog, Position, RaftLog, Recovered, RocksLog, StoredLog,
+    begin_life,
 };
 pub use self::node::{
     Decided, Effects, Failure, Leadership, Outcome, Outgoing, RaftNode, ReadOutcome, Refused,

@@ -12,14 +12,14 @@ use weft_transport::{
 
 use super::log_place::{LogPlace, OpenLog};
 use super::{StartError, random_seed};
-use crate::config::Config;
+use crate::config::{Config, Seeds};
 use crate::coordinator::raft::{Batch, Identity, RaftId};
 use crate::coordinator::{
     ClusterId, Found, Introduction, Join, NodeDescription, ProposalId, Timing, founding_state,
 };
 use crate::data_directory::{DataDirectory, Past};
 use crate::durable::Settings;
-use crate::forming::{Formed, Forming, FormingHandler};
+use crate::forming::{self, Formed, Forming, FormingHandler, lives_elsewhere};
 use crate::limits::FORMING_MEMORY;
 use crate::logs::{LogDirectories, Logs, LogsOptions};
 use crate::memory::NodeMemory;
@@ -74,7 +74,21 @@ impl Beginning {
         let known = of.map(|(cluster, _)| cluster);
         let folder = directory.as_ref().map(DataDirectory::coordinator);
         let place = LogPlace { node, folder };
-        let log = if config.roles.coordinator { place.open(known)? } else { None };
+        let found = if config.roles.coordinator { place.find(known)? } else { None };
+        // The log is of the cluster, whether or not that was written down beside it.
+        let of_log = found.as_ref().map(|log| log.recovered().identity.cluster);
+        let timing = of.map_or(config.timing, |(_, timing)| timing);
+        // What refuses the node without being told of its life goes before that is written down, so that nothing is changed then.
+        match (of_log.or(known), &config.join) {
+            (Some(own), Some(seeds)) => {
+                let me = Member { node, incarnation };
+                look_around(config, seeds, me, own, timing.lease())?;
+            }
+            (Some(cluster), None) if of_log.is_none() => {
+                return Err(StartError::LogGone { cluster });
+            }
+            _ => {}
+        }
         let open_logs = |directory: &Option<DataDirectory>, cluster: ClusterId| {
             let options = LogsOptions {
                 cluster: cluster.0,
@@ -97,11 +111,12 @@ impl Beginning {
             Some(directory) => directory.write(Past { node, cluster, incarnation }),
             None => Ok(()),
         };
+        let log = found.map(|found| place.open(found)).transpose()?;
         write(&mut directory, of)?;
         let mut beginning = Beginning {
             me: Member { node, incarnation },
             cluster: ClusterId(0),
-            timing: of.map_or(config.timing, |(_, timing)| timing),
+            timing,
             directory,
             logs: None,
             has_earlier_life: past.is_some() || config.join.is_some(),
@@ -119,19 +134,13 @@ impl Beginning {
             wire_version: u16::from(PEER_VERSION),
             description: description(config, listens_at),
         };
-        if let Some((_, recovered)) = &beginning.log {
-            let cluster = recovered.identity.cluster;
-            // The log is of the cluster, whether or not that was written down beside it.
+        if let Some(cluster) = of_log {
             let join = Join { cluster: Some(cluster), ..join(config.listen) };
             beginning.cluster = cluster;
-            beginning.look_around(config, &join)?;
             beginning.join = Some((random_proposal(), join));
         } else if config.join.is_some() {
             beginning.form(config, known, &join)?;
         } else {
-            if let Some(cluster) = known {
-                return Err(StartError::LogGone { cluster });
-            }
             beginning.found(config)?;
             beginning.join = Some((random_proposal(), join(config.listen)));
         }
@@ -143,48 +152,6 @@ impl Beginning {
         Ok(beginning)
     }
 
-    /// A node with a log of the coordinator's waits for nobody. But where it is told to join, those that answer must not be of another cluster, nor know of
-    /// another process that is this node and lives: as soon as this one spoke to them as the node that it is, they would take the other one for a former life.
-    fn look_around(&self, config: &Config, join: &Join) -> Result<(), StartError> {
-        let Some(seeds) = &config.join else { return Ok(()) };
-        let endpoint = asker(&forming_memory()?)?;
-        let forming = self.forming(config, Some(self.cluster), join.clone());
-        let seeds: Vec<_> = seeds.iter().map(|seed| seed.resolve().ok()).collect();
-        let heard_within = self.timing.lease();
-        let looked = endpoint.block_on(async {
-            let met = forming.meet(&endpoint, &seeds).await?;
-            for (address, introduction) in &met {
-                if let Some(other) = introduction.cluster {
-                    forming.check_cluster(other, *address)?;
-                }
-            }
-            let began = endpoint.clock().now();
-            while let Some(address) = forming.lives_elsewhere(&endpoint, &met, heard_within).await {
-                let now = endpoint.clock().now();
-                // Who has just ended is heard of for as long.
-                if now.since(began) > heard_within + LOOK_PAUSE {
-                    let node = self.me.node;
-                    tracing::warn!(%node, address, "this node lives there already: two nodes have one id; waiting until that one is down");
-                }
-                endpoint.sleep_until(now + LOOK_PAUSE).await;
-            }
-            Ok(())
-        });
-        endpoint.shutdown();
-        looked
-    }
-
-    fn forming(&self, config: &Config, known: Option<ClusterId>, join: Join) -> Forming {
-        let introduction = Introduction {
-            node: self.me.node,
-            nonce: random_seed(),
-            cluster: known,
-            may_coordinate: config.roles.coordinator,
-            leader: None,
-        };
-        Forming { introduction, join, proposals: [random_proposal(), random_proposal()] }
-    }
-
     /// Finds a cluster to be of, or others to found one with.
     fn form(
         &mut self,
@@ -194,7 +161,11 @@ impl Beginning {
     ) -> Result<(), StartError> {
         let seeds = config.join.as_ref().expect("there are addresses to join");
         let node = self.me.node;
-        let mut forming = self.forming(config, known, join(config.listen));
+        let mut forming = Forming {
+            introduction: introduction(config, node, known),
+            join: join(config.listen),
+            proposals: [random_proposal(), random_proposal()],
+        };
         let memory = forming_memory()?;
         let handler = FormingHandler::new(&forming.introduction);
         let listener = small_endpoint(&memory, self.me, handler as _)?;
@@ -241,6 +212,47 @@ impl Beginning {
             tracing::info!(cluster = %self.cluster, "founded a cluster");
         }
         Ok(())
+    }
+}
+
+/// A node that is of a cluster already waits for nobody here but another process that is the same node, and lives: as soon as this one spoke to others as the node
+/// that it is, they would take the other one for a former life. And where it is told to join, those that answer must not be of another cluster.
+fn look_around(
+    config: &Config,
+    seeds: &Seeds,
+    me: Member,
+    cluster: ClusterId,
+    heard_within: Duration,
+) -> Result<(), StartError> {
+    let own = introduction(config, me.node, Some(cluster));
+    let endpoint = asker(&forming_memory()?)?;
+    let seeds: Vec<_> = seeds.iter().map(|seed| seed.resolve().ok()).collect();
+    let looked = endpoint.block_on(async {
+        let met = forming::look_around(&own, &endpoint, &seeds).await?;
+        let began = endpoint.clock().now();
+        while let Some(address) = lives_elsewhere(me, &endpoint, &met, heard_within).await {
+            let now = endpoint.clock().now();
+            // Who has just ended is heard of for as long.
+            if now.since(began) > heard_within + LOOK_PAUSE {
+                let node = me.node;
+                tracing::warn!(%node, address, "this node lives there already: two nodes have one id; waiting until that one is down");
+            }
+            endpoint.sleep_until(now + LOOK_PAUSE).await;
+        }
+        Ok(())
+    });
+    endpoint.shutdown();
+    looked
+}
+
+/// Who the node is, as it says when it asks others.
+fn introduction(config: &Config, node: NodeId, cluster: Option<ClusterId>) -> Introduction {
+    Introduction {
+        node,
+        nonce: random_seed(),
+        cluster,
+        may_coordinate: config.roles.coordinator,
+        leader: None,
     }
 }
 

@@ -6,7 +6,7 @@ use weft_transport::NodeId;
 
 use crate::coordinator::ClusterId;
 use crate::coordinator::raft::{
-    Batch, LogError, MemoryLog, RaftLog, Recovered, RocksLog, begin_life,
+    Batch, LogError, MemoryLog, RaftLog, Recovered, RocksLog, StoredLog, begin_life,
 };
 
 /// A coordinator's log, in the life that has begun, and what it holds.
@@ -21,16 +21,25 @@ pub(super) struct LogPlace {
 }
 
 impl LogPlace {
-    /// The log that an earlier life left, if it did.
-    pub(super) fn open(&self, cluster: Option<ClusterId>) -> Result<Option<OpenLog>, LogError> {
+    /// The log that an earlier life left, if it did. Nothing is changed, and that of another node or cluster is refused.
+    pub(super) fn find(&self, cluster: Option<ClusterId>) -> Result<Option<StoredLog>, LogError> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let mut log: Box<dyn RaftLog + Send> = match RocksLog::open(folder) {
-            Ok(log) => Box::new(log),
-            Err(LogError::Missing { .. }) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let recovered = begin_life(&mut *log, self.node, cluster)?;
-        Ok(Some((log, recovered)))
+        match StoredLog::read(folder) {
+            Ok(log) => {
+                log.recovered().check_owner(self.node, cluster)?;
+                Ok(Some(log))
+            }
+            Err(LogError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins a life with the log that was found.
+    pub(super) fn open(&self, found: StoredLog) -> Result<OpenLog, LogError> {
+        let cluster = found.recovered().identity.cluster;
+        let mut log: Box<dyn RaftLog + Send> = Box::new(found.open()?);
+        let recovered = begin_life(&mut *log, self.node, Some(cluster))?;
+        Ok((log, recovered))
     }
 
     /// Makes a log, with `first`.

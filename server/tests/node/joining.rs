@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::slice;
 
 use tempfile::{TempDir, tempdir};
 use weft_protocol::AskReply;
@@ -11,6 +12,8 @@ use weft_protocol::control::v1;
 use weft_server::coordinator::codec::{decode_answer, encode_ask};
 use weft_server::coordinator::{Answer, Ask};
 
+use crate::files::{changed, check_unchanged, files};
+use crate::ports::Port;
 use crate::support::{Client, Process, ask, run};
 
 const SMALL: [&str; 6] = ["--memory", "64MiB", "--poll", "park", "--reactors", "1"];
@@ -33,6 +36,13 @@ fn check_refused(arguments: &[&str], says: &[&str]) {
     for part in says {
         assert!(message.contains(part), "{arguments:?} does not say {part:?}: {message}");
     }
+}
+
+/// The same of a node that has a directory, in which each file is afterwards what it was, byte for byte.
+fn check_refused_unchanged(directory: &str, arguments: &[&str], says: &[&str]) {
+    let before = files(Path::new(directory));
+    check_refused(&[&["--data-dir", directory], arguments].concat(), says);
+    check_unchanged(&before, Path::new(directory));
 }
 
 /// It goes on as if nobody had come.
@@ -142,9 +152,8 @@ fn a_directory_is_for_one_node_and_one_process() {
     check_refused(&["--data-dir", &one], &["in use by another process"]);
     check_serves(&node);
     node.end();
-    let before = contents(&folder.path().join("one/node.toml"));
-    check_refused(&["--data-dir", &one, "--node-id", "2"], &["is of node 1, and this is node 2"]);
-    assert_eq!(contents(&folder.path().join("one/node.toml")), before);
+    let says = ["is of node 1, and this is node 2", "nothing was changed"];
+    check_refused_unchanged(&one, &["--node-id", "2"], &says);
     let node = founder("1", &one);
     check_serves(&node);
     node.end();
@@ -155,26 +164,75 @@ fn a_node_of_another_cluster_is_told_so_whether_it_is_a_coordinator_or_not() {
     let folder = tempdir().unwrap();
     let (one, other) = (path(&folder, "one"), path(&folder, "other"));
     founder("2", &other).end();
-    let before = contents(&folder.path().join("other/node.toml"));
     let node = founder("1", &one);
-    let join = node.address.to_string();
-    let says = ["is of cluster", "nothing was changed", "--join addresses of its own cluster"];
-    check_refused(&["--data-dir", &other, "--join", &join], &says);
-    // Without its log of the coordinator's it has to join, and may not.
+    let join = ["--join", &node.address.to_string()];
+    let says = ["is of cluster", "nothing was changed: give --join addresses of its own cluster"];
+    check_refused_unchanged(&other, &join, &says);
+    // Who does not coordinate has to join, and may not; so has who lost its log of the coordinator's.
+    check_refused_unchanged(&other, &[&join[..], &["--roles", "storage"]].concat(), &says);
     let coordinator = folder.path().join("other/coordinator");
     fs::rename(&coordinator, folder.path().join("aside")).unwrap();
-    check_refused(&["--data-dir", &other, "--join", &join], &says);
-    let now = contents(&folder.path().join("other/node.toml"));
-    let without_life = |text: &[u8]| {
-        let text = String::from_utf8(text.to_vec()).unwrap();
-        text.lines().filter(|line| !line.starts_with("incarnation")).collect::<String>()
-    };
-    assert_eq!(without_life(&now), without_life(&before));
+    check_refused_unchanged(&other, &join, &says);
+    check_refused_unchanged(&other, &[], &["has no log of a coordinator's; give --join"]);
     fs::rename(folder.path().join("aside"), coordinator).unwrap();
     check_serves(&node);
     node.end();
     // It is what it was.
     let node = founder("2", &other);
+    check_serves(&node);
+    node.end();
+}
+
+/// It has begun a life by then, with which it listens to those who look for it.
+#[test]
+fn a_node_that_meets_another_cluster_later_is_told_that_its_life_was_counted() {
+    let folder = tempdir().unwrap();
+    let (one, other) = (path(&folder, "one"), path(&folder, "other"));
+    founder("2", &other).end();
+    let before = files(Path::new(&other));
+    let port = Port::new();
+    let address = port.address.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft-server"));
+    command.args(SMALL).args(["--listen", "127.0.0.1:0", "--http", "off", "--control", "off"]);
+    command.args(["--data-dir", &other, "--join", &address, "--roles", "storage"]);
+    let mut child = command.env_clear().stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let waits = lines.find(|line| line.contains("waiting for a cluster"));
+    assert!(waits.is_some());
+    let own = ["--http", "127.0.0.1:0", "--listen", &address, "--data-dir", &one];
+    let node = Process::start(&[&SMALL[..], &own].concat(), &[]);
+    let told: String = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
+    assert!(told.contains("nothing was changed but the number of its last life:"), "{told}");
+    check_serves(&node);
+    node.end();
+    let identity = folder.path().join("other/node.toml");
+    assert_eq!(changed(&before, Path::new(&other)), slice::from_ref(&identity));
+    let without_life = |text: &[u8]| {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        text.lines().filter(|line| !line.starts_with("incarnation")).collect::<String>()
+    };
+    assert_eq!(without_life(&fs::read(&identity).unwrap()), without_life(&before[&identity]));
+}
+
+#[test]
+fn a_coordinators_log_of_another_node_or_cluster_is_left_alone() {
+    let folder = tempdir().unwrap();
+    let own = path(&folder, "own");
+    founder("3", &own).end();
+    let coordinator = folder.path().join("own/coordinator");
+    fs::rename(&coordinator, folder.path().join("aside")).unwrap();
+    for (id, says) in [("2", "belongs to node 2, and this is node 3"), ("3", "belongs to cluster")]
+    {
+        let other = path(&folder, &format!("other-{id}"));
+        founder(id, &other).end();
+        fs::rename(Path::new(&other).join("coordinator"), &coordinator).unwrap();
+        check_refused_unchanged(&own, &[], &[says, "nothing was changed"]);
+        fs::remove_dir_all(&coordinator).unwrap();
+    }
+    // With its own it goes on.
+    fs::rename(folder.path().join("aside"), coordinator).unwrap();
+    let node = founder("3", &own);
     check_serves(&node);
     node.end();
 }
@@ -190,8 +248,4 @@ fn nobody_joins_a_node_that_keeps_nothing() {
     );
     check_serves(&node);
     node.end();
-}
-
-fn contents(path: &Path) -> Vec<u8> {
-    fs::read(path).unwrap()
 }

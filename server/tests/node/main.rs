@@ -14,6 +14,7 @@ mod cleaning;
 mod configuration;
 mod crowd;
 mod eviction;
+mod files;
 mod hoarders;
 mod hot_keys;
 mod http_crowd;

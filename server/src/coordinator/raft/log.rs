@@ -38,7 +38,7 @@ use weft_transport::NodeId;
 
 pub use self::memory::{Fault, MemoryLog};
 pub use self::recovery::Recovered;
-pub use self::rocks::RocksLog;
+pub use self::rocks::{RocksLog, StoredLog};
 use super::identity::{ClusterId, Identity, RaftId};
 use super::roster::{Roster, StateRecord};
 
@@ -178,7 +178,8 @@ pub enum LogError {
     /// What is there was not written like that.
     #[error(
         "the raft log in {place} is damaged: {detail}; nothing was changed; the other coordinators have all that it had, and do without this one: keep the \
-         folder for those who look into it, move it away, and start the node with --join, which makes it a new member"
+         folder for those who look into it, move it away, and start the node with --join, which makes it a new member; if this node is the only coordinator, \
+         keep the folder where it is: there is no other copy"
     )]
     Corrupt {
         /// The folder.
@@ -274,22 +275,14 @@ fn hard_state(term: u64, commit: u64) -> HardState {
 /// Opens a member's log for another life: checks whose it is, and writes down that the life began before anything is said in it.
 ///
 /// # Errors
-/// What [`RaftLog::recover`] and [`RaftLog::write`] have, and [`LogError::OtherNode`] and [`LogError::OtherCluster`]; a node that knows no
-/// cluster yet takes that of its log.
+/// What [`RaftLog::recover`], [`Recovered::check_owner`] and [`RaftLog::write`] have.
 pub fn begin_life(
     log: &mut dyn RaftLog,
     node: NodeId,
     cluster: Option<ClusterId>,
 ) -> Result<Recovered, LogError> {
     let mut recovered = log.recover()?;
-    let Identity { cluster: found, node: owner, .. } = recovered.identity;
-    if owner != node {
-        let place = recovered.place;
-        return Err(LogError::OtherNode { place, found: owner.0, expected: node.0 });
-    }
-    if let Some(expected) = cluster.filter(|expected| *expected != found) {
-        return Err(LogError::OtherCluster { place: recovered.place, found, expected });
-    }
+    recovered.check_owner(node, cluster)?;
     recovered.life += 1;
     log.write(&Batch { life: Some(recovered.life), must_sync: true, ..Batch::default() })?;
     Ok(recovered)

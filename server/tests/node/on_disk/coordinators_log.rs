@@ -1,29 +1,17 @@
 //! A coordinator's log that was damaged while its node was stopped.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::process::Signal;
 use weft_protocol::{CreateTable, CreateTableReply, TableOptions, Tables, TablesReply};
 
+use crate::files::{Files, check_unchanged, files};
 use crate::support::{Client, Process, run};
 
-fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files.extend(self::files(&path)),
-            false => drop(files.insert(path.clone(), fs::read(path).unwrap())),
-        }
-    }
-    files
-}
-
 /// The write-ahead log that has most in it.
-fn write_ahead_log(files: &BTreeMap<PathBuf, Vec<u8>>) -> PathBuf {
+fn write_ahead_log(files: &Files) -> PathBuf {
     let logs = files.iter().filter(|(path, _)| {
         path.extension().is_some_and(|ending| ending == "log")
             && path.parent().is_some_and(|folder| folder.ends_with("coordinator"))
@@ -64,13 +52,11 @@ fn a_node_does_not_start_with_less_than_its_log_had() {
         let (code, message) = run(&[&arguments[..], &["--data-dir", directory_text]].concat(), &[]);
         assert_eq!(code, Some(1), "{message}");
         let place = directory.join("coordinator").display().to_string();
-        for part in ["is damaged", &place, "nothing was changed", "--join", "a new member"] {
+        let advice = ["--join", "a new member", "the only coordinator", "no other copy"];
+        for part in ["is damaged", &place, "nothing was changed"].iter().chain(&advice) {
             assert!(message.contains(part), "{part} is not in {message}");
         }
-        let changed: Vec<_> = before.keys().filter(|path| !path.ends_with("lock")).collect();
-        let after = files(&directory);
-        assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
-        assert!(changed.iter().all(|path| after[*path] == before[*path]), "{changed:?}");
+        check_unchanged(&before, &directory);
     }
 
     // With what it had, it goes on.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::conformance::{appended, founding, hard_state};
-use super::{Batch, LogError, RaftLog, Recovered, RocksLog};
+use super::{Batch, LogError, RaftLog, Recovered, RocksLog, StoredLog};
 
 /// Files of a folder: what is in each, by name.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -267,6 +267,22 @@ fn a_file_that_is_gone_is_damage_and_a_second_process_is_told_to_wait() {
         gone += 1;
     }
     assert!(gone >= 5, "{:?}", files.keys());
+}
+
+/// So that whose it is can be asked before RocksDB makes other files of those that there are.
+#[test]
+fn a_log_that_is_read_and_not_opened_is_left_as_it_was_and_is_nobody_elses() {
+    for log in [written_log(), older_log()] {
+        let files = contents(log.path());
+        let stored = StoredLog::read(log.path()).unwrap();
+        let second = StoredLog::read(log.path()).unwrap_err();
+        assert!(matches!(second, LogError::InUse { .. }), "{second}");
+        let read = stored.recovered().clone();
+        drop(stored);
+        assert!(contents(log.path()) == files, "something was changed");
+        let recovered = StoredLog::read(log.path()).unwrap().open().unwrap().recover().unwrap();
+        assert_eq!(recovered, read);
+    }
 }
 
 /// Whatever was left by one that was cut off.

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft_codec::Message;
+use weft_transport::NodeId;
 
 use super::record::{FORMAT, Kind, unseal};
 use super::{LogError, Position};
-use crate::coordinator::raft::identity::Identity;
+use crate::coordinator::raft::identity::{ClusterId, Identity};
 use crate::coordinator::raft::inspection;
 use crate::coordinator::raft::roster::StateRecord;
 
@@ -127,6 +128,24 @@ impl Parts {
 }
 
 impl Recovered {
+    /// Refuses the log of another node or cluster. A node that knows no cluster yet takes that of its log.
+    ///
+    /// # Errors
+    /// [`LogError::OtherNode`], [`LogError::OtherCluster`].
+    pub fn check_owner(&self, node: NodeId, cluster: Option<ClusterId>) -> Result<(), LogError> {
+        let Identity { cluster: found, node: owner, .. } = self.identity;
+        let place = || self.place.clone();
+        if owner != node {
+            return Err(LogError::OtherNode { place: place(), found: owner.0, expected: node.0 });
+        }
+        match cluster {
+            Some(expected) if expected != found => {
+                Err(LogError::OtherCluster { place: place(), found, expected })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The place of the last entry, or of what stands for it.
     pub fn last(&self) -> Position {
         let of = |entry: &Entry| Position { index: entry.index, term: entry.term };

@@ -25,6 +25,17 @@ const MANIFEST_BYTES: usize = 64 << 10;
 /// How many of RocksDB's diaries are kept, which are empty.
 const DIARIES_KEPT: usize = 2;
 
+/// A log in a folder as it was left there: read and checked, kept from others for as long as this lives, and not changed. RocksDB writes as soon as it
+/// is [let](Self::open), whether anything is written by it or not, so whatever may refuse the log goes before.
+#[derive(Debug)]
+pub struct StoredLog {
+    folder: PathBuf,
+    extent: Extent,
+    /// The number of the last batch.
+    number: u64,
+    recovered: Recovered,
+}
+
 /// A member's log on a real disk.
 pub struct RocksLog {
     place: String,
@@ -47,12 +58,12 @@ impl std::fmt::Debug for RocksLog {
     }
 }
 
-impl RocksLog {
-    /// Opens the log in `folder`. What cannot be used is left as it is.
+impl StoredLog {
+    /// Reads the log in `folder`.
     ///
     /// # Errors
     /// [`LogError::Missing`] if there is none, [`LogError::InUse`], [`LogError::Corrupt`], [`LogError::Format`], [`LogError::Open`].
-    pub fn open(folder: &Path) -> Result<Self, LogError> {
+    pub fn read(folder: &Path) -> Result<Self, LogError> {
         let place = folder.display().to_string();
         // It locks the folder, too.
         let extent = Extent::open(folder)?;
@@ -68,14 +79,38 @@ impl RocksLog {
         }
         let reader = DB::open_for_read_only(&options(false), folder, false);
         let reader = reader.map_err(|error| opening(&place, &error))?;
-        let (number, _) = read(&reader, &place, acknowledged)?;
-        drop(reader);
+        let (number, recovered) = read(&reader, &place, acknowledged)?;
         let Some(extent) = extent else {
             let detail = "the file that says how much of it was acknowledged is missing".to_owned();
             return Err(LogError::Corrupt { place, detail });
         };
-        let db = DB::open(&options(false), folder).map_err(|error| opening(&place, &error))?;
+        Ok(StoredLog { folder: folder.to_owned(), extent, number, recovered })
+    }
+
+    /// What it holds.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// Has it written from now on.
+    ///
+    /// # Errors
+    /// [`LogError::InUse`], [`LogError::Open`], [`LogError::Corrupt`].
+    pub fn open(self) -> Result<RocksLog, LogError> {
+        let StoredLog { folder, extent, number, recovered } = self;
+        let place = recovered.place;
+        let db = DB::open(&options(false), &folder).map_err(|error| opening(&place, &error))?;
         Ok(RocksLog { place, db, extent, number, is_poisoned: false })
+    }
+}
+
+impl RocksLog {
+    /// Opens the log in `folder`. What cannot be used is left as it is.
+    ///
+    /// # Errors
+    /// Those of [`StoredLog::read`] and [`StoredLog::open`].
+    pub fn open(folder: &Path) -> Result<Self, LogError> {
+        StoredLog::read(folder)?.open()
     }
 
     /// Makes a log in `folder`, with `first`, which is one of [`Batch::founding`] and [`Batch::joining`]. A crash leaves a log or none.
