@@ -16,12 +16,18 @@ impl Round<'_> {
         if self.awaits_founders() {
             return;
         }
-        // Clients know the class of the table that is always there by its partitions' coming first.
         let default = state.catalog().default_options().class();
         let others = state.classes().filter(|(class, _)| *class != default);
         for (class, run) in state.classes().filter(|(class, _)| *class == default).chain(others) {
+            if run.is_some() {
+                continue;
+            }
             // A class may be there before those who can hold it.
-            if run.is_some() || !self.seats.is_one_open_for(class.durability) {
+            if !self.seats.is_one_open_for(class.durability) {
+                if class == default {
+                    // Clients know the class of the table that is always there by its partitions' having the first numbers, so the others wait for it.
+                    return;
+                }
                 continue;
             }
             let count = state.partitions_per_class();

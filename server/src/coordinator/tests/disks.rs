@@ -138,3 +138,18 @@ fn what_is_lost_begins_anew_by_itself_where_no_table_is_in_it() {
     world.settle(Duration::from_secs(600));
     assert_eq!(lost(&world), 0);
 }
+
+/// Clients know of which kind the table is that is always there by its partitions' numbers.
+#[test]
+fn no_table_is_placed_before_the_one_that_is_always_there() {
+    let mut world = World::new(1, 4, options(SYNCED));
+    world.diskless = [NodeId(1)].into();
+    world.start(1, "");
+    create(&mut world, "in-memory", IN_MEMORY);
+    assert_eq!(world.state.partitions().count(), 0);
+    world.start(2, "");
+    world.settle(Duration::from_secs(600));
+    let first = world.state.partitions().next().expect("there is a node with a disk now");
+    assert_eq!((first.0, first.1.class), (PartitionId(0), SYNCED));
+    assert!(!of_class(&world, IN_MEMORY).is_empty());
+}
