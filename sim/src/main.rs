@@ -5,7 +5,6 @@
 #[path = "main/total.rs"]
 mod total;
 
-use std::cell::Cell;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
@@ -128,7 +127,6 @@ fn main() -> ExitCode {
         let what = "bugs are planted in nodes of whole clusters: say `--scenario cluster`";
         Args::command().error(ErrorKind::ArgumentConflict, what).exit()
     }
-    name_the_seed_of_a_panic(scenario, args.planted());
     match run_all(scenario, args.seed..=last, &args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -238,7 +236,10 @@ fn run_on_threads(
     };
     let results: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..args.jobs).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a panic ends the process")).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a run tells of its panics"))
+            .collect()
     });
     let (mut total, mut lowest) = (Total::default(), None);
     for result in results {
@@ -250,28 +251,8 @@ fn run_on_threads(
 }
 
 fn run_one(scenario: Scenario, seed: u64, caps: &Caps, args: &Args) -> Run {
-    SEED.set(seed);
     scenario.run(seed, caps, args.planted())
 }
 
 /// Runs of a search for a smaller one: some seconds to a minute.
 const SHRINKING_RUNS_MAX: u32 = 400;
-
-thread_local! {
-    /// The seed that runs.
-    static SEED: Cell<u64> = const { Cell::new(0) };
-}
-
-/// A panic of production code is a finding like any other, so it has to name its seed. It ends the process,
-/// whichever thread it is on.
-fn name_the_seed_of_a_panic(scenario: Scenario, planted: Option<Planted>) {
-    let print = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        print(panic);
-        let seed = SEED.get();
-        let replay = scenario.replay(seed, &Caps::default(), planted);
-        // Nobody to tell, and the process ends anyway.
-        let _ = writeln!(std::io::stderr(), "seed {seed}; replay: {replay}");
-        std::process::exit(1);
-    }));
-}

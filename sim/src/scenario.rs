@@ -8,6 +8,7 @@ mod requester;
 pub mod store;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use weft_client::ClientError;
@@ -175,6 +176,22 @@ pub enum Failure {
     /// The world could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// A bug, of production code or of the simulator: where it is, is on standard error.
+    #[error("it panicked: {message}")]
+    Panicked {
+        /// What the panic says.
+        message: String,
+    },
+}
+
+/// Plays, and tells of a panic as of any other failure: it has a seed, too, and may be made smaller.
+fn play_on<T>(play: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    // What was being changed when it panicked is looked at by people, and by nothing that goes on.
+    catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Failure::Panicked { message: message.unwrap_or_else(|| "without a word".to_owned()) })
+    })
 }
 
 /// Not a source: the message says all of it.

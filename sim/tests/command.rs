@@ -70,6 +70,23 @@ fn a_failure_names_its_seed_and_how_to_replay_it() {
     assert!(text.ends_with("replay: weft-sim --scenario store --seed 5 --history"), "{text}");
 }
 
+/// Of nodes with a bug, for there to be one.
+#[test]
+fn a_run_that_panics_is_a_failure_like_any_other() {
+    let bug = "--scenario cluster --planted replica:TruncateByCommit";
+    let output = weft_sim(&format!("{bug} --seed 2 --clients 2"));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.starts_with("seed 2 of scenario cluster: it panicked: "), "{stdout}");
+    let replay = "replay: weft-sim --scenario cluster --seed 2 --clients 2 --planted replica:TruncateByCommit --history";
+    assert!(stdout.contains(replay), "{stdout}");
+    let said = |jobs: &str| {
+        let output = weft_sim(&format!("{bug} --seed 12 --seeds 8{jobs}"));
+        String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
+    };
+    assert_eq!(said(""), said(" --jobs 4"));
+}
+
 #[test]
 fn an_unknown_scenario_is_wrong_usage() {
     let output = weft_sim("--scenario weather");

@@ -20,7 +20,7 @@ use weft_transport::{SimCrash, Time};
 use self::options::{Going, Options};
 use super::keys::Keys;
 use super::requester::{REQUESTERS_MAX, Requester};
-use super::{Caps, Failure, Run, Scenario, Summary, judge};
+use super::{Caps, Failure, Run, Scenario, Summary, judge, play_on};
 use crate::cluster::{MakeHandler, Nodes};
 use crate::history::Recorder;
 use crate::ledger::Ledger;
@@ -51,7 +51,7 @@ pub fn run(seed: u64, caps: &Caps, make_handler: &MakeHandler<'_>) -> Run {
         again: Rc::default(),
         doubt: Rc::default(),
     };
-    let outcome = play.all(plan, make_handler);
+    let outcome = play_on(|| play.all(plan, make_handler));
     let history = play.recorder.history();
     let read = outcome.as_ref().map_or_else(|_| BTreeSet::new(), Clone::clone);
     let ledger = Ledger::of(&history, |key| read.iter().any(|read| read == key));

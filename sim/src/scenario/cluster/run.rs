@@ -8,7 +8,7 @@ use super::{Play, met};
 use crate::ledger::Ledger;
 use crate::nemesis::Kind;
 use crate::planted::Planted;
-use crate::scenario::{Caps, Run, Scenario, Summary, judge, judge_what_was_told};
+use crate::scenario::{Caps, Run, Scenario, Summary, judge, judge_what_was_told, play_on};
 
 /// Runs the scenario with everything drawn from `seed`, but no more of it than `caps` say.
 pub fn run(seed: u64, caps: &Caps) -> Run {
@@ -34,7 +34,7 @@ fn run_drawn(
 ) -> Run {
     let drawn = play.options.to_string();
     let mut cluster = Cluster::new(seed, &play.options, planted);
-    let outcome = play.run(&mut cluster);
+    let outcome = play_on(|| play.run(&mut cluster));
     // What was lost as it may be is nobody's fault.
     let history = cluster.recorder.history().without(&cluster.lost);
     let ledger = Ledger::of(&history, |key| outcome.is_ok() && !is_brief(key));
