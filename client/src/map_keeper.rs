@@ -141,8 +141,8 @@ impl MapKeeper {
     /// Nodes of the map, and then, since all of these may have gone, the first addresses.
     fn sources<'a>(&'a self, known: &'a Cluster) -> impl Iterator<Item = Source<'a>> + 'a {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) as u64;
-        let in_turn = known.in_turn(turn);
-        in_turn
+        known
+            .in_turn(turn)
             .map(|remote| Source::Node(self, Arc::clone(remote)))
             .chain(self.bootstrap.iter().cloned().map(Source::Address))
     }

@@ -32,7 +32,7 @@ impl Generator {
         }
     }
 
-    /// Writes a chunk behind what is there: some MiB at most.
+    /// Writes a chunk, of those from 0 to [`chunks`](Self::chunks), behind what is there: some MiB at most.
     pub fn write_chunk(&self, chunk: u64, into: &mut Vec<u8>) {
         match self {
             Generator::Rmat(graph) => graph.write_chunk(chunk, into),

@@ -1,8 +1,6 @@
 //! Graphs with the skew of real ones: R-MAT (Chakrabarti, Zhan, Faloutsos: SDM 2004), with the parameters of Graph500 and of the GAP
 //! benchmark suite (Beamer, Asanović, Patterson 2015).
 
-use std::sync::Arc;
-
 use super::Bits;
 
 /// Where an edge goes at each halving of the adjacency matrix, in 2^32 parts: where the left upper quarter ends, and the right upper and the left lower one
@@ -27,7 +25,7 @@ pub struct Rmat {
     /// Halvings of the matrix.
     scale: u32,
     /// What the vertices are called: otherwise low numbers would be the popular ones.
-    names: Arc<[u32]>,
+    names: Box<[u32]>,
 }
 
 impl Rmat {

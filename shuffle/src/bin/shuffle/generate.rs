@@ -16,6 +16,9 @@ use weft_shuffle::generate::{Generator, Rmat, TeraSort, ZipfWords};
 /// Chunks that each thread may be ahead of what is written.
 const AHEAD: usize = 2;
 
+/// Threads that are started at most: more may be more than the system has, and what comes out is the same.
+const THREADS_MAX: usize = 256;
+
 const WRITING: &str = "write [{bar:30}] {percent}% {eta}";
 
 #[derive(Clone, Debug, clap::Args)]
@@ -107,6 +110,7 @@ pub(crate) fn run(generate: Generate) -> anyhow::Result<()> {
         }
     };
     let threads = common.threads.map(Ok).unwrap_or_else(thread::available_parallelism)?.get();
+    let threads = threads.min(THREADS_MAX);
     match &common.output {
         Some(path) => into_file(path, &generator, threads),
         None => write_all(&generator, threads, &mut io::stdout().lock())

@@ -346,11 +346,9 @@ fn begin_to_keep(kept: &Path) -> anyhow::Result<()> {
             kept.display()
         );
     }
-    let mut made = Ok(());
-    if is_there {
-        made = fs::remove_dir_all(kept);
-    }
-    made.and_then(|()| fs::create_dir(kept))
+    let emptied = if is_there { fs::remove_dir_all(kept) } else { Ok(()) };
+    emptied
+        .and_then(|()| fs::create_dir(kept))
         .and_then(|()| File::create(kept.join(MARK)).map(drop))
         .with_context(|| format!("cannot begin anew in {}", kept.display()))
 }
