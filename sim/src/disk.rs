@@ -143,7 +143,12 @@ impl Disk {
         self.random.random_range(extra)
     }
 
-    /// How often it did something late, or not at all.
+    /// Who asked is told that something failed, which takes as long as doing it: whoever looks how often meanwhile is not to take it for settled.
+    pub fn tell_failed(&mut self) {
+        self.failed_or_late += 1;
+    }
+
+    /// How often it did something late, or not at all, or told of that.
     pub fn failed_or_late(&self) -> u64 {
         self.failed_or_late
     }

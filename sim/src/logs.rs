@@ -139,6 +139,9 @@ pub async fn keep(
             Some(outcome) => outcome,
             None => perform(&mut folder, &mut effect),
         };
+        if outcome.is_err() {
+            disk.lock().tell_failed();
+        }
         journal.done(effect, outcome);
         handler.log_told(mode, &journal.take_events());
     }
