@@ -190,6 +190,16 @@ fn health_is_an_exit_code() {
     assert_eq!((&told["down_nodes"], &told["missing_coordinators"]), (&json!([3]), &json!([3])));
     assert_eq!(told["partitions"]["short"], 2);
     assert_eq!((&told["voters"], &told["wanted_voters"]), (&json!(3), &json!(3)));
+    // Its node is up, and it has not what the others have.
+    let mut status = healthy();
+    (status.coordinators[2].is_missed, status.coordinators[2].behind) = (true, 99);
+    let port = port_of(status);
+    let table = cluster(&port, &["-o", "table", "health"]);
+    assert_eq!(table.code, 1);
+    let told = String::from_utf8(table.stdout).unwrap();
+    assert_eq!(told, "degraded\n  coordinators that are missing: 3\n");
+    let table = cluster(&port, &["-o", "table", "status"]).ok();
+    assert!(table.contains("node 3 does not follow, 99 entries behind"), "{table}");
     // One votes, where three could.
     let mut status = healthy();
     (status.coordinators[0].is_voter, status.coordinators[2].is_voter) = (false, false);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::v1::{Durability, Member, Node, Partition, Standing, StatusResponse};
+use super::v1::{Coordinator, Durability, Member, Node, Partition, Standing, StatusResponse};
 
 /// How a partition is, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,12 +93,16 @@ impl<'s> Health<'s> {
         nodes.map(|(id, _)| *id).collect()
     }
 
-    /// The coordinators that are down, or no nodes of the cluster.
+    /// The coordinators that are down, or no nodes of the cluster; and those whose vote cannot be counted on though their node is up: where a
+    /// directory was put back from an old copy, for one.
     pub fn missing_coordinators(&self) -> Vec<u64> {
-        let nodes = self.status.coordinators.iter().map(|coordinator| coordinator.node);
+        let is_up = |node| {
+            self.nodes.get(&node).is_some_and(|node: &&Node| node.standing() != Standing::Down)
+        };
         let is_there =
-            |node: &u64| self.nodes.get(node).is_some_and(|node| node.standing() != Standing::Down);
-        nodes.filter(|node| !is_there(node)).collect()
+            |coordinator: &&Coordinator| is_up(coordinator.node) && !coordinator.is_missed;
+        let missing = self.status.coordinators.iter().filter(|one| !is_there(one));
+        missing.map(|coordinator| coordinator.node).collect()
     }
 
     /// How many coordinators vote, if they are fewer than there should be: the cluster decides nothing any more when most of these are gone.
@@ -188,7 +192,6 @@ impl fmt::Display for Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::v1::Coordinator;
 
     fn member(node: u64) -> Member {
         Member { node, incarnation: 10 + node }
@@ -296,6 +299,9 @@ mod tests {
         let mut status = three();
         of_its_own(&mut status);
         assert_eq!(Health::of(&status).missing_coordinators(), [4]);
+        // Its node is up.
+        let unheard = |status: &mut StatusResponse| status.coordinators[1].is_missed = true;
+        check(unheard, Condition::Whole, Verdict::Degraded);
     }
 
     #[test]

@@ -25,6 +25,7 @@ impl Coordinator {
             is_leader: member.raft == own,
             is_voter: member.role == MemberRole::Voter,
             behind: self.raft.behind(member.raft).unwrap_or(0),
+            is_missed: member.role == MemberRole::Voter && !self.raft.is_ready(now, member.raft),
         };
         let mut loads = BTreeMap::new();
         for (_, partition) in state.partitions() {

@@ -69,7 +69,12 @@ fn a_status() -> v1::StatusResponse {
     v1::StatusResponse {
         cluster_id: vec![7; 16],
         map_version: 300,
-        coordinators: vec![v1::Coordinator { node: 1, is_leader: true, is_voter: true, behind: 0 }],
+        coordinators: vec![v1::Coordinator {
+            node: 1,
+            is_leader: true,
+            is_voter: true,
+            ..v1::Coordinator::default()
+        }],
         nodes: vec![v1::Node { heard_ms_ago: Some(0), ..v1::Node::default() }],
         partitions: vec![v1::Partition { partition: 9, ..v1::Partition::default() }],
         wanted_voters: 1,

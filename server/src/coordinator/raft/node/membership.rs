@@ -110,7 +110,7 @@ impl<M: StateMachine> RaftNode<M> {
         Some((RaftId(raft), !self.roster.is_former(raft)))
     }
 
-    /// Whether the member lives and has about all that is committed, so that it can become a voter.
+    /// Whether the member lives and has about all that is committed, so that it can become a voter, and be counted on as one.
     pub fn is_ready(&self, now: Time, member: RaftId) -> bool {
         self.hears(now, member) && self.has_log(member)
     }

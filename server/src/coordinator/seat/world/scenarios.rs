@@ -284,6 +284,23 @@ fn a_coordinator_that_lost_its_disk_comes_back_as_another_member() {
 }
 
 #[test]
+fn a_vote_that_cannot_be_counted_on_is_told() {
+    let mut world = World::settled(9, 3);
+    let leader = world.leader().unwrap();
+    let missed = |world: &World| {
+        let status = world.coordinator(leader).unwrap().status(world.now);
+        let missed = status.coordinators.into_iter().filter(|coordinator| coordinator.is_missed);
+        missed.map(|coordinator| host_of(NodeId(coordinator.node))).collect::<Vec<_>>()
+    };
+    world.run_until(LONG, "all follow", |world| missed(world).is_empty());
+    let silent = (leader + 1) % 3;
+    world.stop(silent, 0);
+    world.run_until(LONG, "it is missed", |world| missed(world) == [silent]);
+    world.at(Duration::ZERO, Event::Boot { host: silent });
+    world.run_until(LONG, "it follows again", |world| missed(world).is_empty());
+}
+
+#[test]
 fn a_cluster_that_lost_its_power_goes_on_from_its_logs() {
     let mut world = World::settled(4, 3);
     world.add_clients(2);
