@@ -5,6 +5,7 @@ use weft_object::{Pair, Wire};
 use crate::error::JobError;
 use crate::partition::PartitionBy;
 use crate::reduce::{ByHash, ByIndex, Ranges, ReduceByKey};
+use crate::sort::SortByKey;
 use crate::worker::{Worker, WorkerId};
 
 /// This worker's part of the records of a job, as a plan.
@@ -62,6 +63,20 @@ pub trait Dataset: Sized {
         F: Fn(V, V) -> V,
     {
         ReduceByKey { upstream: self, keys: ByIndex(ranges.clone()), combine }
+    }
+
+    /// An exchange: all records in the order of their keys, those of worker 0 before those of worker 1, and so on; those with the same key in any
+    /// order, and where they are many at several workers. What memory has no room for is kept in files ([`WorkerConfig::spill_folder`]). Workers
+    /// exchange keys, too, so `K` has to be one of the job's types as well as the pair. How parts are chosen by samples is Spark's.
+    ///
+    /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
+    fn sort_by_key<K, V>(self) -> SortByKey<Self>
+    where
+        Self: Dataset<Item = Pair<K, V>>,
+        K: Wire + Ord,
+        V: Wire,
+    {
+        SortByKey { upstream: self }
     }
 
     /// An exchange: every record goes to the worker that `place` names, in order a sending worker. To

@@ -185,7 +185,7 @@ impl Share {
 /// The file, if it is one that every worker can read from its beginning, and its size in bytes. Looks
 /// before it opens, because opening a pipe waits for a writer.
 #[expect(clippy::disallowed_methods, reason = "the shell that reads the input")]
-fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     let metadata = path.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());

@@ -1,10 +1,13 @@
 //! Why a job stops.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_object::{Invalid, TypesDiffer};
 use weft_transport::{CloseReason, ConnectError, EndpointError, MemoryError};
 
+use crate::edge_list::InputError;
 use crate::worker::WorkerId;
 
 /// Why a job stops. It stops on every worker: one that fails tells the others.
@@ -81,6 +84,17 @@ pub enum JobError {
         worker: WorkerId,
         /// How many there are.
         workers: usize,
+    },
+    /// The input cannot be read.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// What memory has no room for could not be kept in a file.
+    #[error("cannot keep what memory has no room for in {}: {error}; give a folder with room by --spill-dir, or more memory", .folder.display())]
+    Spill {
+        /// Where.
+        folder: PathBuf,
+        /// The system's words.
+        error: io::Error,
     },
     /// The limit has no room.
     #[error(transparent)]

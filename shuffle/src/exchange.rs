@@ -1,9 +1,16 @@
-//! One exchange: records leave in segments, as these fill, and arrive in a sink.
+//! One exchange: records leave in segments, as these fill, and arrive in a sink, or when they are asked for.
+//!
+//! A sink takes what comes at once, on whatever thread receives it, so it does no more than adding to what is in memory. What may have to wait, for a
+//! disk, say, is pulled by the job's own thread: whenever it waits itself, and in the end. What was not pulled yet keeps its credit: so a reducer that is slow
+//! slows down those that send to it.
 
-use weft_object::{Full, Records, SegmentWriter, Wire};
+use std::pin::pin;
+
+use weft_object::{Full, Records, SegmentWriter, View, Wire};
+use weft_transport::{Connection, Retained, SendError};
 
 use crate::error::JobError;
-use crate::inbox::Sink;
+use crate::inbox::{Sink, in_place};
 use crate::message::{Header, Kind};
 use crate::worker::{Worker, WorkerId};
 
@@ -16,7 +23,11 @@ pub(crate) struct Exchange<'w, R> {
     worker: &'w Worker,
     stage: u32,
     outgoing: Vec<Outgoing<R>>,
+    /// Takes what comes, if no sink does.
+    pull: Option<Pull<'w, R>>,
 }
+
+type Pull<'w, R> = Box<dyn FnMut(WorkerId, Records<'_, R>) -> Result<(), JobError> + 'w>;
 
 /// What goes to one worker.
 struct Outgoing<R> {
@@ -34,8 +45,20 @@ impl<'w, R: Wire> Exchange<'w, R> {
         let stage = worker.begin_stage();
         let sink: Sink = Box::new(move |from, view| take(from, view.records::<R>()));
         worker.inbox().open(stage, sink);
+        Self::new(worker, stage, None)
+    }
+
+    /// The same, but for the thread that takes: that of whoever pushes and finishes.
+    pub(crate) fn open_pulled(
+        worker: &'w Worker,
+        take: impl FnMut(WorkerId, Records<'_, R>) -> Result<(), JobError> + 'w,
+    ) -> Self {
+        Self::new(worker, worker.begin_stage(), Some(Box::new(take)))
+    }
+
+    fn new(worker: &'w Worker, stage: u32, pull: Option<Pull<'w, R>>) -> Self {
         let outgoing = worker.ids().map(|_| Outgoing { writer: None, sent: 0 }).collect();
-        Self { worker, stage, outgoing }
+        Self { worker, stage, outgoing, pull }
     }
 
     /// Its number in the job.
@@ -64,11 +87,53 @@ impl<'w, R: Wire> Exchange<'w, R> {
             self.send(to)?;
             let sequence = self.outgoing[to.0].sent;
             let end = Header { kind: Kind::End, stage, sequence }.encode();
-            self.worker.send(to, |peer| async move { peer.send(&end).await })?;
+            self.deliver(to, |peer| async move { peer.send(&end).await })?;
         }
-        let ended = self.worker.wait_for_end(stage);
+        let ended = match self.pull.is_some() {
+            true => self.pull_all(),
+            false => self.worker.wait_for_end(stage),
+        };
         self.worker.inbox().close(stage);
         ended
+    }
+
+    fn pull_all(&mut self) -> Result<(), JobError> {
+        while let Some((from, message)) = self.worker.wait_for_segment(self.stage)? {
+            self.take(from, &message)?;
+        }
+        Ok(())
+    }
+
+    /// Checks a segment and has its records taken.
+    fn take(&mut self, from: WorkerId, message: &Retained) -> Result<(), JobError> {
+        let Self { worker, stage, pull, .. } = self;
+        let Some(pull) = pull else { return Ok(()) };
+        in_place(message, |body| {
+            let view = View::validate(body, worker.types());
+            let failed = |reason| JobError::Block { worker: from, stage: *stage, reason };
+            pull(from, view.map_err(failed)?.records())
+        })
+    }
+
+    /// Sends to another worker; takes what comes meanwhile, if that is pulled, as nobody else would: two that wait for one another's credit would do so for ever.
+    fn deliver<'a, F>(
+        &mut self,
+        to: WorkerId,
+        send: impl FnOnce(&'a Connection) -> F,
+    ) -> Result<(), JobError>
+    where
+        'w: 'a,
+        F: Future<Output = Result<(), SendError>>,
+    {
+        let worker: &'a Worker = self.worker;
+        if self.pull.is_none() {
+            return worker.send(to, send);
+        }
+        let mut sending = pin!(worker.sending(to, send));
+        while let Some((from, message)) = worker.sent_or_segment(sending.as_mut(), self.stage)? {
+            self.take(from, &message)?;
+        }
+        Ok(())
     }
 
     #[cold]
@@ -98,6 +163,6 @@ impl<'w, R: Wire> Exchange<'w, R> {
         let segment = writer.freeze();
         let head = [&header.encode()[..], segment.head()].concat();
         let pages = segment.pages().clone();
-        self.worker.send(to, |peer| async move { peer.send_shared(head.as_slice(), pages).await })
+        self.deliver(to, |peer| async move { peer.send_shared(head.as_slice(), pages).await })
     }
 }

@@ -43,26 +43,26 @@ impl Generator {
 }
 
 /// The random numbers of one chunk. The cipher is named, and nothing but its bits is used, so that no release of a library changes what a seed makes.
-struct Bits(ChaCha8Rng);
+pub(crate) struct Bits(ChaCha8Rng);
 
 impl Bits {
-    fn of_chunk(seed: u64, chunk: u64) -> Bits {
+    pub(crate) fn of_chunk(seed: u64, chunk: u64) -> Bits {
         let mut bits = ChaCha8Rng::seed_from_u64(seed);
         bits.set_stream(chunk);
         Bits(bits)
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A number below `end`, which is not 0; each as likely as any other but for one part in 2^64 / `end`.
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from 0, and below 1, with 53 bits.
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

@@ -37,7 +37,7 @@ struct State {
 #[derive(Default)]
 struct Stage {
     sink: Option<Sink>,
-    /// What came before the stage was opened here. It keeps its credit, so it is bounded by the
+    /// What came before the stage was opened here, or is waiting to be asked for. It keeps its credit, so it is bounded by the
     /// windows.
     early: VecDeque<(WorkerId, Retained)>,
     from: HashMap<WorkerId, From>,
@@ -72,6 +72,23 @@ impl Inbox {
         self.state.lock().poll(context, |state| state.greeted.contains(&worker))
     }
 
+    /// Ready with the next segment for `stage` that nobody has taken, or with nothing when every other worker has ended the stage. Who asks has not
+    /// [opened](Self::open) it: segments keep their credit until they are asked for, so whoever sends waits.
+    pub(crate) fn poll_segment(
+        &self,
+        stage: u32,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<(WorkerId, Retained)>, JobError>> {
+        let mut state = self.state.lock();
+        if state.failed.is_none()
+            && let Some(segment) = state.stages.entry(stage).or_default().early.pop_front()
+        {
+            return Poll::Ready(Ok(Some(segment)));
+        }
+        let ended = |state: &State| state.stages.get(&stage).map_or(0, |stage| stage.ended);
+        state.poll(context, |state| ended(state) == self.peers).map_ok(|()| None)
+    }
+
     /// From here on, what comes for `stage` goes to `sink`; what has come already goes there now.
     pub(crate) fn open(&self, stage: u32, sink: Sink) {
         let mut state = self.state.lock();
@@ -79,14 +96,7 @@ impl Inbox {
         let entry = stages.entry(stage).or_default();
         entry.sink = Some(sink);
         while let Some((worker, message)) = entry.early.pop_front() {
-            let body = &message[HEADER_BYTES..];
-            let taken = if is_aligned(body) {
-                entry.take(stage, worker, body, &self.types)
-            } else {
-                // A short message was copied to wherever there was room.
-                let aligned = AlignedBytes::copied(body);
-                entry.take(stage, worker, aligned.bytes(), &self.types)
-            };
+            let taken = in_place(&message, |body| entry.take(stage, worker, body, &self.types));
             if let Err(error) = taken {
                 failed.get_or_insert(error);
             }
@@ -150,10 +160,10 @@ impl Inbox {
             }),
             _ => stage.end(header, worker),
         };
-        let done = stage.ended == self.peers;
+        let is_awaited = stage.ended == self.peers || !stage.early.is_empty();
         if let Err(error) = outcome {
             state.failed.get_or_insert(error);
-        } else if !done {
+        } else if !is_awaited {
             return;
         }
         wake(state);
@@ -192,6 +202,16 @@ fn wake(mut state: MutexGuard<'_, State>) {
     if let Some(waker) = waker {
         waker.wake();
     }
+}
+
+/// Uses the body of a message where it was received, if it can be used there.
+pub(crate) fn in_place<T>(message: &Retained, take: impl FnOnce(&[u8]) -> T) -> T {
+    let body = &message[HEADER_BYTES..];
+    if is_aligned(body) {
+        return take(body);
+    }
+    // A short message was copied to wherever there was room.
+    take(AlignedBytes::copied(body).bytes())
 }
 
 impl Stage {

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod dataset;
 mod dispatch;
 mod edge_list;
@@ -21,7 +22,11 @@ pub mod job;
 mod message;
 mod partition;
 mod program;
+mod record_file;
 mod reduce;
+mod sort;
+mod spill;
+mod spool;
 mod watcher;
 mod worker;
 
@@ -29,6 +34,9 @@ pub use dataset::{Dataset, Filter, FlatMap, FromRecords, Iterate, Map, records};
 pub use edge_list::{EdgeList, InputError, LineProblem, Share, Summary};
 pub use error::{JobError, ProgramsDiffer};
 pub use partition::PartitionBy;
+pub use record_file::{FileRecords, RecordFile};
 pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
+pub use sort::SortByKey;
+pub use spill::check_spill_folder;
 pub use weft_transport::{LinkKind, LinkPolicy, Secret};
 pub use worker::{Listening, Worker, WorkerConfig, WorkerId};

@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,14 +13,16 @@ use std::time::Duration;
 use weft_object::Types;
 use weft_transport::{
     Clock, ConnectError, Connection, Endpoint, EndpointConfig, Incarnation, LinkKind, LinkPolicy,
-    Memory, MemoryConfig, NodeId, Purpose, Secret, SendError,
+    Memory, MemoryConfig, NodeId, Purpose, Retained, Secret, SendError,
 };
 
+use crate::budget::Budget;
 use crate::dispatch::Dispatch;
 use crate::error::JobError;
 use crate::inbox::Inbox;
 use crate::message::{Header, Kind};
 use crate::program::Program;
+use crate::spill::Spilling;
 use crate::watcher::{Watcher, lost};
 
 /// How long a worker may take to answer another one's connection and greeting.
@@ -65,8 +69,10 @@ pub struct WorkerConfig {
     pub hang_timeout: Duration,
     /// What connects it to the others: equal on all workers.
     pub links: LinkPolicy,
-    /// Bytes that records and frames may take.
+    /// Bytes that records and frames may take. What a job keeps in values of its own, such as a graph, is not counted.
     pub memory_bytes: u64,
+    /// Where records go that memory has no room for.
+    pub spill_folder: PathBuf,
 }
 
 /// A worker that listens and does not know the others yet.
@@ -133,14 +139,18 @@ impl Listening {
             Some(Watcher::new(WorkerId(index), peer, &endpoint, config.hang_timeout))
         });
         let watchers = RefCell::new(watchers.collect());
+        let (memory, types) = (endpoint.memory().clone(), program.types().clone());
+        let budget = Budget::of_process(memory.clone(), config.memory_bytes);
+        let spilling = Spilling::new(config.spill_folder, memory, types.clone(), budget);
         Ok(Worker {
             id: config.id,
-            types: program.types().clone(),
+            types,
             endpoint,
             inbox,
             peers,
             watchers,
             next_stage: Cell::new(0),
+            spilling,
         })
     }
 }
@@ -205,6 +215,7 @@ pub struct Worker {
     peers: Vec<Option<Connection>>,
     watchers: RefCell<Vec<Watcher>>,
     next_stage: Cell<u32>,
+    spilling: Spilling,
 }
 
 impl Worker {
@@ -243,6 +254,11 @@ impl Worker {
         self.memory().account().handed_out_for(Purpose::Send)
     }
 
+    /// Bytes that were kept in files so far, for want of memory.
+    pub fn bytes_spilled(&self) -> u64 {
+        self.spilling.bytes_spilled()
+    }
+
     /// What the connection to `worker` runs over; none to itself.
     pub fn link_to(&self, worker: WorkerId) -> Option<LinkKind> {
         self.peers.get(worker.0)?.as_ref().map(Connection::link)
@@ -267,6 +283,11 @@ impl Worker {
         self.endpoint.memory()
     }
 
+    /// Where what memory has no room for goes.
+    pub(crate) fn spilling(&self) -> &Spilling {
+        &self.spilling
+    }
+
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.inbox
     }
@@ -285,9 +306,20 @@ impl Worker {
     where
         F: Future<Output = Result<(), SendError>>,
     {
+        self.endpoint.block_on(self.sending(to, send))
+    }
+
+    /// The same as a future.
+    pub(crate) async fn sending<'a, F>(
+        &'a self,
+        to: WorkerId,
+        send: impl FnOnce(&'a Connection) -> F,
+    ) -> Result<(), JobError>
+    where
+        F: Future<Output = Result<(), SendError>>,
+    {
         let peer = self.peers[to.0].as_ref().expect("a worker does not send to itself");
-        let sent = self.endpoint.block_on(send(peer));
-        sent.map_err(|error| match error {
+        send(peer).await.map_err(|error| match error {
             SendError::Disconnected(reason) => {
                 self.inbox.cause(JobError::Lost { worker: to, reason })
             }
@@ -296,13 +328,48 @@ impl Worker {
         })
     }
 
+    /// Waits until something is sent, which is `None`, or a segment has come for a stage that is pulled.
+    pub(crate) fn sent_or_segment(
+        &self,
+        mut sending: Pin<&mut impl Future<Output = Result<(), JobError>>>,
+        stage: u32,
+    ) -> Result<Option<(WorkerId, Retained)>, JobError> {
+        self.endpoint.block_on(std::future::poll_fn(|context| {
+            if let Poll::Ready(sent) = sending.as_mut().poll(context) {
+                return Poll::Ready(sent.map(|()| None));
+            }
+            match self.inbox.poll_segment(stage, context) {
+                // All others have ended the stage, and this one has not sent everything yet.
+                Poll::Ready(Ok(None)) => Poll::Pending,
+                other => other,
+            }
+        }))
+    }
+
+    /// Waits for the next segment of a stage that is pulled: `None` when every other worker has ended it. Who is lost after that is not missed.
+    pub(crate) fn wait_for_segment(
+        &self,
+        stage: u32,
+    ) -> Result<Option<(WorkerId, Retained)>, JobError> {
+        self.wait(stage, |context| self.inbox.poll_segment(stage, context))
+    }
+
     /// Waits until every other worker has ended `stage`. A worker that is lost after that is not
     /// missed: the last ones to leave a job see the others go.
     pub(crate) fn wait_for_end(&self, stage: u32) -> Result<(), JobError> {
+        self.wait(stage, |context| self.inbox.poll_ended(stage, context))
+    }
+
+    /// Waits for something of a stage, as long as those who have not ended it are there.
+    fn wait<T>(
+        &self,
+        stage: u32,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<T, JobError>>,
+    ) -> Result<T, JobError> {
         let mut watchers = self.watchers.borrow_mut();
         self.endpoint.block_on(std::future::poll_fn(|context: &mut Context<'_>| {
             watchers.iter_mut().for_each(|watcher| watcher.poll(context));
-            if let Poll::Ready(outcome) = self.inbox.poll_ended(stage, context) {
+            if let Poll::Ready(outcome) = poll(context) {
                 return Poll::Ready(outcome);
             }
             let missed = watchers.iter_mut().find_map(|watcher| {

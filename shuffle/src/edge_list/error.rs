@@ -29,6 +29,16 @@ pub enum InputError {
         #[source]
         source: io::Error,
     },
+    /// A file of records that are all equally long does not end with one.
+    #[error("{} has {file_bytes} bytes, which are no records of {record_bytes} bytes: it is cut off, or something else", path.display())]
+    PartialRecord {
+        /// Which file.
+        path: PathBuf,
+        /// Its bytes.
+        file_bytes: u64,
+        /// Those of a record.
+        record_bytes: usize,
+    },
     /// A line is neither an edge nor a comment nor blank.
     #[error("line {line} of {} {problem}; it reads \"{found}\"", path.display())]
     MalformedLine {

@@ -21,10 +21,10 @@ struct LongJob {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Process {
+pub(crate) struct Process {
     /// Which worker it is.
-    index: usize,
-    id: u32,
+    pub(crate) index: usize,
+    pub(crate) id: u32,
 }
 
 impl LongJob {
@@ -79,7 +79,7 @@ impl LongJob {
 }
 
 /// The workers that have `mark` on their command lines.
-fn workers_with(mark: &Path) -> Vec<Process> {
+pub(crate) fn workers_with(mark: &Path) -> Vec<Process> {
     let mark = mark.to_str().unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let id = entry.unwrap().file_name().to_str()?.parse().ok()?;
@@ -101,7 +101,7 @@ fn ticks(process: u32) -> u64 {
     fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
-fn kill(process: u32) {
+pub(crate) fn kill(process: u32) {
     send(process, Signal::KILL);
 }
 

@@ -9,4 +9,5 @@ mod generating;
 mod job;
 mod ranks;
 mod report;
+mod sorting;
 mod wrong_use;

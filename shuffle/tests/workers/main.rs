@@ -5,4 +5,5 @@
 mod datasets;
 mod failing;
 mod sending;
+mod sorting;
 mod threads;

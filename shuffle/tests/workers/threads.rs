@@ -18,6 +18,7 @@ fn types() -> Types {
     PageRank::types(Graph::types(types))
 }
 
+/// A configuration with memory for anything that is tried here.
 pub(crate) fn config(id: usize, workers: usize) -> WorkerConfig {
     WorkerConfig {
         id: WorkerId(id),
@@ -27,7 +28,8 @@ pub(crate) fn config(id: usize, workers: usize) -> WorkerConfig {
         secret: SECRET,
         hang_timeout: Duration::from_secs(30),
         links: LinkPolicy::Tcp,
-        memory_bytes: 256 << 20,
+        memory_bytes: 1 << 30,
+        spill_folder: "/tmp".into(),
     }
 }
 
@@ -41,13 +43,22 @@ pub(crate) fn run_with_addresses<T: Send>(
     workers: usize,
     job: impl Fn(&Worker, &[SocketAddr]) -> T + Sync,
 ) -> Vec<T> {
+    run_with(workers, |config| config, job)
+}
+
+/// As [`run_with_addresses`], of workers whose configurations are changed.
+pub(crate) fn run_with<T: Send>(
+    workers: usize,
+    change: impl Fn(WorkerConfig) -> WorkerConfig + Sync,
+    job: impl Fn(&Worker, &[SocketAddr]) -> T + Sync,
+) -> Vec<T> {
     let (addresses, barrier) = (Mutex::new(BTreeMap::new()), Barrier::new(workers));
     std::thread::scope(|scope| {
-        let (job, addresses, barrier) = (&job, &addresses, &barrier);
+        let (job, change, addresses, barrier) = (&job, &change, &addresses, &barrier);
         let threads: Vec<_> = (0..workers)
             .map(|id| {
                 scope.spawn(move || {
-                    let listening = Listening::start(config(id, workers)).unwrap();
+                    let listening = Listening::start(change(config(id, workers))).unwrap();
                     addresses.lock().unwrap().insert(id, listening.address());
                     barrier.wait();
                     let all: Vec<SocketAddr> =

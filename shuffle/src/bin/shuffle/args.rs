@@ -2,15 +2,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use bytesize::ByteSize;
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_shuffle::LinkPolicy;
 
 use crate::generate::Generate;
+use crate::pagerank::Pagerank;
+use crate::sort::Sort;
+use crate::validate::Validate;
 
 /// Map-reduce jobs over worker processes on this machine
 #[derive(Debug, Parser)]
@@ -24,13 +27,14 @@ impl Args {
     /// What was typed, and what the variables say beside it; prints help or what is wrong and exits,
     /// as clap does.
     pub(crate) fn from_process() -> Self {
-        let mut command = without_empty_variables(Self::command());
+        let mut command = Self::command().mut_subcommands(|command| {
+            // Workers are told everything by flags.
+            if command.get_name() == WORKER { command } else { with_variables(command, None) }
+        });
         let matches = command.get_matches_mut();
         let args = Self::from_arg_matches(&matches).and_then(|args| {
-            if let Command::Pagerank(pagerank) = &args.command {
-                pagerank
-                    .check()
-                    .map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
+            if let Command::Job(job) = &args.command {
+                job.check().map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
             }
             Ok(args)
         });
@@ -38,58 +42,58 @@ impl Args {
     }
 }
 
-/// A variable that is set to nothing counts as unset: it is how a script or a container takes one
-/// back.
-fn without_empty_variables(command: clap::Command) -> clap::Command {
-    let is_empty =
-        |variable: &OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+const WORKER: &str = "worker";
+
+/// Gives each flag of a command a variable: `WEFT_`, the command's name, and the flag's. One that is set to nothing counts as unset: it is how a script
+/// or a container takes one back.
+fn with_variables(command: clap::Command, of: Option<&str>) -> clap::Command {
+    let of = of.unwrap_or(command.get_name()).to_owned();
     let heed = |argument: Arg| {
-        if argument.get_env().is_some_and(is_empty) { argument.env(None::<&str>) } else { argument }
+        let Some(flag) = argument.get_long() else { return argument };
+        let name = format!("WEFT_{of}_{flag}").to_uppercase().replace('-', "_");
+        let is_empty = std::env::var_os(&name).is_some_and(|value| value.is_empty());
+        // Names last as long as the process, which has a few of them.
+        if is_empty { argument } else { argument.env(&*name.leak()) }
     };
-    command.mut_args(heed).mut_subcommands(without_empty_variables)
+    command.mut_args(heed).mut_subcommands(|command| with_variables(command, Some(&of)))
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Rank the vertices of a graph by the edges that lead to them
-    Pagerank(Pagerank),
+    #[command(flatten)]
+    Job(Job),
+    /// See whether records of 100 bytes are in the order of their keys, and which they are
+    Validate(Validate),
     /// Make a synthetic input, the same for the same seed
     Generate(Generate),
     /// One worker of a job: started by the other commands
-    #[command(hide = true)]
+    #[command(hide = true, name = WORKER)]
     Worker(Worker),
 }
 
+/// What workers work on.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Job {
+    /// Rank the vertices of a graph by the edges that lead to them
+    Pagerank(Pagerank),
+    /// Put records of 100 bytes in the order of their keys, the first 10 (TeraSort)
+    Sort(Sort),
+}
+
+/// What every job has.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Pagerank {
-    /// Edge list: a source and a target vertex a line, as SNAP has it; plain, gzip or zstd
-    #[arg(long, env = "WEFT_PAGERANK_INPUT", value_name = "FILE")]
-    pub(crate) input: PathBuf,
+pub(crate) struct Common {
     /// Worker processes to start
-    #[arg(long, env = "WEFT_PAGERANK_WORKERS", value_name = "N", default_value = "2", value_parser = workers)]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = workers)]
     pub(crate) workers: usize,
-    /// Rounds
-    #[arg(long, env = "WEFT_PAGERANK_ITERATIONS", value_name = "K", default_value = "20", value_parser = iterations)]
-    pub(crate) iterations: usize,
-    /// Part of a rank that follows the edges; the rest goes to all vertices alike
-    #[arg(long, env = "WEFT_PAGERANK_DAMPING", value_name = "D", default_value = "0.85", value_parser = damping)]
-    pub(crate) damping: f64,
-    /// How many of the highest ranks to print
-    #[arg(long, env = "WEFT_PAGERANK_TOP", value_name = "N", default_value = "10")]
-    pub(crate) top: usize,
-    /// Write every vertex and its rank to FILE, highest first
-    #[arg(long, env = "WEFT_PAGERANK_OUTPUT", value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
     /// End the job when a worker has answered nothing for so many seconds
-    #[arg(long, env = "WEFT_PAGERANK_HANG_TIMEOUT", value_name = "SECONDS", default_value = "30",
-        value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) hang_timeout: u64,
     /// What workers are connected by: tcp, shm (memory that they share), or auto (shm where it can be had)
-    #[arg(long, env = "WEFT_PAGERANK_LINK", value_name = "auto|tcp|shm", default_value = "tcp",
-        value_parser = link)]
+    #[arg(long, value_name = "auto|tcp|shm", default_value = "tcp", value_parser = link)]
     pub(crate) link: LinkPolicy,
     /// Print one JSON object
-    #[arg(long, env = "WEFT_PAGERANK_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 
@@ -99,8 +103,8 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     #[arg(long)]
     pub(crate) report_progress: bool,
-    #[command(flatten)]
-    pub(crate) job: Pagerank,
+    #[command(subcommand)]
+    pub(crate) job: Job,
 }
 
 const WORKERS_MAX: usize = 64;
@@ -111,14 +115,10 @@ fn workers(text: &str) -> Result<usize, String> {
     if (1..=WORKERS_MAX).contains(&number) { Ok(number) } else { Err(format!("not {wanted}")) }
 }
 
-fn iterations(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
-    number.ok_or_else(|| "not a number from 1 to 1000000".to_owned())
-}
-
-fn damping(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
-    number.ok_or_else(|| "not a number from 0 to 1".to_owned())
+/// A number of bytes.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let size: Result<ByteSize, _> = text.parse();
+    size.map(|size| size.as_u64()).map_err(|_| "not a size, such as 1GB or 64MiB".to_owned())
 }
 
 /// Workers do not look for an RDMA device.
@@ -157,57 +157,66 @@ fn is_descriptor(path: &Path) -> bool {
     false
 }
 
-impl Pagerank {
-    /// What no single value can show, and what a path means: the workers open it, not this process, and
-    /// opening the output must not harm the input.
-    fn check(&self) -> Result<(), String> {
-        for (flag, path) in [("--input", Some(&self.input)), ("--output", self.output.as_ref())] {
-            if let Some(path) = path.filter(|path| is_descriptor(path)) {
-                return Err(format!(
-                    "{flag} {} is a descriptor of this process, and the workers are others: name a file",
-                    path.display(),
-                ));
-            }
+/// What a path is given for: the workers open it, not this process.
+pub(crate) fn check_path(flag: &str, path: &Path) -> Result<(), String> {
+    if is_descriptor(path) {
+        return Err(format!(
+            "{flag} {} is a descriptor of this process, and the workers are others: name a file",
+            path.display(),
+        ));
+    }
+    Ok(())
+}
+
+impl Job {
+    /// What every job has.
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            Job::Pagerank(job) => &job.common,
+            Job::Sort(job) => &job.common,
         }
-        let Some(output) = &self.output else { return Ok(()) };
-        let identity = |path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-        match (identity(&self.input), identity(output)) {
-            (Some(input), Some(other)) if input == other => Err(format!(
-                "--output {} is the same file as --input {}: the ranks would replace the graph",
-                output.display(),
-                self.input.display(),
-            )),
-            _ => Ok(()),
+    }
+
+    /// What no single value can show.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Job::Pagerank(job) => job.check(),
+            Job::Sort(job) => job.check(),
         }
     }
 
     /// The command line of a worker, behind the program's name.
     pub(crate) fn worker_arguments(&self, index: usize, report_progress: bool) -> Vec<OsString> {
-        let mut arguments = vec![OsString::from("worker")];
-        // Flag and value are one argument: a value of its own must not begin with a dash.
-        let mut add = |flag: &str, value: &OsStr| {
-            let mut argument = OsString::from(format!("--{flag}="));
-            argument.push(value);
-            arguments.push(argument);
-        };
-        for (flag, value) in [
-            ("index", index.to_string()),
-            ("workers", self.workers.to_string()),
-            ("iterations", self.iterations.to_string()),
-            ("damping", self.damping.to_string()),
-            ("top", self.top.to_string()),
-            ("hang-timeout", self.hang_timeout.to_string()),
-            ("link", self.link.to_string()),
-        ] {
-            add(flag, value.as_ref());
-        }
-        add("input", self.input.as_os_str());
-        if let Some(output) = &self.output {
-            add("output", output.as_os_str());
-        }
+        let mut flags = Flags(vec![WORKER.into()]);
+        flags.add("index", index.to_string());
         if report_progress {
-            arguments.push("--report-progress".into());
+            flags.0.push("--report-progress".into());
         }
-        arguments
+        let Common { workers, hang_timeout, link, json: _ } = self.common();
+        match self {
+            Job::Pagerank(job) => job.add_to(&mut flags),
+            Job::Sort(job) => job.add_to(&mut flags),
+        }
+        flags.add("workers", workers.to_string());
+        flags.add("hang-timeout", hang_timeout.to_string());
+        flags.add("link", link.to_string());
+        flags.0
+    }
+}
+
+/// A command line.
+pub(crate) struct Flags(Vec<OsString>);
+
+impl Flags {
+    /// The name of a command.
+    pub(crate) fn command(&mut self, name: &str) {
+        self.0.push(name.into());
+    }
+
+    /// A flag and its value, as one argument: a value of its own must not begin with a dash.
+    pub(crate) fn add(&mut self, flag: &str, value: impl AsRef<OsStr>) {
+        let mut argument = OsString::from(format!("--{flag}="));
+        argument.push(value.as_ref());
+        self.0.push(argument);
     }
 }

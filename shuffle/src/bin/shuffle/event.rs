@@ -5,15 +5,21 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pagerank::Ranked;
+use crate::sort::Sorted;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Event {
     /// Where the other workers find it.
     Listening(SocketAddr),
-    /// Bytes of the input file that it has read.
-    Read(u64),
-    /// How many rounds are over.
-    Rounds(usize),
+    /// How far it has come with a phase of the job.
+    Progress {
+        /// Counted from 0.
+        phase: usize,
+        /// Of what the phase has in all.
+        done: u64,
+    },
     /// Worker 0: what came out.
     Done(Outcome),
     /// Why it ends.
@@ -30,22 +36,10 @@ pub(crate) struct Failure {
 
 /// What a job came to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    pub(crate) vertices: u64,
-    pub(crate) edges: u64,
-    pub(crate) edges_by_worker: Vec<u64>,
-    pub(crate) load_seconds: f64,
-    /// Of each round.
-    pub(crate) seconds: Vec<f64>,
-    /// What the links between the workers took in all rounds.
-    pub(crate) bytes_shuffled: u64,
-    pub(crate) top: Vec<TopRank>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct TopRank {
-    pub(crate) vertex: u64,
-    pub(crate) rank: f64,
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Pagerank(Ranked),
+    Sort(Sorted),
 }
 
 /// Tells `event`; whoever started this process is gone if that fails, and so is the reason to go on.

@@ -8,10 +8,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use anyhow::{Context as _, bail};
-use bytesize::ByteSize;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use weft_shuffle::generate::{Generator, Rmat, TeraSort, ZipfWords};
+
+use crate::args::size;
 
 /// Chunks that each thread may be ahead of what is written.
 const AHEAD: usize = 2;
@@ -32,11 +33,11 @@ enum What {
     /// A graph with the skew of real ones, an edge a line (R-MAT with GAP's parameters)
     Rmat {
         /// Vertices are numbers from 0 to N
-        #[arg(long, env = "WEFT_GENERATE_VERTICES", value_name = "N", default_value = "1048576",
+        #[arg(long, value_name = "N", default_value = "1048576",
             value_parser = clap::value_parser!(u32).range(1..=i64::from(Rmat::VERTICES_MAX)))]
         vertices: u32,
         /// Edges, parallel ones and loops among them [default: 16 a vertex]
-        #[arg(long, env = "WEFT_GENERATE_EDGES", value_name = "N")]
+        #[arg(long, value_name = "N")]
         edges: Option<u64>,
         #[command(flatten)]
         common: Common,
@@ -44,7 +45,7 @@ enum What {
     /// Records of 100 bytes to sort, of which 10 are the key (gensort's with seed 0)
     Terasort {
         /// How many
-        #[arg(long, env = "WEFT_GENERATE_RECORDS", value_name = "N")]
+        #[arg(long, value_name = "N")]
         records: u64,
         #[command(flatten)]
         common: Common,
@@ -52,14 +53,14 @@ enum What {
     /// Lines of words, of which the one of rank r comes up as often as 1 / r^S says
     ZipfWords {
         /// How much, such as 1GB or 64MiB
-        #[arg(long, env = "WEFT_GENERATE_BYTES", value_name = "SIZE", value_parser = size)]
+        #[arg(long, value_name = "SIZE", value_parser = size)]
         bytes: u64,
         /// Different words
-        #[arg(long, env = "WEFT_GENERATE_WORDS", value_name = "N", default_value = "100000",
+        #[arg(long, value_name = "N", default_value = "100000",
             value_parser = clap::value_parser!(u32).range(1..=i64::from(ZipfWords::WORDS_MAX)))]
         words: u32,
         /// How much more frequent frequent words are
-        #[arg(long, env = "WEFT_GENERATE_EXPONENT", value_name = "S", default_value = "1",
+        #[arg(long, value_name = "S", default_value = "1",
             value_parser = exponent)]
         exponent: f64,
         #[command(flatten)]
@@ -70,19 +71,14 @@ enum What {
 #[derive(Clone, Debug, clap::Args)]
 struct Common {
     /// Another number makes another input; the same makes the same
-    #[arg(long, env = "WEFT_GENERATE_SEED", value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Write to FILE, which must not be there [default: standard output]
-    #[arg(long, env = "WEFT_GENERATE_OUTPUT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Threads that work on it [default: as many as there are processors]
-    #[arg(long, env = "WEFT_GENERATE_THREADS", value_name = "N")]
+    #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let size: Result<ByteSize, _> = text.parse();
-    size.map(|size| size.as_u64()).map_err(|_| "not a size, such as 1GB or 64MiB".to_owned())
 }
 
 fn exponent(text: &str) -> Result<f64, String> {

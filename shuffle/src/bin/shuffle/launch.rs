@@ -1,6 +1,5 @@
 //! Starts the workers, tells them of one another, and ends all when one ends early.
 
-use std::fs::OpenOptions;
 use std::io::{BufReader, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,29 +8,31 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use weft_shuffle::EdgeList;
 
-use crate::args::Pagerank;
+use crate::args::{Common, Job};
 use crate::event::{Event, Failure, Outcome};
 use crate::progress::Progress;
 
 /// When one worker has failed, how long the others may take to say something better.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How the names of the variables begin that stand in for flags.
-const VARIABLES: &[u8] = b"WEFT_PAGERANK_";
-
 /// Runs the job to its end.
-pub(crate) fn run(job: &Pagerank) -> anyhow::Result<Outcome> {
+pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
     // What can be wrong with the command is told once, not by every worker.
-    let list = EdgeList::open(&job.input)?;
-    if let Some(output) = &job.output {
-        let opened = OpenOptions::new().create(true).append(true).open(output);
-        opened.with_context(|| format!("cannot write {}", output.display()))?;
+    let phases = match job {
+        Job::Pagerank(job) => job.prepare()?,
+        Job::Sort(job) => job.prepare()?,
+    };
+    let common = job.common();
+    let is_shown = std::io::stderr().is_terminal();
+    let progress = is_shown.then(|| Progress::new(phases, common.workers));
+    let done = Workers::start(job, is_shown)
+        .and_then(|(mut workers, events)| workers.watch(common, &events, progress));
+    // By now no worker is left.
+    if let Job::Sort(job) = job {
+        job.end(done.is_ok())?;
     }
-    let progress = std::io::stderr().is_terminal().then(|| Progress::new(job, list.file_bytes()));
-    let (mut workers, events) = Workers::start(job, progress.is_some())?;
-    workers.watch(job, &events, progress)
+    done
 }
 
 /// Processes that end with this value.
@@ -54,20 +55,14 @@ enum Happening {
 }
 
 impl Workers {
-    fn start(job: &Pagerank, report_progress: bool) -> anyhow::Result<(Self, Receiver<Told>)> {
+    fn start(job: &Job, report_progress: bool) -> anyhow::Result<(Self, Receiver<Told>)> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let (tell, events) = channel();
         let secret: u128 = rand::random();
-        let mut workers = Self { children: Vec::with_capacity(job.workers) };
-        for worker in 0..job.workers {
-            let mut command = Command::new(&program);
-            // What they say is in the arguments, where a flag goes before its variable.
-            for (variable, _) in std::env::vars_os() {
-                if variable.as_encoded_bytes().starts_with(VARIABLES) {
-                    command.env_remove(variable);
-                }
-            }
-            let mut child = command
+        let count = job.common().workers;
+        let mut workers = Self { children: Vec::with_capacity(count) };
+        for worker in 0..count {
+            let mut child = Command::new(&program)
                 .args(job.worker_arguments(worker, report_progress))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -87,7 +82,7 @@ impl Workers {
 
     fn watch(
         &mut self,
-        job: &Pagerank,
+        job: &Common,
         events: &Receiver<Told>,
         mut progress: Option<Progress>,
     ) -> anyhow::Result<Outcome> {
@@ -109,14 +104,9 @@ impl Workers {
                         self.introduce(&all);
                     }
                 }
-                Happening::Event(Event::Read(bytes)) => {
+                Happening::Event(Event::Progress { phase, done }) => {
                     if let Some(progress) = &mut progress {
-                        progress.read(worker, bytes);
-                    }
-                }
-                Happening::Event(Event::Rounds(rounds)) => {
-                    if let Some(progress) = &mut progress {
-                        progress.rounds(rounds);
+                        progress.tell(worker, phase, done);
                     }
                 }
                 Happening::Event(Event::Done(done)) => {

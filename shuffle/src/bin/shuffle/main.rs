@@ -6,7 +6,8 @@
 //! - `event`: what a worker's process tells the one that started it, a line each.
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
-//! - `generate`: synthetic inputs.
+//! - `pagerank`, `sort`: the jobs, each with what it is asked, what a worker does, and what is printed.
+//! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -19,8 +20,11 @@ mod args;
 mod event;
 mod generate;
 mod launch;
+mod pagerank;
 mod progress;
 mod report;
+mod sort;
+mod validate;
 mod work;
 
 use std::process::ExitCode;
@@ -29,10 +33,11 @@ use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
     match Args::from_process().command {
-        Command::Pagerank(pagerank) => match launch::run(&pagerank) {
-            Ok(outcome) => report::print(&pagerank, &outcome),
+        Command::Job(job) => match launch::run(&job) {
+            Ok(outcome) => report::print(&job, &outcome),
             Err(error) => report::complain(&error),
         },
+        Command::Validate(validate) => validate::run(&validate),
         Command::Generate(generate) => match generate::run(generate) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => report::complain(&error),

@@ -1,44 +1,52 @@
-//! Bars on a terminal: bytes read, then rounds done.
+//! Bars on a terminal: one for each phase of a job.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::Pagerank;
-
-pub(crate) struct Progress {
-    bar: ProgressBar,
-    read: Vec<u64>,
-    rounds: u64,
-    is_ranking: bool,
+/// What a job does for a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phase {
+    pub(crate) name: &'static str,
+    /// What all workers together do.
+    pub(crate) total: u64,
+    pub(crate) unit: Unit,
 }
 
-const READING: &str = "read  [{bar:30}] {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
-const RANKING: &str = "round [{bar:30}] {pos}/{len} {per_sec} {eta}";
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unit {
+    Bytes,
+    Rounds,
+}
+
+pub(crate) struct Progress {
+    phases: Vec<Phase>,
+    /// The phase that is drawn.
+    current: usize,
+    /// Of this phase, by worker.
+    done: Vec<u64>,
+    bar: ProgressBar,
+}
 
 impl Progress {
-    /// Every worker reads the whole file.
-    pub(crate) fn new(job: &Pagerank, file_bytes: u64) -> Self {
-        let bar = bar(file_bytes * job.workers as u64, READING);
-        let (read, rounds) = (vec![0; job.workers], job.iterations as u64);
-        Self { bar, read, rounds, is_ranking: false }
+    pub(crate) fn new(phases: Vec<Phase>, workers: usize) -> Self {
+        let bar = bar(&phases[0]);
+        Self { phases, current: 0, done: vec![0; workers], bar }
     }
 
-    /// `worker` has read so many bytes of the file.
-    pub(crate) fn read(&mut self, worker: usize, bytes: u64) {
-        self.read[worker] = bytes;
-        // Another worker may tell its last of reading when the first round has begun.
-        if !self.is_ranking {
-            self.bar.set_position(self.read.iter().sum());
+    /// A worker has come so far with a phase.
+    pub(crate) fn tell(&mut self, worker: usize, phase: usize, done: u64) {
+        if phase >= self.phases.len() || phase < self.current {
+            // Another one has begun with the next already.
+            return;
         }
-    }
-
-    /// So many rounds are over.
-    pub(crate) fn rounds(&mut self, rounds: usize) {
-        if !self.is_ranking {
-            self.is_ranking = true;
+        if phase > self.current {
             self.bar.finish_and_clear();
-            self.bar = bar(self.rounds, RANKING);
+            self.bar = bar(&self.phases[phase]);
+            self.current = phase;
+            self.done.fill(0);
         }
-        self.bar.set_position(rounds as u64);
+        self.done[worker] = done;
+        self.bar.set_position(self.done.iter().sum());
     }
 
     /// The job is done: the bar stays, full, and what is printed next is below it.
@@ -57,7 +65,12 @@ impl Drop for Progress {
 }
 
 /// A bar that is not drawn before something is done.
-fn bar(len: u64, template: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(template).expect("the templates are constants");
-    ProgressBar::new(len).with_style(style)
+fn bar(phase: &Phase) -> ProgressBar {
+    let counts = match phase.unit {
+        Unit::Bytes => "{bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
+        Unit::Rounds => "{pos}/{len} {per_sec} {eta}",
+    };
+    let template = format!("{:<6}[{{bar:30}}] {counts}", phase.name);
+    let style = ProgressStyle::with_template(&template).expect("the templates are constants");
+    ProgressBar::new(phase.total).with_style(style)
 }

@@ -3,14 +3,21 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
-
-use crate::args::Pagerank;
+use crate::args::Job;
 use crate::event::Outcome;
 
 /// Prints what came out.
-pub(crate) fn print(job: &Pagerank, outcome: &Outcome) -> ExitCode {
-    let text = if job.json { format!("{}\n", object(job, outcome)) } else { text(job, outcome) };
+pub(crate) fn print(job: &Job, outcome: &Outcome) -> ExitCode {
+    let text = match (job, outcome) {
+        (Job::Pagerank(job), Outcome::Pagerank(ranked)) => job.report(ranked),
+        (Job::Sort(job), Outcome::Sort(sorted)) => job.report(sorted),
+        _ => return complain(&anyhow::anyhow!("the workers did another job")),
+    };
+    say(&text)
+}
+
+/// Prints a text.
+pub(crate) fn say(text: &str) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&anyhow::Error::new(error).context("cannot print the result")),
@@ -22,85 +29,4 @@ pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
     // If standard error is gone too, the exit code still tells.
     let _ = writeln!(std::io::stderr(), "shuffle: {error:#}");
     ExitCode::FAILURE
-}
-
-/// The object that scripts rely on: docs/cli.md.
-fn object(job: &Pagerank, outcome: &Outcome) -> Value {
-    let Seconds { p5, median, p95 } = Seconds::of(&outcome.seconds);
-    json!({
-        "vertices": outcome.vertices,
-        "edges": outcome.edges,
-        "iterations": job.iterations,
-        "workers": job.workers,
-        "load_seconds": outcome.load_seconds,
-        "seconds_per_iteration": median,
-        "seconds_per_iteration_p5": p5,
-        "seconds_per_iteration_p95": p95,
-        "bytes_shuffled_per_iteration": bytes_per_iteration(job, outcome),
-        "edges_by_worker": outcome.edges_by_worker,
-        "top": outcome.top,
-    })
-}
-
-fn bytes_per_iteration(job: &Pagerank, outcome: &Outcome) -> u64 {
-    outcome.bytes_shuffled / job.iterations as u64
-}
-
-fn text(job: &Pagerank, outcome: &Outcome) -> String {
-    let Seconds { p5, median, p95 } = Seconds::of(&outcome.seconds);
-    let mut text = format!(
-        "{} vertices, {} edges, by worker {:?}\n\
-         load              {:.3} s\n\
-         an iteration      {:.6} s (p5 {:.6}, p95 {:.6}), {} of them\n\
-         shuffled          {} bytes an iteration\n",
-        outcome.vertices,
-        outcome.edges,
-        outcome.edges_by_worker,
-        outcome.load_seconds,
-        median,
-        p5,
-        p95,
-        job.iterations,
-        bytes_per_iteration(job, outcome),
-    );
-    if !outcome.top.is_empty() {
-        text += &format!("\n{:>20}  rank\n", "vertex");
-    }
-    for top in &outcome.top {
-        text += &format!("{:>20}  {:.10}\n", top.vertex, top.rank);
-    }
-    text
-}
-
-struct Seconds {
-    p5: f64,
-    median: f64,
-    p95: f64,
-}
-
-impl Seconds {
-    fn of(seconds: &[f64]) -> Self {
-        let mut sorted = seconds.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        // The nearest rank: a value that was measured.
-        let quantile = |part: f64| {
-            let rank = (part * sorted.len() as f64).ceil() as usize;
-            sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-        };
-        Self { p5: quantile(0.05), median: quantile(0.5), p95: quantile(0.95) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_values_that_were_measured() {
-        let seconds: Vec<f64> = (1..=20).rev().map(f64::from).collect();
-        let Seconds { p5, median, p95 } = Seconds::of(&seconds);
-        assert_eq!((p5, median, p95), (1.0, 10.0, 19.0));
-        let one = Seconds::of(&[3.0]);
-        assert_eq!((one.p5, one.median, one.p95), (3.0, 3.0, 3.0));
-    }
 }

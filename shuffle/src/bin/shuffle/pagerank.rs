@@ -1,0 +1,143 @@
+//! `shuffle pagerank`: what it is asked, and what of that can be wrong.
+
+mod report;
+mod work;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use weft_object::Types;
+use weft_shuffle::job::graph::Graph;
+use weft_shuffle::job::pagerank::PageRank;
+use weft_shuffle::{EdgeList, Worker};
+
+use crate::args::{Common, Flags, check_path};
+use crate::progress::{Phase, Unit};
+use crate::work::Needs;
+
+/// The phases: the graph is loaded, and the rounds are gone through.
+const LOADING: usize = 0;
+const RANKING: usize = 1;
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Pagerank {
+    /// Edge list: a source and a target vertex a line, as SNAP has it; plain, gzip or zstd
+    #[arg(long, value_name = "FILE")]
+    input: PathBuf,
+    /// Rounds
+    #[arg(long, value_name = "K", default_value = "20", value_parser = iterations)]
+    iterations: usize,
+    /// Part of a rank that follows the edges; the rest goes to all vertices alike
+    #[arg(long, value_name = "D", default_value = "0.85", value_parser = damping)]
+    damping: f64,
+    /// How many of the highest ranks to print
+    #[arg(long, value_name = "N", default_value = "10")]
+    top: usize,
+    /// Write every vertex and its rank to FILE, highest first
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Ranked {
+    vertices: u64,
+    edges: u64,
+    edges_by_worker: Vec<u64>,
+    load_seconds: f64,
+    /// Of each round.
+    seconds: Vec<f64>,
+    /// What the links between the workers took in all rounds.
+    bytes_shuffled: u64,
+    top: Vec<TopRank>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct TopRank {
+    vertex: u64,
+    rank: f64,
+}
+
+fn iterations(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "not a number from 1 to 1000000".to_owned())
+}
+
+fn damping(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "not a number from 0 to 1".to_owned())
+}
+
+impl Pagerank {
+    /// What no single value can show, and what a path means: opening the output must not harm the input.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check_path("--input", &self.input)?;
+        let Some(output) = &self.output else { return Ok(()) };
+        check_path("--output", output)?;
+        let identity = |path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        match (identity(&self.input), identity(output)) {
+            (Some(input), Some(other)) if input == other => Err(format!(
+                "--output {} is the same file as --input {}: the ranks would replace the graph",
+                output.display(),
+                self.input.display(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks whether the input can be read and the output be written. Returns what the job will do.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
+        let list = EdgeList::open(&self.input)?;
+        if let Some(output) = &self.output {
+            let opened = OpenOptions::new().create(true).append(true).open(output);
+            opened.with_context(|| format!("cannot write {}", output.display()))?;
+        }
+        // Every worker reads the whole file, and worker 0 tells of the rounds.
+        let read = list.file_bytes() * self.common.workers as u64;
+        let rounds = self.iterations as u64;
+        Ok(vec![
+            Phase { name: "read", total: read, unit: Unit::Bytes },
+            Phase { name: "round", total: rounds, unit: Unit::Rounds },
+        ])
+    }
+
+    /// What a worker has to be told.
+    pub(crate) fn add_to(&self, flags: &mut Flags) {
+        flags.command("pagerank");
+        flags.add("iterations", self.iterations.to_string());
+        flags.add("damping", self.damping.to_string());
+        flags.add("top", self.top.to_string());
+        flags.add("input", &self.input);
+        if let Some(output) = &self.output {
+            flags.add("output", output);
+        }
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        Needs {
+            types: PageRank::types(Graph::types(Types::new())),
+            same: format!("{:?}", (&self.input, self.iterations, self.damping)),
+            memory_bytes: None,
+            spill_folder: None,
+        }
+    }
+
+    /// A worker's part of the job; tells how far it is, if somebody looks.
+    pub(crate) fn work(&self, worker: &Worker, report: bool) -> anyhow::Result<()> {
+        work::run(self, worker, report)
+    }
+
+    /// What is printed of what came out.
+    pub(crate) fn report(&self, outcome: &Ranked) -> String {
+        if self.common.json {
+            format!("{}\n", report::object(self, outcome))
+        } else {
+            report::text(self, outcome)
+        }
+    }
+}

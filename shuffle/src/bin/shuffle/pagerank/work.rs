@@ -1,0 +1,82 @@
+//! What a worker does.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::Context as _;
+use weft_shuffle::job::graph::{Edge, Graph};
+use weft_shuffle::job::pagerank::{PageRank, Rank};
+use weft_shuffle::{Dataset, EdgeList, Share, Worker, WorkerId, records};
+
+use super::{LOADING, Pagerank, RANKING, Ranked, TopRank};
+use crate::event::{Event, Outcome, tell};
+use crate::work::while_telling;
+
+/// A worker's part of the job.
+pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Result<()> {
+    let clock = worker.clock();
+    let began = clock.now();
+    let list = EdgeList::open(&job.input)?;
+    let graph = while_telling(report, LOADING, |read| load(worker, &list, read))?;
+    // All have loaded when all have said so.
+    let edges_by_worker = worker.gather(graph.edges())?;
+    anyhow::ensure!(graph.vertices() > 0, "{} has no edges", job.input.display());
+    let load_seconds = clock.now().since(began).as_secs_f64();
+
+    let sent_before = worker.bytes_sent();
+    let tells = worker.id() == WorkerId(0) && report;
+    let mut times = Vec::with_capacity(job.iterations + 1);
+    let method = PageRank { iterations: job.iterations, damping: job.damping };
+    let mut note = |rounds| {
+        times.push(clock.now());
+        if tells {
+            // Without anybody to tell, the end of standard input ends this process.
+            let _ = tell(&Event::Progress { phase: RANKING, done: rounds as u64 });
+        }
+    };
+    let ranks = method.rank(worker, &graph, &mut note)?;
+    note(job.iterations);
+    let sent = worker.gather(worker.bytes_sent() - sent_before)?;
+
+    let mut ranks = records(ranks).collect(worker)?;
+    if worker.id() == WorkerId(0) {
+        ranks.sort_unstable_by(|one, other| {
+            other.rank.total_cmp(&one.rank).then(one.vertex.cmp(&other.vertex))
+        });
+        if let Some(path) = &job.output {
+            write(path, &ranks)?;
+        }
+        let top = ranks.iter().take(job.top);
+        tell(&Event::Done(Outcome::Pagerank(Ranked {
+            vertices: graph.vertices(),
+            edges: edges_by_worker.iter().sum(),
+            edges_by_worker,
+            load_seconds,
+            seconds: times.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64()).collect(),
+            bytes_shuffled: sent.iter().sum(),
+            top: top.map(|rank| TopRank { vertex: rank.vertex, rank: rank.rank }).collect(),
+        })))?;
+    }
+    // Nobody leaves before the result is safe: until then, an end is a failure.
+    worker.gather(0_u64)?;
+    Ok(())
+}
+
+fn load(worker: &Worker, list: &EdgeList, read: &AtomicU64) -> anyhow::Result<Graph> {
+    let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
+    let mut edges = Vec::new();
+    list.edges(share, read, |key, value| edges.push(Edge { key, value }))?;
+    Ok(Graph::spread(worker, records(edges))?)
+}
+
+/// Vertex, tab, rank with 17 significant digits, which is every bit of it.
+fn write(path: &Path, ranks: &[Rank]) -> anyhow::Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    let mut file = BufWriter::new(File::create(path).with_context(failed)?);
+    for rank in ranks {
+        writeln!(file, "{}\t{:.16e}", rank.vertex, rank.rank).with_context(failed)?;
+    }
+    file.flush().with_context(failed)
+}

@@ -1,0 +1,91 @@
+//! What the records of a worker may take of its memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_transport::Memory;
+
+/// The bytes that a worker may take, of which registered memory has a part: what comes, and what is about to leave.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    memory: Memory,
+    limit_bytes: u64,
+    taken_bytes: Arc<AtomicU64>,
+}
+
+/// Bytes that somebody has taken, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    taken_bytes: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Budget {
+    /// Of `limit_bytes` for all that a process has, it has some before it works.
+    pub(crate) fn of_process(memory: Memory, limit_bytes: u64) -> Budget {
+        Budget::new(memory, limit_bytes.saturating_sub(resident_bytes()))
+    }
+
+    pub(crate) fn new(memory: Memory, limit_bytes: u64) -> Budget {
+        Budget { memory, limit_bytes, taken_bytes: Arc::default() }
+    }
+
+    /// Takes so many bytes, if there are as many left.
+    pub(crate) fn take(&self, bytes: u64) -> Option<Taken> {
+        let taken = self.take_anyway(bytes);
+        let registered_bytes = self.memory.account().resident_bytes;
+        let is_within =
+            self.taken_bytes.load(Ordering::Relaxed) + registered_bytes <= self.limit_bytes;
+        is_within.then_some(taken)
+    }
+
+    /// What is enough for one of two that need memory at the same time.
+    pub(crate) fn share(&self) -> u64 {
+        self.limit_bytes / 2
+    }
+
+    /// Takes so many bytes though they may be too many: of what nothing goes on without.
+    pub(crate) fn take_anyway(&self, bytes: u64) -> Taken {
+        self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Taken { taken_bytes: Arc::clone(&self.taken_bytes), bytes }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.taken_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What this process has of the machine's memory; nothing where that cannot be told.
+#[expect(clippy::disallowed_methods, reason = "the system's account of this process")]
+fn resident_bytes() -> u64 {
+    let pages = |text: String| text.split_whitespace().nth(1)?.parse::<u64>().ok();
+    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(pages);
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_transport::MemoryConfig;
+
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_within_the_limit_and_comes_back() {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 }).unwrap();
+        let budget = Budget::new(memory.clone(), memory.account().resident_bytes + 100);
+        let first = budget.take(60).unwrap();
+        assert!(budget.take(60).is_none());
+        let _second = budget.take(40).unwrap();
+        drop(first);
+        let _third = budget.take(60).unwrap();
+        assert!(budget.take(1).is_none());
+        let _fourth = budget.take_anyway(1);
+    }
+
+    #[test]
+    fn this_process_has_some_memory() {
+        assert!((1 << 20..1 << 40).contains(&resident_bytes()), "{}", resident_bytes());
+    }
+}

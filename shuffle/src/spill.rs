@@ -1,0 +1,215 @@
+//! Records that memory has no room for, in a file that has no name.
+//!
+//! They lie there as they are sent: segments, written from where the records were put. Whoever is killed leaves nothing, as the system
+//! gives a file without a name back with the last process that has it open.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::marker::PhantomData;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weft_object::{AlignedBytes, Full, SegmentWriter, Types, View, Wire};
+use weft_transport::{Memory, Purpose};
+
+use crate::budget::{Budget, Taken};
+use crate::error::JobError;
+
+/// Bytes of the records of a segment: what is read at once of each of the runs that are merged.
+const SEGMENT_BYTES: usize = 256 << 10;
+
+/// Length and checksum of a segment, ahead of it.
+const FRAME_BYTES: usize = 16;
+
+/// Where what a worker spills goes, and what it needs for that.
+#[derive(Clone, Debug)]
+pub(crate) struct Spilling {
+    folder: PathBuf,
+    memory: Memory,
+    types: Types,
+    pub(crate) budget: Budget,
+    bytes_spilled: Arc<AtomicU64>,
+}
+
+/// A file of runs, made when the first is written.
+#[derive(Debug)]
+pub(crate) struct SpillFile<R> {
+    spilling: Spilling,
+    file: Option<Arc<File>>,
+    end: u64,
+    records: PhantomData<R>,
+}
+
+/// Records that were written one behind the other.
+#[derive(Debug)]
+pub(crate) struct Run {
+    file: Arc<File>,
+    start: u64,
+    end: u64,
+}
+
+/// Writes a run.
+#[derive(Debug)]
+pub(crate) struct RunWriter<'f, R> {
+    into: &'f mut SpillFile<R>,
+    start: u64,
+    writer: Option<SegmentWriter<R>>,
+}
+
+/// Reads a run, a segment at a time.
+#[derive(Debug)]
+pub(crate) struct RunReader<R> {
+    spilling: Spilling,
+    run: Run,
+    records: std::vec::IntoIter<R>,
+    /// For two segments: as it lies in the file, and its records.
+    _taken: Taken,
+}
+
+impl Spilling {
+    pub(crate) fn new(folder: PathBuf, memory: Memory, types: Types, budget: Budget) -> Spilling {
+        Spilling { folder, memory, types, budget, bytes_spilled: Arc::default() }
+    }
+
+    /// Bytes that were written so far.
+    pub(crate) fn bytes_spilled(&self) -> u64 {
+        self.bytes_spilled.load(Ordering::Relaxed)
+    }
+
+    fn failed(&self, error: io::Error) -> JobError {
+        JobError::Spill { folder: self.folder.clone(), error }
+    }
+
+    fn damaged(&self) -> JobError {
+        let text = "what was written there is not what is read now";
+        self.failed(io::Error::new(ErrorKind::InvalidData, text))
+    }
+}
+
+impl<R: Wire> SpillFile<R> {
+    pub(crate) fn new(spilling: Spilling) -> SpillFile<R> {
+        SpillFile { spilling, file: None, end: 0, records: PhantomData }
+    }
+
+    /// Begins a run behind the others.
+    pub(crate) fn begin(&mut self) -> RunWriter<'_, R> {
+        RunWriter { start: self.end, into: self, writer: None }
+    }
+
+    /// The records of a run, in their order.
+    pub(crate) fn read(&self, run: Run) -> RunReader<R> {
+        let taken = self.spilling.budget.take_anyway(2 * SEGMENT_BYTES as u64);
+        let (spilling, records) = (self.spilling.clone(), Vec::new().into_iter());
+        RunReader { spilling, run, records, _taken: taken }
+    }
+
+    fn file(&mut self) -> Result<Arc<File>, JobError> {
+        if let Some(file) = &self.file {
+            return Ok(Arc::clone(file));
+        }
+        let file = tempfile::tempfile_in(&self.spilling.folder);
+        let file = Arc::new(file.map_err(|error| self.spilling.failed(error))?);
+        Ok(Arc::clone(self.file.insert(file)))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), JobError> {
+        let file = self.file()?;
+        file.write_all_at(bytes, self.end).map_err(|error| self.spilling.failed(error))?;
+        self.end += bytes.len() as u64;
+        self.spilling.bytes_spilled.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl<R: Wire> RunWriter<'_, R> {
+    pub(crate) fn push(&mut self, record: R) -> Result<(), JobError> {
+        if let Some(writer) = &mut self.writer
+            && writer.push(record).is_ok()
+        {
+            return Ok(());
+        }
+        self.write()?;
+        let Spilling { memory, types, .. } = &self.into.spilling;
+        let bytes = SEGMENT_BYTES.max(size_of::<R>());
+        let mut writer = SegmentWriter::new(memory, Purpose::Send, types, bytes)?;
+        writer.push(record).map_err(|full| match full {
+            Full::Memory(error) => JobError::Memory(error),
+            _ => unreachable!("a new segment has room for a record"),
+        })?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// The run, which is whole.
+    pub(crate) fn finish(mut self) -> Result<Run, JobError> {
+        self.write()?;
+        let file = self.into.file()?;
+        Ok(Run { file, start: self.start, end: self.into.end })
+    }
+
+    fn write(&mut self) -> Result<(), JobError> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let segment = writer.freeze();
+        let (head, pages) = (segment.head(), segment.pages());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(head), pages);
+        let mut frame = [0; FRAME_BYTES];
+        frame[..8].copy_from_slice(&((head.len() + pages.len()) as u64).to_le_bytes());
+        frame[8..12].copy_from_slice(&checksum.to_le_bytes());
+        self.into.append(&[&frame, head].concat())?;
+        self.into.append(pages)
+    }
+}
+
+impl<R: Wire> RunReader<R> {
+    /// The next record, if there is one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<R>, JobError> {
+        match self.records.next() {
+            Some(record) => Ok(Some(record)),
+            None => self.read(),
+        }
+    }
+
+    #[cold]
+    fn read(&mut self) -> Result<Option<R>, JobError> {
+        let Run { file, start, end } = &mut self.run;
+        if start == end {
+            return Ok(None);
+        }
+        let read = |bytes: &mut [u8], at| {
+            file.read_exact_at(bytes, at).map_err(|error| self.spilling.failed(error))
+        };
+        let mut frame = [0; FRAME_BYTES];
+        read(&mut frame, *start)?;
+        let [a, b, c, d, e, f, g, h, rest @ ..] = frame;
+        let len = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let begin = *start + FRAME_BYTES as u64;
+        // A length that is none would ask for any amount of memory.
+        if end.checked_sub(begin).is_none_or(|left| len > left) {
+            return Err(self.spilling.damaged());
+        }
+        let mut bytes = vec![0; len as usize];
+        read(&mut bytes, begin)?;
+        if rest[..4] != crc32c::crc32c(&bytes).to_le_bytes() {
+            return Err(self.spilling.damaged());
+        }
+        *start = begin + len;
+        let view = View::validate(AlignedBytes::copied(&bytes), &self.spilling.types);
+        let view = view.map_err(|_| self.spilling.damaged())?;
+        drop(bytes);
+        let records: Vec<R> = view.records::<R>().flatten().copied().collect();
+        self.records = records.into_iter();
+        Ok(self.records.next())
+    }
+}
+
+/// Whether files can be made in a folder.
+///
+/// # Errors
+/// [`JobError::Spill`].
+pub fn check_spill_folder(folder: &Path) -> Result<(), JobError> {
+    let failed = |error| JobError::Spill { folder: folder.to_owned(), error };
+    tempfile::tempfile_in(folder).map(drop).map_err(failed)
+}
