@@ -26,6 +26,9 @@ pub enum NodeFailure {
     /// Its coordinator takes no part.
     #[error("the coordinator of this node failed; check the disk and restart the node: {0}")]
     Coordinator(SeatFailure),
+    /// Other nodes refuse it.
+    #[error("another process is this node, and was started later: end it, and restart this one")]
+    Superseded,
 }
 
 impl Monitor {
@@ -56,7 +59,11 @@ impl Monitor {
         if let Some(failure) = self.coordinator_failure.get() {
             return Some(NodeFailure::Coordinator(failure.clone()));
         }
-        let poisoned = self.handler.get()?.logs()?.journals().find_map(|journal| journal.failure());
+        let handler = self.handler.get()?;
+        if handler.coordination.is_superseded() {
+            return Some(NodeFailure::Superseded);
+        }
+        let poisoned = handler.logs()?.journals().find_map(|journal| journal.failure());
         poisoned.map(NodeFailure::from)
     }
 

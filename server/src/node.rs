@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weft_protocol::Member;
 use weft_transport::limits::CONNECTION_BYTES;
 use weft_transport::{Clock, Endpoint, EndpointConfig, EndpointError, MemoryError, Purpose};
 
@@ -34,7 +35,7 @@ use crate::process::{CpuTime, descriptor_limit};
 use crate::report::Surroundings;
 use crate::watch_thread::WatchThread;
 
-use self::beginning::{Beginning, description};
+use self::beginning::{Beginning, description, find_elsewhere};
 use self::coordinating::Coordinating;
 pub use self::open_logs::{NotClosed, OpenLogs};
 use self::threads::ClusterThread;
@@ -201,7 +202,8 @@ impl Node {
         threads.push(thread.map_err(StartError::Background)?);
         if let Some((id, join)) = join {
             let description = description(config, address);
-            join_cluster(&handler, &endpoint, id, Join { description, ..join })?;
+            let join = Join { description, ..join };
+            join_cluster(config, &handler, &endpoint, id, join, timing.lease())?;
         }
         endpoint.block_on(until_placed(&handler, &endpoint, config.roles.storage));
         monitor.set_serving(true);
@@ -325,6 +327,16 @@ pub enum StartError {
     /// The cluster does not take the node.
     #[error("the cluster does not take this node: {0}")]
     Denied(Denial),
+    /// Another process is the same node.
+    #[error(
+        "node {node} lives at {address}: two nodes have one id; give this one another --node-id and an empty --data-dir, or end the other one"
+    )]
+    LivesElsewhere {
+        /// Which.
+        node: u64,
+        /// Where it takes data connections.
+        address: String,
+    },
     /// Nothing says which node this is.
     #[error(
         "--join is given but not which node this is, and the data directory is new; add --node-id (or WEFT_NODE_ID)"
@@ -363,14 +375,19 @@ pub enum StartError {
     Endpoint(#[source] EndpointError),
 }
 
-/// Has the node begin its life in the cluster. Waits for a leader.
+/// Has the node begin its life in the cluster. Waits for a leader. As long as it waits, others know it for the node that it says it is, and refuse any earlier life: so it ends if
+/// there is one that lives.
 fn join_cluster(
+    config: &Config,
     handler: &NodeHandler,
     endpoint: &Endpoint,
     id: ProposalId,
     join: Join,
+    lease: Duration,
 ) -> Result<(), StartError> {
+    let me = Member { node: join.node, incarnation: join.incarnation };
     let ask = Ask::Propose(Proposal { id, command: Command::Join(join) });
+    let mut look_at = endpoint.clock().now() + 2 * lease;
     loop {
         match endpoint.block_on(handler.ask_coordinators(endpoint, &ask)) {
             Answer::Decided(Ok(_)) => return Ok(()),
@@ -378,6 +395,13 @@ fn join_cluster(
                 return Err(StartError::Denied(denial));
             }
             answer => tracing::info!(?answer, "waiting for the cluster to take this node"),
+        }
+        if endpoint.clock().now() >= look_at {
+            let own = handler.coordination.introduction();
+            if let Some(address) = find_elsewhere(config, &own, me, lease)? {
+                return Err(StartError::LivesElsewhere { node: me.node.0, address });
+            }
+            look_at = endpoint.clock().now() + 2 * lease;
         }
         // Such as for the former life of this node to be down, which is said at once each time.
         endpoint.block_on(endpoint.sleep_until(endpoint.clock().now() + JOIN_PAUSE));

@@ -360,6 +360,11 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
+    /// Whether the peer refuses this endpoint's node, since it has heard of a newer life of it.
+    pub fn is_of_earlier_life(&self) -> bool {
+        matches!(self, Self::Goodbye(Goodbye { code: STALE_INCARNATION, .. }))
+    }
+
     /// The operating system reported this on the link.
     pub(crate) fn link(error: &io::Error) -> Self {
         Self::Link { kind: error.kind(), os_error: error.raw_os_error() }
@@ -372,6 +377,9 @@ impl From<FrameError> for CloseReason {
         Self::Frame(error)
     }
 }
+
+/// The number of [`CloseReason::StaleIncarnation`], where a peer gives that as its reason.
+pub(crate) const STALE_INCARNATION: u16 = 9;
 
 /// The reason that a peer gave for ending a connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@
 //! one; the accepting side sends its own after it has read the other's, so a stranger learns
 //! nothing. A goodbye says why a connection ends; it is a courtesy and may be lost.
 
-use crate::error::{CloseReason, Goodbye};
+use crate::error::{CloseReason, Goodbye, STALE_INCARNATION};
 use crate::frame::{Class, Header, Kind, frame_len};
 use crate::identity::{Incarnation, NodeId};
 use crate::limits::{GREETING_MAX, MESSAGE_MAX, WINDOW_MAX, WINDOW_MIN};
@@ -186,7 +186,7 @@ fn code(reason: &CloseReason) -> u16 {
         CloseReason::Violation(_) => 6,
         CloseReason::WindowExceeded => 7,
         CloseReason::HandshakeTimeout => 8,
-        CloseReason::StaleIncarnation { .. } => 9,
+        CloseReason::StaleIncarnation { .. } => STALE_INCARNATION,
         CloseReason::Duplicate => 10,
         CloseReason::TooManyConnections => 11,
         CloseReason::Evicted => 12,

@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use crate::connection::{Connection, Peer};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
-use crate::identity::NodeId;
+use crate::identity::{Incarnation, NodeId};
 use crate::time::Time;
 
 pub use backoff::Backoff;
@@ -111,6 +111,12 @@ impl ConnectionManager {
     /// the list or not. Clients are none.
     pub fn connected(&self) -> Vec<Peer> {
         self.registry().connected()
+    }
+
+    /// Which life of a node counts, by whoever decides on that: a newer one that has said hello, and is not connected any more, is forgotten, so that this one is
+    /// not refused for it. Returns whether there was such a one.
+    pub fn go_back_to(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        self.registry().go_back_to(node, incarnation)
     }
 
     /// The open connection to a node, whoever began it.

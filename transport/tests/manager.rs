@@ -316,6 +316,28 @@ fn a_node_that_hangs_before_its_hello_delays_nobody_and_is_found_when_it_goes_on
     assert_eq!(told(&mut events), ["found 1.1", "connected 1.1"]);
 }
 
+/// A process that said it was the node, in a life that nobody ever took, keeps the node itself out as long as it is there, and no longer.
+#[test]
+fn an_earlier_life_is_taken_again_where_whoever_decides_says_that_it_counts() {
+    let world = World::new(1);
+    let seeker = world.endpoint(9, 1, |_| {});
+    seeker.listen(address(9)).unwrap();
+    let go_back = || seeker.manager().go_back_to(NodeId(1), Incarnation(1));
+    assert!(!go_back(), "nobody has said hello");
+    let newer = world.endpoint(1, 2, |_| {});
+    world.run(newer.connect(address(9), world.deadline())).unwrap();
+    let older = world.endpoint(1, 1, |_| {});
+    let connect = || world.run(older.connect(address(9), world.deadline()));
+    let is_refused = |refused| matches!(refused, Err(ConnectError::Closed { reason, .. }) if reason.is_of_earlier_life());
+    assert!(is_refused(connect()));
+    assert!(!go_back(), "it is connected");
+    newer.shutdown();
+    world.pass(100 * MS);
+    assert!(is_refused(connect()), "it is remembered");
+    assert!(go_back() && !go_back());
+    connect().unwrap();
+}
+
 #[test]
 fn a_node_that_restarts_is_found_again_and_calls_to_its_old_life_fail() {
     let world = World::new(1);

@@ -15,8 +15,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use weft_protocol::Member;
 use weft_transport::{
-    CloseReason, ConnectError, ConnectionManager, Endpoint, NodeEvent, NodeEvents, Peer, Sleep,
-    Time,
+    AddressState, CloseReason, ConnectError, ConnectionManager, Endpoint, ListedAddress, NodeEvent,
+    NodeEvents, Peer, Sleep, Time,
 };
 
 use super::coordination::Reply;
@@ -28,6 +28,9 @@ use crate::limits::INQUIRIES_MAX;
 
 /// A process that is ending closes what it has one by one, within milliseconds.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// How long others may refuse a life of the node, as they do for a moment when the next one begins, until that counts.
+const REFUSED_FOR: Duration = Duration::from_secs(3);
 
 /// What goes on beside: what waits for room is sent, or an answer is waited for.
 type Errand = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -57,6 +60,8 @@ struct Agent {
     pacing: Pacing,
     /// Nothing is fed before.
     pausing: Option<Sleep>,
+    /// Since when others refuse this life of the node.
+    refused_since: Option<Time>,
 }
 
 impl NodeHandler {
@@ -77,6 +82,7 @@ impl NodeHandler {
             listed: BTreeSet::new(),
             pacing: Pacing::default(),
             pausing: None,
+            refused_since: None,
         };
         agent.node.coordination.updates.open();
         agent.node.coordination.questions.open();
@@ -227,6 +233,7 @@ impl Agent {
 
     fn tick(&mut self) {
         self.look_for_others();
+        self.see_whose_lives();
         self.node.try_refused_again();
         self.go_on_by_others();
         self.node.send_heartbeats();
@@ -266,6 +273,31 @@ impl Agent {
             self.manager.add(*new);
         }
         self.listed = addresses;
+    }
+
+    /// The lives of nodes are those that the cluster has. Another process that has said it is one of them, in a life that the cluster never took, is not to keep out
+    /// the node itself when it is gone again. And whoever is refused by others for a newer life is not of the cluster any more, or another process says that it is
+    /// this node.
+    fn see_whose_lives(&mut self) {
+        let view = self.node.cluster.view.lock();
+        let others = view.nodes().filter(|other| other.id != self.node.node);
+        for other in others {
+            if self.manager.go_back_to(other.id, other.incarnation) {
+                let node = other.id.0;
+                tracing::warn!(node, "another process said that it was this node; it is gone");
+            }
+        }
+        drop(view);
+        let is_refused = |listed: &ListedAddress| {
+            listed.state != AddressState::Connected
+                && matches!(&listed.failure, Some(ConnectError::Closed { reason, .. }) if reason.is_of_earlier_life())
+        };
+        let now = self.endpoint.clock().now();
+        let is_refused = self.manager.listed().iter().any(is_refused);
+        self.refused_since =
+            self.refused_since.filter(|_| is_refused).or(is_refused.then_some(now));
+        let is_long = self.refused_since.is_some_and(|since| now.since(since) >= REFUSED_FOR);
+        self.node.coordination.set_superseded(is_long);
     }
 
     /// Has a question answered, whoever can.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
 use parking_lot::Mutex;
@@ -57,6 +57,8 @@ struct State<T> {
 #[derive(Debug)]
 pub(crate) struct Coordination {
     introduction: Mutex<Introduction>,
+    /// Whether others refuse this life of the node, for a newer one.
+    superseded: AtomicBool,
     /// Proposals that were given an id here.
     proposed: AtomicU64,
     /// For the coordinator of this node.
@@ -74,6 +76,7 @@ impl Coordination {
             Introduction { node, nonce, cluster: None, may_coordinate: false, leader: None };
         Coordination {
             introduction: Mutex::new(introduction),
+            superseded: AtomicBool::new(false),
             proposed: AtomicU64::new(0),
             coordinator: Inbox::default(),
             updates: Inbox::default(),
@@ -113,6 +116,25 @@ impl Coordination {
     /// The process of a node is gone. What does not fit is seen by its silence.
     pub(crate) fn hear_gone(&self, member: Member) {
         drop(self.coordinator.put(size_of::<Mail>(), Mail::Gone(member)));
+    }
+
+    /// Whether others refuse this life of the node, for a newer one. Says so when it becomes so, and when it is over.
+    pub(crate) fn set_superseded(&self, is_superseded: bool) {
+        if self.superseded.swap(is_superseded, Ordering::Relaxed) == is_superseded {
+            return;
+        }
+        if is_superseded {
+            tracing::error!(
+                "other nodes refuse this one: another process is the same node, and was started later; end one of them, and start this one again if it is to stay"
+            );
+        } else {
+            tracing::info!("other nodes take this one for the node that it is again");
+        }
+    }
+
+    /// Whether others refuse this life of the node.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.superseded.load(Ordering::Relaxed)
     }
 
     /// Of which cluster it is.

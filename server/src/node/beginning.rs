@@ -19,13 +19,16 @@ use crate::coordinator::{
 };
 use crate::data_directory::{DataDirectory, Past};
 use crate::durable::Settings;
-use crate::forming::{self, Formed, Forming, FormingHandler, lives_elsewhere};
+use crate::forming::{self, Formed, Forming, FormingError, FormingHandler, lives_elsewhere};
 use crate::limits::FORMING_MEMORY;
 use crate::logs::{LogDirectories, Logs, LogsOptions};
 use crate::memory::NodeMemory;
 
 /// How long a node that seems to live elsewhere waits until it looks again.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often one that waits for that says so.
+const SAY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A node that may begin its life.
 pub(super) struct Beginning {
@@ -230,12 +233,14 @@ fn look_around(
     let looked = endpoint.block_on(async {
         let met = forming::look_around(&own, &endpoint, &seeds).await?;
         let began = endpoint.clock().now();
+        // Who has just ended is heard of for as long.
+        let mut say_at = began + heard_within + LOOK_PAUSE;
         while let Some(address) = lives_elsewhere(me, &endpoint, &met, heard_within).await {
             let now = endpoint.clock().now();
-            // Who has just ended is heard of for as long.
-            if now.since(began) > heard_within + LOOK_PAUSE {
+            if now > say_at {
                 let node = me.node;
                 tracing::warn!(%node, address, "this node lives there already: two nodes have one id; waiting until that one is down");
+                say_at = now + SAY_PAUSE;
             }
             endpoint.sleep_until(now + LOOK_PAUSE).await;
         }
@@ -243,6 +248,27 @@ fn look_around(
     });
     endpoint.shutdown();
     looked
+}
+
+/// Where another process is this node in an earlier life, and is heard. Asked as by nobody, of where the node is told to join; where it is told of nobody, nobody is asked.
+pub(super) fn find_elsewhere(
+    config: &Config,
+    own: &Introduction,
+    me: Member,
+    heard_within: Duration,
+) -> Result<Option<String>, StartError> {
+    let Some(seeds) = &config.join else { return Ok(None) };
+    let endpoint = asker(&forming_memory()?)?;
+    let seeds: Vec<_> = seeds.iter().map(|seed| seed.resolve().ok()).collect();
+    let found = endpoint.block_on(async {
+        match forming::look_around(own, &endpoint, &seeds).await {
+            Ok(met) => lives_elsewhere(me, &endpoint, &met, heard_within).await,
+            Err(FormingError::IdTwice { address, .. }) => Some(address.to_string()),
+            Err(_) => None,
+        }
+    });
+    endpoint.shutdown();
+    Ok(found)
 }
 
 /// Who the node is, as it says when it asks others.

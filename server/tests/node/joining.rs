@@ -5,7 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::slice;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tempfile::{TempDir, tempdir};
 use weft_protocol::AskReply;
 use weft_protocol::control::v1;
@@ -14,7 +16,7 @@ use weft_server::coordinator::{Answer, Ask};
 
 use crate::files::{changed, check_unchanged, files};
 use crate::ports::Port;
-use crate::support::{Client, Process, ask, run};
+use crate::support::{Client, PATIENCE, Process, ask, run};
 
 const SMALL: [&str; 6] = ["--memory", "64MiB", "--poll", "park", "--reactors", "1"];
 
@@ -103,11 +105,45 @@ fn a_copy_of_the_disk_of_a_node_that_lives_does_not_take_its_place() {
     until_heard(&first, second.log_field("incarnation").parse().unwrap());
     for copy in [of_earlier_life, copy("current")] {
         // There is time to be found down, if anything had it be found so.
-        assert_eq!(told_of_two(&["--data-dir", &copy, "--node-id", "2", "--join", &join], 15), 15);
+        assert_eq!(told_of_two(&["--data-dir", &copy, "--node-id", "2", "--join", &join], 2), 2);
         check_serves(&second);
     }
     second.end();
     first.end();
+}
+
+/// A copy of its disk was taken for it while it stood still. It is of no use to anybody, and says so.
+#[test]
+fn a_node_whose_place_was_taken_tells_that_it_has_to_be_restarted() {
+    let folder = tempdir().unwrap();
+    let first = founder("1", &path(&folder, "one"));
+    let join = first.address.to_string();
+    let (two, copy) = (path(&folder, "two"), path(&folder, "copy"));
+    let begin = |directory: &str| {
+        let own = ["--http", "127.0.0.1:0", "--node-id", "2", "--data-dir", directory];
+        Process::start(&[&SMALL[..], &own, &["--join", &join]].concat(), &[])
+    };
+    let second = begin(&two);
+    assert!(Command::new("cp").args(["-r", &two, &copy]).status().unwrap().success());
+    second.send(Signal::STOP);
+    let third = begin(&copy);
+    second.send(Signal::CONT);
+    let http = second.http.unwrap();
+    until(|| ask(http, "/health").starts_with("HTTP/1.1 503"));
+    let health = ask(http, "/health");
+    assert!(health.contains("another process is this node"), "{health}");
+    check_serves(&third);
+    third.end();
+    second.signal(Signal::KILL);
+    first.end();
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it takes too long");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Waits until the leader has heard of node 2 in this life.

@@ -447,10 +447,16 @@ impl Process {
         }
         let mut child = command.args(["--log-format", "json"]).args(arguments).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        log.read_line(&mut line).unwrap();
-        let serving: serde_json::Value =
-            serde_json::from_str(&line).unwrap_or_else(|_| panic!("no log line: {line}"));
+        // It may have to wait for others, and says so.
+        let serving = loop {
+            let mut line = String::new();
+            log.read_line(&mut line).unwrap();
+            let said: serde_json::Value =
+                serde_json::from_str(&line).unwrap_or_else(|_| panic!("no log line: {line}"));
+            if said["message"] == "serving" {
+                break said;
+            }
+        };
         let address = |field: &str| Some(serving.get(field)?.as_str()?.parse().unwrap());
         let http = address("http");
         let address: SocketAddr = address("address").expect("it says where it serves");
@@ -480,6 +486,11 @@ impl Process {
         let metrics = ask(self.http.expect("it has an HTTP port"), "/metrics");
         let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
+    }
+
+    /// Sends `signal`, which does not end it.
+    pub(crate) fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Sends `signal` and waits for the end. The exit code, and what was logged meanwhile.

@@ -130,6 +130,17 @@ impl Registry {
         core.ended().is_none().then_some(Connection::new(core))
     }
 
+    /// A newer life of a node than this one is forgotten, unless it is connected. Returns whether there was one.
+    pub(super) fn go_back_to(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        let Some(mut known) = self.nodes.get_mut(&node) else { return false };
+        let is_open = known.connection.as_ref().is_some_and(|core| core.ended().is_none());
+        let goes_back = known.incarnation > incarnation && !is_open;
+        if goes_back {
+            known.incarnation = incarnation;
+        }
+        goes_back
+    }
+
     pub(super) fn connected(&self) -> Vec<Peer> {
         let nodes = self.nodes.iter().filter_map(|known| known.connection.clone());
         let open = nodes.filter(|core| core.ended().is_none());

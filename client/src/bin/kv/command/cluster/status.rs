@@ -53,10 +53,13 @@ fn nodes_in_short(status: &StatusResponse, health: &Health<'_>) -> String {
 
 fn coordinators_in_short(status: &StatusResponse, health: &Health<'_>) -> String {
     let missing = health.missing_coordinators();
+    let down = health.nodes_in(Standing::Down);
     let told = status.coordinators.iter().map(|coordinator| {
         let Coordinator { node, is_leader, is_voter, behind, is_missed } = coordinator;
         match () {
-            () if missing.contains(node) && !is_missed => format!("node {node} is down"),
+            () if missing.contains(node) && (!is_missed || down.contains(node)) => {
+                format!("node {node} is down")
+            }
             () if *is_missed => format!("node {node} does not follow, {behind} entries behind"),
             () if *is_leader => format!("node {node} leads"),
             () if !is_voter => format!("node {node} learns, {behind} entries behind"),
