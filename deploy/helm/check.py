@@ -36,7 +36,7 @@ OTHERS = {
     "cluster.partitions": 128,
     "memory": "512MiB",
     "resources.requests.cpu": "500m",
-    "resources.requests.memory": "4Gi",
+    "resources.requests.memory": "1Gi",
     "resources.limits.memory": "4Gi",
     "storage.size": "20Gi",
     "storage.className": "fast",
@@ -63,7 +63,7 @@ WRONG = {
     "cluster.replicas": [0, 4],
     "cluster.durability": ["disc", ""],
     "cluster.partitions": [0, 4097],
-    "memory": ["half", "1 GiB", "-1GiB", 50],
+    "memory": ["half", "-1GiB", " 1GiB", "1GiBs", "67108864.5", ".", "%", "0%", "0.0%", ".0 %", "100.1%", "150%", "-1%", 50],
     "resources.requests.cpu": [1, "one"],
     "resources.limits.memory": ["2GB", 2],
     "storage.size": ["8GB", ""],
@@ -71,11 +71,45 @@ WRONG = {
     "tolerations": [[{"keys": "weft"}], {}],
     "upgradePauseSeconds": [-1, "60s"],
     "log.format": ["xml"],
-    "log.filter": [""],
+    "log.filter": ["", " ", "bogus", "info,,", ",info", "info,", "trace[", "7", "weft_server=loud", "info warn", "a=b=info"],
     "logs": ["info"],
     "image.registry": ["registry.example"],
     "resources.limits.disk": ["1Gi"],
 }
+
+# Values that look odd, and that a node takes.
+ODD = {
+    "memory": [
+        "1Gi", "1 GiB", "1g", "1.5GiB", ".5TiB", "64.MiB", "064MiB", "64MiB", "65536KiB", "67108864", "67108864B", "67.2MB", "67109kB",
+        "0.0625GiB", "1PiB", "1EB", "100%", "100.0%", "99.9%", "0.001%", ".5 %", "12.5 %",
+    ],
+    "log.filter": [
+        "off", "error", "INFO", "Warn", "0", "5", "weft_server=debug", "warn,weft_server=debug", "weft_server::node=3,info",
+        "weft_server[{key}]=trace",
+    ],
+}
+
+# Sizes of memory that are too little for a node.
+TOO_SMALL = ["0", "1", "67108863", "67108863B", "0MiB", "1kB", "10MiB", "63MiB", "63.9 mi", "67.1MB", "65535KiB", "0.06GiB"]
+
+# Requests above limits, by what is asked for.
+ABOVE_LIMIT = {
+    "cpu": [("1", "500m"), ("1001m", "1"), ("1.5", "1"), ("2", "1999m")],
+    "memory": [
+        ("4Gi", "2Gi"), ("2Gi", "2G"), ("1Ti", "1T"), ("1025Mi", "1Gi"), ("1025Ki", "1Mi"), ("1001k", "1M"), ("1001G", "1T"),
+        ("1.5Gi", "1Gi"), ("10", "9"), ("1Pi", "1P"),
+    ],
+}
+
+WITHIN_LIMIT = {
+    "cpu": [("1", "1000m"), ("500m", "0.5"), ("999m", "1"), ("9", "10")],
+    "memory": [("1024Mi", "1Gi"), ("2G", "2Gi"), ("1000k", "1M"), ("1073741824", "1Gi"), ("512Mi", "0.5Gi"), ("9Gi", "10Gi")],
+}
+
+# YAML has some of these for a boolean or for nothing.
+GOOD_NAMES = ["weft", "true", "no", "on", "null", "a", "x0-1", "a" * 40]
+
+BAD_NAMES = ["my.release", "a" * 39 + ".b", "12", "0x10", "1a", "a" * 41]
 
 
 def nested(path, value):
@@ -197,6 +231,40 @@ class ChartTest(unittest.TestCase):
                     with self.assertRaisesRegex(helm.HelmError, "don't meet the specifications"):
                         self.render(nested(path, value))
 
+    def test_odd_values_that_a_node_takes_are_handed_on(self):
+        flags = {"memory": "--memory", "log.filter": "--log"}
+        for path, values in ODD.items():
+            for value in values:
+                with self.subTest(path, value=value):
+                    self.assertIn(f"{flags[path]}={value}", self.arguments(nested(path, value)))
+
+    def test_memory_that_is_too_little_is_refused(self):
+        for value in TOO_SMALL:
+            with self.subTest(value=value):
+                with self.assertRaisesRegex(helm.HelmRenderError, "a node needs at least 64MiB"):
+                    self.render({"memory": value})
+
+    def resources(self, values=None):
+        return self.pod({"resources": values or {}})["containers"][0]["resources"]
+
+    def test_a_pod_asks_for_its_limits(self):
+        both = {"memory": "2Gi"}
+        self.assertEqual(self.resources(), {"requests": both | {"cpu": "1"}, "limits": both})
+        limits = {"cpu": "500m", "memory": "1Gi"}
+        self.assertEqual(self.resources({"limits": limits}), {"requests": limits, "limits": limits})
+
+    def test_a_pod_may_ask_for_less_and_not_for_more(self):
+        for name, pairs in WITHIN_LIMIT.items():
+            for request, limit in pairs:
+                with self.subTest(name, request=request, limit=limit):
+                    resources = self.resources({"requests": {name: request}, "limits": {name: limit}})
+                    self.assertEqual((resources["requests"][name], resources["limits"][name]), (request, limit))
+        for name, pairs in ABOVE_LIMIT.items():
+            for request, limit in pairs:
+                with self.subTest(name, request=request, limit=limit):
+                    with self.assertRaisesRegex(helm.HelmRenderError, f"above resources.limits.{name}"):
+                        self.resources({"requests": {name: request}, "limits": {name: limit}})
+
     def test_flags_are_those_of_the_program(self):
         page = (TREE / "docs" / "configuration.md").read_text()
         for argument in self.arguments():
@@ -255,11 +323,25 @@ class ChartTest(unittest.TestCase):
         self.assertIn(f"VOLUME {folder}\n", image)
         self.assertIn(f"--data-dir={folder}", self.arguments())
 
-    def test_long_names_of_releases_fit(self):
-        manifests = self.render(name="a" * 39 + "-" + "b" * 13)
-        self.validate(manifests)
-        for _, name in manifests:
-            self.assertRegex(name, r"^a{39}(-peers)?$")
+    def test_objects_are_called_by_the_release(self):
+        for release in GOOD_NAMES:
+            with self.subTest(release):
+                manifests = self.render(name=release)
+                self.validate(manifests)
+                self.assertEqual({name for _, name in manifests}, {release, f"{release}-peers"})
+                for manifest in manifests.values():
+                    self.assertEqual(manifest["metadata"]["labels"]["app.kubernetes.io/instance"], release)
+
+    def test_names_that_objects_cannot_have_are_refused(self):
+        for release in BAD_NAMES:
+            with self.subTest(release):
+                with self.assertRaisesRegex(helm.HelmRenderError, "No release can be called"):
+                    self.render(name=release)
+
+    def test_words_of_yaml_are_texts(self):
+        values = {"image": {"pullSecrets": ["12", "no"]}, "nodeSelector": {"on": "no"}, "storage": {"className": "null"}}
+        values["tolerations"] = [{"key": "true", "operator": "Equal", "value": "1"}]
+        self.validate(self.render(values))
 
 
 def prefixes(path):
