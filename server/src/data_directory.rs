@@ -72,7 +72,7 @@ struct IdentityFile {
 #[derive(Debug, Error)]
 pub enum DataDirectoryError {
     /// The system refuses something.
-    #[error("{action} {}: {source}", path.display())]
+    #[error("cannot {action} {}; check --data-dir", path.display())]
     System {
         /// What was to be done.
         action: &'static str,

@@ -40,7 +40,16 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let Options { scenario, seed, seeds, jobs, shrink, history, planted, rest } = options;
     let mut cargo = Command::new("cargo");
-    cargo.args(["run", "--release", "--quiet", "--package", "weft-sim", "--bin", "weft-sim"]);
+    cargo.args([
+        "run",
+        "--profile",
+        "sim",
+        "--quiet",
+        "--package",
+        "weft-sim",
+        "--bin",
+        "weft-sim",
+    ]);
     if planted.is_some() {
         cargo.args(["--features", "planted-bugs"]);
     }

@@ -1,7 +1,7 @@
 //! The logs of a node in a directory of the system, and their threads.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +22,13 @@ pub enum OpenLogsError {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// What is in it cannot.
-    #[error(transparent)]
-    Recover(#[from] RecoverError),
+    #[error("the logs in {} cannot be used; nothing was changed", folder.display())]
+    Recover {
+        /// Where they are.
+        folder: PathBuf,
+        /// Why.
+        source: RecoverError,
+    },
 }
 
 /// Why the logs do not take anything.
@@ -62,7 +67,8 @@ impl LogDirectories {
     ) -> Result<(Logs, LogDirectories), OpenLogsError> {
         let mut of_disk = Directory::open(&path.join(Mode::Disk.name()))?;
         let mut of_fsync = Directory::open(&path.join(Mode::Fsync.name()))?;
-        let logs = Logs::recover(options, &mut of_disk, &mut of_fsync)?;
+        let logs = Logs::recover(options, &mut of_disk, &mut of_fsync)
+            .map_err(|source| OpenLogsError::Recover { folder: path.to_owned(), source })?;
         let journal = |mode| Arc::clone(logs.journal(mode));
         let directories = [(journal(Mode::Disk), of_disk), (journal(Mode::Fsync), of_fsync)];
         Ok((logs, LogDirectories { directories }))

@@ -116,7 +116,10 @@ fn the_logs_of_somebody_else_are_refused_and_nothing_is_changed() {
         LogsOptions { cluster: 12, ..ours.clone() },
     ] {
         let refused = LogDirectories::open(folder.path(), &other).unwrap_err();
-        let OpenLogsError::Recover(RecoverError::Open(OpenError::Foreign { .. })) = refused else {
+        let OpenLogsError::Recover {
+            source: RecoverError::Open(OpenError::Foreign { .. }), ..
+        } = refused
+        else {
             panic!("{refused}");
         };
     }
