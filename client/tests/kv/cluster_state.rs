@@ -52,7 +52,13 @@ fn partition(number: u32) -> Partition {
 
 /// Three nodes that hold two partitions and coordinate, all well.
 fn healthy() -> StatusResponse {
-    let coordinator = |node| Coordinator { node, is_leader: node == 2, is_voter: true, behind: 0 };
+    let coordinator = |node| Coordinator {
+        node,
+        is_leader: node == 2,
+        is_voter: true,
+        behind: 0,
+        is_missed: false,
+    };
     StatusResponse {
         cluster_id: (0..16).collect(),
         map_version: 42,
