@@ -186,7 +186,12 @@ fn lines_on_a_terminal_are_commands() {
     let home = TempDir::new().unwrap();
     let kv = format!("{} --cluster {}", env!("CARGO_BIN_EXE_kv"), cluster.address());
     let lines = "put greeting 'hello there'\nget greeting\nget nobody\nput 'unfinished\n\
-                 nonsense\n--json get greeting\nexit\nget never\n";
+                 nonsense\n--json get greeting\nput -t default farewell bye\nexit\nget never\n";
+    let clients = || {
+        let stat: Value = serde_json::from_str(&cluster.kv(&["--json", "stat"]).ok()).unwrap();
+        stat["nodes"][0]["counters"]["operations.open_client"].as_u64().unwrap()
+    };
+    let clients_before = clients();
     let mut script = std::process::Command::new("script");
     script.args(["-qec", &kv, "/dev/null"]).env("XDG_STATE_HOME", home.path());
     let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -203,6 +208,7 @@ fn lines_on_a_terminal_are_commands() {
     ] {
         assert!(shown.contains(said), "{said:?} is not in {shown}");
     }
+    assert_eq!(clients() - clients_before, 1, "all lines go by one client");
     let history = fs::read_to_string(home.path().join("weft/kv_history")).unwrap();
     assert!(history.contains("get greeting") && !history.contains("never"), "{history}");
     // Elsewhere it is wrong usage.

@@ -1,6 +1,7 @@
 //! What is typed: flags that every command takes, and the commands.
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -133,9 +134,9 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     json: bool,
 
-    /// The connection to the cluster, once there is one.
+    /// The connection to the cluster, once there is one. Clones share it, whoever makes it: each line on a terminal has one.
     #[arg(skip)]
-    client: OnceCell<Client>,
+    client: Rc<OnceCell<Client>>,
 }
 
 #[derive(Debug, Subcommand)]
