@@ -18,6 +18,8 @@ mod files;
 mod hot_keys;
 #[path = "kv/node_dies.rs"]
 mod node_dies;
+#[path = "kv/playground.rs"]
+mod playground;
 #[path = "tables/ports.rs"]
 mod ports;
 #[path = "tables/spread.rs"]

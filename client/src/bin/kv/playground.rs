@@ -1,9 +1,10 @@
 //! Server processes on this machine: found, started, waited for, stopped.
 //!
 //! A playground is a directory: `playground.json` lists its processes, `node-N.log` is what node N
-//! says. The list is written before the nodes are waited for, so that whatever happens to `kv`,
-//! `kv playground stop` finds what it has started. A process is known by its id *and* its start
-//! time: an id alone may have been given to somebody else since, who must not be signalled.
+//! says. A process becomes a node when it is on the list, and none if `kv` has ended before, so that
+//! whatever happens to `kv`, `kv playground stop` finds all that runs. A process is known by its id
+//! *and* its start time: an id alone may have been given to somebody else since, who must not be
+//! signalled.
 
 #![expect(
     clippy::disallowed_methods,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -102,7 +102,7 @@ impl Plan {
         bail!("somebody else took every port that was found free, {PORT_ATTEMPTS} times over")
     }
 
-    /// Starts every node's process, and writes down which they are.
+    /// Starts every node's process, and lets them become nodes once it is written down which they are.
     fn spawn(&self, server: &Path, locked: &Locked) -> anyhow::Result<(State, Vec<Child>)> {
         let count = usize::from(self.nodes);
         let ports = free_ports(count).context("cannot find free ports")?;
@@ -141,6 +141,7 @@ impl Plan {
             end(&state, children)?;
             return Err(error);
         }
+        children.iter_mut().for_each(Launch::let_go);
         Ok((state, children))
     }
 
@@ -149,7 +150,7 @@ impl Plan {
         let mut command = Launch::command(server, self.attached)?;
         command.args(arguments).args(&self.server_arguments);
         // Whoever reads kv's output to its end must not have to wait for the nodes' end.
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command.stdout(log.try_clone()?).stderr(log);
         command.envs(self.shares());
         for variable in ["WEFT_CONFIG", "WEFT_OUTPUT", "WEFT_JSON", "WEFT_CLUSTER", "WEFT_TIMEOUT"]
         {
