@@ -63,6 +63,11 @@ impl Cluster {
 
     /// The same, with more arguments for `kv playground`.
     pub(crate) fn start_with(nodes: u32, more: &[&str]) -> Self {
+        Self::start_under(nodes, more, &[])
+    }
+
+    /// The same, with variables in the environment of `kv playground`.
+    pub(crate) fn start_under(nodes: u32, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let dir = TempDir::new().unwrap();
         let server = server();
         let start = [
@@ -78,7 +83,8 @@ impl Cluster {
             "--server-binary",
             server.to_str().unwrap(),
         ];
-        let started = kv(&[&start[..], more].concat());
+        let mut start = start_kv(&[&start[..], more].concat());
+        let started = finish(start.envs(variables.iter().copied()).stdin(Stdio::null()));
         let up = serde_json::from_str(&started.ok()).unwrap();
         Self { dir, up }
     }

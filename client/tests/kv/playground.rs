@@ -1,4 +1,4 @@
-//! What is left of a `kv playground` that is killed.
+//! What `kv playground` leaves alone: the variables of whoever starts it; and what is left of one that is killed.
 
 use std::fs;
 use std::io::{Seek, Write};
@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
-use crate::cluster::{self, Ran, finish, kv, start_kv};
+use crate::cluster::{self, Cluster, Ran, finish, kv, start_kv};
 
 /// `kv playground` with nodes that stay.
 fn starting(dir: &Path, nodes: u32) -> Command {
@@ -24,6 +24,28 @@ fn starting(dir: &Path, nodes: u32) -> Command {
 
 fn stop(dir: &Path) -> Ran {
     kv(&["playground", "stop", "--dir", dir.to_str().unwrap()])
+}
+
+#[test]
+fn nodes_go_by_no_variable_that_is_the_users() {
+    let elsewhere = TempDir::new().unwrap();
+    let data = elsewhere.path().join("data");
+    let variables = [
+        ("WEFT_DATA_DIR", data.to_str().unwrap()),
+        ("WEFT_ZONE", "attic"),
+        ("WEFT_WHATEVER_COMES", "1"),
+        ("WEFT_REACTORS", "1"),
+        ("WEFT_POLL", "park"),
+    ];
+    let cluster = Cluster::start_under(1, &[], &variables);
+    let node = cluster.pids()[0];
+    let environment = fs::read(format!("/proc/{}/environ", node.as_raw_nonzero())).unwrap();
+    let environment = String::from_utf8(environment).unwrap();
+    let names = environment.split('\0').filter_map(|variable| Some(variable.split_once('=')?.0));
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("WEFT_")).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["WEFT_MEMORY", "WEFT_POLL", "WEFT_REACTORS"]);
+    assert!(!data.exists(), "it keeps its data where somebody else does");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the one place of this program that reads it")]
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
@@ -28,6 +28,12 @@ pub(crate) fn stdin_is_terminal() -> bool {
 /// Whether servers that are started will find something in the variable.
 pub(crate) fn says_to_servers(variable: &str) -> bool {
     env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+/// The variables that programs of Weft may go by.
+pub(crate) fn settings() -> impl Iterator<Item = OsString> {
+    let is_setting = |name: &OsString| name.as_encoded_bytes().starts_with(b"WEFT_");
+    env::vars_os().map(|(name, _)| name).filter(is_setting)
 }
 
 /// Whether the variable is set, and to nothing.

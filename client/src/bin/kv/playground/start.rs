@@ -1,5 +1,6 @@
 //! Starting the nodes of a playground, and staying with them.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -42,6 +43,10 @@ const KEPT: &str = "data";
 
 /// The file there that says that it is a playground's, and may be removed by the next one.
 const MARK: &str = "made-by-kv-playground";
+
+/// The variables that nodes go by: how much of the machine they take. What others say, such as where data is kept, is meant for other
+/// nodes or for `kv`.
+const COUNTING: [&str; 3] = ["WEFT_MEMORY", "WEFT_REACTORS", "WEFT_POLL"];
 
 /// How a playground that somebody stayed with came to its end.
 #[derive(Debug)]
@@ -152,8 +157,8 @@ impl Plan {
         // Whoever reads kv's output to its end must not have to wait for the nodes' end.
         command.stdout(log.try_clone()?).stderr(log);
         command.envs(self.shares());
-        for variable in ["WEFT_CONFIG", "WEFT_OUTPUT", "WEFT_JSON", "WEFT_CLUSTER", "WEFT_TIMEOUT"]
-        {
+        let is_for_others = |name: &OsString| COUNTING.iter().all(|counting| name != counting);
+        for variable in environment::settings().filter(is_for_others) {
             command.env_remove(variable);
         }
         Ok(command.spawn()?)
