@@ -1,14 +1,15 @@
-//! What `kv playground` leaves alone: the variables of whoever starts it; and what is left of one that is killed.
+//! What `kv playground` leaves alone: files and directories of others, and the variables of whoever starts it; and what is left of one that is killed.
 
 use std::fs;
 use std::io::{Seek, Write};
+use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
 use crate::cluster::{self, Cluster, Ran, finish, kv, start_kv};
@@ -20,6 +21,10 @@ fn starting(dir: &Path, nodes: u32) -> Command {
     let mut command = start_kv(&start);
     command.arg("--dir").arg(dir).arg("--server-binary").arg(server).stdin(Stdio::null());
     command
+}
+
+fn start(dir: &Path, nodes: u32) -> Ran {
+    finish(&mut starting(dir, nodes))
 }
 
 fn stop(dir: &Path) -> Ran {
@@ -46,6 +51,63 @@ fn nodes_go_by_no_variable_that_is_the_users() {
     names.sort_unstable();
     assert_eq!(names, ["WEFT_MEMORY", "WEFT_POLL", "WEFT_REACTORS"]);
     assert!(!data.exists(), "it keeps its data where somebody else does");
+}
+
+#[test]
+fn a_playground_overwrites_no_log_that_no_playground_made() {
+    let dir = TempDir::new().unwrap();
+    // Nor is one marked as its own that only more nodes would overwrite.
+    for name in ["node-1.log", "node-2.log"] {
+        let log = dir.path().join(name);
+        fs::write(&log, "mine").unwrap();
+        let refused = start(dir.path(), 1);
+        stop(dir.path());
+        assert_eq!(refused.code, 1, "{name}");
+        assert!(refused.stderr.contains("is not of a playground"), "{}", refused.stderr);
+        assert_eq!(fs::read_to_string(&log).unwrap(), "mine");
+        fs::remove_file(&log).unwrap();
+    }
+    fs::write(dir.path().join("node-of-mine.log"), "mine").unwrap();
+    // Its own it makes anew.
+    for _ in 0..2 {
+        start(dir.path(), 1).ok();
+        stop(dir.path()).ok();
+        fs::write(dir.path().join("node-1.log"), "of the one before").unwrap();
+    }
+    start(dir.path(), 1).ok();
+    stop(dir.path()).ok();
+    assert_ne!(fs::read_to_string(dir.path().join("node-1.log")).unwrap(), "of the one before");
+}
+
+#[test]
+fn a_link_makes_no_directory_of_others_ones_own() {
+    let (ours, others) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let link = ours.path().join("link");
+    let somebody = Some(12_345);
+    if geteuid().is_root() {
+        chown(others.path(), somebody, None).unwrap();
+        symlink(others.path(), &link).unwrap();
+    } else {
+        symlink("/", &link).unwrap();
+    }
+    let refused = start(&link, 1);
+    stop(&link);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("belongs to user"), "{}", refused.stderr);
+    // A list in there could name any process of this user's.
+    if geteuid().is_root() {
+        fs::write(others.path().join("playground.json"), r#"{"nodes": []}"#).unwrap();
+        let refused = stop(&link);
+        assert!(refused.code == 1 && refused.stderr.contains("belongs to"), "{}", refused.stderr);
+        // Nor does somebody's link lead one's logs into a directory of one's own.
+        fs::remove_file(&link).unwrap();
+        let target = ours.path().join("target");
+        fs::create_dir(&target).unwrap();
+        symlink(&target, &link).unwrap();
+        lchown(&link, somebody, None).unwrap();
+        let refused = start(&link, 1);
+        assert!(refused.code == 1 && refused.stderr.contains("belongs to"), "{}", refused.stderr);
+    }
 }
 
 #[test]

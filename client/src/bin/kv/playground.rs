@@ -11,6 +11,7 @@
     reason = "processes, their files and their ports are what it is about"
 )]
 
+mod mark;
 mod ports;
 mod process;
 mod program;

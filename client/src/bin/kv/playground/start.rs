@@ -15,6 +15,7 @@ use weft_client::{Address, Client, ClientConfig, NodeId};
 use weft_protocol::control::health::{Health, Verdict};
 use weft_transport::Clock;
 
+use super::mark::{self, KEPT, log_name};
 use super::ports::{NodePorts, free_ports};
 use super::process::{Identity, Process, any_ends_within};
 use super::program::find_server;
@@ -37,12 +38,6 @@ pub(crate) struct Plan {
     /// How long the nodes may take until they serve.
     pub(crate) patience: Duration,
 }
-
-/// Where in the directory nodes keep what they have to.
-const KEPT: &str = "data";
-
-/// The file there that says that it is a playground's, and may be removed by the next one.
-const MARK: &str = "made-by-kv-playground";
 
 /// The variables that nodes go by: how much of the machine they take. What others say, such as where data is kept, is meant for other
 /// nodes or for `kv`.
@@ -84,6 +79,7 @@ impl Plan {
         let server = find_server(self.server_binary.as_deref())?;
         let locked = Locked::create(&self.dir)?;
         refuse_if_running(&locked)?;
+        mark::begin_to_log(locked.dir())?;
         // From here on ctrl-C is an event like others, and nothing is left behind.
         let mut interrupts =
             Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]).context("cannot watch for signals")?;
@@ -115,7 +111,7 @@ impl Plan {
         let seeds = seeds.join(",");
         let kept = locked.dir().join(KEPT);
         if count > 1 {
-            begin_to_keep(&kept)?;
+            mark::begin_to_keep(&kept)?;
         }
         let mut state = State { nodes: Vec::new() };
         let mut children = Vec::new();
@@ -343,22 +339,6 @@ fn end(state: &State, children: Vec<Child>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the directory for what nodes keep. What an earlier playground kept is nothing to this one; what is somebody else's stays, and is told.
-fn begin_to_keep(kept: &Path) -> anyhow::Result<()> {
-    let is_there = fs::symlink_metadata(kept).is_ok();
-    if is_there && !kept.join(MARK).exists() {
-        bail!(
-            "{} is not of a playground, and would be removed: choose another directory by --dir, or remove it yourself",
-            kept.display()
-        );
-    }
-    let emptied = if is_there { fs::remove_dir_all(kept) } else { Ok(()) };
-    emptied
-        .and_then(|()| fs::create_dir(kept))
-        .and_then(|()| File::create(kept.join(MARK)).map(drop))
-        .with_context(|| format!("cannot begin anew in {}", kept.display()))
-}
-
 fn refuse_if_running(locked: &Locked) -> anyhow::Result<()> {
     let Some(state) = locked.read()? else { return Ok(()) };
     if processes(&state)?.iter().any(Option::is_some) {
@@ -411,10 +391,6 @@ fn node_arguments(
         ("--control", control.to_string()),
     ];
     flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
-}
-
-fn log_name(id: u64) -> String {
-    format!("node-{id}.log")
 }
 
 /// The last lines of what a node has said, if it has said anything.

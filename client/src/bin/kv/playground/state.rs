@@ -57,14 +57,7 @@ impl Locked {
             )
         };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(context)?;
-        let owner = fs::symlink_metadata(dir).with_context(context)?.uid();
-        if owner != getuid().as_raw() {
-            // The default directory may lie where anybody can make one.
-            bail!(
-                "{} belongs to user {owner}: choose a directory of your own by --dir",
-                dir.display()
-            );
-        }
+        refuse_of_others(dir)?;
         Self::lock(dir).with_context(context)
     }
 
@@ -73,6 +66,7 @@ impl Locked {
         if !dir.join(FILE).exists() {
             return Ok(None);
         }
+        refuse_of_others(dir)?;
         let locked = Self::lock(dir);
         locked.map(Some).with_context(|| format!("cannot use {}", dir.display()))
     }
@@ -130,4 +124,18 @@ impl Locked {
             _ => Ok(()),
         }
     }
+}
+
+/// The default directory may lie where anybody can make one, or a link to one; and what a list of somebody else's names is not to be stopped.
+fn refuse_of_others(dir: &Path) -> anyhow::Result<()> {
+    for metadata in [fs::symlink_metadata(dir), fs::metadata(dir)] {
+        let owner = metadata.with_context(|| format!("cannot use {}", dir.display()))?.uid();
+        if owner != getuid().as_raw() {
+            bail!(
+                "{} belongs to user {owner}, or what it leads to does: choose a directory of your own by --dir",
+                dir.display()
+            );
+        }
+    }
+    Ok(())
 }
