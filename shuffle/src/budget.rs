@@ -58,11 +58,20 @@ impl Drop for Taken {
 }
 
 /// What this process has of the machine's memory; nothing where that cannot be told.
-#[expect(clippy::disallowed_methods, reason = "the system's account of this process")]
 fn resident_bytes() -> u64 {
-    let pages = |text: String| text.split_whitespace().nth(1)?.parse::<u64>().ok();
-    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(pages);
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
+    of_this_process("VmRSS:").unwrap_or(0)
+}
+
+/// The most of the machine's memory that this process ever had; nothing where that cannot be told.
+pub(crate) fn peak_bytes() -> Option<u64> {
+    of_this_process("VmHWM:")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the system's account of this process")]
+fn of_this_process(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kibibytes = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(kibibytes.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]
@@ -86,6 +95,9 @@ mod tests {
 
     #[test]
     fn this_process_has_some_memory() {
-        assert!((1 << 20..1 << 40).contains(&resident_bytes()), "{}", resident_bytes());
+        let (now, most) = (resident_bytes(), peak_bytes().unwrap());
+        assert!((1 << 20..1 << 40).contains(&now), "{now}");
+        // Counted for each processor by itself, and put together now and then.
+        assert!(most > now / 2, "{most} of {now}");
     }
 }

@@ -16,7 +16,7 @@ use weft_transport::{
     Memory, MemoryConfig, NodeId, Purpose, Retained, Secret, SendError,
 };
 
-use crate::budget::Budget;
+use crate::budget::{self, Budget};
 use crate::dispatch::Dispatch;
 use crate::error::JobError;
 use crate::inbox::Inbox;
@@ -257,6 +257,11 @@ impl Worker {
     /// Bytes that were kept in files so far, for want of memory.
     pub fn bytes_spilled(&self) -> u64 {
         self.spilling.bytes_spilled()
+    }
+
+    /// The most of the machine's memory that this process ever had, in bytes, if that can be told.
+    pub fn peak_memory_bytes(&self) -> Option<u64> {
+        budget::peak_bytes()
     }
 
     /// What the connection to `worker` runs over; none to itself.

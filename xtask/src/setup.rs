@@ -139,6 +139,14 @@ const STRACE: Tool = Tool {
 /// Libraries of Python that render the chart and know what Kubernetes takes, with their versions.
 const CHART: &[(&str, &str)] = &[("helm-python-sdk", "0.2.2"), ("kubernetes-validate", "1.37.0")];
 
+/// A peer of the shuffle.
+const SPARK: &[(&str, &str)] = &[("pyspark", "4.3.0")];
+const JAVA: Tool = Tool {
+    program: "java",
+    purpose: "runs Spark",
+    source: Source::Debian { package: "default-jre-headless" },
+};
+
 /// What a build with the feature `verbs` needs, and the emulated machine that has a device: packages that
 /// are not known by a program of theirs.
 const SOFTROCE: &[&str] = &[
@@ -256,13 +264,24 @@ pub(crate) fn for_deploy(workspace: &Workspace) -> Result<()> {
 /// replaces what it finds in a folder.
 pub(crate) fn for_chart(workspace: &Workspace) -> Result<PathBuf> {
     install(&[&PIP], workspace)?;
-    let folder = workspace.target().join("xtask").join("chart");
+    libraries(workspace, "chart", CHART)
+}
+
+/// Installs Spark, a peer of the shuffle, and returns the folder that has it.
+pub(crate) fn for_spark(workspace: &Workspace) -> Result<PathBuf> {
+    install(&[&PIP, &JAVA], workspace)?;
+    libraries(workspace, "spark", SPARK)
+}
+
+/// Installs these in a folder of their own, and returns it.
+fn libraries(workspace: &Workspace, name: &str, wanted: &[(&str, &str)]) -> Result<PathBuf> {
+    let folder = workspace.target().join("xtask").join(name);
     let is_there = |(name, version): &(&str, &str)| {
         let record = format!("{}-{version}.dist-info", name.replace('-', "_"));
         folder.join(record).exists()
     };
-    if !CHART.iter().all(is_there) {
-        let libraries = CHART.iter().map(|(name, version)| format!("{name}=={version}"));
+    if !wanted.iter().all(is_there) {
+        let libraries = wanted.iter().map(|(name, version)| format!("{name}=={version}"));
         let mut pip = pip_into(&folder);
         run_command(pip.args(libraries))?;
     }

@@ -113,6 +113,8 @@ fn what_memory_has_no_room_for_is_sorted_too() {
         let report: Value = serde_json::from_str(&ended.stdout).unwrap();
         let spilled = report["bytes_spilled"].as_u64().unwrap();
         assert_eq!(spilled > 0, workers == "1", "{report}");
+        let peak = report["peak_memory_bytes"].as_u64().unwrap();
+        assert!((32 << 20..(64 << 20) * 105 / 100).contains(&peak), "{peak} of 64 MiB");
         assert!(records.sorted() == records.expected());
         std::fs::remove_dir_all(records.output()).unwrap();
     }
@@ -154,6 +156,10 @@ fn what_cannot_be_sorted_is_said_and_leaves_nothing() {
     let records = Records::of(10);
     let nowhere = ["--spill-dir", "/no/such/folder"];
     records.assert_nothing_is_left(&records.sort(&nowhere), &["/no/such/folder", "--spill-dir"]);
+    let input = records.input();
+    let nowhere =
+        ["sort", "--input", input.to_str().unwrap(), "--output", "/no/such/folder/sorted"];
+    records.assert_nothing_is_left(&run(nowhere), &["cannot make /no/such/folder/sorted.part"]);
     std::fs::write(records.input(), [7; 2 * RECORD_BYTES + 1]).unwrap();
     records.assert_nothing_is_left(&records.sort(&[]), &["records has 201 bytes", "cut off"]);
     std::fs::remove_file(records.input()).unwrap();

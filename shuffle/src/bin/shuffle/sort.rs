@@ -54,6 +54,8 @@ pub(crate) struct Sorted {
     bytes_shuffled: u64,
     /// What was kept in files meanwhile.
     bytes_spilled: u64,
+    /// The most memory that any worker had.
+    peak_memory_bytes: u64,
 }
 
 fn memory(text: &str) -> Result<u64, String> {
@@ -77,7 +79,6 @@ impl Sort {
         if self.output.symlink_metadata().is_ok() {
             bail!("{} is there already: give another name", self.output.display());
         }
-        check_spill_folder(&self.spill_folder())?;
         let part = self.part();
         fs::create_dir(&part).with_context(|| match part.exists() {
             true => format!(
@@ -86,6 +87,10 @@ impl Sort {
             ),
             false => format!("cannot make {}", part.display()),
         })?;
+        if let Err(error) = check_spill_folder(&self.spill_folder()) {
+            self.end(false)?;
+            return Err(error.into());
+        }
         let bytes = file.len() * RECORD_BYTES as u64;
         Ok(vec![
             Phase { name: "read", total: bytes, unit: Unit::Bytes },

@@ -14,6 +14,7 @@ pub(super) fn object(job: &Sort, outcome: &Sorted) -> Value {
         "seconds": outcome.seconds,
         "bytes_shuffled": outcome.bytes_shuffled,
         "bytes_spilled": outcome.bytes_spilled,
+        "peak_memory_bytes": outcome.peak_memory_bytes,
     })
 }
 
@@ -22,11 +23,13 @@ pub(super) fn text(outcome: &Sorted) -> String {
         "{} records, by worker {:?}\n\
          sorted            {:.3} s\n\
          shuffled          {}\n\
-         kept in files     {}\n",
+         kept in files     {}\n\
+         memory at most    {} a worker\n",
         outcome.records,
         outcome.records_by_worker,
         outcome.seconds,
         ByteSize::b(outcome.bytes_shuffled),
         ByteSize::b(outcome.bytes_spilled),
+        ByteSize::b(outcome.peak_memory_bytes),
     )
 }

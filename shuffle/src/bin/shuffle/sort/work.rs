@@ -40,6 +40,7 @@ pub(super) fn run(job: &Sort, worker: &Worker, report: bool) -> anyhow::Result<(
     let records_by_worker = worker.gather(written / RECORD_BYTES as u64)?;
     let sent = worker.gather(worker.bytes_sent())?;
     let spilled = worker.gather(worker.bytes_spilled())?;
+    let peaks = worker.gather(worker.peak_memory_bytes().unwrap_or(0))?;
     let records = records_by_worker.iter().sum();
     anyhow::ensure!(records == file.len(), "{records} of {} records came out", file.len());
     if worker.id() == WorkerId(0) {
@@ -49,6 +50,7 @@ pub(super) fn run(job: &Sort, worker: &Worker, report: bool) -> anyhow::Result<(
             seconds: worker.clock().now().since(began).as_secs_f64(),
             bytes_shuffled: sent.iter().sum(),
             bytes_spilled: spilled.iter().sum(),
+            peak_memory_bytes: peaks.into_iter().max().unwrap_or(0),
         })))?;
     }
     // Nobody leaves before the result is safe: until then, an end is a failure.
