@@ -29,8 +29,9 @@ use crate::limits::INQUIRIES_MAX;
 /// A process that is ending closes what it has one by one, within milliseconds.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
-/// How long others may refuse a life of the node, as they do for a moment when the next one begins, until that counts.
-const REFUSED_FOR: Duration = Duration::from_secs(3);
+/// How long others may refuse a life of the node until that counts. As long as another process waits to be taken for it they do so, too, and that ends when it finds
+/// that this one lives.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 /// What goes on beside: what waits for room is sent, or an answer is waited for.
 type Errand = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -284,7 +285,7 @@ impl Agent {
         for other in others {
             if self.manager.go_back_to(other.id, other.incarnation) {
                 let node = other.id.0;
-                tracing::warn!(node, "another process said that it was this node; it is gone");
+                tracing::debug!(node, "a life of this node that the cluster has not taken is gone");
             }
         }
         drop(view);

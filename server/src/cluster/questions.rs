@@ -25,13 +25,17 @@ impl NodeHandler {
         while endpoint.clock().now() < until {
             let mut hints = 0;
             let mut candidates = self.coordinator_nodes(endpoint);
+            let mut leader = self.coordination.leader();
             while let Some(candidate) = candidates.pop() {
-                match self.ask_node(endpoint, candidate, ask).await {
-                    Some(Answer::NotLeader { leader: Some(Leader { node, .. }) }) => {
+                let said = leader.as_ref().filter(|leader| leader.node == candidate);
+                match self.ask_node(endpoint, candidate, said, ask).await {
+                    Some(Answer::NotLeader { leader: Some(hint) }) => {
+                        let node = hint.node;
                         if node != candidate && hints < HINTS_MAX {
                             hints += 1;
                             candidates.retain(|other| *other != node);
                             candidates.push(node);
+                            leader = Some(hint);
                         }
                     }
                     None | Some(Answer::NotLeader { .. } | Answer::Unavailable) => {}
@@ -69,8 +73,15 @@ impl NodeHandler {
         nodes
     }
 
-    /// One node's answer, if it gave one in time.
-    async fn ask_node(&self, endpoint: &Endpoint, node: NodeId, ask: &Ask) -> Option<Answer> {
+    /// One node's answer, if it gave one in time. Where there is no connection to it, one is made to where it is said to be: this node may be where the others have
+    /// not heard of, and be told of some of them only.
+    async fn ask_node(
+        &self,
+        endpoint: &Endpoint,
+        node: NodeId,
+        said: Option<&Leader>,
+        ask: &Ask,
+    ) -> Option<Answer> {
         let deadline = endpoint.clock().now() + ASK_ATTEMPT;
         if node == self.node {
             let (sender, receiver) = oneshot::channel();
@@ -80,7 +91,14 @@ impl NodeHandler {
             self.coordination.coordinator.put(size_of::<Ask>(), mail).ok()?;
             return until(endpoint, deadline, receiver).await?.ok();
         }
-        let connection = endpoint.manager().connection(node)?;
+        let connection = match endpoint.manager().connection(node) {
+            Some(connection) => connection,
+            None => {
+                let address = said?.data_address.parse().ok()?;
+                let connection = endpoint.connect(address, deadline).await.ok()?;
+                Some(connection).filter(|connection| connection.peer().node == node)?
+            }
+        };
         ask_connection(&connection, ask, deadline).await
     }
 }

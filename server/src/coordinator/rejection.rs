@@ -99,8 +99,10 @@ pub enum Rejection {
         /// The life that it is in.
         current: Incarnation,
     },
-    /// Nobody would be left to hold anything.
-    #[error("{node} is the last node that can hold partitions")]
+    /// Nobody would be left to hold anything, or to hold what is to be on disk.
+    #[error(
+        "{node} is the last node that can hold partitions, or those of tables on disk: start another one first, with --data-dir if there are such tables"
+    )]
     LastNode {
         /// The id.
         node: NodeId,

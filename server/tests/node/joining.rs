@@ -112,6 +112,30 @@ fn a_copy_of_the_disk_of_a_node_that_lives_does_not_take_its_place() {
     first.end();
 }
 
+/// The leader knows of another address, and only one that does not lead is told to the node.
+#[test]
+fn a_node_comes_back_elsewhere_by_whomever_it_is_told_of() {
+    let folder = tempdir().unwrap();
+    let first = founder("1", &path(&folder, "one"));
+    let begin = |id: &str, name: &str, join: &str| {
+        let directory = path(&folder, name);
+        let own = ["--http", "127.0.0.1:0", "--node-id", id, "--data-dir", &directory];
+        Process::start(&[&SMALL[..], &own, &["--join", join]].concat(), &[])
+    };
+    let leader = first.address.to_string();
+    let second = begin("2", "two", &leader);
+    let third = begin("3", "three", &leader);
+    let before = second.address;
+    second.signal(Signal::KILL);
+    // Nobody else gets its port meanwhile.
+    let _taken = std::net::TcpListener::bind(before).unwrap();
+    let second = begin("2", "two", &third.address.to_string());
+    check_serves(&second);
+    for node in [second, third, first] {
+        node.end();
+    }
+}
+
 /// A copy of its disk was taken for it while it stood still. It is of no use to anybody, and says so.
 #[test]
 fn a_node_whose_place_was_taken_tells_that_it_has_to_be_restarted() {

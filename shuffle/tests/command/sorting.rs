@@ -184,15 +184,44 @@ fn what_is_there_is_kept() {
 }
 
 #[test]
+fn what_was_made_in_place_of_the_output_meanwhile_is_kept() {
+    let records = Records::of(600_000);
+    let job = Job::start(records.arguments(&[]));
+    wait_for("the workers", || (workers_with(records.folder.path()).len() == 2).then_some(()));
+    std::fs::create_dir(records.output()).unwrap();
+    let ended = job.end();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot name"), "{}", ended.stderr);
+    assert_eq!(names(records.folder.path()), ["records", "sorted"]);
+    assert_eq!(names(&records.output()), [""; 0]);
+}
+
+#[test]
+fn an_output_may_end_with_a_slash() {
+    let records = Records::of(10);
+    let (input, output) = (records.input(), format!("{}/", records.output().display()));
+    let ended = run(["sort", "--input", input.to_str().unwrap(), "--output", &output]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(records.sorted() == records.expected());
+}
+
+#[test]
 fn numbers_out_of_range_are_wrong_usage() {
     let records = Records::of(1);
-    for (flag, value) in
-        [("--memory", "63MiB"), ("--memory", "much"), ("--workers", "0"), ("--link", "rdma")]
-    {
+    for (flag, value) in [
+        ("--memory", "63MiB"),
+        ("--memory", "much"),
+        ("--memory", "0"),
+        ("--workers", "0"),
+        ("--link", "rdma"),
+    ] {
         let ended = records.sort(&[flag, value]);
         assert_eq!(ended.code, Some(2), "{flag} {value}: {}", ended.stderr);
         assert!(ended.stderr.contains(flag), "{}", ended.stderr);
     }
+    let ended = records.sort(&["--workers", "16", "--memory", "175MiB"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("each of 16 workers needs 176MiB"), "{}", ended.stderr);
     let ended = run(["sort", "--input", "/dev/stdin", "--output", "sorted"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }

@@ -116,7 +116,12 @@ impl ClusterState {
         }
         let holders_left =
             |durability| self.holder_count_of(durability) - usize::from(node.can_hold(durability));
-        if holders_left(Durability::Memory) == 0 {
+        // What is to be on disk needs a node that has one: the last of these would keep what it has, and leave for ever.
+        let is_needed = |durability| node.can_hold(durability) && holders_left(durability) == 0;
+        let mut used = self.classes().filter(|(class, _)| self.is_used(*class));
+        let is_last = used.any(|(class, _)| is_needed(class.durability));
+        drop(used);
+        if is_last || holders_left(Durability::Memory) == 0 {
             return Err(Rejection::LastNode { node: id });
         }
         // With fewer nodes than replicas there cannot be as many in sync as before. Where nobody else has a disk, it keeps what is on its own.

@@ -1,6 +1,6 @@
 //! What may be asked for, and what is answered at once.
 
-use weft_protocol::{Durability, Member, PartitionId, TableOptions};
+use weft_protocol::{Member, PartitionId, TableOptions};
 use weft_transport::{NodeId, Time};
 
 use super::proposing::{self, Entry};
@@ -60,11 +60,8 @@ impl Coordinator {
                 self.check_former_life(now, &join)?;
                 Command::Join(join)
             }
-            Command::Leave { node } => {
-                self.check_is_spared(node)?;
-                command
-            }
-            Command::Stay { .. }
+            Command::Leave { .. }
+            | Command::Stay { .. }
             | Command::DeclareLost { .. }
             | Command::DropTable { .. }
             | Command::AlterTable { .. }
@@ -111,26 +108,6 @@ impl Coordinator {
             return Err(Answer::Decided(Err(Denial::from(&rejection))));
         }
         Ok(())
-    }
-
-    /// What is to be on disk needs a node that has one: the last of these would keep what it has, and leave for ever.
-    fn check_is_spared(&self, id: NodeId) -> Result<(), Answer> {
-        let state = self.state();
-        let Some(node) = state.node(id).filter(|node| !node.is_leaving) else { return Ok(()) };
-        let is_last =
-            |durability| node.can_hold(durability) && state.holder_count_of(durability) == 1;
-        let mut on_disk = state
-            .classes()
-            .filter(|(class, _)| class.durability != Durability::Memory && state.is_used(*class));
-        match on_disk.find(|(class, _)| is_last(class.durability)) {
-            Some(_) => Err(denied(
-                DenialKind::Precondition,
-                format!(
-                    "{id} is the last node that keeps data on disk, and there are tables that are to be kept so: start another one with --data-dir first"
-                ),
-            )),
-            None => Ok(()),
-        }
     }
 
     /// A table is to be made, which nodes have to be able to hold. What else is wrong with it is the state's to say.

@@ -205,6 +205,28 @@ fn a_single_node_takes_writes_alone_until_there_were_two() {
 }
 
 #[test]
+fn the_last_node_with_a_disk_stays_as_long_as_there_are_tables_that_are_to_be_on_one() {
+    let mut state = ClusterState::default();
+    apply(&mut state, found(TableOptions::default(), 1)).unwrap();
+    for node in 1..=3 {
+        let Command::Join(mut join) = Command::Join(first_join(node, "")) else { unreachable!() };
+        join.description.is_diskless = node == 3;
+        apply(&mut state, Command::Join(join)).unwrap();
+    }
+    let options =
+        TableOptions { durability: Durability::Disk, replicas: 1, ..TableOptions::default() };
+    apply(&mut state, Command::CreateTable { name: "kept".to_owned(), options }).unwrap();
+    let leave = |node| Command::Leave { node: NodeId(node) };
+    apply(&mut state, leave(1)).unwrap();
+    assert_eq!(apply(&mut state, leave(2)), Err(Rejection::LastNode { node: NodeId(2) }));
+    // It holds nothing that has to be on one.
+    apply(&mut state, leave(3)).unwrap();
+    apply(&mut state, Command::Stay { node: NodeId(3) }).unwrap();
+    apply(&mut state, Command::DropTable { name: "kept".to_owned() }).unwrap();
+    apply(&mut state, leave(2)).unwrap();
+}
+
+#[test]
 fn nodes_that_are_down_count_among_those_that_a_new_partition_waits_for() {
     let mut state = ClusterState::default();
     apply(&mut state, found(TableOptions::default(), 1)).unwrap();

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 use weft_object::Types;
 use weft_shuffle::job::terasort::{self, RECORD_BYTES};
@@ -21,8 +22,9 @@ use crate::work::Needs;
 const READING: usize = 0;
 const WRITING: usize = 1;
 
-/// Records and what a worker needs beside them.
-const MEMORY_LEAST: u64 = 64 << 20;
+/// Memory that a worker needs in any case, and for each worker that there is: what comes from it and goes to it has room in that.
+const MEMORY_LEAST: u64 = 48 << 20;
+const MEMORY_OF_WORKER: u64 = 8 << 20;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Sort {
@@ -34,7 +36,7 @@ pub(crate) struct Sort {
     output: PathBuf,
     /// What records may take of the memory of each worker, such as 2GiB; what is more goes to files
     /// [default: half of the machine's memory, for all workers]
-    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
     /// Folder for what memory has no room for [default: where the output is made]
     #[arg(long, value_name = "FOLDER")]
@@ -58,19 +60,20 @@ pub(crate) struct Sorted {
     peak_memory_bytes: u64,
 }
 
-fn memory(text: &str) -> Result<u64, String> {
-    let bytes = size(text)?;
-    if bytes < MEMORY_LEAST {
-        return Err("too little: a worker needs 64MiB".to_owned());
-    }
-    Ok(bytes)
-}
-
 impl Sort {
     /// What no single value can show.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_path("--input", &self.input)?;
-        check_path("--output", &self.output)
+        check_path("--output", &self.output)?;
+        let workers = self.common.workers;
+        let least = MEMORY_LEAST + MEMORY_OF_WORKER * workers as u64;
+        match self.memory {
+            Some(memory) if memory < least => Err(format!(
+                "--memory is too little: each of {workers} workers needs {}MiB",
+                least >> 20
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Looks whether the input can be read, the output be made, and something be kept in files. Returns what the job will do.
@@ -101,13 +104,16 @@ impl Sort {
     /// The output gets its name when it is whole, and is removed if it will not be.
     pub(crate) fn end(&self, is_whole: bool) -> anyhow::Result<()> {
         let part = self.part();
-        if is_whole {
-            let renamed = fs::rename(&part, &self.output);
-            return renamed.with_context(|| format!("cannot name {}", self.output.display()));
+        let named = match is_whole {
+            // What was made there meanwhile is somebody else's.
+            true => renameat_with(CWD, &part, CWD, &self.output, RenameFlags::NOREPLACE),
+            false => Ok(()),
+        };
+        if !is_whole || named.is_err() {
+            // Why the job failed is told; this is of no use to anybody.
+            let _ = fs::remove_dir_all(&part);
         }
-        // Why the job failed is told; this is of no use to anybody.
-        let _ = fs::remove_dir_all(&part);
-        Ok(())
+        named.with_context(|| format!("cannot name {}", self.output.display()))
     }
 
     /// What a worker has to be told.
@@ -146,7 +152,9 @@ impl Sort {
 
     /// Where the output is made.
     fn part(&self) -> PathBuf {
-        let mut name = OsString::from(self.output.as_os_str());
+        // Without a slash at its end.
+        let output: PathBuf = self.output.components().collect();
+        let mut name = OsString::from(output);
         name.push(".part");
         name.into()
     }

@@ -16,8 +16,12 @@ pub(super) fn log_name(id: u64) -> String {
     format!("node-{id}.log")
 }
 
-/// Marks the directory as one whose logs are a playground's. Those that are there without a mark are somebody else's, which is told.
-pub(super) fn begin_to_log(dir: &Path) -> anyhow::Result<()> {
+/// Marks the directory as one whose logs are a playground's. Those that are there without a mark are somebody else's, which is told; and where nodes are to keep
+/// something, so is what is there already. A directory that is refused has no mark afterwards that it had not before.
+pub(super) fn begin_to_log(dir: &Path, keeps: bool) -> anyhow::Result<()> {
+    if keeps {
+        check_kept(&dir.join(KEPT))?;
+    }
     // A kv from before logs had a mark has left one where nodes keep something.
     if dir.join(MARK).exists() || dir.join(KEPT).join(MARK).exists() {
         return Ok(());
@@ -41,8 +45,8 @@ fn is_log_name(name: &str) -> bool {
     id.is_some_and(|id| id.parse::<u64>().is_ok())
 }
 
-/// Makes the directory for what nodes keep. What an earlier playground kept is nothing to this one; what is somebody else's stays, and is told.
-pub(super) fn begin_to_keep(kept: &Path) -> anyhow::Result<()> {
+/// Whether there is something where nodes keep what they have to. Somebody else's is told.
+fn check_kept(kept: &Path) -> anyhow::Result<bool> {
     let is_there = fs::symlink_metadata(kept).is_ok();
     if is_there && !kept.join(MARK).exists() {
         bail!(
@@ -50,6 +54,12 @@ pub(super) fn begin_to_keep(kept: &Path) -> anyhow::Result<()> {
             kept.display()
         );
     }
+    Ok(is_there)
+}
+
+/// Makes the directory for what nodes keep. What an earlier playground kept is nothing to this one; what is somebody else's stays, and is told.
+pub(super) fn begin_to_keep(kept: &Path) -> anyhow::Result<()> {
+    let is_there = check_kept(kept)?;
     let emptied = if is_there { fs::remove_dir_all(kept) } else { Ok(()) };
     emptied
         .and_then(|()| fs::create_dir(kept))

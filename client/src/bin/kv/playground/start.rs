@@ -79,7 +79,7 @@ impl Plan {
         let server = find_server(self.server_binary.as_deref())?;
         let locked = Locked::create(&self.dir)?;
         refuse_if_running(&locked)?;
-        mark::begin_to_log(locked.dir())?;
+        mark::begin_to_log(locked.dir(), self.nodes > 1)?;
         // From here on ctrl-C is an event like others, and nothing is left behind.
         let mut interrupts =
             Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]).context("cannot watch for signals")?;
