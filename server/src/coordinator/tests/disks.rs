@@ -7,7 +7,7 @@ use weft_protocol::{Durability, PartitionId, TableClass, TableOptions};
 use weft_transport::NodeId;
 
 use super::world::World;
-use crate::coordinator::{Command, Partition, Planner};
+use crate::coordinator::{Command, Partition, Planner, Rejection};
 
 const SYNCED: TableClass = TableClass { replicas: 2, durability: Durability::Fsync };
 const IN_MEMORY: TableClass = TableClass { replicas: 2, durability: Durability::Memory };
@@ -65,19 +65,22 @@ fn what_is_on_disk_is_held_by_nodes_that_have_disks_whatever_becomes_of_them() {
     assert_eq!(holders(&world, SYNCED), BTreeSet::from([5]));
     assert!(take_writes(&world, SYNCED), "though nodes are left that have no disks");
     assert!(world.state.node(NodeId(4)).is_none(), "it could go");
-    // And the last stays as long as nobody can take over.
-    world.apply(&Command::Leave { node: NodeId(5) }).unwrap();
+    // And the last is not let go as long as nobody can take over.
+    let leave = Command::Leave { node: NodeId(5) };
+    assert_eq!(world.apply(&leave), Err(Rejection::LastNode { node: NodeId(5) }));
     world.settle(Duration::from_secs(600));
     assert_eq!(holders(&world, SYNCED), BTreeSet::from([5]));
     assert!(take_writes(&world, SYNCED));
-    // Until it stays after all, with another that is like it.
-    world.apply(&Command::Stay { node: NodeId(5) }).unwrap();
+    // Until there is another one that is like it.
     world.start(6, "");
     world.settle(Duration::from_secs(600));
     assert_eq!(holders(&world, SYNCED), BTreeSet::from([5, 6]));
     let min_in_sync = |(_, partition): &(_, &Partition)| partition.configuration.min_in_sync;
     assert_eq!(of_class(&world, SYNCED).iter().map(min_in_sync).min(), Some(2));
     assert!(take_writes(&world, SYNCED));
+    world.apply(&leave).unwrap();
+    world.settle(Duration::from_secs(600));
+    assert_eq!(holders(&world, SYNCED), BTreeSet::from([6]));
 }
 
 #[test]
