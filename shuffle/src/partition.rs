@@ -82,13 +82,16 @@ impl Worker {
     }
 }
 
-type Received<T> = Arc<Mutex<Vec<Vec<T>>>>;
+/// What has come, by the worker that it is from.
+pub(crate) type Received<T> = Arc<Mutex<Vec<Vec<T>>>>;
 
-fn by_worker<T>(worker: &Worker) -> (WorkerId, Received<T>) {
+/// This worker, and nothing from any yet.
+pub(crate) fn by_worker<T>(worker: &Worker) -> (WorkerId, Received<T>) {
     (worker.id(), Arc::new(Mutex::new(worker.ids().map(|_| Vec::new()).collect())))
 }
 
-fn open<'w, T: Wire>(worker: &'w Worker, received: &Received<T>) -> Exchange<'w, T> {
+/// An exchange of records that stay as they are, in order a sending worker.
+pub(crate) fn open<'w, T: Wire>(worker: &'w Worker, received: &Received<T>) -> Exchange<'w, T> {
     let received = Arc::clone(received);
     Exchange::open(worker, move |from, pages| {
         let mut received = received.lock();

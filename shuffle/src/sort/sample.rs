@@ -1,15 +1,12 @@
 //! By which keys all workers agree on who gets which.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use weft_object::Wire;
 
 use super::splits::Splits;
 use crate::error::JobError;
-use crate::exchange::Exchange;
 use crate::generate::Bits;
-use crate::worker::Worker;
+use crate::partition::{by_worker, open};
+use crate::worker::{Worker, WorkerId};
 
 /// Keys that each worker gives: with so many, the largest part is a few hundredths above the mean.
 const KEYS: usize = 4096;
@@ -69,21 +66,15 @@ impl<K: Wire + Ord> Sample<K> {
     /// The splits that all workers come to, from the samples of all.
     pub(super) fn agree(self, worker: &Worker) -> Result<Splits<K>, JobError> {
         let records = worker.gather(self.seen)?;
-        let keys: Arc<Mutex<Vec<Vec<K>>>> =
-            Arc::new(Mutex::new(worker.ids().map(|_| Vec::new()).collect()));
-        let received = Arc::clone(&keys);
-        let mut exchange = Exchange::open(worker, move |from, pages| {
-            let mut received = received.lock();
-            pages.for_each(|page| received[from.0].extend_from_slice(page));
-            Ok(())
-        });
-        for to in worker.ids().filter(|to| *to != worker.id()) {
+        let (own, received) = by_worker(worker);
+        let mut exchange = open(worker, &received);
+        for to in worker.ids().filter(|to| *to != own) {
             self.keys.iter().try_for_each(|key| exchange.push(to, *key))?;
         }
         let stage = exchange.stage();
         exchange.finish()?;
-        let mut keys = std::mem::take(&mut *keys.lock());
-        keys[worker.id().0] = self.keys;
+        let mut keys = std::mem::take(&mut *received.lock());
+        keys[own.0] = self.keys;
         let samples: Vec<(Vec<K>, u64)> = keys.into_iter().zip(records).collect();
         // What does not fit together would make parts of no use.
         let is_one = |(keys, records): &(Vec<K>, u64)| {
@@ -92,7 +83,7 @@ impl<K: Wire + Ord> Sample<K> {
         match samples.iter().position(|sample| !is_one(sample)) {
             None => Ok(Splits::of_samples(&samples, worker.workers())),
             Some(from) => {
-                let (worker, what) = (crate::worker::WorkerId(from), "a sample of another length");
+                let (worker, what) = (WorkerId(from), "a sample of another length");
                 Err(JobError::Protocol { worker, stage, what })
             }
         }

@@ -118,13 +118,12 @@ impl ClusterState {
             |durability| self.holder_count_of(durability) - usize::from(node.can_hold(durability));
         // What is to be on disk needs a node that has one: the last of these would keep what it has, and leave for ever.
         let is_needed = |durability| node.can_hold(durability) && holders_left(durability) == 0;
-        let mut used = self.classes().filter(|(class, _)| self.is_used(*class));
-        let is_last = used.any(|(class, _)| is_needed(class.durability));
-        drop(used);
+        let is_last =
+            self.classes().any(|(class, _)| self.is_used(class) && is_needed(class.durability));
         if is_last || holders_left(Durability::Memory) == 0 {
             return Err(Rejection::LastNode { node: id });
         }
-        // With fewer nodes than replicas there cannot be as many in sync as before. Where nobody else has a disk, it keeps what is on its own.
+        // With fewer nodes than replicas there cannot be as many in sync as before. Where nobody else has a disk, it keeps what is on its own of tables that were dropped.
         let mut changed = Vec::new();
         for (partition_id, partition) in self.partitions() {
             let holders = holders_left(partition.class.durability);

@@ -35,8 +35,9 @@ impl Progress {
 
     /// A worker has come so far with a phase.
     pub(crate) fn tell(&mut self, worker: usize, phase: usize, done: u64) {
-        if phase >= self.phases.len() || phase < self.current {
-            // Another one has begun with the next already.
+        // Another one has begun with the next already; or this one is told of that before it has begun with it.
+        let is_early = phase > self.current && done == 0;
+        if phase >= self.phases.len() || phase < self.current || is_early {
             return;
         }
         if phase > self.current {
