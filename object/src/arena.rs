@@ -9,13 +9,13 @@ use std::any::TypeId;
 use std::ptr::NonNull;
 use std::slice;
 
-use weft_transport::{Block, Memory, Purpose, Shared};
+use weft_transport::{Block, Memory, MemoryError, Purpose, Shared};
 
 use crate::assembly::is_aligned;
 use crate::error::Full;
 use crate::pages::{self, GRAPH_PAGES_MAX};
 use crate::segment::{BODY_BYTES_MAX, Entry, Header, PAGE_BYTES, PAGES_MAX, ROOMS, Segment};
-use crate::text::TextByte;
+use crate::text::{LEN_MAX, Text, TextByte};
 use crate::types::Types;
 use crate::wire::Wire;
 
@@ -42,6 +42,8 @@ pub(crate) struct Arena {
     pages: Vec<Laid>,
     cursors: Vec<Cursor>,
     block_bytes: usize,
+    /// There is one block, and what it has no room for is refused.
+    is_one_block: bool,
 }
 
 /// A block whose pages are being filled. It becomes a segment.
@@ -107,7 +109,21 @@ impl Arena {
             pages: Vec::new(),
             cursors: Vec::new(),
             block_bytes: 0,
+            is_one_block: false,
         }
+    }
+
+    /// An arena that becomes one segment, whose pages take so many bytes at most; they are allocated now.
+    pub(crate) fn of_one_block(
+        memory: &Memory,
+        purpose: Purpose,
+        types: &Types,
+        bytes: usize,
+    ) -> Result<Arena, MemoryError> {
+        let mut arena = Arena::new(memory, purpose, types);
+        arena.begin_block(bytes)?;
+        arena.is_one_block = true;
+        Ok(arena)
     }
 
     /// Bytes that records and pages take so far.
@@ -156,6 +172,16 @@ impl Arena {
     pub(crate) fn write_bytes(&mut self, at: Position, bytes: &[u8]) {
         // SAFETY: as in `write`; what is borrowed lies elsewhere, since nothing of the arena is borrowed.
         unsafe { at.at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) }
+    }
+
+    /// A copy of a text that is too long for its field.
+    pub(crate) fn long_text(&mut self, text: &str) -> Result<Text, Full> {
+        if text.len() >= LEN_MAX as usize {
+            return Err(Full::Sequence { len: text.len(), stride: 1 });
+        }
+        let at = self.reserve::<TextByte>(text.len())?;
+        self.write_bytes(at, text.as_bytes());
+        Ok(Text::there(at.raw, text.len() as u32))
     }
 
     /// Records that were written.
@@ -328,15 +354,24 @@ impl Arena {
             extent <= room && (filling.pages as usize) < PAGES_MAX
         };
         if !self.blocks.last().is_some_and(fits) {
-            let len = self.block_bytes.clamp(FIRST_BLOCK_BYTES, BODY_BYTES_MAX).max(extent);
-            let mut block = self.memory.allocate(len.next_multiple_of(PAGE_BYTES), self.purpose)?;
-            let len = block.len();
-            self.block_bytes += len;
-            let base = NonNull::from(&mut *block).cast();
-            let block = Held::Own(block);
-            self.blocks.push(Filling { block, base, len, used: 0, pages: 0 });
+            if self.is_one_block {
+                return Err(Full::Segment);
+            }
+            self.begin_block(
+                self.block_bytes.clamp(FIRST_BLOCK_BYTES, BODY_BYTES_MAX).max(extent),
+            )?;
         }
         Ok(self.blocks.last_mut().expect("one was just pushed if there was none"))
+    }
+
+    fn begin_block(&mut self, bytes: usize) -> Result<(), MemoryError> {
+        let mut block = self.memory.allocate(bytes.next_multiple_of(PAGE_BYTES), self.purpose)?;
+        let len = block.len();
+        self.block_bytes += len;
+        let base = NonNull::from(&mut *block).cast();
+        let block = Held::Own(block);
+        self.blocks.push(Filling { block, base, len, used: 0, pages: 0 });
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::link::Link;
 use crate::map::Map;
 use crate::pair::Pair;
 use crate::seq::{Bytes, Seq};
-use crate::text::{LEN_MAX, Text, TextByte};
+use crate::text::Text;
 use crate::types::Types;
 use crate::wire::Wire;
 
@@ -298,7 +298,7 @@ impl<'g> Graph<'g> {
     pub fn text(&mut self, text: &str) -> Result<Text, Full> {
         match Text::inline(text) {
             Some(text) => Ok(text),
-            None => self.long_text(text),
+            None => self.arena.long_text(text),
         }
     }
 
@@ -366,16 +366,6 @@ impl<'g> Graph<'g> {
     /// What was reserved for code of the user's has been written by it.
     fn assert_written(&self) {
         assert!(!self.is_writing, "a graph is used after a panic of what was to write it");
-    }
-
-    #[cold]
-    fn long_text(&mut self, text: &str) -> Result<Text, Full> {
-        if text.len() >= LEN_MAX as usize {
-            return Err(Full::Sequence { len: text.len(), stride: 1 });
-        }
-        let at = self.arena.reserve::<TextByte>(text.len())?;
-        self.arena.write_bytes(at, text.as_bytes());
-        Ok(Text::there(at.raw, text.len() as u32))
     }
 }
 

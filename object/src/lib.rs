@@ -4,7 +4,8 @@
 //! its segments as they come, and a [`View`] then lends the objects where they lie. Sending is handing over blocks: no traversal, no encoding,
 //! and no copy of what is long, which is the idea of Naos (Taranov et al., ATC '21) carried to memory that is registered from the start. That
 //! a page holds one type, so that the check is one linear pass, is the design of typed pages drawn
-//! in `docs/object-graphs.md`. A [`SegmentWriter`] does the same for records without links, which the shuffle exchanges.
+//! in `docs/object-graphs.md`. A [`SegmentWriter`] does the same for records without links, and a
+//! [`TextSegmentWriter`] for such with texts: the shuffle exchanges these ([`Record`]).
 //!
 //! The invariant: **no byte is read that has not been validated**. A view exists only after the one
 //! pass that checks every page.
@@ -56,10 +57,12 @@ mod link;
 mod map;
 mod pages;
 mod pair;
+mod record;
 mod registry;
 mod segment;
 mod seq;
 mod text;
+mod text_writer;
 mod types;
 mod value;
 mod view;
@@ -79,10 +82,12 @@ pub use link::{AnyLink, Link};
 pub use map::{Key, Map, MapView};
 pub use pages::Targets;
 pub use pair::Pair;
+pub use record::{Record, TextKey};
 pub use registry::Registry;
 pub use segment::{BODY_BYTES_MAX, HEAD_BYTES_MAX, PAGE_BYTES, PAGES_MAX, Segment};
 pub use seq::{Bytes, Seq};
 pub use text::Text;
+pub use text_writer::{TextSegmentWriter, Texts};
 pub use types::{TypeInfo, Types};
 pub use value::InvalidValue;
 pub use view::{Records, View};

@@ -1,6 +1,6 @@
 //! A dataset: what to do with records, as a plan that nothing runs until its end is asked for.
 
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record, Wire};
 
 use crate::error::JobError;
 use crate::partition::PartitionBy;
@@ -46,7 +46,11 @@ pub trait Dataset: Sized {
     }
 
     /// An exchange: one record a key, with the values of all workers' records of that key combined.
-    /// Values are combined before they are sent, too. `combine` must not care about the order.
+    /// Values are combined before they are sent, too. `combine` must not care about the order. What memory has no room for is kept in files
+    /// ([`WorkerConfig::spill_folder`]). Keys are plain values, or texts
+    /// ([`TextKey`](weft_object::TextKey)); the pair's [`Form`](Record::Form) has to be one of the job's types.
+    ///
+    /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn reduce_by_key<K, V, F>(self, combine: F) -> ReduceByKey<Self, ByHash, F>
     where
         Self: Dataset<Item = Pair<K, V>>,
@@ -83,7 +87,7 @@ pub trait Dataset: Sized {
     /// name one that the job does not have is [`JobError::NoSuchWorker`].
     fn partition_by<F: FnMut(&Self::Item) -> WorkerId>(self, place: F) -> PartitionBy<Self, F>
     where
-        Self::Item: Wire,
+        Self::Item: Record,
     {
         PartitionBy { upstream: self, place }
     }
@@ -117,7 +121,7 @@ pub trait Dataset: Sized {
     /// See [`run`](Self::run).
     fn collect(self, worker: &Worker) -> Result<Vec<Self::Item>, JobError>
     where
-        Self::Item: Wire,
+        Self::Item: Record,
     {
         self.partition_by(|_| WorkerId(0)).to_vec(worker)
     }

@@ -96,6 +96,14 @@ pub enum JobError {
         /// The system's words.
         error: io::Error,
     },
+    /// A record that no segment has room for, such as a text of a million bytes as a key.
+    #[error("a record needs {bytes} bytes, and at most {limit} can be exchanged in one piece")]
+    TooLong {
+        /// What a segment of it alone needs.
+        bytes: usize,
+        /// The longest segment.
+        limit: usize,
+    },
     /// The limit has no room.
     #[error(transparent)]
     Memory(#[from] MemoryError),

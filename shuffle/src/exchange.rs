@@ -6,10 +6,11 @@
 
 use std::pin::pin;
 
-use weft_object::{Full, Records, SegmentWriter, View, Wire};
+use weft_object::{Record, Records, View, Wire};
 use weft_transport::{Connection, Retained, SendError};
 
 use crate::error::JobError;
+use crate::filling::{Filling, records_of};
 use crate::inbox::{Sink, in_place};
 use crate::message::{Header, Kind};
 use crate::worker::{Worker, WorkerId};
@@ -19,19 +20,19 @@ use crate::worker::{Worker, WorkerId};
 const SEGMENT_BYTES: usize = 64 << 10;
 
 /// The sending side of an exchange of records of type `R`.
-pub(crate) struct Exchange<'w, R> {
+pub(crate) struct Exchange<'w, R: Record> {
     worker: &'w Worker,
     stage: u32,
     outgoing: Vec<Outgoing<R>>,
     /// Takes what comes, if no sink does.
-    pull: Option<Pull<'w, R>>,
+    pull: Option<Pull<'w>>,
 }
 
-type Pull<'w, R> = Box<dyn FnMut(WorkerId, Records<'_, R>) -> Result<(), JobError> + 'w>;
+type Pull<'w> = Box<dyn FnMut(WorkerId, &View<&[u8]>) -> Result<(), JobError> + 'w>;
 
 /// What goes to one worker.
-struct Outgoing<R> {
-    writer: Option<SegmentWriter<R>>,
+struct Outgoing<R: Record> {
+    filling: Filling<R>,
     sent: u64,
 }
 
@@ -47,17 +48,23 @@ impl<'w, R: Wire> Exchange<'w, R> {
         worker.inbox().open(stage, sink);
         Self::new(worker, stage, None)
     }
+}
 
-    /// The same, but for the thread that takes: that of whoever pushes and finishes.
+impl<'w, R: Record> Exchange<'w, R> {
+    /// Opens the next exchange of the job: each record that others send here goes to `take`, on the thread of whoever pushes and finishes.
     pub(crate) fn open_pulled(
         worker: &'w Worker,
-        take: impl FnMut(WorkerId, Records<'_, R>) -> Result<(), JobError> + 'w,
+        mut take: impl FnMut(WorkerId, R) -> Result<(), JobError> + 'w,
     ) -> Self {
-        Self::new(worker, worker.begin_stage(), Some(Box::new(take)))
+        let pull = move |from, view: &View<&[u8]>| {
+            records_of(view).try_for_each(|record| take(from, record))
+        };
+        Self::new(worker, worker.begin_stage(), Some(Box::new(pull)))
     }
 
-    fn new(worker: &'w Worker, stage: u32, pull: Option<Pull<'w, R>>) -> Self {
-        let outgoing = worker.ids().map(|_| Outgoing { writer: None, sent: 0 }).collect();
+    fn new(worker: &'w Worker, stage: u32, pull: Option<Pull<'w>>) -> Self {
+        let outgoing = worker.ids().map(|_| Outgoing { filling: Filling::new(), sent: 0 });
+        let outgoing = outgoing.collect();
         Self { worker, stage, outgoing, pull }
     }
 
@@ -72,12 +79,11 @@ impl<'w, R: Wire> Exchange<'w, R> {
     /// There is no such worker, no memory, or the worker is lost.
     #[inline]
     pub(crate) fn push(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
-        if let Some(Outgoing { writer: Some(writer), .. }) = self.outgoing.get_mut(to.0)
-            && writer.push(record).is_ok()
-        {
+        let outgoing = self.outgoing.get_mut(to.0);
+        if outgoing.is_some_and(|outgoing| outgoing.filling.push(&record)) {
             return Ok(());
         }
-        self.push_to_next(to, record)
+        self.push_to_next(to, &record)
     }
 
     /// Sends what is left, tells the others that this was all, and waits until they are done too.
@@ -111,7 +117,7 @@ impl<'w, R: Wire> Exchange<'w, R> {
         in_place(message, |body| {
             let view = View::validate(body, worker.types());
             let failed = |reason| JobError::Block { worker: from, stage: *stage, reason };
-            pull(from, view.map_err(failed)?.records())
+            pull(from, &view.map_err(failed)?)
         })
     }
 
@@ -137,30 +143,22 @@ impl<'w, R: Wire> Exchange<'w, R> {
     }
 
     #[cold]
-    fn push_to_next(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
+    fn push_to_next(&mut self, to: WorkerId, record: &R) -> Result<(), JobError> {
         let workers = self.outgoing.len();
         if to.0 >= workers {
             return Err(JobError::NoSuchWorker { worker: to, workers });
         }
         self.send(to)?;
         let (memory, types) = (self.worker.memory(), self.worker.types());
-        let purpose = weft_transport::Purpose::Send;
-        let mut writer = SegmentWriter::new(memory, purpose, types, SEGMENT_BYTES)?;
-        writer.push(record).map_err(|full| match full {
-            Full::Memory(error) => JobError::Memory(error),
-            _ => unreachable!("a new segment has room for a record"),
-        })?;
-        self.outgoing[to.0].writer = Some(writer);
-        Ok(())
+        self.outgoing[to.0].filling.begin(record, memory, types, SEGMENT_BYTES)
     }
 
     /// Sends the segment for `to` that is being written, if there is one.
     fn send(&mut self, to: WorkerId) -> Result<(), JobError> {
         let outgoing = &mut self.outgoing[to.0];
-        let Some(writer) = outgoing.writer.take() else { return Ok(()) };
+        let Some(segment) = outgoing.filling.take() else { return Ok(()) };
         let header = Header { kind: Kind::Segment, stage: self.stage, sequence: outgoing.sent };
         outgoing.sent += 1;
-        let segment = writer.freeze();
         let head = [&header.encode()[..], segment.head()].concat();
         let pages = segment.pages().clone();
         self.deliver(to, |peer| async move { peer.send_shared(head.as_slice(), pages).await })

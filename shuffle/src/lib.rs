@@ -15,6 +15,7 @@ mod dispatch;
 mod edge_list;
 mod error;
 mod exchange;
+mod filling;
 pub mod generate;
 mod inbox;
 mod index_table;

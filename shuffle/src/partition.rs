@@ -1,9 +1,10 @@
 //! Exchanges that move records as they are.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use weft_object::Wire;
+use weft_object::{Record, Wire};
 
 use crate::dataset::Dataset;
 use crate::error::JobError;
@@ -19,7 +20,7 @@ pub struct PartitionBy<D, F> {
 
 impl<D, F> Dataset for PartitionBy<D, F>
 where
-    D: Dataset<Item: Wire>,
+    D: Dataset<Item: Record>,
     F: FnMut(&D::Item) -> WorkerId,
 {
     type Item = D::Item;
@@ -30,20 +31,18 @@ where
         sink: impl FnMut(D::Item) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let mut place = self.place;
-        let (own, received) = by_worker(worker);
-        let mut exchange = open(worker, &received);
-        let mut stay = Vec::new();
+        let by_worker = RefCell::new(worker.ids().map(|_| Vec::new()).collect::<Vec<_>>());
+        let take = |from: WorkerId, record| {
+            by_worker.borrow_mut()[from.0].push(record);
+            Ok(())
+        };
+        let mut exchange = Exchange::open_pulled(worker, take);
         self.upstream.run(worker, |record| match place(&record) {
-            to if to == own => {
-                stay.push(record);
-                Ok(())
-            }
+            to if to == worker.id() => take(to, record),
             to => exchange.push(to, record),
         })?;
         exchange.finish()?;
-        let mut received = std::mem::take(&mut *received.lock());
-        received[own.0] = stay;
-        received.into_iter().flatten().try_for_each(sink)
+        by_worker.into_inner().into_iter().flatten().try_for_each(sink)
     }
 }
 

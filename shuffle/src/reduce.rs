@@ -1,14 +1,19 @@
 //! Exchanges that combine the values of a key.
 
-use std::collections::HashMap;
+mod reduction;
+mod table;
+
+use std::cell::RefCell;
 use std::hash::{BuildHasher as _, Hash};
 use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record, Wire};
 
+use self::reduction::Reduction;
+use self::table::Table;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
@@ -66,27 +71,14 @@ pub fn worker_of<K: Hash>(key: &K, workers: usize) -> WorkerId {
     WorkerId(((u128::from(hash) * workers as u128) >> 64) as usize)
 }
 
-/// Opens an exchange whose records are added to `table` as they come.
-fn open<T: Send + 'static, R: Wire>(
-    worker: &Worker,
-    table: T,
-    mut add: impl FnMut(&mut T, R) -> Result<(), &'static str> + Send + 'static,
-) -> (Exchange<'_, R>, Arc<Mutex<T>>) {
-    let table = Arc::new(Mutex::new(table));
-    let received = Arc::clone(&table);
-    let exchange = Exchange::open(worker, move |_, pages| {
-        let mut received = received.lock();
-        pages.flatten().try_for_each(|record| add(&mut received, *record))
-    });
-    (exchange, table)
-}
-
+/// Pairs that are the worker's own are combined, and stay; those of others are combined as long as memory has room for their keys, and sent then.
 impl<D, K, V, F> Dataset for ReduceByKey<D, ByHash, F>
 where
     D: Dataset<Item = Pair<K, V>>,
-    K: Wire + Eq + Hash,
+    K: Eq + Hash,
     V: Wire,
-    F: Fn(V, V) -> V + Copy + Send + 'static,
+    Pair<K, V>: Record,
+    F: Fn(V, V) -> V + Copy,
 {
     type Item = Pair<K, V>;
 
@@ -95,40 +87,27 @@ where
         worker: &Worker,
         mut sink: impl FnMut(Pair<K, V>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        let combine = self.combine;
-        let (mut exchange, received) = open(worker, HashTable::default(), move |table, pair| {
-            add(table, pair, combine);
-            Ok(())
-        });
-        let mut sent = HashTable::default();
+        let (combine, spilling) = (self.combine, worker.spilling().clone());
+        let budget = &spilling.budget;
+        // Two thirds of what is for this at all stay: what leaves has its key combined again where it goes.
+        let (limit_own, limit_others) = (budget.share(), budget.share() / 2);
+        let own = RefCell::new(Reduction::new(spilling.clone(), limit_own, combine));
+        let take = |pair| own.borrow_mut().add(pair);
+        let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
+        let mut others = Table::new(budget, limit_others);
+        let place = |pair: &Pair<K, V>| worker_of(&pair.key, worker.workers());
         self.upstream.run(worker, |pair| {
-            add(&mut sent, pair, combine);
-            Ok(())
-        })?;
-        let mut own = HashTable::default();
-        for (key, value) in sent {
-            match worker_of(&key, worker.workers()) {
-                to if to == worker.id() => add(&mut own, Pair { key, value }, combine),
-                to => exchange.push(to, Pair { key, value })?,
+            if place(&pair) == worker.id() {
+                return take(pair);
             }
-        }
+            let Err(pair) = others.add(pair, combine) else { return Ok(()) };
+            others.drain().chain([pair]).try_for_each(|pair| exchange.push(place(&pair), pair))
+        })?;
+        others.drain().try_for_each(|pair| exchange.push(place(&pair), pair))?;
+        drop(others);
         exchange.finish()?;
-        for (key, value) in std::mem::take(&mut *received.lock()) {
-            add(&mut own, Pair { key, value }, combine);
-        }
-        own.into_iter().try_for_each(|(key, value)| sink(Pair { key, value }))
+        own.into_inner().finish(&mut sink)
     }
-}
-
-type HashTable<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
-
-fn add<K: Eq + Hash, V: Copy>(
-    table: &mut HashTable<K, V>,
-    pair: Pair<K, V>,
-    combine: impl Fn(V, V) -> V,
-) {
-    let combined = |known: &mut V| *known = combine(*known, pair.value);
-    table.entry(pair.key).and_modify(combined).or_insert(pair.value);
 }
 
 impl<D, V, F> Dataset for ReduceByKey<D, ByIndex, F>
@@ -146,8 +125,12 @@ where
     ) -> Result<(), JobError> {
         let (combine, ranges) = (self.combine, &self.keys.0);
         let table = IndexTable::new(ranges.of(worker.id()));
-        let (mut exchange, received) = open(worker, table, move |table, Pair { key, value }| {
-            let is_ours = table.add(key, value, combine);
+        let received = Arc::new(Mutex::new(table));
+        let taking = Arc::clone(&received);
+        let mut exchange = Exchange::open(worker, move |_, mut pages| {
+            let mut table = taking.lock();
+            let mut add = |Pair { key, value }: &Pair<u64, V>| table.add(*key, *value, combine);
+            let is_ours = pages.all(|page| page.iter().all(&mut add));
             if is_ours { Ok(()) } else { Err("a key that belongs to another worker") }
         });
         let mut table = IndexTable::new(0..ranges.total());

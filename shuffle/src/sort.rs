@@ -45,12 +45,11 @@ where
         })?;
         let mut splits = sample.agree(worker)?;
         let sorter = RefCell::new(Sorter::new(spilling, by_key::<K, V>));
-        let take = |pair: &Pair<K, V>| sorter.borrow_mut().push(*pair);
-        let mut exchange =
-            Exchange::open_pulled(worker, |_, pages| pages.flatten().try_for_each(take));
+        let take = |pair| sorter.borrow_mut().push(pair);
+        let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
         let own = worker.id().0;
         waiting.drain(|pair| match splits.place(&pair.key) {
-            to if to == own => take(&pair),
+            to if to == own => take(pair),
             to => exchange.push(WorkerId(to), pair),
         })?;
         exchange.finish()?;

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_object::{AlignedBytes, Full, SegmentWriter, Types, View, Wire};
-use weft_transport::{Memory, Purpose};
+use weft_object::{AlignedBytes, Record, Segment, Types, View};
+use weft_transport::Memory;
 
 use crate::budget::{Budget, Taken};
 use crate::error::JobError;
+use crate::filling::{Filling, records_of};
 
 /// Bytes of the records of a segment: what is read at once of each of the runs that are merged.
 const SEGMENT_BYTES: usize = 256 << 10;
@@ -51,11 +52,10 @@ pub(crate) struct Run {
 }
 
 /// Writes a run.
-#[derive(Debug)]
-pub(crate) struct RunWriter<'f, R> {
+pub(crate) struct RunWriter<'f, R: Record> {
     into: &'f mut SpillFile<R>,
     start: u64,
-    writer: Option<SegmentWriter<R>>,
+    filling: Filling<R>,
 }
 
 /// Reads a run, a segment at a time.
@@ -88,14 +88,14 @@ impl Spilling {
     }
 }
 
-impl<R: Wire> SpillFile<R> {
+impl<R: Record> SpillFile<R> {
     pub(crate) fn new(spilling: Spilling) -> SpillFile<R> {
         SpillFile { spilling, file: None, end: 0, records: PhantomData }
     }
 
     /// Begins a run behind the others.
     pub(crate) fn begin(&mut self) -> RunWriter<'_, R> {
-        RunWriter { start: self.end, into: self, writer: None }
+        RunWriter { start: self.end, into: self, filling: Filling::new() }
     }
 
     /// The records of a run, in their order.
@@ -114,6 +114,16 @@ impl<R: Wire> SpillFile<R> {
         Ok(Arc::clone(self.file.insert(file)))
     }
 
+    fn append_segment(&mut self, segment: &Segment) -> Result<(), JobError> {
+        let (head, pages) = (segment.head(), segment.pages());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(head), pages);
+        let mut frame = [0; FRAME_BYTES];
+        frame[..8].copy_from_slice(&((head.len() + pages.len()) as u64).to_le_bytes());
+        frame[8..12].copy_from_slice(&checksum.to_le_bytes());
+        self.append(&[&frame, head].concat())?;
+        self.append(pages)
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<(), JobError> {
         let file = self.file()?;
         file.write_all_at(bytes, self.end).map_err(|error| self.spilling.failed(error))?;
@@ -123,23 +133,10 @@ impl<R: Wire> SpillFile<R> {
     }
 }
 
-impl<R: Wire> RunWriter<'_, R> {
+impl<R: Record> RunWriter<'_, R> {
+    #[inline]
     pub(crate) fn push(&mut self, record: R) -> Result<(), JobError> {
-        if let Some(writer) = &mut self.writer
-            && writer.push(record).is_ok()
-        {
-            return Ok(());
-        }
-        self.write()?;
-        let Spilling { memory, types, .. } = &self.into.spilling;
-        let bytes = SEGMENT_BYTES.max(size_of::<R>());
-        let mut writer = SegmentWriter::new(memory, Purpose::Send, types, bytes)?;
-        writer.push(record).map_err(|full| match full {
-            Full::Memory(error) => JobError::Memory(error),
-            _ => unreachable!("a new segment has room for a record"),
-        })?;
-        self.writer = Some(writer);
-        Ok(())
+        if self.filling.push(&record) { Ok(()) } else { self.push_to_next(&record) }
     }
 
     /// The run, which is whole.
@@ -149,20 +146,22 @@ impl<R: Wire> RunWriter<'_, R> {
         Ok(Run { file, start: self.start, end: self.into.end })
     }
 
+    #[cold]
+    fn push_to_next(&mut self, record: &R) -> Result<(), JobError> {
+        self.write()?;
+        let Spilling { memory, types, .. } = &self.into.spilling;
+        self.filling.begin(record, memory, types, SEGMENT_BYTES)
+    }
+
     fn write(&mut self) -> Result<(), JobError> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
-        let segment = writer.freeze();
-        let (head, pages) = (segment.head(), segment.pages());
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(head), pages);
-        let mut frame = [0; FRAME_BYTES];
-        frame[..8].copy_from_slice(&((head.len() + pages.len()) as u64).to_le_bytes());
-        frame[8..12].copy_from_slice(&checksum.to_le_bytes());
-        self.into.append(&[&frame, head].concat())?;
-        self.into.append(pages)
+        match self.filling.take() {
+            Some(segment) => self.into.append_segment(&segment),
+            None => Ok(()),
+        }
     }
 }
 
-impl<R: Wire> RunReader<R> {
+impl<R: Record> RunReader<R> {
     /// The next record, if there is one.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<R>, JobError> {
@@ -199,8 +198,7 @@ impl<R: Wire> RunReader<R> {
         let view = View::validate(AlignedBytes::copied(&bytes), &self.spilling.types);
         let view = view.map_err(|_| self.spilling.damaged())?;
         drop(bytes);
-        let records: Vec<R> = view.records::<R>().flatten().copied().collect();
-        self.records = records.into_iter();
+        self.records = records_of(&view).collect::<Vec<R>>().into_iter();
         Ok(self.records.next())
     }
 }

@@ -4,6 +4,7 @@
 
 mod datasets;
 mod failing;
+mod reducing;
 mod sending;
 mod sorting;
 mod threads;

@@ -1,0 +1,166 @@
+//! Values of a program as records of segments: what is moved, and kept in files.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+
+use compact_str::CompactString;
+use weft_transport::{Memory, MemoryError, Purpose};
+
+use crate::error::Full;
+use crate::pair::Pair;
+use crate::segment::Segment;
+use crate::text::Text;
+use crate::text_writer::TextSegmentWriter;
+use crate::types::Types;
+use crate::view::View;
+use crate::wire::Wire;
+use crate::writer::SegmentWriter;
+
+/// A value as a program has it, and how it lies in a segment: values that are [`Wire`] as they are, and pairs whose key is a
+/// [`TextKey`] with a [`Text`] in its place.
+pub trait Record: Sized {
+    /// As it lies there. It has to be one of the types agreed on.
+    type Form: Wire;
+    /// What writes it there.
+    type Writer;
+
+    /// Begins a segment of up to `bytes` bytes of pages.
+    ///
+    /// # Errors
+    /// No memory for that many.
+    ///
+    /// # Panics
+    /// If [`Form`](Self::Form) is not one of `types`, or no segment may have so few or so many bytes.
+    fn writer(memory: &Memory, types: &Types, bytes: usize) -> Result<Self::Writer, MemoryError>;
+
+    /// Bytes of pages that a segment needs to have room for it.
+    fn segment_bytes(&self) -> usize;
+
+    /// Appends it to a segment.
+    ///
+    /// # Errors
+    /// The segment is full.
+    fn write(&self, writer: &mut Self::Writer) -> Result<(), Full>;
+
+    /// Completes a segment.
+    fn freeze(writer: Self::Writer) -> Segment;
+
+    /// From where it lies.
+    fn read<B>(form: &Self::Form, view: &View<B>) -> Self;
+
+    /// Bytes of memory that it has beside those of the value itself.
+    fn heap_bytes(&self) -> usize;
+}
+
+impl<R: Wire> Record for R {
+    type Form = R;
+    type Writer = SegmentWriter<R>;
+
+    fn writer(memory: &Memory, types: &Types, bytes: usize) -> Result<Self::Writer, MemoryError> {
+        SegmentWriter::new(memory, Purpose::Send, types, bytes)
+    }
+
+    fn segment_bytes(&self) -> usize {
+        size_of::<R>()
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Self::Writer) -> Result<(), Full> {
+        writer.push(*self)
+    }
+
+    fn freeze(writer: Self::Writer) -> Segment {
+        writer.freeze()
+    }
+
+    #[inline]
+    fn read<B>(form: &R, _: &View<B>) -> R {
+        *form
+    }
+
+    #[inline]
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl<V: Wire> Record for Pair<TextKey, V> {
+    type Form = Pair<Text, V>;
+    type Writer = TextSegmentWriter<Pair<Text, V>>;
+
+    fn writer(memory: &Memory, types: &Types, bytes: usize) -> Result<Self::Writer, MemoryError> {
+        TextSegmentWriter::new(memory, Purpose::Send, types, bytes)
+    }
+
+    fn segment_bytes(&self) -> usize {
+        TextSegmentWriter::<Self::Form>::bytes_for(self.key.len())
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Self::Writer) -> Result<(), Full> {
+        writer.push(|texts| Ok(Pair { key: texts.text(&self.key)?, value: self.value }))
+    }
+
+    fn freeze(writer: Self::Writer) -> Segment {
+        writer.freeze()
+    }
+
+    #[inline]
+    fn read<B>(form: &Self::Form, view: &View<B>) -> Self {
+        Self { key: view.text(&form.key).into(), value: form.value }
+    }
+
+    #[inline]
+    fn heap_bytes(&self) -> usize {
+        let text = &self.key.0;
+        if text.is_heap_allocated() { text.capacity() } else { 0 }
+    }
+}
+
+/// A text that a program has as the key of a record. Up to 24 bytes lie in the value itself.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TextKey(CompactString);
+
+impl From<&str> for TextKey {
+    #[inline]
+    fn from(text: &str) -> TextKey {
+        TextKey(CompactString::new(text))
+    }
+}
+
+impl Deref for TextKey {
+    type Target = str;
+
+    #[inline]
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for TextKey {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+/// As a `str` is hashed, since it is found by one.
+impl Hash for TextKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        str::hash(self, state);
+    }
+}
+
+impl fmt::Debug for TextKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for TextKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
