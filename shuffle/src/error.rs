@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_object::{Invalid, TypesDiffer};
 use weft_transport::{CloseReason, ConnectError, EndpointError, MemoryError};
 
-use crate::edge_list::InputError;
+use crate::text_file::InputError;
 use crate::worker::WorkerId;
 
 /// Why a job stops. It stops on every worker: one that fails tells the others.

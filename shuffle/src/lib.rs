@@ -1,9 +1,10 @@
 //! Map-reduce over typed records, in memory.
 //!
 //! Every worker is a process that runs the same program; [`Worker`] is what the program sees of it.
-//! A [`Dataset`] is a plan; its exchanges write records straight into registered memory, as typed
-//! pages of `weft-object`, and these are sent from there as they fill, checked on arrival, and used
-//! where they landed.
+//! A [`Dataset`] is a plan, which begins with records of the program's own, with the lines of a
+//! [`TextFile`], or with what a [`RecordFile`] has; an [`EdgeList`] gives edges of a graph to make records
+//! of. Its exchanges write records straight into registered memory, as typed pages of `weft-object`, and
+//! these are sent from there as they fill, checked on arrival, and used where they landed.
 //!
 //! The invariant: **no record is encoded**. Its bytes are written once, by the map that makes it.
 
@@ -28,16 +29,18 @@ mod reduce;
 mod sort;
 mod spill;
 mod spool;
+mod text_file;
 mod watcher;
 mod worker;
 
 pub use dataset::{Dataset, Filter, FlatMap, FromRecords, Iterate, Map, records};
-pub use edge_list::{EdgeList, InputError, LineProblem, Share, Summary};
+pub use edge_list::{EdgeList, Summary};
 pub use error::{JobError, ProgramsDiffer};
 pub use partition::PartitionBy;
 pub use record_file::{FileRecords, RecordFile};
 pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
 pub use sort::SortByKey;
 pub use spill::check_spill_folder;
+pub use text_file::{InputError, Line, LineProblem, Lines, Share, TextFile};
 pub use weft_transport::{LinkKind, LinkPolicy, Secret};
 pub use worker::{Listening, Worker, WorkerConfig, WorkerId};

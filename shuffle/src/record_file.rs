@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::dataset::Dataset;
-use crate::edge_list::{InputError, open_regular};
 use crate::error::JobError;
+use crate::text_file::{InputError, open_regular};
 use crate::worker::Worker;
 
 /// Bytes that one system call asks for, about.

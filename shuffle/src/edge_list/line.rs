@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::LineProblem;
+use crate::text_file::LineProblem;
 
 /// No number of so many digits is too large.
 const SAFE_DIGITS: usize = 19;
@@ -14,35 +14,29 @@ pub(super) struct Parsed {
     pub(super) lines: u64,
 }
 
-/// A line that is none of an edge list.
-#[derive(Debug)]
-pub(super) struct Malformed<'a> {
-    /// Lines of the chunk before it.
-    pub(super) lines_before: u64,
-    pub(super) problem: LineProblem,
-    /// The line, and what follows it.
-    pub(super) line: &'a [u8],
-}
-
-/// Calls `each` with the edges of a chunk that ends with a line end.
-pub(super) fn parse<'a>(
-    chunk: &'a [u8],
+/// Calls `each` with the edges of a chunk that ends with a line end, and `malformed` for a line that is
+/// none of an edge list, with the lines of the chunk before it, and what follows it behind it.
+pub(super) fn parse<E>(
+    chunk: &[u8],
     line_bytes_max: usize,
     each: &mut impl FnMut(u64, u64),
-) -> Result<Parsed, Malformed<'a>> {
+    malformed: impl Fn(u64, LineProblem, &[u8]) -> Result<(), E>,
+) -> Result<Parsed, E> {
     let mut parsed = Parsed::default();
     let mut rest = chunk;
     while !rest.is_empty() {
-        let malformed = |problem| Malformed { lines_before: parsed.lines, problem, line: rest };
-        let (edge, next) = first_line(rest).map_err(malformed)?;
-        // The line end does not count.
-        if rest.len() - next.len() > line_bytes_max + 1 {
-            return Err(malformed(LineProblem::TooLong { limit: line_bytes_max }));
-        }
-        if let Some((source, target)) = edge {
-            each(source, target);
-            parsed.edges += 1;
-        }
+        let next = match first_line(rest, line_bytes_max) {
+            Ok((None, next)) => next,
+            Ok((Some((source, target)), next)) => {
+                each(source, target);
+                parsed.edges += 1;
+                next
+            }
+            Err(problem) => {
+                malformed(parsed.lines, problem, rest)?;
+                after_line_end(rest)
+            }
+        };
         parsed.lines += 1;
         rest = next;
     }
@@ -52,7 +46,17 @@ pub(super) fn parse<'a>(
 type Edge = (u64, u64);
 
 /// The edge of the first line, if it has one, and the lines after it.
-fn first_line(text: &[u8]) -> Result<(Option<Edge>, &[u8]), LineProblem> {
+fn first_line(text: &[u8], bytes_max: usize) -> Result<(Option<Edge>, &[u8]), LineProblem> {
+    let (edge, next) = first_edge(text)?;
+    // The line end does not count.
+    if text.len() - next.len() > bytes_max + 1 {
+        return Err(LineProblem::TooLong { limit: bytes_max });
+    }
+    Ok((edge, next))
+}
+
+/// The same, however long the line is.
+fn first_edge(text: &[u8]) -> Result<(Option<Edge>, &[u8]), LineProblem> {
     let text = after_blanks(text);
     match text {
         [b'0'..=b'9', ..] => {}

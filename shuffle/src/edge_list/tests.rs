@@ -1,52 +1,16 @@
 //! What is accepted, what is refused and where, and that shares add up to the whole.
 
-use std::error::Error;
-use std::fmt::Write as _;
-use std::io::Write;
 use std::sync::atomic::Ordering;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use proptest::prelude::*;
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-use tempfile::NamedTempFile;
 
 use super::*;
+use crate::text_file::tests::{file_of, gzip, long_text, malformed, share, zstd};
 
 type Edges = Vec<(u64, u64)>;
 
 /// Fine enough that a text of a few lines has chunks for several workers.
 const FINE: Cut = Cut { chunk_bytes: 64, line_bytes_max: 60 };
-
-/// `"# a graph\n1 2\n3\t4\n"` as written by the `zstd` program, with a checksum.
-const FOREIGN_ZSTD: [u8; 31] = [
-    0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x68, 0x91, 0x00, 0x00, 0x23, 0x20, 0x61, 0x20, 0x67, 0x72, 0x61,
-    0x70, 0x68, 0x0a, 0x31, 0x20, 0x32, 0x0a, 0x33, 0x09, 0x34, 0x0a, 0x44, 0x8c, 0xa3, 0xa5,
-];
-
-fn file_of(bytes: &[u8]) -> NamedTempFile {
-    let mut file = NamedTempFile::new().unwrap();
-    file.write_all(bytes).unwrap();
-    file
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn zstd(text: &[u8]) -> Vec<u8> {
-    compress_to_vec(text, CompressionLevel::Fastest)
-}
-
-fn zstd_skippable(length: u32, content: &[u8]) -> Vec<u8> {
-    [&[0x53, 0x2a, 0x4d, 0x18], length.to_le_bytes().as_slice(), content].concat()
-}
-
-fn share(index: usize, of: usize) -> Share {
-    Share::new(index, of).unwrap()
-}
 
 fn read_cut(bytes: &[u8], cut: Cut, share: Share) -> Result<(Edges, Summary), InputError> {
     let file = file_of(bytes);
@@ -68,20 +32,6 @@ fn read(bytes: &[u8]) -> Result<(Edges, Summary), InputError> {
         EdgeList::open(file.path())?
             .edges(Share::WHOLE, &AtomicU64::new(0), |from, to| edges.push((from, to)))?;
     Ok((edges, summary))
-}
-
-fn malformed(error: InputError) -> (u64, String, LineProblem) {
-    match error {
-        InputError::MalformedLine { line, found, problem, .. } => (line, found, problem),
-        other => panic!("not about a line: {other:?}"),
-    }
-}
-
-fn read_failure(error: InputError) -> io::ErrorKind {
-    match error {
-        InputError::CannotRead { source, .. } => source.kind(),
-        other => panic!("not about reading: {other:?}"),
-    }
 }
 
 #[test]
@@ -213,6 +163,41 @@ fn refuses_a_matrix_market_header_whoever_owns_it() {
 }
 
 #[test]
+fn malformed_lines_are_skipped_and_counted_up_to_the_limit() {
+    let long = "# ".to_owned() + &"x".repeat(2 * LINE_BYTES_MAX);
+    let text = format!("1 2\n3,4\n5 6\n{long}\nx\n18446744073709551616 1\n7 8\n9");
+    let file = file_of(text.as_bytes());
+    let lines_malformed = [2, 4, 5, 6, 8];
+    for limit in 0..7 {
+        let list = EdgeList::open(file.path()).unwrap().skip_malformed(limit);
+        let mut edges = Edges::new();
+        let read = list.edges(Share::WHOLE, &AtomicU64::new(0), |from, to| edges.push((from, to)));
+        assert_eq!(list.skipped(), limit.min(5));
+        match read {
+            Ok(summary) => {
+                assert!(limit >= 5);
+                assert_eq!(edges, [(1, 2), (5, 6), (7, 8)]);
+                assert_eq!(summary, Summary { edges: 3, lines: 8, bytes: text.len() as u64 });
+            }
+            Err(error) => {
+                assert_eq!(malformed(error).0, lines_malformed[limit as usize]);
+                assert_eq!(edges, [(1, 2), (5, 6), (7, 8)][..[1, 2, 2, 2, 3][limit as usize]]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_matrix_market_header_is_never_skipped() {
+    let file = file_of(b"%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n2 3\n");
+    let list = EdgeList::open(file.path()).unwrap().skip_malformed(u64::MAX);
+    let error = list.edges(Share::WHOLE, &AtomicU64::new(0), |_, _| {}).unwrap_err();
+    let (line, found, problem) = malformed(error);
+    assert_eq!((line, problem), (1, LineProblem::MatrixMarket));
+    assert_eq!(found, "%%MatrixMarket matrix coordinate pattern…");
+}
+
+#[test]
 fn refuses_long_lines_and_only_those() {
     let limit = LINE_BYTES_MAX;
     let too_long = LineProblem::TooLong { limit };
@@ -236,110 +221,11 @@ fn refuses_long_lines_and_only_those() {
 }
 
 #[test]
-fn tells_the_compression_by_content_and_takes_many_members() {
-    let (first, second): (&[u8], &[u8]) = (b"1 2\n3 4", b"5\n6 7\n");
-    let text = [first, second].concat();
-    let expected = read(&text).unwrap();
-    assert_eq!(expected.0, [(1, 2), (3, 45), (6, 7)]);
-    for compressed in [
-        gzip(&text),
-        [gzip(first), gzip(b""), gzip(second)].concat(),
-        zstd(&text),
-        [zstd(first), zstd(b""), zstd(second)].concat(),
-        [zstd_skippable(3, b"abc"), zstd(&text)].concat(),
-        [zstd(first), zstd_skippable(0, b""), zstd(second), zstd_skippable(1, b"z")].concat(),
-    ] {
-        assert_eq!(read(&compressed).unwrap(), expected);
-    }
-    assert_eq!(read(&FOREIGN_ZSTD).unwrap().0, [(1, 2), (3, 4)]);
-    assert_eq!(read(&gzip(b"")).unwrap().0, []);
-    assert_eq!(read(&zstd(b"")).unwrap().0, []);
-}
-
-/// Lines that do not compress to next to nothing, and fill several chunks of the usual size.
-fn long_text() -> String {
-    let mut state = 1_u64;
-    let mut text = String::new();
-    while text.len() < 3 * CHUNK_BYTES {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        writeln!(text, "{}\t{}", state >> 40, state % 1000).unwrap();
-    }
-    text
-}
-
-#[test]
-fn refuses_what_is_cut_off() {
-    let text = long_text();
-    for whole in [gzip(text.as_bytes()), zstd(text.as_bytes()), gzip(b"1 2"), zstd(b"1 2")] {
-        let lengths = (5..12).chain([whole.len() / 2, whole.len() - 5, whole.len() - 1]);
-        for length in lengths.filter(|length| *length < whole.len()) {
-            let kind = read_failure(read(&whole[..length]).unwrap_err());
-            assert_eq!(kind, io::ErrorKind::UnexpectedEof, "{length} of {}", whole.len());
-        }
-    }
-    let skippable = [zstd(b"1 2\n"), zstd_skippable(9, b"short")].concat();
-    assert_eq!(read_failure(read(&skippable).unwrap_err()), io::ErrorKind::UnexpectedEof);
-}
-
-#[test]
-fn refuses_what_is_damaged_even_for_those_who_skip_it() {
-    let text = long_text();
-    for whole in [gzip(text.as_bytes()), zstd(text.as_bytes())] {
-        // The checksum, which both formats have in their last eight bytes.
-        let mut damaged = whole.clone();
-        let checksum = whole.len() - if whole.starts_with(&[0x1f]) { 8 } else { 4 };
-        damaged[checksum] ^= 1;
-        // However little it is, it does not pass for the beginning of more.
-        let trailing = [&b"trailing words"[..], b"\n", b"\0\0", b"words"]
-            .map(|trailing| [whole.as_slice(), trailing].concat());
-        for bytes in trailing.into_iter().chain([damaged]) {
-            let file = file_of(&bytes);
-            let list = EdgeList::open(file.path()).unwrap();
-            for index in [0, 8] {
-                let error = list.edges(share(index, 9), &AtomicU64::new(0), |_, _| {}).unwrap_err();
-                assert!(error.to_string().ends_with("it is damaged: fetch it again"), "{error}");
-                assert!(error.source().is_some());
-            }
-        }
-    }
-}
-
-#[test]
-fn names_what_a_zstd_file_may_not_use() {
-    // A window of 2 GiB, as `--long=31` makes it.
-    let wide = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
-    let error = read(&wide).unwrap_err();
-    assert!(error.to_string().contains("without --long"), "{error}");
-    // The number of a dictionary.
-    let with_dictionary = [0x28, 0xb5, 0x2f, 0xfd, 0x21, 0x07, 0x03, 0x19, 0x00, 0x00];
-    let error = read(&with_dictionary).unwrap_err();
-    assert!(error.to_string().contains("without a dictionary"), "{error}");
-}
-
-#[test]
 fn refuses_a_binary_file() {
     let (line, _, problem) = malformed(read(b"\x7fELF\x02\x01\x01\x00\n\x00\xff").unwrap_err());
     assert_eq!((line, problem), (1, LineProblem::NotAnEdge));
     let (line, found, _) = malformed(read(&vec![0; 2 * CHUNK_BYTES]).unwrap_err());
     assert_eq!((line, found.as_str()), (1, (r"\x00".repeat(40) + "…").as_str()));
-}
-
-#[test]
-fn refuses_what_is_no_file() {
-    let folder = tempfile::tempdir().unwrap();
-    for (path, kind, advice) in [
-        (folder.path().to_owned(), io::ErrorKind::IsADirectory, "give a regular file"),
-        (folder.path().join("absent"), io::ErrorKind::NotFound, "check the path"),
-        ("/dev/null".into(), io::ErrorKind::InvalidInput, "give a regular file"),
-    ] {
-        let error = EdgeList::open(&path).unwrap_err();
-        assert!(error.to_string().contains(advice), "{error}");
-        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
-        match error {
-            InputError::CannotOpen { source, .. } => assert_eq!(source.kind(), kind),
-            other => panic!("not about opening: {other:?}"),
-        }
-    }
 }
 
 #[test]
@@ -359,13 +245,6 @@ fn names_the_line_in_later_chunks_and_only_to_their_owner() {
         }
         lines[bad] = good;
     }
-}
-
-#[test]
-fn a_share_is_one_of_at_least_one() {
-    assert_eq!(Share::new(0, 1), Some(Share::WHOLE));
-    assert_eq!(Share::new(0, 0), None);
-    assert_eq!(Share::new(3, 3), None);
 }
 
 #[test]

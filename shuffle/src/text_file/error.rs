@@ -8,7 +8,7 @@ use thiserror::Error;
 /// As much of a line as a message shows, in bytes.
 const EXCERPT_BYTES_MAX: usize = 40;
 
-/// Why a graph could not be read.
+/// Why an input could not be read.
 #[derive(Debug, Error)]
 pub enum InputError {
     /// There is no such file, it may not be read, or it is none.
@@ -39,8 +39,9 @@ pub enum InputError {
         /// Those of a record.
         record_bytes: usize,
     },
-    /// A line is neither an edge nor a comment nor blank.
-    #[error("line {line} of {} {problem}; it reads \"{found}\"", path.display())]
+    /// A line is not what the input has to have: no text, or of an edge list, neither an edge nor a comment
+    /// nor blank.
+    #[error("line {line} of {} {problem}; it reads \"{found}\"{}", path.display(), before(*skipped))]
     MalformedLine {
         /// Which file.
         path: PathBuf,
@@ -50,6 +51,18 @@ pub enum InputError {
         found: String,
         /// What is wrong with it.
         problem: LineProblem,
+        /// Malformed lines that were skipped before, as many as were allowed.
+        skipped: u64,
+    },
+    /// Workers have skipped more malformed lines together than were allowed.
+    #[error("{} has {found} malformed lines, where {limit} may be skipped", path.display())]
+    TooManyMalformed {
+        /// Which file.
+        path: PathBuf,
+        /// Malformed lines of all workers' shares.
+        found: u64,
+        /// How many may be skipped.
+        limit: u64,
     },
 }
 
@@ -64,6 +77,9 @@ pub enum LineProblem {
     /// A number does not fit into 64 bits.
     #[error("has too large a number: expected vertices from 0 to {}", u64::MAX)]
     NumberTooLarge,
+    /// It has bytes that are no UTF-8.
+    #[error("is no text: expected UTF-8, as `iconv --to-code=UTF-8` makes it")]
+    NotUtf8,
     /// It is longer than a line may be.
     #[error("is too long: expected a line of text of at most {limit} bytes")]
     TooLong {
@@ -84,6 +100,14 @@ pub(super) fn excerpt(line: &[u8]) -> String {
         return line.escape_ascii().to_string();
     }
     format!("{}…", line[..EXCERPT_BYTES_MAX].escape_ascii())
+}
+
+fn before(skipped: u64) -> String {
+    match skipped {
+        0 => String::new(),
+        1 => "; 1 malformed line before it was skipped".to_owned(),
+        _ => format!("; {skipped} malformed lines before it were skipped"),
+    }
 }
 
 fn to_open(error: &io::Error) -> &'static str {

@@ -40,7 +40,8 @@ pub(super) enum Decoder<'a> {
 }
 
 impl Format {
-    /// Told by the first bytes. No text of an edge list begins with any of the marks.
+    /// Told by the first bytes. No text begins with a mark: none is UTF-8 but that of skippable frames, which ends
+    /// with a control character.
     pub(super) fn of(file: &File) -> io::Result<Format> {
         let ignored = AtomicU64::new(0);
         let mut head = Vec::with_capacity(ZSTD_MAGIC.len());

@@ -1,0 +1,246 @@
+//! Reads a text, plain or compressed, one worker's share of its lines at a time.
+//!
+//! The text is cut into chunks that end at line ends, and chunk k belongs to worker k modulo the
+//! number of workers. A compressed stream has no middle to start from, so every worker reads all of
+//! it; but it looks at its own chunks only, which is what costs, and counts the lines of the others, so
+//! that an error names the line. `docs/shuffle.md` says what is accepted.
+
+mod chunks;
+mod error;
+mod gzip_members;
+mod lines;
+mod source;
+#[cfg(test)]
+pub(crate) mod tests;
+mod zstd_frames;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memchr::memchr_iter;
+
+use self::chunks::{Chunks, Content};
+use self::source::{CountedFile, Decoder, Format};
+use crate::error::JobError;
+use crate::worker::Worker;
+
+pub use self::error::{InputError, LineProblem};
+pub use self::lines::{Line, Lines};
+
+/// Few enough bytes to stay in a core's cache and to spread a small text over the workers; enough that
+/// a system call for each does not matter.
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+
+/// A file with a text, of which workers read shares.
+///
+/// It can be read many times, also at once from several threads.
+#[derive(Debug)]
+pub struct TextFile {
+    path: PathBuf,
+    file: File,
+    file_bytes: u64,
+    format: Format,
+    skip_limit: u64,
+    skipped: AtomicU64,
+}
+
+/// Which of the chunks of a text a worker looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    index: usize,
+    of: usize,
+}
+
+/// How a text is cut; tests cut finer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    pub(crate) chunk_bytes: usize,
+    /// The longest line that is accepted, without its line end; shorter than a chunk.
+    pub(crate) line_bytes_max: usize,
+}
+
+/// A chunk of a share.
+pub(crate) struct Chunk<'c> {
+    /// Whole lines, each with its line end. Who takes the buffer away leaves another one.
+    pub(crate) bytes: &'c mut Vec<u8>,
+    /// Lines of the text before it.
+    pub(crate) lines_before: u64,
+}
+
+/// What was read for one share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Lines of the share, malformed ones included.
+    pub(crate) lines: u64,
+    /// Bytes of the whole text, decompressed.
+    pub(crate) bytes: u64,
+}
+
+impl TextFile {
+    /// Opens the file and looks at its first bytes, which say how it is compressed: plain text, gzip or
+    /// zstd. The name says nothing.
+    ///
+    /// # Errors
+    /// [`InputError::CannotOpen`] if there is no such file, it may not be read, or it is a folder or a
+    /// pipe; [`InputError::CannotRead`] if its first bytes cannot be had.
+    pub fn open(path: &Path) -> Result<TextFile, InputError> {
+        let (file, file_bytes) = open_regular(path)
+            .map_err(|source| InputError::CannotOpen { path: path.to_owned(), source })?;
+        let format = Format::of(&file)
+            .map_err(|source| InputError::CannotRead { path: path.to_owned(), source })?;
+        let (path, skipped) = (path.to_owned(), AtomicU64::new(0));
+        Ok(TextFile { path, file, file_bytes, format, skip_limit: 0, skipped })
+    }
+
+    /// The same file, of which up to `limit` malformed lines are skipped and counted before the next one
+    /// is an error. They are counted over all that is read through this value: where every worker opens
+    /// the file, over a worker's share, and [`skipped_in_all`](Self::skipped_in_all) holds the job to
+    /// the limit. A file that is damaged is an error in any case.
+    #[must_use]
+    pub fn skip_malformed(self, limit: u64) -> TextFile {
+        TextFile { skip_limit: limit, ..self }
+    }
+
+    /// Malformed lines that were skipped so far, in all that was read through this value.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Malformed lines that all workers have skipped. An exchange, once each has read its share through a
+    /// value of its own; `u64` has to be one of the job's types.
+    ///
+    /// # Errors
+    /// [`InputError::TooManyMalformed`] if they are more than may be skipped, and what an exchange fails
+    /// with.
+    pub fn skipped_in_all(&self, worker: &Worker) -> Result<u64, JobError> {
+        let found = worker.gather(self.skipped())?.iter().sum();
+        if found > self.skip_limit {
+            let (path, limit) = (self.path.clone(), self.skip_limit);
+            return Err(InputError::TooManyMalformed { path, found, limit }.into());
+        }
+        Ok(found)
+    }
+
+    /// Bytes of the file as it lies on disk, compressed or not: what the counter that is given grows by
+    /// when a share is read to its end.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// The lines of the share, in the order of the file. A line has up to 1,048,575 bytes of UTF-8 and
+    /// ends with `\n` or `\r\n`; the last one of the file may lack that.
+    ///
+    /// Adds to `file_bytes_read` what is read of the file, as it is read, so that another thread can
+    /// draw how far it is: workers that share a counter have read all when it has grown by
+    /// [`file_bytes`](Self::file_bytes) times the number of them.
+    ///
+    /// The plan fails with [`InputError::CannotRead`] if the disk fails or the file is cut off or
+    /// damaged, and with [`InputError::MalformedLine`] if a line is no text or too long and may not be
+    /// [skipped](Self::skip_malformed); a line is looked at by the worker that it belongs to.
+    pub fn lines<'f>(&'f self, share: Share, file_bytes_read: &'f AtomicU64) -> Lines<'f> {
+        let cut = Cut { chunk_bytes: CHUNK_BYTES, line_bytes_max: CHUNK_BYTES - 1 };
+        Lines { text: self, cut, share, file_bytes_read }
+    }
+
+    /// Up to `bytes` bytes from the beginning of the text, which count as read by nobody.
+    pub(crate) fn head(&self, bytes: u64) -> Result<Vec<u8>, InputError> {
+        let mut head = Vec::new();
+        let text = self.decoder(&AtomicU64::new(0)).take(bytes).read_to_end(&mut head);
+        text.map(|_| head).map_err(|source| self.cannot_read(source))
+    }
+
+    /// Calls `each` with the chunks of the share, in the order of the file; it returns how many lines the
+    /// chunk has.
+    pub(crate) fn each_chunk<E: From<InputError>>(
+        &self,
+        cut: Cut,
+        share: Share,
+        file_bytes_read: &AtomicU64,
+        mut each: impl FnMut(Chunk<'_>) -> Result<u64, E>,
+    ) -> Result<Totals, E> {
+        let mut chunks = Chunks::new(self.decoder(file_bytes_read), cut.chunk_bytes);
+        let mut bytes = Vec::new();
+        let mut totals = Totals::default();
+        let (mut lines_before, mut owner) = (0, 0);
+        while let Some(content) =
+            chunks.next(&mut bytes).map_err(|source| self.cannot_read(source))?
+        {
+            let is_own = owner == share.index;
+            let lines = match content {
+                Content::Lines if is_own => each(Chunk { bytes: &mut bytes, lines_before })?,
+                Content::Lines => memchr_iter(b'\n', &bytes).count() as u64,
+                Content::LongLine => {
+                    let problem = LineProblem::TooLong { limit: cut.line_bytes_max };
+                    if is_own {
+                        self.pass_over(lines_before, problem, &bytes)?;
+                    }
+                    1
+                }
+            };
+            totals.lines += if is_own { lines } else { 0 };
+            lines_before += lines;
+            owner = (owner + 1) % share.of;
+        }
+        totals.bytes = chunks.bytes();
+        Ok(totals)
+    }
+
+    /// Skips a malformed line, if one more may be skipped; `line` may have more behind it.
+    #[cold]
+    pub(crate) fn pass_over(
+        &self,
+        lines_before: u64,
+        problem: LineProblem,
+        line: &[u8],
+    ) -> Result<(), InputError> {
+        let one_more = |skipped| (skipped < self.skip_limit).then_some(skipped + 1);
+        let counted = self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        counted.map(|_| ()).map_err(|_| self.malformed(lines_before, problem, line))
+    }
+
+    /// The error that a malformed line is.
+    pub(crate) fn malformed(
+        &self,
+        lines_before: u64,
+        problem: LineProblem,
+        line: &[u8],
+    ) -> InputError {
+        let (path, found) = (self.path.clone(), error::excerpt(line));
+        let skipped = self.skipped();
+        InputError::MalformedLine { path, line: lines_before + 1, found, problem, skipped }
+    }
+
+    fn cannot_read(&self, source: io::Error) -> InputError {
+        InputError::CannotRead { path: self.path.clone(), source }
+    }
+
+    fn decoder<'f>(&'f self, file_bytes_read: &'f AtomicU64) -> Decoder<'f> {
+        Decoder::new(self.format, CountedFile::new(&self.file, file_bytes_read))
+    }
+}
+
+impl Share {
+    /// All of the file.
+    pub const WHOLE: Share = Share { index: 0, of: 1 };
+
+    /// The share of worker `index`, counted from 0, among `of` workers; none unless `index < of`.
+    pub fn new(index: usize, of: usize) -> Option<Share> {
+        (index < of).then_some(Share { index, of })
+    }
+}
+
+/// The file, if it is one that every worker can read from its beginning, and its size in bytes. Looks
+/// before it opens, because opening a pipe waits for a writer.
+#[expect(clippy::disallowed_methods, reason = "the shell that reads the input")]
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+    let metadata = path.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok((File::open(path)?, metadata.len()))
+}

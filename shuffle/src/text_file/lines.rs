@@ -1,0 +1,131 @@
+//! The lines of a text, as a dataset.
+
+use std::fmt;
+use std::mem;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::{Chunk, Cut, InputError, LineProblem, Share, TextFile};
+use crate::dataset::Dataset;
+use crate::error::JobError;
+use crate::worker::Worker;
+
+/// See [`TextFile::lines`].
+#[derive(Debug)]
+pub struct Lines<'f> {
+    pub(super) text: &'f TextFile,
+    pub(super) cut: Cut,
+    pub(super) share: Share,
+    pub(super) file_bytes_read: &'f AtomicU64,
+}
+
+/// A line of a text, without its line end.
+///
+/// It shares the chunk that it was read in, of up to 1 MiB, with the other lines of that: to keep it is
+/// to keep them all, so who keeps a few of many copies these (`to_owned`).
+pub struct Line {
+    chunk: Rc<String>,
+    start: usize,
+    end: usize,
+}
+
+impl Deref for Line {
+    type Target = str;
+
+    #[inline]
+    fn deref(&self) -> &str {
+        &self.chunk[self.start..self.end]
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl Dataset for Lines<'_> {
+    type Item = Line;
+
+    fn run(
+        self,
+        _: &Worker,
+        sink: impl FnMut(Line) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        self.each(sink)
+    }
+}
+
+impl Lines<'_> {
+    /// Calls `each` with the lines, in the order of the file.
+    pub(super) fn each<E: From<InputError>>(
+        self,
+        mut each: impl FnMut(Line) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Lines { text, cut, share, file_bytes_read } = self;
+        let totals = text.each_chunk(cut, share, file_bytes_read, |chunk| {
+            let Chunk { bytes, lines_before } = chunk;
+            match String::from_utf8(mem::take(bytes)) {
+                Ok(lines) => {
+                    let (count, lines) = each_line(lines, &mut each)?;
+                    // Where a line is kept, the next chunk gets memory of its own.
+                    *bytes = lines.map_or_else(Vec::new, String::into_bytes);
+                    Ok(count)
+                }
+                Err(error) => {
+                    *bytes = error.into_bytes();
+                    each_text_line(text, lines_before, bytes, &mut each)
+                }
+            }
+        });
+        totals.map(|_| ())
+    }
+}
+
+/// Calls `each` with the lines of a chunk of which some are no text: these are malformed, and those
+/// between two of them are copied, as they are no string where they are.
+fn each_text_line<E: From<InputError>>(
+    file: &TextFile,
+    lines_before: u64,
+    chunk: &[u8],
+    each: &mut impl FnMut(Line) -> Result<(), E>,
+) -> Result<u64, E> {
+    let (mut rest, mut count) = (chunk, 0);
+    while let Some(part) = rest.utf8_chunks().next() {
+        let valid = part.valid();
+        let line_start = match part.invalid() {
+            [] => valid.len(),
+            _ => memrchr(b'\n', valid.as_bytes()).map_or(0, |before| before + 1),
+        };
+        count += each_line(valid[..line_start].to_owned(), each)?.0;
+        rest = &rest[line_start..];
+        if let Some(line_end) = memchr(b'\n', rest) {
+            file.pass_over(lines_before + count, LineProblem::NotUtf8, rest)?;
+            count += 1;
+            rest = &rest[line_end + 1..];
+        }
+    }
+    Ok(count)
+}
+
+/// Calls `each` with the lines of `lines`, each of which has its line end. Returns how many they are, and
+/// the string unless a line is kept.
+#[inline]
+fn each_line<E>(
+    lines: String,
+    each: &mut impl FnMut(Line) -> Result<(), E>,
+) -> Result<(u64, Option<String>), E> {
+    let chunk = Rc::new(lines);
+    let (mut start, mut count) = (0, 0);
+    for line_end in memchr_iter(b'\n', chunk.as_bytes()) {
+        let has_return = chunk.as_bytes()[start..line_end].ends_with(b"\r");
+        let end = line_end - usize::from(has_return);
+        each(Line { chunk: Rc::clone(&chunk), start, end })?;
+        start = line_end + 1;
+        count += 1;
+    }
+    Ok((count, Rc::into_inner(chunk)))
+}
