@@ -1,5 +1,7 @@
 //! A dataset: what to do with records, as a plan that nothing runs until its end is asked for.
 
+use std::marker::PhantomData;
+
 use weft_object::{Pair, Record, Wire};
 
 use crate::error::JobError;
@@ -43,6 +45,16 @@ pub trait Dataset: Sized {
     /// Several records, or none, for each.
     fn flat_map<T: IntoIterator, F: FnMut(Self::Item) -> T>(self, change: F) -> FlatMap<Self, F> {
         FlatMap { upstream: self, change }
+    }
+
+    /// The same where what a record gives borrows from it, as the words of a line do: `change` gets a
+    /// record, and a function that it calls with each result. An error of that function is to be passed on,
+    /// as by `?`; one of its own stops the job.
+    fn flat_map_into<T, F>(self, change: F) -> FlatMapInto<Self, T, F>
+    where
+        F: FnMut(Self::Item, &mut dyn FnMut(T) -> Result<(), JobError>) -> Result<(), JobError>,
+    {
+        FlatMapInto { upstream: self, change, given: PhantomData }
     }
 
     /// An exchange: one record a key, with the values of all workers' records of that key combined.
@@ -207,6 +219,32 @@ impl<D: Dataset, T: IntoIterator, F: FnMut(D::Item) -> T> Dataset for FlatMap<D,
     ) -> Result<(), JobError> {
         let mut change = self.change;
         self.upstream.run(worker, |record| change(record).into_iter().try_for_each(&mut sink))
+    }
+}
+
+/// See [`Dataset::flat_map_into`].
+#[derive(Debug)]
+pub struct FlatMapInto<D, T, F> {
+    upstream: D,
+    change: F,
+    given: PhantomData<fn() -> T>,
+}
+
+impl<D: Dataset, T, F> Dataset for FlatMapInto<D, T, F>
+where
+    F: FnMut(D::Item, &mut dyn FnMut(T) -> Result<(), JobError>) -> Result<(), JobError>,
+{
+    type Item = T;
+
+    fn run(
+        self,
+        worker: &Worker,
+        mut sink: impl FnMut(T) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let mut change = self.change;
+        // No closure is generic over what it calls, so this call is a dynamic one; where `change` is
+        // inlined here, it is inlined, too.
+        self.upstream.run(worker, |record| change(record, &mut sink))
     }
 }
 

@@ -33,7 +33,7 @@ mod text_file;
 mod watcher;
 mod worker;
 
-pub use dataset::{Dataset, Filter, FlatMap, FromRecords, Iterate, Map, records};
+pub use dataset::{Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, records};
 pub use edge_list::{EdgeList, Summary};
 pub use error::{JobError, ProgramsDiffer};
 pub use partition::PartitionBy;

@@ -7,4 +7,5 @@ mod failing;
 mod reducing;
 mod sending;
 mod sorting;
+mod texts;
 mod threads;
