@@ -9,5 +9,6 @@ mod generating;
 mod job;
 mod ranks;
 mod report;
+mod skipping;
 mod sorting;
 mod wrong_use;

@@ -22,6 +22,7 @@ fn the_object_has_what_scripts_rely_on() {
         let mut expected = vec![
             "vertices",
             "edges",
+            "lines_skipped",
             "iterations",
             "workers",
             "load_seconds",
@@ -36,6 +37,7 @@ fn the_object_has_what_scripts_rely_on() {
         assert_eq!(members, expected);
         assert_eq!(report["vertices"], VERTICES);
         assert_eq!(report["edges"], EDGES);
+        assert_eq!(report["lines_skipped"], 0);
         assert_eq!(report["iterations"], 5);
         assert_eq!(report["workers"], workers);
         let seconds = |member: &str| report[member].as_f64().unwrap();
@@ -71,6 +73,7 @@ fn variables_stand_in_for_flags() {
     let variables = [
         ("WEFT_PAGERANK_INPUT", WIKI_VOTE),
         ("WEFT_PAGERANK_WORKERS", "3"),
+        ("WEFT_PAGERANK_SKIP_BAD", "1"),
         ("WEFT_PAGERANK_ITERATIONS", "2"),
         ("WEFT_PAGERANK_DAMPING", "0"),
         ("WEFT_PAGERANK_HANG_TIMEOUT", "100"),

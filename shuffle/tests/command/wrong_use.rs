@@ -41,6 +41,8 @@ fn numbers_out_of_range_are_wrong_usage() {
         ("--damping", "NaN"),
         ("--damping", "half"),
         ("--top", "many"),
+        ("--skip-bad", "-1"),
+        ("--skip-bad", "all"),
     ] {
         check(&["--input", WIKI_VOTE, &format!("{flag}={value}")], USAGE, &[flag, value]);
     }

@@ -27,6 +27,9 @@ pub(crate) struct Pagerank {
     /// Edge list: a source and a target vertex a line, as SNAP has it; plain, gzip or zstd
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
+    /// Malformed lines to skip, of all the input, before the job fails
+    #[arg(long, value_name = "N", default_value = "0")]
+    skip_bad: u64,
     /// Rounds
     #[arg(long, value_name = "K", default_value = "20", value_parser = iterations)]
     iterations: usize,
@@ -49,6 +52,7 @@ pub(crate) struct Ranked {
     vertices: u64,
     edges: u64,
     edges_by_worker: Vec<u64>,
+    lines_skipped: u64,
     load_seconds: f64,
     /// Of each round.
     seconds: Vec<f64>,
@@ -109,6 +113,7 @@ impl Pagerank {
     /// What a worker has to be told.
     pub(crate) fn add_to(&self, flags: &mut Flags) {
         flags.command("pagerank");
+        flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("iterations", self.iterations.to_string());
         flags.add("damping", self.damping.to_string());
         flags.add("top", self.top.to_string());
@@ -121,7 +126,7 @@ impl Pagerank {
     pub(crate) fn needs(&self) -> Needs {
         Needs {
             types: PageRank::types(Graph::types(Types::new())),
-            same: format!("{:?}", (&self.input, self.iterations, self.damping)),
+            same: format!("{:?}", (&self.input, self.skip_bad, self.iterations, self.damping)),
             memory_bytes: None,
             spill_folder: None,
         }

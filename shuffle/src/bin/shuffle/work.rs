@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use weft_object::Types;
-use weft_shuffle::{JobError, Listening, Secret, WorkerConfig, WorkerId};
+use weft_shuffle::{InputError, JobError, LineProblem, Listening, Secret, WorkerConfig, WorkerId};
 
 use crate::args::{self, Job};
 use crate::event::{Event, Failure, tell};
@@ -34,10 +34,27 @@ pub(crate) struct Needs {
 pub(crate) fn run(arguments: &args::Worker) -> ExitCode {
     let Err(error) = work(arguments) else { return ExitCode::SUCCESS };
     let is_consequence = error.downcast_ref().is_some_and(JobError::is_consequence);
-    let failure = Failure { is_consequence, text: format!("{error:#}") };
+    let mut text = format!("{error:#}");
+    if may_be_skipped(&error) {
+        text += "; --skip-bad N skips up to N malformed lines";
+    }
+    let failure = Failure { is_consequence, text };
     // Nobody is there to be told if this fails.
     let _ = tell(&Event::Failed(failure));
     ExitCode::FAILURE
+}
+
+/// Whether a job would have gone on that skips more malformed lines.
+fn may_be_skipped(error: &anyhow::Error) -> bool {
+    let input = match error.downcast_ref() {
+        Some(JobError::Input(error)) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    match input {
+        Some(InputError::MalformedLine { problem, .. }) => *problem != LineProblem::MatrixMarket,
+        Some(InputError::TooManyMalformed { .. }) => true,
+        _ => false,
+    }
 }
 
 fn work(arguments: &args::Worker) -> anyhow::Result<()> {

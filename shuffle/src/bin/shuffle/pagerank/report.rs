@@ -10,6 +10,7 @@ pub(super) fn object(job: &Pagerank, outcome: &Ranked) -> Value {
     json!({
         "vertices": outcome.vertices,
         "edges": outcome.edges,
+        "lines_skipped": outcome.lines_skipped,
         "iterations": job.iterations,
         "workers": job.common.workers,
         "load_seconds": outcome.load_seconds,
@@ -30,12 +31,14 @@ pub(super) fn text(job: &Pagerank, outcome: &Ranked) -> String {
     let Seconds { p5, median, p95 } = Seconds::of(&outcome.seconds);
     let mut text = format!(
         "{} vertices, {} edges, by worker {:?}\n\
+         skipped           {} malformed lines\n\
          load              {:.3} s\n\
          an iteration      {:.6} s (p5 {:.6}, p95 {:.6}), {} of them\n\
          shuffled          {} bytes an iteration\n",
         outcome.vertices,
         outcome.edges,
         outcome.edges_by_worker,
+        outcome.lines_skipped,
         outcome.load_seconds,
         median,
         p5,

@@ -18,8 +18,8 @@ use crate::work::while_telling;
 pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Result<()> {
     let clock = worker.clock();
     let began = clock.now();
-    let list = EdgeList::open(&job.input)?;
-    let graph = while_telling(report, LOADING, |read| load(worker, &list, read))?;
+    let list = EdgeList::open(&job.input)?.skip_malformed(job.skip_bad);
+    let (graph, lines_skipped) = while_telling(report, LOADING, |read| load(worker, &list, read))?;
     // All have loaded when all have said so.
     let edges_by_worker = worker.gather(graph.edges())?;
     anyhow::ensure!(graph.vertices() > 0, "{} has no edges", job.input.display());
@@ -53,6 +53,7 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
             vertices: graph.vertices(),
             edges: edges_by_worker.iter().sum(),
             edges_by_worker,
+            lines_skipped,
             load_seconds,
             seconds: times.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64()).collect(),
             bytes_shuffled: sent.iter().sum(),
@@ -64,11 +65,13 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
     Ok(())
 }
 
-fn load(worker: &Worker, list: &EdgeList, read: &AtomicU64) -> anyhow::Result<Graph> {
+/// The graph, and how many lines of the input all workers have skipped.
+fn load(worker: &Worker, list: &EdgeList, read: &AtomicU64) -> anyhow::Result<(Graph, u64)> {
     let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
     let mut edges = Vec::new();
     list.edges(share, read, |key, value| edges.push(Edge { key, value }))?;
-    Ok(Graph::spread(worker, records(edges))?)
+    let skipped = list.skipped_in_all(worker)?;
+    Ok((Graph::spread(worker, records(edges))?, skipped))
 }
 
 /// Vertex, tab, rank with 17 significant digits, which is every bit of it.
