@@ -3,3 +3,4 @@
 pub mod graph;
 pub mod pagerank;
 pub mod terasort;
+pub mod wordcount;

@@ -1,6 +1,5 @@
 //! What is typed.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::canonicalize;
 use std::path::Path;
 
@@ -11,8 +10,7 @@ use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_shuffle::LinkPolicy;
 
 use crate::generate::Generate;
-use crate::pagerank::Pagerank;
-use crate::sort::Sort;
+use crate::job::Job;
 use crate::validate::Validate;
 
 /// Map-reduce jobs over worker processes on this machine
@@ -34,7 +32,9 @@ impl Args {
         let matches = command.get_matches_mut();
         let args = Self::from_arg_matches(&matches).and_then(|args| {
             if let Command::Job(job) = &args.command {
-                job.check().map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
+                job.asked()
+                    .check()
+                    .map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
             }
             Ok(args)
         });
@@ -42,7 +42,7 @@ impl Args {
     }
 }
 
-const WORKER: &str = "worker";
+pub(crate) const WORKER: &str = "worker";
 
 /// Gives each flag of a command a variable: `WEFT_`, the command's name, and the flag's. One that is set to nothing counts as unset: it is how a script
 /// or a container takes one back.
@@ -69,15 +69,6 @@ pub(crate) enum Command {
     /// One worker of a job: started by the other commands
     #[command(hide = true, name = WORKER)]
     Worker(Worker),
-}
-
-/// What workers work on.
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Job {
-    /// Rank the vertices of a graph by the edges that lead to them
-    Pagerank(Pagerank),
-    /// Put records of 100 bytes in the order of their keys, the first 10 (TeraSort)
-    Sort(Sort),
 }
 
 /// What every job has.
@@ -166,57 +157,4 @@ pub(crate) fn check_path(flag: &str, path: &Path) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-impl Job {
-    /// What every job has.
-    pub(crate) fn common(&self) -> &Common {
-        match self {
-            Job::Pagerank(job) => &job.common,
-            Job::Sort(job) => &job.common,
-        }
-    }
-
-    /// What no single value can show.
-    fn check(&self) -> Result<(), String> {
-        match self {
-            Job::Pagerank(job) => job.check(),
-            Job::Sort(job) => job.check(),
-        }
-    }
-
-    /// The command line of a worker, behind the program's name.
-    pub(crate) fn worker_arguments(&self, index: usize, report_progress: bool) -> Vec<OsString> {
-        let mut flags = Flags(vec![WORKER.into()]);
-        flags.add("index", index.to_string());
-        if report_progress {
-            flags.0.push("--report-progress".into());
-        }
-        let Common { workers, hang_timeout, link, json: _ } = self.common();
-        match self {
-            Job::Pagerank(job) => job.add_to(&mut flags),
-            Job::Sort(job) => job.add_to(&mut flags),
-        }
-        flags.add("workers", workers.to_string());
-        flags.add("hang-timeout", hang_timeout.to_string());
-        flags.add("link", link.to_string());
-        flags.0
-    }
-}
-
-/// A command line.
-pub(crate) struct Flags(Vec<OsString>);
-
-impl Flags {
-    /// The name of a command.
-    pub(crate) fn command(&mut self, name: &str) {
-        self.0.push(name.into());
-    }
-
-    /// A flag and its value, as one argument: a value of its own must not begin with a dash.
-    pub(crate) fn add(&mut self, flag: &str, value: impl AsRef<OsStr>) {
-        let mut argument = OsString::from(format!("--{flag}="));
-        argument.push(value.as_ref());
-        self.0.push(argument);
-    }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pagerank::Ranked;
 use crate::sort::Sorted;
+use crate::wordcount::Counted;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,6 +41,7 @@ pub(crate) struct Failure {
 pub(crate) enum Outcome {
     Pagerank(Ranked),
     Sort(Sorted),
+    Wordcount(Counted),
 }
 
 /// Tells `event`; whoever started this process is gone if that fails, and so is the reason to go on.

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 
-use crate::args::{Common, Job};
+use crate::args::Common;
 use crate::event::{Event, Failure, Outcome};
+use crate::job::Job;
 use crate::progress::Progress;
 
 /// When one worker has failed, how long the others may take to say something better.
@@ -19,19 +20,15 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Runs the job to its end.
 pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
     // What can be wrong with the command is told once, not by every worker.
-    let phases = match job {
-        Job::Pagerank(job) => job.prepare()?,
-        Job::Sort(job) => job.prepare()?,
-    };
-    let common = job.common();
+    let asked = job.asked();
+    let phases = asked.prepare()?;
+    let common = asked.common();
     let is_shown = std::io::stderr().is_terminal();
     let progress = is_shown.then(|| Progress::new(phases, common.workers));
     let done = Workers::start(job, is_shown)
         .and_then(|(mut workers, events)| workers.watch(common, &events, progress));
     // By now no worker is left.
-    if let Job::Sort(job) = job {
-        job.end(done.is_ok())?;
-    }
+    asked.end(done.is_ok())?;
     done
 }
 
@@ -59,7 +56,7 @@ impl Workers {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let (tell, events) = channel();
         let secret: u128 = rand::random();
-        let count = job.common().workers;
+        let count = job.asked().common().workers;
         let mut workers = Self { children: Vec::with_capacity(count) };
         for worker in 0..count {
             let mut child = Command::new(&program)

@@ -6,7 +6,8 @@
 //! - `event`: what a worker's process tells the one that started it, a line each.
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
-//! - `pagerank`, `sort`: the jobs, each with what it is asked, what a worker does, and what is printed.
+//! - `job`: what the program asks of a job; `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
+//! - `memory`, `output_folder`: what several jobs are asked.
 //! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
 #![forbid(unsafe_code)]
@@ -19,12 +20,16 @@
 mod args;
 mod event;
 mod generate;
+mod job;
 mod launch;
+mod memory;
+mod output_folder;
 mod pagerank;
 mod progress;
 mod report;
 mod sort;
 mod validate;
+mod wordcount;
 mod work;
 
 use std::process::ExitCode;

@@ -14,7 +14,8 @@ use weft_shuffle::job::graph::Graph;
 use weft_shuffle::job::pagerank::PageRank;
 use weft_shuffle::{EdgeList, Worker};
 
-use crate::args::{Common, Flags, check_path};
+use crate::args::{Common, check_path};
+use crate::job::{Asked, Flags};
 use crate::progress::{Phase, Unit};
 use crate::work::Needs;
 
@@ -43,7 +44,7 @@ pub(crate) struct Pagerank {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    common: Common,
 }
 
 /// What came out.
@@ -77,9 +78,13 @@ fn damping(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
-impl Pagerank {
-    /// What no single value can show, and what a path means: opening the output must not harm the input.
-    pub(crate) fn check(&self) -> Result<(), String> {
+impl Asked for Pagerank {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    /// What a path means, too: opening the output must not harm the input.
+    fn check(&self) -> Result<(), String> {
         check_path("--input", &self.input)?;
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
@@ -94,8 +99,7 @@ impl Pagerank {
         }
     }
 
-    /// Looks whether the input can be read and the output be written. Returns what the job will do.
-    pub(crate) fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
+    fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let list = EdgeList::open(&self.input)?;
         if let Some(output) = &self.output {
             let opened = OpenOptions::new().create(true).append(true).open(output);
@@ -110,8 +114,7 @@ impl Pagerank {
         ])
     }
 
-    /// What a worker has to be told.
-    pub(crate) fn add_to(&self, flags: &mut Flags) {
+    fn add_to(&self, flags: &mut Flags) {
         flags.command("pagerank");
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("iterations", self.iterations.to_string());
@@ -123,7 +126,7 @@ impl Pagerank {
         }
     }
 
-    pub(crate) fn needs(&self) -> Needs {
+    fn needs(&self) -> Needs {
         Needs {
             types: PageRank::types(Graph::types(Types::new())),
             same: format!("{:?}", (&self.input, self.skip_bad, self.iterations, self.damping)),
@@ -132,11 +135,12 @@ impl Pagerank {
         }
     }
 
-    /// A worker's part of the job; tells how far it is, if somebody looks.
-    pub(crate) fn work(&self, worker: &Worker, report: bool) -> anyhow::Result<()> {
+    fn work(&self, worker: &Worker, report: bool) -> anyhow::Result<()> {
         work::run(self, worker, report)
     }
+}
 
+impl Pagerank {
     /// What is printed of what came out.
     pub(crate) fn report(&self, outcome: &Ranked) -> String {
         if self.common.json {

@@ -3,14 +3,15 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::args::Job;
 use crate::event::Outcome;
+use crate::job::Job;
 
 /// Prints what came out.
 pub(crate) fn print(job: &Job, outcome: &Outcome) -> ExitCode {
     let text = match (job, outcome) {
         (Job::Pagerank(job), Outcome::Pagerank(ranked)) => job.report(ranked),
         (Job::Sort(job), Outcome::Sort(sorted)) => job.report(sorted),
+        (Job::Wordcount(job), Outcome::Wordcount(counted)) => job.report(counted),
         _ => return complain(&anyhow::anyhow!("the workers did another job")),
     };
     say(&text)

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use weft_object::Types;
 use weft_shuffle::{InputError, JobError, LineProblem, Listening, Secret, WorkerConfig, WorkerId};
 
-use crate::args::{self, Job};
+use crate::args;
 use crate::event::{Event, Failure, tell};
 
 /// How often progress is told.
@@ -58,11 +58,9 @@ fn may_be_skipped(error: &anyhow::Error) -> bool {
 }
 
 fn work(arguments: &args::Worker) -> anyhow::Result<()> {
-    let common = arguments.job.common();
-    let Needs { types, same, memory_bytes, spill_folder } = match &arguments.job {
-        Job::Pagerank(job) => job.needs(),
-        Job::Sort(job) => job.needs(),
-    };
+    let job = arguments.job.asked();
+    let common = job.common();
+    let Needs { types, same, memory_bytes, spill_folder } = job.needs();
     let listening = Listening::start(WorkerConfig {
         id: WorkerId(arguments.index),
         workers: common.workers,
@@ -76,11 +74,7 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
     })?;
     tell(&Event::Listening(listening.address()))?;
     let worker = listening.join(&addresses()?)?;
-    let report = arguments.report_progress;
-    let done = match &arguments.job {
-        Job::Pagerank(job) => job.work(&worker, report),
-        Job::Sort(job) => job.work(&worker, report),
-    };
+    let done = job.work(&worker, arguments.report_progress);
     if let Err(error) = &done {
         match error.downcast_ref::<JobError>() {
             Some(error) => worker.stop(error),

@@ -20,7 +20,7 @@ pub(super) fn run(job: &Sort, worker: &Worker, report: bool) -> anyhow::Result<(
     let began = worker.clock().now();
     let file = RecordFile::<RECORD_BYTES>::open(&job.input)?;
     let share = file.share(worker.id().0, worker.workers());
-    let path = job.part().join(format!("part-{:05}", worker.id().0));
+    let path = job.output().file_of(worker.id());
     let cannot_write = || format!("cannot write {}", path.display());
     let mut out =
         BufWriter::with_capacity(WRITE_BYTES, File::create_new(&path).with_context(cannot_write)?);

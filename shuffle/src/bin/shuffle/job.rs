@@ -1,0 +1,94 @@
+//! The jobs, and what the program asks of each.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::Subcommand;
+use weft_shuffle::Worker;
+
+use crate::args::{Common, WORKER};
+use crate::pagerank::Pagerank;
+use crate::progress::Phase;
+use crate::sort::Sort;
+use crate::wordcount::Wordcount;
+use crate::work::Needs;
+
+/// What workers work on.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Job {
+    /// Rank the vertices of a graph by the edges that lead to them
+    Pagerank(Pagerank),
+    /// Put records of 100 bytes in the order of their keys, the first 10 (TeraSort)
+    Sort(Sort),
+    /// Count how often each word of a text is in it
+    Wordcount(Wordcount),
+}
+
+/// A job, as it was asked for.
+pub(crate) trait Asked {
+    /// What every job has.
+    fn common(&self) -> &Common;
+
+    /// What no single value can show.
+    fn check(&self) -> Result<(), String>;
+
+    /// Looks whether it can be done, before any worker is started. Returns what will be done.
+    fn prepare(&self) -> anyhow::Result<Vec<Phase>>;
+
+    /// All workers have ended: what they made is whole, or of no use.
+    fn end(&self, is_whole: bool) -> anyhow::Result<()> {
+        let _ = is_whole;
+        Ok(())
+    }
+
+    /// What a worker has to be told.
+    fn add_to(&self, flags: &mut Flags);
+
+    /// What a worker has to have.
+    fn needs(&self) -> Needs;
+
+    /// A worker's part of the job; tells how far it is, if somebody looks.
+    fn work(&self, worker: &Worker, report: bool) -> anyhow::Result<()>;
+}
+
+impl Job {
+    /// Whichever it is.
+    pub(crate) fn asked(&self) -> &dyn Asked {
+        match self {
+            Job::Pagerank(job) => job,
+            Job::Sort(job) => job,
+            Job::Wordcount(job) => job,
+        }
+    }
+
+    /// The command line of a worker, behind the program's name.
+    pub(crate) fn worker_arguments(&self, index: usize, report_progress: bool) -> Vec<OsString> {
+        let mut flags = Flags(vec![WORKER.into()]);
+        flags.add("index", index.to_string());
+        if report_progress {
+            flags.0.push("--report-progress".into());
+        }
+        self.asked().add_to(&mut flags);
+        let Common { workers, hang_timeout, link, json: _ } = self.asked().common();
+        flags.add("workers", workers.to_string());
+        flags.add("hang-timeout", hang_timeout.to_string());
+        flags.add("link", link.to_string());
+        flags.0
+    }
+}
+
+/// A command line.
+pub(crate) struct Flags(Vec<OsString>);
+
+impl Flags {
+    /// The name of a command.
+    pub(crate) fn command(&mut self, name: &str) {
+        self.0.push(name.into());
+    }
+
+    /// A flag and its value, as one argument: a value of its own must not begin with a dash.
+    pub(crate) fn add(&mut self, flag: &str, value: impl AsRef<OsStr>) {
+        let mut argument = OsString::from(format!("--{flag}="));
+        argument.push(value.as_ref());
+        self.0.push(argument);
+    }
+}

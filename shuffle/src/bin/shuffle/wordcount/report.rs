@@ -1,0 +1,69 @@
+//! What is printed.
+
+use bytesize::ByteSize;
+use serde_json::{Value, json};
+
+use super::{Counted, Wordcount};
+use crate::job::Asked as _;
+
+/// The object that scripts rely on: docs/cli.md.
+pub(super) fn object(job: &Wordcount, outcome: &Counted) -> Value {
+    json!({
+        "words": outcome.words,
+        "distinct": outcome.distinct,
+        "distinct_by_worker": outcome.distinct_by_worker,
+        "lines_skipped": outcome.lines_skipped,
+        "workers": job.common().workers,
+        "seconds": outcome.seconds,
+        "bytes_shuffled": outcome.bytes_shuffled,
+        "bytes_spilled": outcome.bytes_spilled,
+        "peak_memory_bytes": outcome.peak_memory_bytes,
+        "top": outcome.top,
+    })
+}
+
+pub(super) fn text(outcome: &Counted) -> String {
+    let mut text = format!(
+        "{} words, {} of them distinct, by worker {:?}\n\
+         skipped           {} lines that are no text\n\
+         counted           {:.3} s\n\
+         shuffled          {}\n\
+         kept in files     {}\n\
+         memory at most    {} a worker\n",
+        outcome.words,
+        outcome.distinct,
+        outcome.distinct_by_worker,
+        outcome.lines_skipped,
+        outcome.seconds,
+        ByteSize::b(outcome.bytes_shuffled),
+        ByteSize::b(outcome.bytes_spilled),
+        ByteSize::b(outcome.peak_memory_bytes),
+    );
+    if !outcome.top.is_empty() {
+        text += &format!("\n{:>20}  word\n", "times");
+    }
+    for top in &outcome.top {
+        text += &format!("{:>20}  {}\n", top.count, shown(&top.word));
+    }
+    text
+}
+
+/// A word such that a terminal only shows it, whatever the text is.
+fn shown(word: &str) -> String {
+    let shown = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    word.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_tells_a_terminal_nothing() {
+        assert_eq!(shown("größe"), "größe");
+        assert_eq!(shown("\u{1b}[31mred\u{9b}"), "\\u{1b}[31mred\\u{9b}");
+    }
+}
