@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
 mod balance;
+mod counting;
 mod death;
 mod generating;
 mod job;
