@@ -241,6 +241,10 @@ fn a_cluster_that_does_not_answer_is_told_from_one_that_is_ill() {
     for part in ["have node 1 leave", "may be carried out still", "`kv cluster nodes`"] {
         assert!(ran.stderr.contains(part), "{:?} lacks {part:?}", ran.stderr);
     }
+    let ran = kv(&["cluster", "accept-loss", "1", "--control", &address, "--timeout", "100ms"]);
+    for part in ["accept the loss", "may be carried out still", "`kv cluster partitions`"] {
+        assert!(ran.stderr.contains(part), "{:?} lacks {part:?}", ran.stderr);
+    }
     // Where nobody was asked, nothing is to be expected.
     let ran = kv(&["cluster", "leave", "1", "--control", &dead]);
     assert!(!ran.stderr.contains("carried out"), "{}", ran.stderr);

@@ -10,7 +10,7 @@ mod watch;
 
 use anyhow::Context;
 use clap::Subcommand;
-use weft_client::Address;
+use weft_client::{Address, ErrorCode};
 use weft_protocol::control::v1::Member;
 
 use self::accept_loss::AcceptLoss;
@@ -18,7 +18,7 @@ use self::departure::{Leave, Stay};
 use self::partitions::Partitions;
 use self::watch::Watch;
 use crate::args::Global;
-use crate::control::Control;
+use crate::control::{Control, ControlError};
 use crate::output::Output;
 
 /// See how a cluster is, and change which nodes it has
@@ -81,6 +81,18 @@ fn control_of(data: &Address) -> Option<Address> {
     let (host, port) = text.rsplit_once(':').expect("an address has a port");
     let port = port.parse::<u16>().expect("it was parsed before").checked_add(1)?;
     Some(format!("{host}:{port}").parse().expect("it has a host and a port"))
+}
+
+/// What is told of a request to do `what` that came to nothing, as far as is known; `kv cluster LOOK` shows whether it was carried out.
+fn failed(error: ControlError, what: &str, look: &str) -> anyhow::Error {
+    let is_in_doubt = error.code().is_some_and(ErrorCode::may_have_been_applied);
+    anyhow::Error::new(error).context(match is_in_doubt {
+        true => format!(
+            "no answer to the request to {what}, which may be carried out still; look at `kv cluster \
+             {look}`, or ask again"
+        ),
+        false => format!("cannot {what}"),
+    })
 }
 
 /// Nodes, as a cell of a table has them.

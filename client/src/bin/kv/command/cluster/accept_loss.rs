@@ -1,11 +1,10 @@
 //! `kv cluster accept-loss`: have partitions begin anew whose objects are gone.
 
-use anyhow::Context;
 use clap::builder::BoolishValueParser;
 use serde_json::json;
 use weft_protocol::control::v1::AcceptLossRequest;
 
-use super::listed;
+use super::{failed, listed};
 use crate::complaint::note;
 use crate::control::Control;
 use crate::output::{Format, Output};
@@ -34,7 +33,7 @@ impl AcceptLoss {
         let request = AcceptLossRequest { request: rand::random(), partitions, give_up };
         let done = control
             .change(async |mut calls| Ok(calls.accept_loss(request.clone()).await?.into_inner()))
-            .context("cannot accept the loss")?;
+            .map_err(|error| failed(error, "accept the loss", "partitions"))?;
         match output.format {
             Format::Json => output
                 .json(&json!({ "partitions": done.partitions, "map_version": done.map_version }))?,

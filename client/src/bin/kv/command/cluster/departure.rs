@@ -1,11 +1,11 @@
 //! `kv cluster leave` and `kv cluster stay`: relieve a node of what it holds, or not after all.
 
 use serde_json::{Value, json};
-use weft_client::ErrorCode;
 use weft_protocol::control::v1::{LeaveRequest, StayRequest};
 
+use super::failed;
 use crate::complaint::note;
-use crate::control::{Control, ControlError};
+use crate::control::Control;
 use crate::number;
 use crate::output::{Format, Output};
 
@@ -30,7 +30,8 @@ impl Leave {
         let node = self.node;
         let request = LeaveRequest { node };
         let done = control.change(async |mut calls| Ok(calls.leave(request).await?.into_inner()));
-        let done = done.map_err(|error| failed(error, &format!("have node {node} leave")))?;
+        let done =
+            done.map_err(|error| failed(error, &format!("have node {node} leave"), "nodes"))?;
         let said = match done.has_left {
             true => "has left",
             false => "is leaving; `kv cluster nodes` shows what it still holds",
@@ -49,22 +50,11 @@ impl Stay {
         let node = self.node;
         let request = StayRequest { node };
         let done = control.change(async |mut calls| Ok(calls.stay(request).await?.into_inner()));
-        let done = done.map_err(|error| failed(error, &format!("have node {node} stay")))?;
+        let done =
+            done.map_err(|error| failed(error, &format!("have node {node} stay"), "nodes"))?;
         let told = json!({ "node": node, "map_version": done.map_version });
         tell(output, node, "stays", &told)
     }
-}
-
-/// What is told of a request to do `what` that came to nothing, as far as is known.
-fn failed(error: ControlError, what: &str) -> anyhow::Error {
-    let is_in_doubt = error.code().is_some_and(ErrorCode::may_have_been_applied);
-    anyhow::Error::new(error).context(match is_in_doubt {
-        true => format!(
-            "no answer to the request to {what}, which may be carried out still; look at `kv cluster \
-             nodes`, or ask again"
-        ),
-        false => format!("cannot {what}"),
-    })
 }
 
 fn tell(output: &mut Output, node: u64, said: &str, told: &Value) -> anyhow::Result<()> {
