@@ -7,7 +7,7 @@
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
 //! - `job`: what the program asks of a job; `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
-//! - `memory`, `output_folder`: what several jobs are asked.
+//! - `memory`, `output_folder`: what several jobs are asked; `usage`: what they took.
 //! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
 #![forbid(unsafe_code)]
@@ -28,6 +28,7 @@ mod pagerank;
 mod progress;
 mod report;
 mod sort;
+mod usage;
 mod validate;
 mod wordcount;
 mod work;

@@ -1,15 +1,25 @@
 //! A folder with a file of each worker, which is there whole or not at all.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use weft_shuffle::WorkerId;
+use weft_shuffle::{JobError, WorkerId};
+
+/// Bytes that are written at once.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// The folder, by the name that it is asked for.
 pub(crate) struct OutputFolder<'p>(pub(crate) &'p Path);
+
+/// The file of one worker.
+pub(crate) struct PartFile {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
 
 impl OutputFolder<'_> {
     /// Makes the folder that workers write into, which is another one until it is whole.
@@ -42,9 +52,11 @@ impl OutputFolder<'_> {
         named.with_context(|| format!("cannot name {}", self.0.display()))
     }
 
-    /// The file of a worker.
-    pub(crate) fn file_of(&self, worker: WorkerId) -> PathBuf {
-        self.part().join(format!("part-{:05}", worker.0))
+    /// Makes the file of a worker.
+    pub(crate) fn create(&self, worker: WorkerId) -> anyhow::Result<PartFile> {
+        let path = self.part().join(format!("part-{:05}", worker.0));
+        let file = File::create_new(&path).with_context(|| cannot_write(&path))?;
+        Ok(PartFile { path, out: BufWriter::with_capacity(WRITE_BYTES, file) })
     }
 
     /// Where the output is made.
@@ -55,4 +67,24 @@ impl OutputFolder<'_> {
         name.push(".part");
         name.into()
     }
+}
+
+impl PartFile {
+    /// Has `write` write something.
+    pub(crate) fn write(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), JobError> {
+        write(&mut self.out)
+            .map_err(|error| JobError::Job(format!("{}: {error}", cannot_write(&self.path))))
+    }
+
+    /// All was written.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        self.out.flush().with_context(|| cannot_write(&self.path))
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }

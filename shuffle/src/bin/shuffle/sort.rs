@@ -15,6 +15,7 @@ use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::progress::{Phase, Unit};
+use crate::usage::Usage;
 use crate::work::Needs;
 
 /// The phases: the records are read, and they are written in order.
@@ -40,14 +41,7 @@ pub(crate) struct Sort {
 pub(crate) struct Sorted {
     records: u64,
     records_by_worker: Vec<u64>,
-    /// From when the workers had met to when all was written.
-    seconds: f64,
-    /// What the links between the workers took.
-    bytes_shuffled: u64,
-    /// What was kept in files meanwhile.
-    bytes_spilled: u64,
-    /// The most memory that any worker had.
-    peak_memory_bytes: u64,
+    usage: Usage,
 }
 
 impl Asked for Sort {

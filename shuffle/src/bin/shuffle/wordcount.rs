@@ -15,6 +15,7 @@ use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::progress::{Phase, Unit};
+use crate::usage::Usage;
 use crate::work::Needs;
 
 /// The phase: the text is read.
@@ -47,14 +48,7 @@ pub(crate) struct Counted {
     distinct: u64,
     distinct_by_worker: Vec<u64>,
     lines_skipped: u64,
-    /// From when the workers had met to when all was counted and written.
-    seconds: f64,
-    /// What the links between the workers took.
-    bytes_shuffled: u64,
-    /// What was kept in files meanwhile.
-    bytes_spilled: u64,
-    /// The most memory that any worker had.
-    peak_memory_bytes: u64,
+    usage: Usage,
     top: Vec<TopWord>,
 }
 

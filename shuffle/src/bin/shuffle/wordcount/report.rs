@@ -1,6 +1,5 @@
 //! What is printed.
 
-use bytesize::ByteSize;
 use serde_json::{Value, json};
 
 use super::{Counted, Wordcount};
@@ -14,10 +13,10 @@ pub(super) fn object(job: &Wordcount, outcome: &Counted) -> Value {
         "distinct_by_worker": outcome.distinct_by_worker,
         "lines_skipped": outcome.lines_skipped,
         "workers": job.common().workers,
-        "seconds": outcome.seconds,
-        "bytes_shuffled": outcome.bytes_shuffled,
-        "bytes_spilled": outcome.bytes_spilled,
-        "peak_memory_bytes": outcome.peak_memory_bytes,
+        "seconds": outcome.usage.seconds,
+        "bytes_shuffled": outcome.usage.bytes_shuffled,
+        "bytes_spilled": outcome.usage.bytes_spilled,
+        "peak_memory_bytes": outcome.usage.peak_memory_bytes,
         "top": outcome.top,
     })
 }
@@ -26,18 +25,12 @@ pub(super) fn text(outcome: &Counted) -> String {
     let mut text = format!(
         "{} words, {} of them distinct, by worker {:?}\n\
          skipped           {} lines that are no text\n\
-         counted           {:.3} s\n\
-         shuffled          {}\n\
-         kept in files     {}\n\
-         memory at most    {} a worker\n",
+         {}",
         outcome.words,
         outcome.distinct,
         outcome.distinct_by_worker,
         outcome.lines_skipped,
-        outcome.seconds,
-        ByteSize::b(outcome.bytes_shuffled),
-        ByteSize::b(outcome.bytes_spilled),
-        ByteSize::b(outcome.peak_memory_bytes),
+        outcome.usage.text("counted"),
     );
     if !outcome.top.is_empty() {
         text += &format!("\n{:>20}  word\n", "times");

@@ -1,0 +1,48 @@
+//! What a job took.
+
+use bytesize::ByteSize;
+use serde::{Deserialize, Serialize};
+use weft_shuffle::{JobError, Worker};
+use weft_transport::Time;
+
+/// What a job took of its workers, from when they had met.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    /// Until all was made, and written if it was to be.
+    pub(crate) seconds: f64,
+    /// What the links between the workers took.
+    pub(crate) bytes_shuffled: u64,
+    /// What was kept in files meanwhile.
+    pub(crate) bytes_spilled: u64,
+    /// The most memory that any worker had.
+    pub(crate) peak_memory_bytes: u64,
+}
+
+impl Usage {
+    /// That of all workers since `began`: an exchange.
+    pub(crate) fn gather(worker: &Worker, began: Time) -> Result<Usage, JobError> {
+        let sent = worker.gather(worker.bytes_sent())?;
+        let spilled = worker.gather(worker.bytes_spilled())?;
+        let peaks = worker.gather(worker.peak_memory_bytes().unwrap_or(0))?;
+        Ok(Usage {
+            seconds: worker.clock().now().since(began).as_secs_f64(),
+            bytes_shuffled: sent.iter().sum(),
+            bytes_spilled: spilled.iter().sum(),
+            peak_memory_bytes: peaks.into_iter().max().unwrap_or(0),
+        })
+    }
+
+    /// Lines of a report, of which the first says how long it took to have `done` it.
+    pub(crate) fn text(&self, done: &str) -> String {
+        format!(
+            "{done:<17} {:.3} s\n\
+             shuffled          {}\n\
+             kept in files     {}\n\
+             memory at most    {} a worker\n",
+            self.seconds,
+            ByteSize::b(self.bytes_shuffled),
+            ByteSize::b(self.bytes_spilled),
+            ByteSize::b(self.peak_memory_bytes),
+        )
+    }
+}
