@@ -1,17 +1,12 @@
 //! Values of a program as records of segments: what is moved, and kept in files.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::ops::Deref;
-
-use compact_str::CompactString;
 use weft_transport::{Memory, MemoryError, Purpose};
 
 use crate::error::Full;
 use crate::pair::Pair;
 use crate::segment::Segment;
 use crate::text::Text;
+use crate::text_key::TextKey;
 use crate::text_writer::TextSegmentWriter;
 use crate::types::Types;
 use crate::view::View;
@@ -114,53 +109,6 @@ impl<V: Wire> Record for Pair<TextKey, V> {
 
     #[inline]
     fn heap_bytes(&self) -> usize {
-        let text = &self.key.0;
-        if text.is_heap_allocated() { text.capacity() } else { 0 }
-    }
-}
-
-/// A text that a program has as the key of a record. Up to 24 bytes lie in the value itself.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TextKey(CompactString);
-
-impl From<&str> for TextKey {
-    #[inline]
-    fn from(text: &str) -> TextKey {
-        TextKey(CompactString::new(text))
-    }
-}
-
-impl Deref for TextKey {
-    type Target = str;
-
-    #[inline]
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for TextKey {
-    fn borrow(&self) -> &str {
-        self
-    }
-}
-
-/// As a `str` is hashed, since it is found by one.
-impl Hash for TextKey {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        str::hash(self, state);
-    }
-}
-
-impl fmt::Debug for TextKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
-
-impl fmt::Display for TextKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&**self, f)
+        self.key.heap_bytes()
     }
 }

@@ -71,7 +71,8 @@ pub fn worker_of<K: Hash>(key: &K, workers: usize) -> WorkerId {
     WorkerId(((u128::from(hash) * workers as u128) >> 64) as usize)
 }
 
-/// Pairs that are the worker's own are combined, and stay; those of others are combined as long as memory has room for their keys, and sent then.
+/// All pairs of a worker are combined as long as memory has room for their keys, and go then to where these belong. So what is done for each record depends neither on
+/// that place, which no processor can foresee, nor on a hash to tell it by.
 impl<D, K, V, F> Dataset for ReduceByKey<D, ByHash, F>
 where
     D: Dataset<Item = Pair<K, V>>,
@@ -90,21 +91,21 @@ where
         let (combine, spilling) = (self.combine, worker.spilling().clone());
         let budget = &spilling.budget;
         // Two thirds of what is for this at all stay: what leaves has its key combined again where it goes.
-        let (limit_own, limit_others) = (budget.share(), budget.share() / 2);
+        let (limit_own, limit_leaving) = (budget.share(), budget.share() / 2);
         let own = RefCell::new(Reduction::new(spilling.clone(), limit_own, combine));
         let take = |pair| own.borrow_mut().add(pair);
         let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
-        let mut others = Table::new(budget, limit_others);
-        let place = |pair: &Pair<K, V>| worker_of(&pair.key, worker.workers());
+        let mut leave = |pair: Pair<K, V>| match worker_of(&pair.key, worker.workers()) {
+            home if home == worker.id() => take(pair),
+            home => exchange.push(home, pair),
+        };
+        let mut leaving = Table::new(budget, limit_leaving);
         self.upstream.run(worker, |pair| {
-            if place(&pair) == worker.id() {
-                return take(pair);
-            }
-            let Err(pair) = others.add(pair, combine) else { return Ok(()) };
-            others.drain().chain([pair]).try_for_each(|pair| exchange.push(place(&pair), pair))
+            let Err(pair) = leaving.add(pair, combine) else { return Ok(()) };
+            leaving.drain().chain([pair]).try_for_each(&mut leave)
         })?;
-        others.drain().try_for_each(|pair| exchange.push(place(&pair), pair))?;
-        drop(others);
+        leaving.drain().try_for_each(&mut leave)?;
+        drop(leaving);
         exchange.finish()?;
         own.into_inner().finish(&mut sink)
     }

@@ -12,6 +12,8 @@ mod lines;
 mod source;
 #[cfg(test)]
 pub(crate) mod tests;
+mod valid;
+mod words;
 mod zstd_frames;
 
 use std::fs::File;
@@ -28,6 +30,7 @@ use crate::worker::Worker;
 
 pub use self::error::{InputError, LineProblem};
 pub use self::lines::{Line, Lines};
+pub use self::words::Words;
 
 /// Few enough bytes to stay in a core's cache and to spread a small text over the workers; enough that
 /// a system call for each does not matter.
@@ -142,6 +145,13 @@ impl TextFile {
     pub fn lines<'f>(&'f self, share: Share, file_bytes_read: &'f AtomicU64) -> Lines<'f> {
         let cut = Cut { chunk_bytes: CHUNK_BYTES, line_bytes_max: CHUNK_BYTES - 1 };
         Lines { text: self, cut, share, file_bytes_read }
+    }
+
+    /// The words of a share: what is between white space as Unicode has it, as [`str::split_whitespace`] says, as keys. Lines are malformed where those of
+    /// [`lines`](Self::lines) are, and end words as other white space does.
+    pub fn words<'f>(&'f self, share: Share, file_bytes_read: &'f AtomicU64) -> Words<'f> {
+        let Lines { text, cut, share, file_bytes_read } = self.lines(share, file_bytes_read);
+        Words { text, cut, share, file_bytes_read }
     }
 
     /// Up to `bytes` bytes from the beginning of the text, which count as read by nobody.

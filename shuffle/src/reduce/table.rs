@@ -1,6 +1,6 @@
 //! A value for each key, in no more memory than there is for them.
 
-use std::hash::{BuildHasher as _, Hash};
+use std::hash::{BuildHasher as _, Hash, Hasher as _};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -47,17 +47,30 @@ where
     ///
     /// # Errors
     /// There is no room for another key: here it is again. An empty table has room for one, whatever that takes.
-    #[inline]
+    // What is done for each record, so all but what a new key takes is a part of the loop that asks for it: a call would have the pair lie in memory.
+    #[inline(always)]
+    #[expect(
+        clippy::manual_hash_one,
+        reason = "it hashes a reference to the key, by way of one more call that stays one"
+    )]
     pub(super) fn add(
         &mut self,
         pair: Pair<K, V>,
         combine: impl Fn(V, V) -> V,
     ) -> Result<(), Pair<K, V>> {
-        let hash = self.hasher.hash_one(&pair.key);
+        let mut state = self.hasher.build_hasher();
+        pair.key.hash(&mut state);
+        let hash = state.finish();
         if let Some(known) = self.entries.find_mut(hash, |known| known.key == pair.key) {
             known.value = combine(known.value, pair.value);
             return Ok(());
         }
+        self.insert(hash, pair)
+    }
+
+    /// Adds a key that is not there.
+    #[cold]
+    fn insert(&mut self, hash: u64, pair: Pair<K, V>) -> Result<(), Pair<K, V>> {
         let heap_bytes = pair.heap_bytes() as u64;
         if !self.has_room(heap_bytes) && !self.entries.is_empty() {
             return Err(pair);

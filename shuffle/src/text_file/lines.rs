@@ -6,9 +6,10 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::memchr_iter;
 
-use super::{Chunk, Cut, InputError, LineProblem, Share, TextFile};
+use super::valid::each_text;
+use super::{Chunk, Cut, InputError, Share, TextFile};
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::worker::Worker;
@@ -77,38 +78,14 @@ impl Lines<'_> {
                 }
                 Err(error) => {
                     *bytes = error.into_bytes();
-                    each_text_line(text, lines_before, bytes, &mut each)
+                    // Copied, as they are no string where they are.
+                    let each = |lines: &str| Ok(each_line(lines.to_owned(), &mut each)?.0);
+                    each_text(text, lines_before, bytes, each)
                 }
             }
         });
         totals.map(|_| ())
     }
-}
-
-/// Calls `each` with the lines of a chunk of which some are no text: these are malformed, and those
-/// between two of them are copied, as they are no string where they are.
-fn each_text_line<E: From<InputError>>(
-    file: &TextFile,
-    lines_before: u64,
-    chunk: &[u8],
-    each: &mut impl FnMut(Line) -> Result<(), E>,
-) -> Result<u64, E> {
-    let (mut rest, mut count) = (chunk, 0);
-    while let Some(part) = rest.utf8_chunks().next() {
-        let valid = part.valid();
-        let line_start = match part.invalid() {
-            [] => valid.len(),
-            _ => memrchr(b'\n', valid.as_bytes()).map_or(0, |before| before + 1),
-        };
-        count += each_line(valid[..line_start].to_owned(), each)?.0;
-        rest = &rest[line_start..];
-        if let Some(line_end) = memchr(b'\n', rest) {
-            file.pass_over(lines_before + count, LineProblem::NotUtf8, rest)?;
-            count += 1;
-            rest = &rest[line_end + 1..];
-        }
-    }
-    Ok(count)
 }
 
 /// Calls `each` with the lines of `lines`, each of which has its line end. Returns how many they are, and

@@ -413,6 +413,39 @@ proptest! {
     }
 
     #[test]
+    fn words_are_those_of_the_lines(
+        lines in prop::collection::vec(prop_oneof![
+            "[a-z ]{0,60}",
+            "([\\t \u{2003}\u{a0}]{0,2}\\PC{0,5}){0,5}",
+            Just("\u{fffd}".to_owned()),
+        ], 0..60),
+        end in prop_oneof![Just("\n"), Just("\r\n")],
+    ) {
+        // What stands for a character that is none is one that is no text.
+        let text = lines.iter().map(|line| format!("{line}{end}")).collect::<String>();
+        let bytes = text.split('\u{fffd}').map(str::as_bytes).collect::<Vec<_>>().join(&b"\xff"[..]);
+        let file = file_of(&bytes);
+        for of in [1, 3] {
+            for index in 0..of {
+                let counter = AtomicU64::new(0);
+                let text = TextFile::open(file.path()).unwrap().skip_malformed(60);
+                let mut words = Vec::new();
+                let read = Words { text: &text, cut: FINE, share: share(index, of), file_bytes_read: &counter };
+                read.each(|word| {
+                    words.push(word.to_owned());
+                    Ok::<_, InputError>(())
+                }).unwrap();
+                let (lines, skipped, error) = read_cut(&bytes, FINE, share(index, of), 60);
+                prop_assert!(error.is_none());
+                let expected: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+                prop_assert_eq!(words, expected);
+                prop_assert_eq!(text.skipped(), skipped);
+                prop_assert_eq!(counter.load(Ordering::Relaxed), text.file_bytes());
+            }
+        }
+    }
+
+    #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), limit in 0_u64..20) {
         let (lines, skipped, error) = read_cut(&bytes, FINE, Share::WHOLE, limit);
         if error.is_none() {

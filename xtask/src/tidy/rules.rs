@@ -29,6 +29,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "object/src/link.rs",
     "object/src/seq.rs",
     "object/src/text.rs",
+    "object/src/text_key.rs",
     "object/src/channel/received.rs",
     "object/derive/src/lib.rs",
     "bench/src/bin/objects/rkyv_archives.rs",

@@ -20,7 +20,7 @@ pub(super) fn run(job: &Wordcount, worker: &Worker, report: bool) -> anyhow::Res
     let mut out = job.output().map(|output| output.create(worker.id())).transpose()?;
     let (mut words, mut distinct, mut top) = (0, 0, Top::new(job.top));
     while_telling(report, READING, |read| {
-        wordcount::count(text.lines(share, read)).run(worker, |count| {
+        wordcount::count(text.words(share, read)).run(worker, |count| {
             (words, distinct) = (words + count.value, distinct + 1);
             top.see(&count);
             let Some(out) = &mut out else { return Ok(()) };
