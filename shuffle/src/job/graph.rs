@@ -1,15 +1,19 @@
 //! A directed graph, spread over the workers by vertex.
 
 mod balance;
+mod incoming;
 mod mirrors;
-mod targets;
+mod numbering;
+mod rows;
 
 use std::collections::HashMap;
 
 use weft_object::{Pair, Types, Wire};
 
+use self::incoming::Incoming;
 use self::mirrors::Mirrors;
-use self::targets::Targets;
+use self::numbering::Numbering;
+use self::rows::Rows;
 use crate::dataset::{Dataset, records};
 use crate::error::JobError;
 use crate::reduce::{Ranges, worker_of};
@@ -22,12 +26,11 @@ pub type Edge = Pair<u64, u64>;
 ///
 /// Vertices get *numbers* from 0 without holes, worker after worker, in place of the identifiers
 /// that the input has, which may be any 64 bits. A worker's vertices are those whose identifiers
-/// hash to it, in the order of their identifiers.
+/// hash to it, those with the most edges first: what is looked up along edges is mostly theirs, and lies together.
 ///
 /// A worker holds the edges that begin at its vertices. Only if that made some worker hold more than
 /// its share of all edges and a twentieth, rounded up to whole edges, what is beyond it is held by
-/// others, from the vertices with the most edges. Their holders have *mirrors* of these vertices:
-/// [sources](Self::sources) are both, the own vertices first.
+/// others, from the vertices with the most edges. Their holders have *mirrors* of these vertices.
 #[derive(Debug)]
 pub struct Graph {
     identifiers: Vec<u64>,
@@ -35,8 +38,8 @@ pub struct Graph {
     own: WorkerId,
     /// How many edges begin at each own vertex, whoever holds them.
     out_degrees: Vec<u32>,
-    /// A row for each own vertex, then one for each mirror.
-    targets: Targets,
+    /// Edges that begin at own vertices, and behind them at mirrors.
+    incoming: Incoming,
     mirrors: Mirrors,
 }
 
@@ -88,10 +91,10 @@ impl Graph {
         }
 
         let first = ranges.of(worker.id()).start;
-        let own = &identifiers;
+        let own = Numbering::by_degree(identifiers, &edges);
         let numbers: HashMap<u64, u32, foldhash::fast::RandomState> = records(questions)
             .map(|Pair { key: identifier, value: asker }| {
-                let index = own.binary_search(&identifier).expect("who is asked for is counted");
+                let index = own.index_of(identifier).expect("who is asked for is counted");
                 Numbered { asker, identifier, number: first + index as u64 }
             })
             .partition_by(|numbered| WorkerId(numbered.asker as usize % workers))
@@ -100,23 +103,21 @@ impl Graph {
             .map(|numbered| (numbered.identifier, numbered.number as u32))
             .collect();
 
-        let mut out_degrees = Vec::with_capacity(identifiers.len());
-        let mut targets = Targets::with_capacity(identifiers.len(), edges.len());
-        let mut edges = edges.into_iter().peekable();
-        for identifier in &identifiers {
-            let before = targets.edges();
-            while let Some(edge) = edges.next_if(|edge| edge.key == *identifier) {
+        let mut targets = Rows::with_capacity(own.len(), edges.len());
+        for index in 0..own.len() {
+            for edge in &edges[own.edges(index)] {
                 let number = numbers.get(&edge.value).ok_or_else(|| {
                     JobError::Job(format!("nobody has the vertex {}", edge.value))
                 })?;
                 targets.push(*number);
             }
             targets.end_row();
-            // No two edges are the same, so they are no more than there are vertices.
-            out_degrees.push((targets.edges() - before) as u32);
         }
+        drop(edges);
         let mirrors = Mirrors::balance(worker, first as u32, &mut targets)?;
-        Ok(Self { identifiers, ranges, own: worker.id(), out_degrees, targets, mirrors })
+        let incoming = Incoming::turn(worker, &ranges, &targets)?;
+        let (identifiers, out_degrees) = own.into_parts();
+        Ok(Self { identifiers, ranges, own: worker.id(), out_degrees, incoming, mirrors })
     }
 
     /// The vertices' identifiers in the input, in the order of their numbers.
@@ -141,18 +142,7 @@ impl Graph {
 
     /// Edges that this worker holds.
     pub fn edges(&self) -> u64 {
-        self.targets.edges()
-    }
-
-    /// How many sources this worker holds edges of: its vertices, and behind them its mirrors.
-    pub fn sources(&self) -> usize {
-        self.targets.rows()
-    }
-
-    /// The numbers of the vertices that the edges lead to which this worker holds of a source.
-    #[inline]
-    pub fn targets(&self, source: usize) -> &[u32] {
-        self.targets.row(source)
+        self.incoming.edges()
     }
 
     /// How many edges begin at this worker's vertex `index`, whoever holds them.
@@ -161,16 +151,25 @@ impl Graph {
         self.out_degrees[index]
     }
 
-    /// The values of this worker's mirrors, in order, where `value` gives those of each worker's own
-    /// vertices. An exchange, unless no worker has a mirror.
+    /// An exchange: for each of this worker's vertices, what the vertices give from which edges lead to it, combined, and `nothing`, where `given` has what each of
+    /// this worker's vertices gives along each of its edges. `combine` must not care about the order. `V` and `Pair<u64, V>` have to be of the job's types.
+    /// It is what GraphX has as `aggregateMessages`.
     ///
     /// # Errors
     /// What an exchange fails with.
-    pub fn mirrored(
+    ///
+    /// # Panics
+    /// Unless there is a value for each of this worker's vertices.
+    pub fn combine_incoming<V: Wire>(
         &self,
         worker: &Worker,
-        value: impl Fn(usize) -> f64,
-    ) -> Result<Vec<f64>, JobError> {
-        self.mirrors.values(worker, value)
+        mut given: Vec<V>,
+        nothing: V,
+        combine: impl Fn(V, V) -> V + Copy + Send + 'static,
+    ) -> Result<Vec<V>, JobError> {
+        let vertices = self.identifiers.len();
+        assert_eq!(given.len(), vertices, "a value for each vertex");
+        given.extend(self.mirrors.values(worker, &given)?);
+        self.incoming.combine(worker, &given, vec![nothing; vertices], combine)
     }
 }

@@ -55,21 +55,10 @@ impl PageRank {
                 let dangling = (0..own).filter(is_dangling).map(|index| ranks[index]).sum();
                 let to_all = (1.0 - damping + damping * worker.sum(dangling)?) / n;
                 // A vertex gives every edge as much, whichever worker holds the edge.
-                let part = move |index: usize| ranks[index] / f64::from(graph.out_degree(index));
-                let mirrored = graph.mirrored(worker, &part)?;
-                Ok(records(0..graph.sources())
-                    .flat_map(move |source| {
-                        // A vertex that gets nothing has a rank too.
-                        let (part, nothing) = match source.checked_sub(own) {
-                            None => (part(source), Some((graph.first() + source as u64, 0.0))),
-                            Some(mirror) => (mirrored[mirror], None),
-                        };
-                        let given = graph.targets(source).iter();
-                        nothing.into_iter().chain(given.map(move |to| (u64::from(*to), part)))
-                    })
-                    .map(|(key, value)| Pair { key, value })
-                    .reduce_by_index(graph.ranges(), |one: f64, other| one + other)
-                    .map(move |pair| to_all + damping * pair.value))
+                let part = |(index, rank): (usize, f64)| rank / f64::from(graph.out_degree(index));
+                let parts = ranks.into_iter().enumerate().map(part).collect();
+                let given = graph.combine_incoming(worker, parts, 0.0, |one, other| one + other)?;
+                Ok(records(given).map(move |given| to_all + damping * given))
             })
             .to_vec(worker)?;
         let named = graph.identifiers().iter().zip(ranks);

@@ -4,6 +4,7 @@
 
 mod datasets;
 mod failing;
+mod graphs;
 mod reducing;
 mod sending;
 mod sorting;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use weft_object::{Pair, Types, Wire};
 
 use super::balance::transfers;
-use super::targets::Targets;
+use super::rows::Rows;
 use crate::dataset::{Dataset, records};
 use crate::error::JobError;
 use crate::worker::{Worker, WorkerId};
@@ -38,12 +38,9 @@ struct Moved {
     target: u32,
 }
 
-/// A mirror's worker, and its value.
-type Value = Pair<u64, f64>;
-
 impl Mirrors {
     pub(super) fn types(types: Types) -> Types {
-        types.with::<Moved>().with::<Value>()
+        types.with::<Moved>()
     }
 
     /// Moves edges until no worker holds more than its share and a twentieth, rounded up to whole
@@ -52,7 +49,7 @@ impl Mirrors {
     pub(super) fn balance(
         worker: &Worker,
         first: u32,
-        targets: &mut Targets,
+        targets: &mut Rows,
     ) -> Result<Self, JobError> {
         let transfers = transfers(&worker.gather(targets.edges())?);
         if transfers.is_empty() {
@@ -82,18 +79,17 @@ impl Mirrors {
         Ok(Self { given, held, are_any: true })
     }
 
-    /// The values of this worker's mirrors, in the order of their rows, where `value` gives those of
-    /// its own vertices. An exchange if any worker has a mirror.
-    pub(super) fn values(
+    /// The values of this worker's mirrors, in the order of their rows, where `values` are those of its own vertices. An exchange if any worker has a mirror.
+    pub(super) fn values<V: Wire>(
         &self,
         worker: &Worker,
-        value: impl Fn(usize) -> f64,
-    ) -> Result<Vec<f64>, JobError> {
+        values: &[V],
+    ) -> Result<Vec<V>, JobError> {
         if !self.are_any {
             return Ok(Vec::new());
         }
         let values = records(self.given.iter())
-            .map(|given| Pair { key: given.holder.0 as u64, value: value(given.index) })
+            .map(|given| Pair { key: given.holder.0 as u64, value: values[given.index] })
             .partition_by(|pair| WorkerId(pair.key as usize))
             .map(|pair| pair.value)
             .to_vec(worker)?;
@@ -107,7 +103,7 @@ impl Mirrors {
 
 /// Takes edges off a worker's rows, the longest first: so the fewest vertices are mirrored.
 struct Surplus<'t> {
-    targets: &'t Targets,
+    targets: &'t Rows,
     /// Rows that have not been taken as a whole, the longest last.
     by_length: Vec<usize>,
     /// How many edges stay, a row.
@@ -117,7 +113,7 @@ struct Surplus<'t> {
 }
 
 impl<'t> Surplus<'t> {
-    fn new(targets: &'t Targets) -> Self {
+    fn new(targets: &'t Rows) -> Self {
         let kept: Vec<usize> = (0..targets.rows()).map(|row| targets.row(row).len()).collect();
         let mut by_length: Vec<usize> = (0..kept.len()).collect();
         by_length.sort_unstable_by_key(|row| (kept[*row], Reverse(*row)));

@@ -1,0 +1,165 @@
+//! Edges by the vertices that they lead to, and what is given along them.
+//!
+//! Where an edge leads is known before the first round, so what is given along edges needs no key: each worker sends its sums of values in the order that was agreed on
+//! once, as workers with static identifiers do in Naos (ATC '21). And the sum for a vertex is made in one go, of values that are looked up where few lie
+//! that are looked up often, in place of sums of which each is looked up for each of its edges.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use weft_object::Wire;
+
+use super::rows::Rows;
+use crate::error::JobError;
+use crate::exchange::Exchange;
+use crate::partition::{by_worker, open};
+use crate::reduce::Ranges;
+use crate::worker::{Worker, WorkerId};
+
+/// The edges that this worker holds.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// For each vertex of all that an edge here leads to, in order: where such edges begin, as places among this worker's sources.
+    sources: Rows,
+    /// Which rows are for vertices of each worker.
+    by_receiver: Vec<Range<usize>>,
+    received: Arc<Received>,
+}
+
+/// To which of this worker's vertices each worker gives something, in the order in which it does.
+type Received = Vec<Vec<u32>>;
+
+/// What has come so far.
+struct Sums<V> {
+    values: Vec<V>,
+    /// How many each worker has sent.
+    came: Vec<usize>,
+}
+
+impl Incoming {
+    /// Turns rows around that have the numbers that edges lead to, one for each source. An exchange.
+    pub(super) fn turn(
+        worker: &Worker,
+        ranges: &Ranges,
+        outgoing: &Rows,
+    ) -> Result<Self, JobError> {
+        let (targets, sources) = outgoing.turned(ranges.total() as usize);
+        let by_receiver: Vec<Range<usize>> =
+            worker.ids().map(|to| place(&targets, ranges.of(to))).collect();
+        let (own, received) = by_worker::<u64>(worker);
+        let mut exchange = open(worker, &received);
+        for to in worker.ids().filter(|to| *to != own) {
+            let targets = &targets[by_receiver[to.0].clone()];
+            targets.iter().try_for_each(|target| exchange.push(to, u64::from(*target)))?;
+        }
+        let stage = exchange.stage();
+        exchange.finish()?;
+        let mut received = std::mem::take(&mut *received.lock());
+        received[own.0] =
+            targets[by_receiver[own.0].clone()].iter().copied().map(u64::from).collect();
+        let range = ranges.of(own);
+        let indices = received.iter().enumerate().map(|(from, numbers)| {
+            let is_known =
+                numbers.is_sorted() && numbers.iter().all(|number| range.contains(number));
+            let what = "edges to vertices of others";
+            is_known
+                .then(|| numbers.iter().map(|number| (number - range.start) as u32).collect())
+                .ok_or(JobError::Protocol { worker: WorkerId(from), stage, what })
+        });
+        let received = Arc::new(indices.collect::<Result<Received, _>>()?);
+        Ok(Self { sources, by_receiver, received })
+    }
+
+    /// Edges of all rows.
+    pub(super) fn edges(&self) -> u64 {
+        self.sources.edges()
+    }
+
+    /// For each of this worker's `vertices`, what all workers give it along edges, and `nothing`, combined. `given` has a value for each source here. An exchange.
+    pub(super) fn combine<V: Wire>(
+        &self,
+        worker: &Worker,
+        given: &[V],
+        nothing: Vec<V>,
+        combine: impl Fn(V, V) -> V + Copy + Send + 'static,
+    ) -> Result<Vec<V>, JobError> {
+        let own = worker.id();
+        let sums = Sums { values: nothing, came: vec![0; self.received.len()] };
+        let sums = Arc::new(Mutex::new(sums));
+        let (taking, received) = (Arc::clone(&sums), Arc::clone(&self.received));
+        let mut exchange = Exchange::open(worker, move |from, mut pages| {
+            let mut sums = taking.lock();
+            let is_known = pages.all(|page| sums.add(from, &received[from.0], page, combine));
+            if is_known { Ok(()) } else { Err("values for more vertices than its edges lead to") }
+        });
+        for to in worker.ids().filter(|to| *to != own) {
+            let mut rows = self.by_receiver[to.0].clone();
+            rows.try_for_each(|row| exchange.push(to, self.row(row, given, combine)))?;
+        }
+        // Those of its own vertices while the others' are on their way.
+        let kept: Vec<V> =
+            self.by_receiver[own.0].clone().map(|row| self.row(row, given, combine)).collect();
+        let stage = exchange.stage();
+        exchange.finish()?;
+        let mut sums = sums.lock();
+        sums.add(own, &self.received[own.0], &kept, combine);
+        let lacks = |from: &WorkerId| sums.came[from.0] != self.received[from.0].len();
+        match worker.ids().find(lacks) {
+            None => Ok(std::mem::take(&mut sums.values)),
+            Some(worker) => {
+                let what = "values for fewer vertices than its edges lead to";
+                Err(JobError::Protocol { worker, stage, what })
+            }
+        }
+    }
+
+    /// What a row is given. Four sums at a time, none of which waits for the one before it.
+    #[inline]
+    fn row<V: Copy>(&self, row: usize, given: &[V], combine: impl Fn(V, V) -> V) -> V {
+        let value = |source: u32| given[source as usize];
+        let sources = self.sources.row(row);
+        let (fours, rest) = sources.as_chunks::<4>();
+        let Some((first, fours)) = fours.split_first() else {
+            let few = rest.iter().map(|source| value(*source));
+            return few.reduce(combine).expect("there are rows of edges only");
+        };
+        let sums = fours.iter().fold(first.map(value), |[a, b, c, d], [e, f, g, h]| {
+            [
+                combine(a, value(*e)),
+                combine(b, value(*f)),
+                combine(c, value(*g)),
+                combine(d, value(*h)),
+            ]
+        });
+        let [a, b, c, d] = sums;
+        let sum = combine(combine(a, b), combine(c, d));
+        rest.iter().fold(sum, |sum, source| combine(sum, value(*source)))
+    }
+}
+
+impl<V: Copy> Sums<V> {
+    /// Adds what a worker gives next to the vertices `receivers`; false if that is more than it has for them.
+    fn add(
+        &mut self,
+        from: WorkerId,
+        receivers: &[u32],
+        values: &[V],
+        combine: impl Fn(V, V) -> V,
+    ) -> bool {
+        let came = &mut self.came[from.0];
+        let Some(receivers) = receivers.get(*came..*came + values.len()) else { return false };
+        *came += values.len();
+        for (receiver, value) in receivers.iter().zip(values) {
+            let sum = &mut self.values[*receiver as usize];
+            *sum = combine(*sum, *value);
+        }
+        true
+    }
+}
+
+/// Where in ascending `targets` those of `range` are.
+fn place(targets: &[u32], range: Range<u64>) -> Range<usize> {
+    let below = |end: u64| targets.partition_point(|target| u64::from(*target) < end);
+    below(range.start)..below(range.end)
+}
