@@ -9,6 +9,9 @@ mod tests;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use weft_object::Pair;
+
+use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::text_file::{CHUNK_BYTES, Chunk, Cut, InputError, LineProblem, Share, TextFile};
 use crate::worker::Worker;
@@ -16,6 +19,8 @@ use crate::worker::Worker;
 /// Far more than two numbers need, and room for the columns that some graphs add. A longer line is
 /// hardly one of an edge list.
 const LINE_BYTES_MAX: usize = 64 << 10;
+
+const CUT: Cut = Cut { chunk_bytes: CHUNK_BYTES, line_bytes_max: LINE_BYTES_MAX };
 
 /// How Matrix Market's files begin.
 const MATRIX_MARKET: &[u8] = b"%%MatrixMarket";
@@ -29,6 +34,14 @@ const HEAD_BYTES: u64 = 64;
 #[derive(Debug)]
 pub struct EdgeList {
     text: TextFile,
+}
+
+/// See [`EdgeList::records`].
+#[derive(Debug)]
+pub struct Edges<'f> {
+    list: &'f EdgeList,
+    share: Share,
+    file_bytes_read: &'f AtomicU64,
 }
 
 /// What was read for one share.
@@ -92,33 +105,55 @@ impl EdgeList {
         &self,
         share: Share,
         file_bytes_read: &AtomicU64,
-        each: impl FnMut(u64, u64),
+        mut each: impl FnMut(u64, u64),
     ) -> Result<Summary, InputError> {
-        let cut = Cut { chunk_bytes: CHUNK_BYTES, line_bytes_max: LINE_BYTES_MAX };
-        self.edges_cut(cut, share, file_bytes_read, each)
+        self.edges_cut(CUT, share, file_bytes_read, |source, target| {
+            each(source, target);
+            Ok(())
+        })
     }
 
-    fn edges_cut(
+    /// The edges of the share as records, whose keys are the sources; see [`edges`](Self::edges).
+    pub fn records<'f>(&'f self, share: Share, file_bytes_read: &'f AtomicU64) -> Edges<'f> {
+        Edges { list: self, share, file_bytes_read }
+    }
+
+    fn edges_cut<E: From<InputError>>(
         &self,
         cut: Cut,
         share: Share,
         file_bytes_read: &AtomicU64,
-        mut each: impl FnMut(u64, u64),
-    ) -> Result<Summary, InputError> {
+        mut each: impl FnMut(u64, u64) -> Result<(), E>,
+    ) -> Result<Summary, E> {
         let head = self.text.head(HEAD_BYTES)?;
         if head.starts_with(MATRIX_MARKET) {
-            return Err(self.text.malformed(0, LineProblem::MatrixMarket, &head));
+            return Err(self.text.malformed(0, LineProblem::MatrixMarket, &head).into());
         }
         let mut edges = 0;
         let totals = self.text.each_chunk(cut, share, file_bytes_read, |chunk| {
             let Chunk { bytes, lines_before } = chunk;
             let skip = |lines_of_chunk, problem, line: &[u8]| {
-                self.text.pass_over(lines_before + lines_of_chunk, problem, line)
+                Ok(self.text.pass_over(lines_before + lines_of_chunk, problem, line)?)
             };
             let parsed = line::parse(bytes, cut.line_bytes_max, &mut each, skip)?;
             edges += parsed.edges;
-            Ok::<_, InputError>(parsed.lines)
+            Ok::<_, E>(parsed.lines)
         })?;
         Ok(Summary { edges, lines: totals.lines, bytes: totals.bytes })
+    }
+}
+
+impl Dataset for Edges<'_> {
+    type Item = Pair<u64, u64>;
+
+    fn run(
+        self,
+        _: &Worker,
+        mut sink: impl FnMut(Pair<u64, u64>) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let Edges { list, share, file_bytes_read } = self;
+        let read =
+            list.edges_cut(CUT, share, file_bytes_read, |key, value| sink(Pair { key, value }));
+        read.map(drop)
     }
 }

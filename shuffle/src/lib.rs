@@ -34,7 +34,7 @@ mod watcher;
 mod worker;
 
 pub use dataset::{Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, records};
-pub use edge_list::{EdgeList, Summary};
+pub use edge_list::{EdgeList, Edges, Summary};
 pub use error::{JobError, ProgramsDiffer};
 pub use partition::PartitionBy;
 pub use record_file::{FileRecords, RecordFile};

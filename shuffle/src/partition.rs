@@ -30,20 +30,49 @@ where
         worker: &Worker,
         sink: impl FnMut(D::Item) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        let mut place = self.place;
         let by_worker = RefCell::new(worker.ids().map(|_| Vec::new()).collect::<Vec<_>>());
-        let take = |from: WorkerId, record| {
+        route(worker, self.upstream, self.place, |from, record| {
             by_worker.borrow_mut()[from.0].push(record);
             Ok(())
-        };
-        let mut exchange = Exchange::open_pulled(worker, take);
-        self.upstream.run(worker, |record| match place(&record) {
-            to if to == worker.id() => take(to, record),
-            to => exchange.push(to, record),
         })?;
-        exchange.finish()?;
         by_worker.into_inner().into_iter().flatten().try_for_each(sink)
     }
+}
+
+/// An exchange: `take` gets the records whose place this worker is, with whom they come from, as they come.
+pub(crate) fn route<D: Dataset<Item: Record>>(
+    worker: &Worker,
+    records: D,
+    mut place: impl FnMut(&D::Item) -> WorkerId,
+    take: impl Fn(WorkerId, D::Item) -> Result<(), JobError>,
+) -> Result<(), JobError> {
+    let mut exchange = Exchange::open_pulled(worker, &take);
+    records.run(worker, |record| match place(&record) {
+        to if to == worker.id() => take(to, record),
+        to => exchange.push(to, record),
+    })?;
+    exchange.finish()
+}
+
+/// An exchange: what each worker has sent to this one, in order, by worker.
+pub(crate) fn all_to_all<T: Wire>(
+    worker: &Worker,
+    mut records: impl Iterator<Item = (WorkerId, T)>,
+) -> Result<Vec<Vec<T>>, JobError> {
+    let (own, received) = by_worker(worker);
+    let mut exchange = open(worker, &received);
+    let mut kept = Vec::new();
+    records.try_for_each(|(to, record)| {
+        if to != own {
+            return exchange.push(to, record);
+        }
+        kept.push(record);
+        Ok(())
+    })?;
+    exchange.finish()?;
+    let mut received = std::mem::take(&mut *received.lock());
+    received[own.0] = kept;
+    Ok(received)
 }
 
 impl Worker {

@@ -19,7 +19,7 @@ pub(super) struct Parsed {
 pub(super) fn parse<E>(
     chunk: &[u8],
     line_bytes_max: usize,
-    each: &mut impl FnMut(u64, u64),
+    each: &mut impl FnMut(u64, u64) -> Result<(), E>,
     malformed: impl Fn(u64, LineProblem, &[u8]) -> Result<(), E>,
 ) -> Result<Parsed, E> {
     let mut parsed = Parsed::default();
@@ -28,7 +28,7 @@ pub(super) fn parse<E>(
         let next = match first_line(rest, line_bytes_max) {
             Ok((None, next)) => next,
             Ok((Some((source, target)), next)) => {
-                each(source, target);
+                each(source, target)?;
                 parsed.edges += 1;
                 next
             }

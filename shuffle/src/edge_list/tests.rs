@@ -17,7 +17,10 @@ fn read_cut(bytes: &[u8], cut: Cut, share: Share) -> Result<(Edges, Summary), In
     let list = EdgeList::open(file.path())?;
     let mut edges = Edges::new();
     let counter = AtomicU64::new(0);
-    let summary = list.edges_cut(cut, share, &counter, |from, to| edges.push((from, to)))?;
+    let summary = list.edges_cut(cut, share, &counter, |from, to| {
+        edges.push((from, to));
+        Ok::<_, InputError>(())
+    })?;
     assert_eq!(summary.edges, edges.len() as u64);
     assert_eq!(counter.load(Ordering::Relaxed), list.file_bytes());
     assert_eq!(list.file_bytes(), bytes.len() as u64);
@@ -323,7 +326,10 @@ proptest! {
         let file = file_of(&bytes);
         if let Ok(list) = EdgeList::open(file.path()) {
             let mut calls = 0;
-            let result = list.edges_cut(FINE, share(1, 2), &AtomicU64::new(0), |_, _| calls += 1);
+            let result = list.edges_cut(FINE, share(1, 2), &AtomicU64::new(0), |_, _| {
+                calls += 1;
+                Ok::<_, InputError>(())
+            });
             if let Ok(summary) = result {
                 prop_assert_eq!(summary.edges, calls);
             }

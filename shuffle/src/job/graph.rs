@@ -1,21 +1,26 @@
 //! A directed graph, spread over the workers by vertex.
 
+mod arrived;
 mod balance;
+mod dictionary;
 mod incoming;
 mod mirrors;
 mod numbering;
 mod rows;
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 
 use weft_object::{Pair, Types, Wire};
 
+use self::arrived::Arrived;
+use self::dictionary::too_many;
 use self::incoming::Incoming;
 use self::mirrors::Mirrors;
 use self::numbering::Numbering;
 use self::rows::Rows;
-use crate::dataset::{Dataset, records};
+use crate::dataset::Dataset;
 use crate::error::JobError;
+use crate::partition::{all_to_all, route};
 use crate::reduce::{Ranges, worker_of};
 use crate::worker::{Worker, WorkerId};
 
@@ -43,19 +48,10 @@ pub struct Graph {
     mirrors: Mirrors,
 }
 
-/// What the worker that has a vertex says to one that asked for its number.
-#[derive(Wire, Clone, Copy, Debug)]
-#[repr(C)]
-struct Numbered {
-    asker: u64,
-    identifier: u64,
-    number: u64,
-}
-
 impl Graph {
     /// The types of records that [`spread`](Self::spread) exchanges.
     pub fn types(types: Types) -> Types {
-        Mirrors::types(types.with::<Edge>().with::<Numbered>().with::<u64>())
+        Mirrors::types(types.with::<Edge>().with::<u64>())
     }
 
     /// Spreads the edges that the workers have read. Edges that occur several times count once.
@@ -65,58 +61,54 @@ impl Graph {
     pub fn spread(worker: &Worker, edges: impl Dataset<Item = Edge>) -> Result<Self, JobError> {
         let workers = worker.workers();
         let place = |identifier: &u64| worker_of(identifier, workers);
-        let mut edges = edges.partition_by(|edge| place(&edge.key)).to_vec(worker)?;
-        edges.sort_unstable_by_key(|edge| (edge.key, edge.value));
-        edges.dedup();
+        let arrived = RefCell::new(Arrived::default());
+        route(worker, edges, |edge| place(&edge.key), |_, edge| arrived.borrow_mut().add(edge))?;
+        let (mut own, ends, edges) = arrived.into_inner().finish()?;
+        let outgoing = Rows::of_entries(own.identifiers().len(), edges);
 
         // Every worker asks for the numbers of what its edges lead to; to be asked is also how a
         // worker learns of vertices at which no edge begins.
-        let mut wanted: Vec<u64> = edges.iter().map(|edge| edge.value).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let asker = worker.id().0 as u64;
-        let questions = records(wanted)
-            .map(|identifier| Pair { key: identifier, value: asker })
-            .partition_by(|question| place(&question.key))
-            .to_vec(worker)?;
-        let begins = edges.iter().map(|edge| edge.key);
-        let mut identifiers: Vec<u64> =
-            begins.chain(questions.iter().map(|question| question.key)).collect();
-        identifiers.sort_unstable();
-        identifiers.dedup();
-        let ranges = Ranges::of_counts(&worker.gather(identifiers.len() as u64)?);
+        let wanted = ends.identifiers().iter().map(|identifier| (place(identifier), *identifier));
+        let asked = all_to_all(worker, wanted)?;
+        asked.iter().flatten().try_for_each(|identifier| own.number(*identifier).map(drop))?;
+        let ranges = Ranges::of_counts(&worker.gather(own.identifiers().len() as u64)?);
         if ranges.total() > u64::from(u32::MAX) {
-            let found = ranges.total();
-            return Err(JobError::Job(format!("{found} vertices, where 2^32 - 1 are the limit")));
+            return Err(too_many(ranges.total()));
         }
-
+        let degree = |vertex| outgoing.row(vertex).len();
+        let numbering = Numbering::by_degree(own.identifiers(), degree);
         let first = ranges.of(worker.id()).start;
-        let own = Numbering::by_degree(identifiers, &edges);
-        let numbers: HashMap<u64, u32, foldhash::fast::RandomState> = records(questions)
-            .map(|Pair { key: identifier, value: asker }| {
-                let index = own.index_of(identifier).expect("who is asked for is counted");
-                Numbered { asker, identifier, number: first + index as u64 }
+        let number = |identifier: &u64| {
+            let vertex = own.get(*identifier).expect("who is asked for is counted");
+            first + u64::from(numbering.place(vertex))
+        };
+        let answers = asked.iter().enumerate().flat_map(|(asker, asked)| {
+            asked.iter().map(move |identifier| (WorkerId(asker), number(identifier)))
+        });
+        let answers = all_to_all(worker, answers)?;
+        // Answers come in the order of the questions.
+        let mut answers: Vec<_> = answers.iter().map(|answers| answers.iter()).collect();
+        let numbers = ends.identifiers().iter().map(|identifier| {
+            let from = place(identifier);
+            let number = answers[from.0].next().filter(|number| ranges.of(from).contains(number));
+            number.map(|number| *number as u32).ok_or_else(|| {
+                JobError::Job(format!("{from} does not know its vertex {identifier}"))
             })
-            .partition_by(|numbered| WorkerId(numbered.asker as usize % workers))
-            .to_vec(worker)?
-            .into_iter()
-            .map(|numbered| (numbered.identifier, numbered.number as u32))
-            .collect();
+        });
+        let numbers = numbers.collect::<Result<Vec<u32>, _>>()?;
+        drop(ends);
 
-        let mut targets = Rows::with_capacity(own.len(), edges.len());
-        for index in 0..own.len() {
-            for edge in &edges[own.edges(index)] {
-                let number = numbers.get(&edge.value).ok_or_else(|| {
-                    JobError::Job(format!("nobody has the vertex {}", edge.value))
-                })?;
-                targets.push(*number);
-            }
+        let mut targets = Rows::with_capacity(own.identifiers().len(), outgoing.edges() as usize);
+        for vertex in numbering.order() {
+            outgoing.row(vertex).iter().for_each(|end| targets.push(numbers[*end as usize]));
             targets.end_row();
         }
-        drop(edges);
+        // No two edges are the same, so at a vertex begin no more than there are vertices.
+        let out_degrees = numbering.order().map(|vertex| degree(vertex) as u32).collect();
+        let identifiers = numbering.order().map(|vertex| own.identifiers()[vertex]).collect();
+        drop((outgoing, own));
         let mirrors = Mirrors::balance(worker, first as u32, &mut targets)?;
         let incoming = Incoming::turn(worker, &ranges, &targets)?;
-        let (identifiers, out_degrees) = own.into_parts();
         Ok(Self { identifiers, ranges, own: worker.id(), out_degrees, incoming, mirrors })
     }
 

@@ -13,7 +13,7 @@ use weft_object::Wire;
 use super::rows::Rows;
 use crate::error::JobError;
 use crate::exchange::Exchange;
-use crate::partition::{by_worker, open};
+use crate::partition::all_to_all;
 use crate::reduce::Ranges;
 use crate::worker::{Worker, WorkerId};
 
@@ -47,25 +47,22 @@ impl Incoming {
         let (targets, sources) = outgoing.turned(ranges.total() as usize);
         let by_receiver: Vec<Range<usize>> =
             worker.ids().map(|to| place(&targets, ranges.of(to))).collect();
-        let (own, received) = by_worker::<u64>(worker);
-        let mut exchange = open(worker, &received);
-        for to in worker.ids().filter(|to| *to != own) {
-            let targets = &targets[by_receiver[to.0].clone()];
-            targets.iter().try_for_each(|target| exchange.push(to, u64::from(*target)))?;
-        }
-        let stage = exchange.stage();
-        exchange.finish()?;
-        let mut received = std::mem::take(&mut *received.lock());
-        received[own.0] =
-            targets[by_receiver[own.0].clone()].iter().copied().map(u64::from).collect();
-        let range = ranges.of(own);
+        let rows = by_receiver.iter().enumerate();
+        let announced = rows.flat_map(|(to, rows)| {
+            let targets = targets[rows.clone()].iter();
+            targets.map(move |target| (WorkerId(to), u64::from(*target)))
+        });
+        let received = all_to_all(worker, announced)?;
+        let range = ranges.of(worker.id());
         let indices = received.iter().enumerate().map(|(from, numbers)| {
             let is_known =
                 numbers.is_sorted() && numbers.iter().all(|number| range.contains(number));
-            let what = "edges to vertices of others";
             is_known
                 .then(|| numbers.iter().map(|number| (number - range.start) as u32).collect())
-                .ok_or(JobError::Protocol { worker: WorkerId(from), stage, what })
+                .ok_or_else(|| {
+                    let from = WorkerId(from);
+                    JobError::Job(format!("{from} has edges to vertices that nobody has"))
+                })
         });
         let received = Arc::new(indices.collect::<Result<Received, _>>()?);
         Ok(Self { sources, by_receiver, received })

@@ -17,6 +17,37 @@ impl Rows {
         Self { offsets, numbers: Vec::with_capacity(edges) }
     }
 
+    /// As many rows, with the second number of each entry in the row that the first one says, in ascending order, once each.
+    pub(super) fn of_entries(rows: usize, entries: Vec<[u32; 2]>) -> Self {
+        // Where the next entry of each row goes; in the end, where the next row begins.
+        let mut places = vec![0_u64; rows + 1];
+        entries.iter().for_each(|[row, _]| places[*row as usize + 1] += 1);
+        (1..=rows).for_each(|row| places[row] += places[row - 1]);
+        let mut numbers = vec![0; entries.len()];
+        for [row, number] in &entries {
+            let place = &mut places[*row as usize];
+            numbers[*place as usize] = *number;
+            *place += 1;
+        }
+        drop(entries);
+        let mut offsets = vec![0];
+        let (mut begin, mut kept) = (0, 0);
+        for end in places.into_iter().take(rows).map(|end| end as usize) {
+            numbers[begin..end].sort_unstable();
+            let row_begin = kept;
+            for at in begin..end {
+                if kept == row_begin || numbers[kept - 1] != numbers[at] {
+                    numbers[kept] = numbers[at];
+                    kept += 1;
+                }
+            }
+            offsets.push(kept as u64);
+            begin = end;
+        }
+        numbers.truncate(kept);
+        Self { offsets, numbers }
+    }
+
     /// Adds an edge to the row that is being written.
     pub(super) fn push(&mut self, number: u32) {
         self.numbers.push(number);
@@ -37,9 +68,14 @@ impl Rows {
         self.numbers.len() as u64
     }
 
+    /// A row; one behind the last is empty.
     #[inline]
     pub(super) fn row(&self, row: usize) -> &[u32] {
-        &self.numbers[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+        let [begin, end] = [row, row + 1].map(|at| self.offsets.get(at));
+        match (begin, end) {
+            (Some(begin), Some(end)) => &self.numbers[*begin as usize..*end as usize],
+            _ => &[],
+        }
     }
 
     /// The rows turned around, for numbers below `end`: those that are in any row, in order, and a row for each with the numbers of rows that it is in.
@@ -85,6 +121,16 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entries_come_in_order_and_once_each() {
+        let entries = [[2, 5], [0, 9], [2, 1], [2, 5], [0, 9], [3, 7], [2, 1], [0, 3]];
+        let rows = Rows::of_entries(5, entries.to_vec());
+        assert_eq!((rows.rows(), rows.edges()), (5, 5));
+        let found: Vec<&[u32]> = (0..6).map(|row| rows.row(row)).collect();
+        assert_eq!(found, [&[3, 9][..], &[], &[1, 5], &[7], &[], &[]]);
+        assert_eq!(Rows::of_entries(0, Vec::new()).rows(), 0);
+    }
 
     #[test]
     fn rows_are_turned_around() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::Context as _;
-use weft_shuffle::job::graph::{Edge, Graph};
+use weft_shuffle::job::graph::Graph;
 use weft_shuffle::job::pagerank::{PageRank, Rank};
 use weft_shuffle::{Dataset, EdgeList, Share, Worker, WorkerId, records};
 
@@ -68,10 +68,8 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
 /// The graph, and how many lines of the input all workers have skipped.
 fn load(worker: &Worker, list: &EdgeList, read: &AtomicU64) -> anyhow::Result<(Graph, u64)> {
     let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
-    let mut edges = Vec::new();
-    list.edges(share, read, |key, value| edges.push(Edge { key, value }))?;
-    let skipped = list.skipped_in_all(worker)?;
-    Ok((Graph::spread(worker, records(edges))?, skipped))
+    let graph = Graph::spread(worker, list.records(share, read))?;
+    Ok((graph, list.skipped_in_all(worker)?))
 }
 
 /// Vertex, tab, rank with 17 significant digits, which is every bit of it.
