@@ -71,7 +71,7 @@ enum Suite {
     Services,
     /// Nodes that are killed, stopped and started again, and what replicas and disks cost.
     Cluster,
-    /// PageRank of 16 M edges over two workers, beside a plain program with two threads; and 2 GB sorted by them, beside Spark.
+    /// PageRank, a word count and a sort by two workers, beside Timely Dataflow, Spark and a plain program.
     Shuffle,
 }
 

@@ -4,11 +4,15 @@
 //! edges have is given to all alike. Ranks start at 1/n and sum to 1. Naos (ATC '21) measures with a
 //! PageRank that adds ranks up without damping; this one has the textbook's result.
 
+mod indexed;
+mod keyed;
+
 use weft_object::{Pair, Types, Wire};
 
+pub use self::keyed::KeyedLinks;
 use crate::dataset::{Dataset, records};
 use crate::error::JobError;
-use crate::job::graph::Graph;
+use crate::job::graph::{Edge, Graph, Links};
 use crate::worker::Worker;
 
 /// How to rank.
@@ -18,6 +22,28 @@ pub struct PageRank {
     pub iterations: usize,
     /// The part of a rank that follows edges; the rest goes to all alike.
     pub damping: f64,
+}
+
+/// In which shape workers send what their vertices give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Sums, in an order that was agreed on when the graph was loaded: [`Graph::combine_incoming`].
+    Static,
+    /// An update for each edge, by numbers of vertices: [`Dataset::reduce_by_index`].
+    Indexed,
+    /// An update for each edge, by identifiers of vertices: [`Dataset::reduce_by_key`].
+    Keyed,
+}
+
+/// A graph over the workers, in one of the shapes.
+#[derive(Debug)]
+pub enum Shaped {
+    /// For [`Shape::Static`].
+    Static(Graph),
+    /// For [`Shape::Indexed`].
+    Indexed(Links),
+    /// For [`Shape::Keyed`].
+    Keyed(KeyedLinks),
 }
 
 /// A vertex and its rank.
@@ -30,17 +56,68 @@ pub struct Rank {
     pub rank: f64,
 }
 
+impl Shape {
+    /// Spreads the edges that the workers have read. Edges that occur several times count once.
+    ///
+    /// # Errors
+    /// More than 2^32 vertices, or what an exchange fails with.
+    pub fn spread(
+        self,
+        worker: &Worker,
+        edges: impl Dataset<Item = Edge>,
+    ) -> Result<Shaped, JobError> {
+        Ok(match self {
+            Shape::Static => Shaped::Static(Graph::spread(worker, edges)?),
+            Shape::Indexed => Shaped::Indexed(Links::spread(worker, edges)?),
+            Shape::Keyed => Shaped::Keyed(KeyedLinks::spread(worker, edges)?),
+        })
+    }
+}
+
+impl Shaped {
+    /// Vertices of all workers.
+    pub fn vertices(&self) -> u64 {
+        match self {
+            Shaped::Static(graph) => graph.vertices(),
+            Shaped::Indexed(links) => links.vertices(),
+            Shaped::Keyed(links) => links.vertices(),
+        }
+    }
+
+    /// Edges that this worker holds.
+    pub fn edges(&self) -> u64 {
+        match self {
+            Shaped::Static(graph) => graph.edges(),
+            Shaped::Indexed(links) => links.edges(),
+            Shaped::Keyed(links) => links.edges(),
+        }
+    }
+}
+
 impl PageRank {
     /// The types of records that [`rank`](Self::rank) exchanges.
     pub fn types(types: Types) -> Types {
         types.with::<Pair<u64, f64>>().with::<f64>().with::<Rank>()
     }
 
-    /// The ranks of this worker's vertices, by number. `at_round` is called as each round begins.
+    /// The ranks of this worker's vertices, in any order. `at_round` is called as each round begins.
     ///
     /// # Errors
     /// What an exchange fails with.
     pub fn rank(
+        &self,
+        worker: &Worker,
+        graph: &Shaped,
+        at_round: impl FnMut(usize),
+    ) -> Result<Vec<Rank>, JobError> {
+        match graph {
+            Shaped::Static(graph) => self.rank_by_sums(worker, graph, at_round),
+            Shaped::Indexed(links) => self.rank_by_index(worker, links, at_round),
+            Shaped::Keyed(links) => self.rank_by_key(worker, links, at_round),
+        }
+    }
+
+    fn rank_by_sums(
         &self,
         worker: &Worker,
         graph: &Graph,
@@ -53,7 +130,7 @@ impl PageRank {
                 at_round(round);
                 let is_dangling = |index: &usize| graph.out_degree(*index) == 0;
                 let dangling = (0..own).filter(is_dangling).map(|index| ranks[index]).sum();
-                let to_all = (1.0 - damping + damping * worker.sum(dangling)?) / n;
+                let to_all = self.base_rank(worker, n, dangling)?;
                 // A vertex gives every edge as much, whichever worker holds the edge.
                 let part = |(index, rank): (usize, f64)| rank / f64::from(graph.out_degree(index));
                 let parts = ranks.into_iter().enumerate().map(part).collect();
@@ -63,5 +140,10 @@ impl PageRank {
             .to_vec(worker)?;
         let named = graph.identifiers().iter().zip(ranks);
         Ok(named.map(|(vertex, rank)| Rank { vertex: *vertex, rank }).collect())
+    }
+
+    /// What each of `n` vertices has whatever edges lead to it, where those of this worker at which no edge begins have `dangling`. An exchange.
+    fn base_rank(&self, worker: &Worker, n: f64, dangling: f64) -> Result<f64, JobError> {
+        Ok((1.0 - self.damping + self.damping * worker.sum(dangling)?) / n)
     }
 }

@@ -115,6 +115,13 @@ fn a_real_graph_has_the_checked_ranks_with_any_number_of_workers() {
         assert_equal(&ranks, &expected, 1e-9, &format!("{workers} workers and the checked"));
         assert_equal(&ranks, &of_one, 1e-12, &format!("{workers} workers and one"));
     }
+    for shape in ["static", "indexed", "keyed"] {
+        for workers in [1, 3] {
+            let (report, ranks) = rank(Path::new(WIKI_VOTE), workers, &["--shape", shape]);
+            assert_equal(&ranks, &expected, 1e-9, &format!("{shape}, {workers} workers"));
+            assert_eq!(report["edges"], 103_689);
+        }
+    }
 }
 
 #[test]
@@ -155,9 +162,12 @@ fn a_graph_of_every_kind_of_line_has_the_ranks_of_a_plain_loop() {
         assert_eq!(expected.len(), 7);
         let (iterations, damping) = (iterations.to_string(), damping.to_string());
         let more = ["--iterations", &iterations, "--damping", &damping, "--top", "3"];
-        for (input, workers) in [(&plain, 1), (&plain, 2), (&packed, 3), (&packed, 9)] {
-            let (report, ranks) = rank(input, workers, &more);
-            let what = format!("{workers} workers, {iterations} iterations, damping {damping}");
+        let runs = [(&plain, 1, "static"), (&plain, 2, "static"), (&packed, 3, "static")];
+        let more_runs = [(&packed, 9, "static"), (&plain, 4, "indexed"), (&packed, 9, "keyed")];
+        for (input, workers, shape) in runs.into_iter().chain(more_runs) {
+            let (report, ranks) = rank(input, workers, &[&more[..], &["--shape", shape]].concat());
+            let what =
+                format!("{workers} workers, {iterations} iterations, damping {damping}, {shape}");
             assert_equal(&ranks, &expected, 1e-12, &what);
             assert_eq!(report["edges"], SMALL_EDGES.len(), "parallel edges count once");
             assert_eq!(report["top"].as_array().unwrap().len(), 3);

@@ -54,11 +54,11 @@ fn the_object_has_what_scripts_rely_on() {
 
 #[test]
 fn only_what_goes_to_another_worker_is_shuffled() {
-    let bytes = |workers| {
-        let (report, _) = rank(Path::new(WIKI_VOTE), workers, &[]);
+    let bytes = |workers, shape| {
+        let (report, _) = rank(Path::new(WIKI_VOTE), workers, &["--shape", shape]);
         report["bytes_shuffled_per_iteration"].as_u64().unwrap()
     };
-    assert_eq!(bytes(1), 0);
+    assert_eq!(bytes(1, "static"), 0);
     let text = text_of(WIKI_VOTE);
     let edges = text.lines().filter(|line| !line.starts_with('#'));
     let ends = edges.map(|edge| edge.split_whitespace().map(|end| end.parse::<u64>().unwrap()));
@@ -66,11 +66,16 @@ fn only_what_goes_to_another_worker_is_shuffled() {
     let home = |vertex: u64| worker_of(&vertex, 2);
     let given: HashSet<u64> =
         leading.filter(|(from, to)| home(*from) != home(*to)).map(|(_, to)| to).collect();
-    // What another worker gives a vertex is combined before it is sent, and which vertex it is for has been said once; then there are heads of segments, and sums.
-    let least = VALUE_BYTES * given.len() as u64;
-    let most = least + 1_000;
-    let two = bytes(2);
-    assert!((least..=most).contains(&two), "{two} is not within {least} to {most}");
+    // What another worker gives a vertex is combined before it is sent. Which vertex it is for is said once or with each value.
+    for (shape, bytes_each) in
+        [("static", VALUE_BYTES), ("indexed", 2 * VALUE_BYTES), ("keyed", 2 * VALUE_BYTES)]
+    {
+        let least = bytes_each * given.len() as u64;
+        // Beside heads of segments, and a sum.
+        let most = least + 1_000;
+        let two = bytes(2, shape);
+        assert!((least..=most).contains(&two), "{shape}: {two} is not within {least} to {most}");
+    }
 }
 
 #[test]

@@ -37,6 +37,8 @@ fn numbers_out_of_range_are_wrong_usage() {
         ("--workers", "65"),
         ("--iterations", "0"),
         ("--iterations", "1.5"),
+        ("--shape", "round"),
+        ("--shape", ""),
         ("--damping", "2"),
         ("--damping", "NaN"),
         ("--damping", "half"),

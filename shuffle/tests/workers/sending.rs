@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use weft_object::Pair;
 use weft_shuffle::job::graph::{Edge, Graph};
-use weft_shuffle::job::pagerank::PageRank;
+use weft_shuffle::job::pagerank::{PageRank, Shaped};
 use weft_shuffle::{Dataset, LinkKind, Ranges, Worker, WorkerId, records, worker_of};
 
 use crate::threads::{run, share};
@@ -129,7 +129,7 @@ fn what_pagerank_gives_leaves_from_where_it_was_written() {
         assert_eq!(graph.edges(), begin_here, "hashing alone balances it");
         sent_by(worker, || {
             let method = PageRank { iterations: ROUNDS as usize, damping: 0.85 };
-            method.rank(worker, &graph, |_| {}).unwrap();
+            method.rank(worker, &Shaped::Static(graph), |_| {}).unwrap();
         })
     });
     for (id, sent) in sent.into_iter().enumerate() {

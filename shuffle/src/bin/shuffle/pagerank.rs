@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use weft_object::Types;
 use weft_shuffle::job::graph::Graph;
-use weft_shuffle::job::pagerank::PageRank;
+use weft_shuffle::job::pagerank::{PageRank, Shape};
 use weft_shuffle::{EdgeList, Worker};
 
 use crate::args::{Common, check_path};
@@ -22,6 +22,9 @@ use crate::work::Needs;
 /// The phases: the graph is loaded, and the rounds are gone through.
 const LOADING: usize = 0;
 const RANKING: usize = 1;
+
+const SHAPES: [(&str, Shape); 3] =
+    [("static", Shape::Static), ("indexed", Shape::Indexed), ("keyed", Shape::Keyed)];
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Pagerank {
@@ -37,6 +40,9 @@ pub(crate) struct Pagerank {
     /// Part of a rank that follows the edges; the rest goes to all vertices alike
     #[arg(long, value_name = "D", default_value = "0.85", value_parser = damping)]
     damping: f64,
+    /// What workers send: static (sums, in an order that was agreed on), indexed or keyed (an update an edge, combined by number or by identifier)
+    #[arg(long, value_name = "static|indexed|keyed", default_value = "static", value_parser = shape)]
+    shape: Shape,
     /// How many of the highest ranks to print
     #[arg(long, value_name = "N", default_value = "10")]
     top: usize,
@@ -76,6 +82,11 @@ fn iterations(text: &str) -> Result<usize, String> {
 fn damping(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
     number.ok_or_else(|| "not a number from 0 to 1".to_owned())
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let shape = SHAPES.into_iter().find(|(name, _)| *name == text);
+    shape.map(|(_, shape)| shape).ok_or_else(|| "not static, indexed or keyed".to_owned())
 }
 
 impl Asked for Pagerank {
@@ -119,6 +130,8 @@ impl Asked for Pagerank {
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("iterations", self.iterations.to_string());
         flags.add("damping", self.damping.to_string());
+        let shape = SHAPES.into_iter().find(|(_, shape)| *shape == self.shape);
+        shape.into_iter().for_each(|(name, _)| flags.add("shape", name));
         flags.add("top", self.top.to_string());
         flags.add("input", &self.input);
         if let Some(output) = &self.output {
@@ -129,7 +142,10 @@ impl Asked for Pagerank {
     fn needs(&self) -> Needs {
         Needs {
             types: PageRank::types(Graph::types(Types::new())),
-            same: format!("{:?}", (&self.input, self.skip_bad, self.iterations, self.damping)),
+            same: format!(
+                "{:?}",
+                (&self.input, self.skip_bad, self.iterations, self.damping, self.shape)
+            ),
             memory_bytes: None,
             spill_folder: None,
         }

@@ -1,66 +1,126 @@
-//! PageRank of a synthetic graph of 16 M edges, beside a plain program with two threads.
+//! PageRank of a synthetic graph of LiveJournal's size, beside Timely Dataflow and a plain program with two threads; and of a smaller one beside Spark, too.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::{Spark, WORKERS, figure, input, program, report};
 use crate::bench::Bench;
 use crate::bench::series::{Better, Series};
-use crate::command;
 
-const WORKERS: u32 = 2;
-const ITERATIONS: u32 = 20;
+const ITERATIONS: &str = "20";
 
-/// An iteration of the plain program and one of ours, as a ratio, that is wanted at most.
-const RATIO_WANTED: f64 = 3.0;
+/// LiveJournal's vertices and edges, as GAP and Naos count them.
+const LARGE: [&str; 4] = ["--vertices", "4847571", "--edges", "68993773"];
+/// One that Spark ranks in minutes.
+const SMALL: [&str; 4] = ["--vertices", "262144", "--edges", "4194304"];
+const SPARK_ITERATIONS: &str = "5";
+const SPARK_MEMORY: &str = "8g";
 
-/// How far the highest rank of the two may be apart, relatively: a fast wrong answer is no figure.
+/// How far the highest ranks of two programs may be apart, relatively: a fast wrong answer is no figure.
 const RANKS_APART_MAX: f64 = 1e-9;
 
-/// Ranks the same file with both, in turns.
-pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
-    let graph = graph(bench)?;
-    let mut series = Series::new(Better::Lower, None);
+/// Who ranks the same file, with what is wanted of an iteration of ours and theirs at most, as a ratio.
+const PEERS: [(&str, &str, &[&str], f64); 3] = [
+    ("Timely, sums", "timely_pagerank", &["--workers", WORKERS, "--combine"], 1.0),
+    ("Timely, every edge", "timely_pagerank", &["--workers", WORKERS], 1.0),
+    ("plain loop, 2 threads", "csr_pagerank", &["--threads", WORKERS], 1.2),
+];
+
+/// Ranks the same file with all, in turns.
+pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
+    let graph = graph(bench, LARGE)?;
+    let mut series = PEERS.map(|_| Series::new(Better::Lower, None));
+    let series_of_ours = || Series::new(Better::Lower, None);
+    let (mut links, mut scaling) = (series_of_ours(), series_of_ours());
     let mut reports = Vec::new();
     for _ in bench.each_round() {
-        let peer = report(bench, "csr_pagerank", &["--threads", &WORKERS.to_string()], &graph)?;
-        let arguments = ["pagerank", "--json", "--top", "1", "--workers", &WORKERS.to_string()];
-        let ours = report(bench, "shuffle", &arguments, &graph)?;
-        compare(&peer["top"], &ours["top"][0])?;
-        series.push(seconds(&ours)? * 1e3, seconds(&peer)? * 1e3);
-        reports.push(json!({"shuffle": ours, "csr": peer}));
+        let ours = ours(bench, &graph, WORKERS, ITERATIONS, "shm")?;
+        for ((_, peer, arguments, _), series) in PEERS.iter().zip(&mut series) {
+            let arguments = [arguments, ["--iterations", ITERATIONS].as_slice()].concat();
+            let peer = report(program(bench, peer, &arguments, &graph))?;
+            compare(&peer["top"], &ours["top"][0])?;
+            series.push(milliseconds(&ours)?, milliseconds(&peer)?);
+            reports.push(peer);
+        }
+        let by_tcp = self::ours(bench, &graph, WORKERS, ITERATIONS, "tcp")?;
+        links.push(milliseconds(&by_tcp)?, milliseconds(&ours)?);
+        let alone = self::ours(bench, &graph, "1", ITERATIONS, "shm")?;
+        scaling.push(milliseconds(&ours)?, milliseconds(&alone)?);
+        reports.extend([ours, by_tcp, alone]);
     }
-    println!("\n{}", series.line("iteration, 16 M edges", "ms", Some(RATIO_WANTED)));
-    Ok(json!({"milliseconds": series.json(), "reports": reports}))
-}
-
-/// A seeded R-MAT graph of a million vertices, made once.
-fn graph(bench: &Bench<'_>) -> Result<PathBuf> {
-    let path = bench.folder.join("rmat-1048576-16777216.txt");
-    if !path.exists() {
-        let mut generate = Command::new(bench.workspace.release_program("shuffle"));
-        generate.args(["generate", "rmat", "--vertices", "1048576", "--edges", "16777216"]);
-        command::run(generate.arg("--output").arg(&path))?;
+    println!("\nPageRank of 69 M edges, an iteration, two workers over shared memory");
+    for ((name, _, _, wanted), series) in PEERS.iter().zip(&series) {
+        println!("{}", series.line(name, "ms", Some(*wanted)));
     }
-    Ok(path)
+    println!("{}", links.line("TCP to shared memory", "ms", Some(1.3)));
+    println!("{}", scaling.line("two workers to one", "ms", Some(1.0 / 1.4)));
+    let of_peers = PEERS
+        .iter()
+        .zip(&series)
+        .map(|((name, ..), series)| json!({"peer": name, "milliseconds": series.json()}));
+    let beside_spark = spark.map(|spark| beside_spark(bench, spark)).transpose()?;
+    Ok(json!({
+        "peers": of_peers.collect::<Vec<_>>(),
+        "tcp_to_shm": links.json(),
+        "two_workers_to_one": scaling.json(),
+        "spark": beside_spark,
+        "reports": reports,
+    }))
 }
 
-fn report(bench: &Bench<'_>, program: &str, arguments: &[&str], graph: &Path) -> Result<Value> {
-    let mut run = Command::new(bench.workspace.release_program(program));
-    run.args(arguments).args(["--iterations", &ITERATIONS.to_string(), "--input"]).arg(graph);
-    println!("$ {}", command::line(&run));
-    let printed = command::output(&mut run)?;
-    serde_json::from_str(&printed).with_context(|| format!("{program} printed {printed}"))
+/// One run of each: Spark's takes minutes.
+fn beside_spark(bench: &Bench<'_>, spark: &Spark) -> Result<Value> {
+    let graph = graph(bench, SMALL)?;
+    let mut series = Series::new(Better::Lower, None);
+    let ours = ours(bench, &graph, WORKERS, SPARK_ITERATIONS, "shm")?;
+    let mut ranking = spark.program("pagerank", SPARK_MEMORY, &[&graph]);
+    ranking.args(["--iterations", SPARK_ITERATIONS]);
+    let peer = report(ranking)?;
+    compare(&peer["top"], &ours["top"][0])?;
+    series.push(milliseconds(&ours)?, milliseconds(&peer)?);
+    println!("{}", series.line("Spark, 4 M edges", "ms", None));
+    Ok(series.json())
 }
 
-fn seconds(report: &Value) -> Result<f64> {
-    report["seconds_per_iteration"].as_f64().context("a report without seconds an iteration")
+/// A seeded R-MAT graph.
+fn graph(bench: &Bench<'_>, size: [&str; 4]) -> Result<std::path::PathBuf> {
+    let [_, vertices, _, edges] = size;
+    let arguments = [["rmat"].as_slice(), &size].concat();
+    input(bench, &format!("rmat-{vertices}-{edges}.txt"), &arguments)
+}
+
+fn ours(
+    bench: &Bench<'_>,
+    graph: &Path,
+    workers: &str,
+    iterations: &str,
+    link: &str,
+) -> Result<Value> {
+    let arguments = [
+        "pagerank",
+        "--json",
+        "--top",
+        "1",
+        "--workers",
+        workers,
+        "--iterations",
+        iterations,
+        "--link",
+        link,
+    ];
+    report(program(bench, "shuffle", &arguments, graph))
+}
+
+fn milliseconds(report: &Value) -> Result<f64> {
+    Ok(figure(report, "seconds_per_iteration")? * 1e3)
 }
 
 /// Fails unless both have the same vertex on top with the same rank.
 fn compare(peer: &Value, ours: &Value) -> Result<()> {
+    // Some print the highest alone.
+    let peer = peer.get(0).unwrap_or(peer);
     let rank = |top: &Value| top["rank"].as_f64().context("a report without ranks");
     let apart = (rank(ours)? - rank(peer)?).abs() / rank(peer)?;
     if ours["vertex"] != peer["vertex"] || apart > RANKS_APART_MAX {

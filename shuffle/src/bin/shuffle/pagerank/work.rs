@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::Context as _;
-use weft_shuffle::job::graph::Graph;
-use weft_shuffle::job::pagerank::{PageRank, Rank};
+use weft_shuffle::job::pagerank::{PageRank, Rank, Shaped};
 use weft_shuffle::{Dataset, EdgeList, Share, Worker, WorkerId, records};
 
 use super::{LOADING, Pagerank, RANKING, Ranked, TopRank};
@@ -19,7 +18,8 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
     let clock = worker.clock();
     let began = clock.now();
     let list = EdgeList::open(&job.input)?.skip_malformed(job.skip_bad);
-    let (graph, lines_skipped) = while_telling(report, LOADING, |read| load(worker, &list, read))?;
+    let (graph, lines_skipped) =
+        while_telling(report, LOADING, |read| load(job, worker, &list, read))?;
     // All have loaded when all have said so.
     let edges_by_worker = worker.gather(graph.edges())?;
     anyhow::ensure!(graph.vertices() > 0, "{} has no edges", job.input.display());
@@ -66,9 +66,14 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
 }
 
 /// The graph, and how many lines of the input all workers have skipped.
-fn load(worker: &Worker, list: &EdgeList, read: &AtomicU64) -> anyhow::Result<(Graph, u64)> {
+fn load(
+    job: &Pagerank,
+    worker: &Worker,
+    list: &EdgeList,
+    read: &AtomicU64,
+) -> anyhow::Result<(Shaped, u64)> {
     let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
-    let graph = Graph::spread(worker, list.records(share, read))?;
+    let graph = job.shape.spread(worker, list.records(share, read))?;
     Ok((graph, list.skipped_in_all(worker)?))
 }
 
