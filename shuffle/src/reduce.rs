@@ -1,5 +1,6 @@
 //! Exchanges that combine the values of a key.
 
+mod leaving;
 mod reduction;
 mod table;
 
@@ -12,6 +13,7 @@ use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use weft_object::{Pair, Record, Wire};
 
+use self::leaving::Leaving;
 use self::reduction::Reduction;
 use self::table::Table;
 use crate::dataset::Dataset;
@@ -99,13 +101,9 @@ where
             home if home == worker.id() => take(pair),
             home => exchange.push(home, pair),
         };
-        let mut leaving = Table::new(budget, limit_leaving);
-        self.upstream.run(worker, |pair| {
-            let Err(pair) = leaving.add(pair, combine) else { return Ok(()) };
-            leaving.drain().chain([pair]).try_for_each(&mut leave)
-        })?;
-        leaving.drain().try_for_each(&mut leave)?;
-        drop(leaving);
+        let mut leaving = Leaving::new(Table::new(budget, limit_leaving), combine);
+        self.upstream.run(worker, |pair| leaving.add(pair, &mut leave))?;
+        leaving.finish(&mut leave)?;
         exchange.finish()?;
         own.into_inner().finish(&mut sink)
     }

@@ -13,6 +13,9 @@ const LEAST_LEN: usize = 1024;
 /// What keys have beside the table is taken from the budget in steps of so many bytes, of which the first is there in any case.
 const HEAP_STEP_BYTES: u64 = 1 << 20;
 
+/// What a processor's own cache may have room for, with all else that it has.
+const LARGE_BYTES: usize = 8 << 20;
+
 /// What keys have so far.
 pub(super) struct Table<K, V> {
     entries: HashTable<Pair<K, V>>,
@@ -22,6 +25,7 @@ pub(super) struct Table<K, V> {
     /// For the table itself.
     taken: Taken,
     heap: Heap,
+    is_large: bool,
 }
 
 /// What keys have beside the table.
@@ -40,7 +44,15 @@ where
         let entries = HashTable::with_capacity(LEAST_LEN);
         let taken = budget.take_anyway(entries.allocation_size() as u64);
         let (budget, hasher) = (budget.clone(), RandomState::default());
-        Table { entries, hasher, budget, limit_bytes, taken, heap: Heap::default() }
+        Table {
+            entries,
+            hasher,
+            budget,
+            limit_bytes,
+            taken,
+            heap: Heap::default(),
+            is_large: false,
+        }
     }
 
     /// Adds a value to what its key has.
@@ -81,6 +93,12 @@ where
         Ok(())
     }
 
+    /// Whether a look-up waits for memory, most of the time.
+    #[inline]
+    pub(super) fn is_large(&self) -> bool {
+        self.is_large
+    }
+
     /// Gives all of them away; the table keeps its size.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Pair<K, V>> {
         self.heap = Heap::default();
@@ -103,8 +121,9 @@ where
         }
         let Some(taken) = self.budget.take(2 * now) else { return false };
         let hasher = &self.hasher;
-        self.entries.reserve(self.entries.len() + 1, |pair| hasher.hash_one(&pair.key));
+        self.entries.reserve(1, |pair| hasher.hash_one(&pair.key));
         self.taken = taken;
+        self.is_large = self.entries.allocation_size() > LARGE_BYTES;
         true
     }
 
@@ -174,20 +193,23 @@ mod tests {
 
     #[test]
     fn there_is_no_room_beyond_its_limit_or_the_budget() {
-        let bytes = 1 << 20;
-        let mut limited = Table::new(&budget(1 << 30), bytes);
-        let keys = room(&mut limited, |number| number);
-        // Of 16 bytes and one more, in a table of a power of two of which an eighth stays free.
-        let most = bytes / 17;
-        assert!((most / 4..most).contains(&keys), "{keys}");
-        // A key that is there already needs none.
-        assert_eq!(limited.add(pair(0), sum), Ok(()));
-        assert_eq!(limited.add(pair(keys), sum), Err(pair(keys)));
-        let mut of_budget = Table::new(&budget(bytes), 1 << 30);
-        let keys = room(&mut of_budget, |number| number);
-        assert!((most / 4..most).contains(&keys), "{keys}");
-        assert_eq!(of_budget.drain().count() as u64, keys);
-        assert_eq!(of_budget.add(pair(keys), sum), Ok(()));
+        for bytes in (0..12).map(|step| 200_000 + 100_000 * step) {
+            let mut limited = Table::new(&budget(1 << 30), bytes);
+            let keys = room(&mut limited, |number| number);
+            // Of 16 bytes and one more, in a table of a power of two of which an eighth stays free.
+            let most = bytes / 17;
+            assert!((most / 4..most).contains(&keys), "{keys}");
+            assert!(limited.entries.allocation_size() as u64 <= bytes);
+            // A key that is there already needs none.
+            assert_eq!(limited.add(pair(0), sum), Ok(()));
+            assert_eq!(limited.add(pair(keys), sum), Err(pair(keys)));
+            let mut of_budget = Table::new(&budget(bytes), 1 << 30);
+            let keys = room(&mut of_budget, |number| number);
+            assert!((most / 4..most).contains(&keys), "{keys}");
+            assert!(of_budget.entries.allocation_size() as u64 <= bytes);
+            assert_eq!(of_budget.drain().count() as u64, keys);
+            assert_eq!(of_budget.add(pair(keys), sum), Ok(()));
+        }
     }
 
     #[test]

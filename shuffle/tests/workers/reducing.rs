@@ -93,6 +93,8 @@ fn a_text_that_no_message_has_room_for_is_an_error() {
     };
     for (bytes, is_too_long) in [(1_000_000, false), (1 << 20, true)] {
         let outcomes = run_with(2, types, |worker, _| {
+            // Nobody fails before all have met.
+            worker.gather(0_u64).unwrap();
             let text = "x".repeat(bytes);
             let home = worker_of(&TextKey::from(&*text), 2);
             // Only the worker that the text does not belong to has it.

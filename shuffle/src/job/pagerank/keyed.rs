@@ -1,7 +1,6 @@
 //! An update for each edge, combined in a hash table.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use weft_object::Pair;
 
@@ -15,8 +14,12 @@ use crate::worker::Worker;
 /// This worker's vertices and the edges that begin at them, by identifiers, as the verbs alone make them.
 #[derive(Debug)]
 pub struct KeyedLinks {
-    /// Which of the targets each vertex has.
-    vertices: HashMap<u64, Range<usize>, foldhash::fast::RandomState>,
+    /// In ascending order.
+    vertices: Vec<u64>,
+    /// Which of them each is.
+    indices: HashMap<u64, usize, foldhash::fast::RandomState>,
+    /// Where the edges of each begin, and behind them the end.
+    offsets: Vec<usize>,
     targets: Vec<u64>,
     vertices_of_all: u64,
 }
@@ -32,20 +35,23 @@ impl KeyedLinks {
         edges.sort_unstable_by_key(|edge| (edge.key, edge.value));
         edges.dedup();
         let ends = edges.iter().flat_map(|edge| [edge.key, edge.value]);
-        let vertices = records(ends)
+        let mut vertices = records(ends)
             .map(|key| Pair { key, value: 0 })
             .reduce_by_key(|one: u64, _| one)
-            .map(|vertex| (vertex.key, 0..0))
+            .map(|vertex| vertex.key)
             .to_vec(worker)?;
-        let mut vertices: HashMap<_, _, _> = vertices.into_iter().collect();
-        let mut begin = 0;
-        for run in edges.chunk_by(|one, other| one.key == other.key) {
-            vertices.insert(run[0].key, begin..begin + run.len());
-            begin += run.len();
+        vertices.sort_unstable();
+        let mut offsets = vec![0];
+        let mut runs = edges.chunk_by(|one, other| one.key == other.key).peekable();
+        let mut end = 0;
+        for vertex in &vertices {
+            end += runs.next_if(|run| run[0].key == *vertex).map_or(0, <[Edge]>::len);
+            offsets.push(end);
         }
-        let vertices_of_all = worker.gather(vertices.len() as u64)?.iter().sum();
         let targets = edges.into_iter().map(|edge| edge.value).collect();
-        Ok(KeyedLinks { vertices, targets, vertices_of_all })
+        let indices = vertices.iter().copied().zip(0..).collect();
+        let vertices_of_all = worker.gather(vertices.len() as u64)?.iter().sum();
+        Ok(KeyedLinks { vertices, indices, offsets, targets, vertices_of_all })
     }
 
     pub(super) fn vertices(&self) -> u64 {
@@ -56,8 +62,15 @@ impl KeyedLinks {
         self.targets.len() as u64
     }
 
-    fn targets(&self, vertex: u64) -> &[u64] {
-        &self.targets[self.vertices[&vertex].clone()]
+    fn targets(&self, index: usize) -> &[u64] {
+        &self.targets[self.offsets[index]..self.offsets[index + 1]]
+    }
+
+    /// The ranks in the order of this worker's vertices.
+    fn in_order(&self, ranks: &[Rank]) -> Vec<f64> {
+        let mut in_order = vec![0.0; self.vertices.len()];
+        ranks.iter().for_each(|rank| in_order[self.indices[&rank.vertex]] = rank.rank);
+        in_order
     }
 }
 
@@ -70,19 +83,20 @@ impl PageRank {
         mut at_round: impl FnMut(usize),
     ) -> Result<Vec<Rank>, JobError> {
         let (n, damping) = (links.vertices() as f64, self.damping);
-        records(links.vertices.keys().map(|vertex| Rank { vertex: *vertex, rank: 1.0 / n }))
+        records(links.vertices.iter().map(|vertex| Rank { vertex: *vertex, rank: 1.0 / n }))
             .iterate(self.iterations, |worker, round, ranks: Vec<Rank>| {
                 at_round(round);
-                let is_dangling = |rank: &&Rank| links.targets(rank.vertex).is_empty();
-                let dangling = ranks.iter().filter(is_dangling).map(|rank| rank.rank).sum();
+                let ranks = links.in_order(&ranks);
+                let is_dangling = |index: &usize| links.targets(*index).is_empty();
+                let dangling = (0..ranks.len()).filter(is_dangling).map(|index| ranks[index]).sum();
                 let to_all = self.base_rank(worker, n, dangling)?;
-                Ok(records(ranks)
-                    .flat_map(move |Rank { vertex, rank }| {
-                        let targets = links.targets(vertex);
-                        let part = rank / targets.len() as f64;
+                Ok(records(0..ranks.len())
+                    .flat_map(move |index| {
+                        let targets = links.targets(index);
+                        let part = ranks[index] / targets.len() as f64;
                         // A vertex that gets nothing has a rank too.
-                        let given = targets.iter().map(move |to| (*to, part));
-                        std::iter::once((vertex, 0.0)).chain(given)
+                        let nothing = std::iter::once((links.vertices[index], 0.0));
+                        nothing.chain(targets.iter().map(move |to| (*to, part)))
                     })
                     .map(|(key, value)| Pair { key, value })
                     .reduce_by_key(|one: f64, other| one + other)

@@ -28,25 +28,39 @@ const PEERS: [(&str, &str, &[&str], f64); 3] = [
     ("plain loop, 2 threads", "csr_pagerank", &["--threads", WORKERS], 1.2),
 ];
 
+/// Our other shapes, which send an update an edge, with what is wanted of them beside Timely with every edge.
+const SHAPES: [(&str, &str, f64); 2] =
+    [("verbs alone, by number", "indexed", 1.0), ("by identifier, hashed", "keyed", 3.0)];
+const EVERY_EDGE: usize = 1;
+
 /// Ranks the same file with all, in turns.
 pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
     let graph = graph(bench, LARGE)?;
     let mut series = PEERS.map(|_| Series::new(Better::Lower, None));
+    let mut of_shapes = SHAPES.map(|_| Series::new(Better::Lower, None));
     let series_of_ours = || Series::new(Better::Lower, None);
     let (mut links, mut scaling) = (series_of_ours(), series_of_ours());
     let mut reports = Vec::new();
     for _ in bench.each_round() {
-        let ours = ours(bench, &graph, WORKERS, ITERATIONS, "shm")?;
+        let ours = ours(bench, &graph, &["--link", "shm"])?;
+        let mut of_peers = Vec::new();
         for ((_, peer, arguments, _), series) in PEERS.iter().zip(&mut series) {
             let arguments = [arguments, ["--iterations", ITERATIONS].as_slice()].concat();
             let peer = report(program(bench, peer, &arguments, &graph))?;
             compare(&peer["top"], &ours["top"][0])?;
+            of_peers.push(milliseconds(&peer)?);
             series.push(milliseconds(&ours)?, milliseconds(&peer)?);
             reports.push(peer);
         }
-        let by_tcp = self::ours(bench, &graph, WORKERS, ITERATIONS, "tcp")?;
+        for ((_, shape, _), series) in SHAPES.iter().zip(&mut of_shapes) {
+            let shaped = self::ours(bench, &graph, &["--link", "shm", "--shape", shape])?;
+            compare(&shaped["top"], &ours["top"][0])?;
+            series.push(milliseconds(&shaped)?, of_peers[EVERY_EDGE]);
+            reports.push(shaped);
+        }
+        let by_tcp = self::ours(bench, &graph, &["--link", "tcp"])?;
         links.push(milliseconds(&by_tcp)?, milliseconds(&ours)?);
-        let alone = self::ours(bench, &graph, "1", ITERATIONS, "shm")?;
+        let alone = self::ours(bench, &graph, &["--workers", "1"])?;
         scaling.push(milliseconds(&ours)?, milliseconds(&alone)?);
         reports.extend([ours, by_tcp, alone]);
     }
@@ -54,15 +68,23 @@ pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
     for ((name, _, _, wanted), series) in PEERS.iter().zip(&series) {
         println!("{}", series.line(name, "ms", Some(*wanted)));
     }
+    for ((name, _, wanted), series) in SHAPES.iter().zip(&of_shapes) {
+        println!("{}", series.line(name, "ms", Some(*wanted)));
+    }
     println!("{}", links.line("TCP to shared memory", "ms", Some(1.3)));
-    println!("{}", scaling.line("two workers to one", "ms", Some(1.0 / 1.4)));
+    println!("{}", scaling.line("two workers to one", "ms", Some(0.71)));
     let of_peers = PEERS
         .iter()
         .zip(&series)
         .map(|((name, ..), series)| json!({"peer": name, "milliseconds": series.json()}));
+    let of_shapes = SHAPES
+        .iter()
+        .zip(&of_shapes)
+        .map(|((_, shape, _), series)| json!({"shape": shape, "milliseconds": series.json()}));
     let beside_spark = spark.map(|spark| beside_spark(bench, spark)).transpose()?;
     Ok(json!({
         "peers": of_peers.collect::<Vec<_>>(),
+        "shapes_to_every_edge": of_shapes.collect::<Vec<_>>(),
         "tcp_to_shm": links.json(),
         "two_workers_to_one": scaling.json(),
         "spark": beside_spark,
@@ -74,7 +96,8 @@ pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
 fn beside_spark(bench: &Bench<'_>, spark: &Spark) -> Result<Value> {
     let graph = graph(bench, SMALL)?;
     let mut series = Series::new(Better::Lower, None);
-    let ours = ours(bench, &graph, WORKERS, SPARK_ITERATIONS, "shm")?;
+    let arguments = ["--link", "shm", "--iterations", SPARK_ITERATIONS];
+    let ours = ours(bench, &graph, &arguments)?;
     let mut ranking = spark.program("pagerank", SPARK_MEMORY, &[&graph]);
     ranking.args(["--iterations", SPARK_ITERATIONS]);
     let peer = report(ranking)?;
@@ -91,26 +114,15 @@ fn graph(bench: &Bench<'_>, size: [&str; 4]) -> Result<std::path::PathBuf> {
     input(bench, &format!("rmat-{vertices}-{edges}.txt"), &arguments)
 }
 
-fn ours(
-    bench: &Bench<'_>,
-    graph: &Path,
-    workers: &str,
-    iterations: &str,
-    link: &str,
-) -> Result<Value> {
-    let arguments = [
-        "pagerank",
-        "--json",
-        "--top",
-        "1",
-        "--workers",
-        workers,
-        "--iterations",
-        iterations,
-        "--link",
-        link,
-    ];
-    report(program(bench, "shuffle", &arguments, graph))
+fn ours(bench: &Bench<'_>, graph: &Path, arguments: &[&str]) -> Result<Value> {
+    let mut ranking = program(bench, "shuffle", &["pagerank", "--json", "--top", "1"], graph);
+    for (flag, value) in [("--workers", WORKERS), ("--iterations", ITERATIONS)] {
+        if !arguments.contains(&flag) {
+            ranking.args([flag, value]);
+        }
+    }
+    ranking.args(arguments);
+    report(ranking)
 }
 
 fn milliseconds(report: &Value) -> Result<f64> {
