@@ -368,3 +368,10 @@ fn what_becomes_of_the_map_is_watched_from_one_node_to_the_next() {
     assert_eq!((&told["version"], &told["is_whole"]), (&json!(42), &json!(true)));
     assert_eq!(told["partitions"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn a_node_at_the_last_port_has_no_control_port_behind_it() {
+    let ran = kv(&["--cluster", "127.0.0.1:65535", "cluster", "status"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("--control"), "{}", ran.stderr);
+}

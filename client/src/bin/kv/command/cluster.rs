@@ -18,6 +18,7 @@ use self::departure::{Leave, Stay};
 use self::partitions::Partitions;
 use self::watch::Watch;
 use crate::args::Global;
+use crate::complaint::WrongUsage;
 use crate::control::{Control, ControlError};
 use crate::output::Output;
 
@@ -56,10 +57,15 @@ enum Command {
 
 impl Cluster {
     pub(crate) fn run(self, global: &Global, output: &mut Output) -> anyhow::Result<()> {
-        let addresses = match self.control.is_empty() {
+        let addresses: Vec<Address> = match self.control.is_empty() {
             true => global.cluster.iter().filter_map(control_of).collect(),
             false => self.control,
         };
+        if addresses.is_empty() {
+            let text = "no port comes after 65535, where the control port of a node that takes data there would be: \
+                        say where it is by --control HOST:PORT";
+            return Err(WrongUsage(text.to_owned()).into());
+        }
         let control = Control::new(addresses, global.timeout);
         let control = control.context("cannot start the runtime of calls")?;
         match self.command {
