@@ -47,21 +47,20 @@ impl Graph {
     /// Spreads the edges that the workers have read. Edges that occur several times count once.
     ///
     /// # Errors
-    /// More than 2^32 vertices, or what an exchange fails with.
+    /// More than 2^32 - 1 vertices, or what an exchange fails with.
     pub fn spread(worker: &Worker, edges: impl Dataset<Item = Edge>) -> Result<Self, JobError> {
         Self::of_links(worker, Links::spread(worker, edges)?)
     }
 
-    /// Of links that all workers have, an exchange.
+    /// Of links that all workers have; exchanges.
     ///
     /// # Errors
     /// What an exchange fails with.
     pub fn of_links(worker: &Worker, links: Links) -> Result<Self, JobError> {
-        let Links { identifiers, ranges, own, mut targets } = links;
+        let Links { identifiers, ranges, mut targets, .. } = links;
         // No two edges are the same, so at a vertex begin no more than there are vertices.
         let out_degrees = (0..targets.rows()).map(|row| targets.row(row).len() as u32).collect();
-        let first = ranges.of(own).start as u32;
-        let mirrors = Mirrors::balance(worker, first, &mut targets)?;
+        let mirrors = Mirrors::balance(worker, &ranges, &mut targets)?;
         let incoming = Incoming::turn(worker, &ranges, &targets)?;
         Ok(Self { identifiers, ranges, out_degrees, incoming, mirrors })
     }

@@ -60,7 +60,7 @@ impl Shape {
     /// Spreads the edges that the workers have read. Edges that occur several times count once.
     ///
     /// # Errors
-    /// More than 2^32 vertices, or what an exchange fails with.
+    /// More than 2^32 - 1 vertices, but with [`Shape::Keyed`], or what an exchange fails with.
     pub fn spread(
         self,
         worker: &Worker,

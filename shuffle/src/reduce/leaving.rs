@@ -33,7 +33,8 @@ where
         pair: Pair<K, V>,
         leave: &mut impl FnMut(Pair<K, V>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.table.is_large() {
+        // A key that has memory of its own counts from when it comes: as much as a thousand of them may have is the table's to refuse.
+        if self.table.is_large() && pair.heap_bytes() == 0 {
             self.batch.push(pair);
             return if self.batch.len() < BATCH { Ok(()) } else { self.look_up(leave) };
         }
@@ -78,6 +79,7 @@ where
 mod tests {
     use std::convert::Infallible;
 
+    use weft_object::TextKey;
     use weft_transport::{Memory, MemoryConfig};
 
     use super::*;
@@ -121,5 +123,22 @@ mod tests {
         let mut sums = vec![0; 1_500_000];
         left.into_iter().for_each(|(key, value)| sums[key as usize] += value);
         assert!(sums.into_iter().all(|sum| sum == 2));
+    }
+
+    #[test]
+    fn texts_with_memory_of_their_own_are_not_kept_beside_the_table() {
+        let memory = Memory::new(MemoryConfig { limit_bytes: 1 << 20 }).unwrap();
+        let table = Table::new(&Budget::new(memory, 1 << 30), 1 << 30);
+        let mut leaving = Leaving::new(table, |one: u64, other| one + other);
+        let mut leave = |_| Ok::<_, Infallible>(());
+        let mut add = |leaving: &mut Leaving<TextKey, u64, _>, text: &str| {
+            let Ok(()) = leaving.add(Pair { key: text.into(), value: 1 }, &mut leave);
+        };
+        for number in 0..300_000 {
+            add(&mut leaving, &number.to_string());
+        }
+        assert!(leaving.table.is_large());
+        add(&mut leaving, &"x".repeat(900_000));
+        assert!(leaving.batch.iter().all(|pair| pair.heap_bytes() == 0));
     }
 }

@@ -38,7 +38,7 @@ struct Sums<V> {
 }
 
 impl Incoming {
-    /// Turns rows around that have the numbers that edges lead to, one for each source. An exchange.
+    /// Turns rows around that have the numbers that edges lead to, one for each source. An exchange. No number may be beyond `ranges`.
     pub(super) fn turn(
         worker: &Worker,
         ranges: &Ranges,
@@ -55,13 +55,15 @@ impl Incoming {
         let received = all_to_all(worker, announced)?;
         let range = ranges.of(worker.id());
         let indices = received.iter().enumerate().map(|(from, numbers)| {
-            let is_known =
-                numbers.is_sorted() && numbers.iter().all(|number| range.contains(number));
+            let is_known = numbers.is_sorted_by(|one, other| one < other)
+                && numbers.iter().all(|number| range.contains(number));
             is_known
                 .then(|| numbers.iter().map(|number| (number - range.start) as u32).collect())
                 .ok_or_else(|| {
                     let from = WorkerId(from);
-                    JobError::Job(format!("{from} has edges to vertices that nobody has"))
+                    JobError::Job(format!(
+                        "{from} means to give to vertices of others, or to one twice"
+                    ))
                 })
         });
         let received = Arc::new(indices.collect::<Result<Received, _>>()?);

@@ -31,7 +31,7 @@ impl Links {
     /// Spreads the edges that the workers have read. Edges that occur several times count once. Its records are of the types of [`Graph::types`](super::Graph::types).
     ///
     /// # Errors
-    /// More than 2^32 vertices, or what an exchange fails with.
+    /// More than 2^32 - 1 vertices, or what an exchange fails with.
     pub fn spread(worker: &Worker, edges: impl Dataset<Item = Edge>) -> Result<Links, JobError> {
         let workers = worker.workers();
         let place = |identifier: &u64| worker_of(identifier, workers);
@@ -70,6 +70,10 @@ impl Links {
             })
         });
         let numbers = numbers.collect::<Result<Vec<u32>, _>>()?;
+        if let Some(from) = answers.iter().position(|answers| answers.len() > 0) {
+            let from = WorkerId(from);
+            return Err(JobError::Job(format!("{from} answers what it was not asked")));
+        }
         drop(ends);
 
         let mut targets = Rows::with_capacity(own.identifiers().len(), outgoing.edges() as usize);

@@ -8,6 +8,8 @@ use super::balance::transfers;
 use super::rows::Rows;
 use crate::dataset::{Dataset, records};
 use crate::error::JobError;
+use crate::partition::all_to_all;
+use crate::reduce::Ranges;
 use crate::worker::{Worker, WorkerId};
 
 /// What of this worker's vertices others hold, and what this one holds of theirs. The holder of a
@@ -33,7 +35,6 @@ struct Given {
 #[derive(Wire, Clone, Copy, Debug)]
 #[repr(C)]
 struct Moved {
-    holder: u32,
     source: u32,
     target: u32,
 }
@@ -45,10 +46,10 @@ impl Mirrors {
 
     /// Moves edges until no worker holds more than its share and a twentieth, rounded up to whole
     /// edges; none if it is so already. `targets` has a row for each vertex of this worker, and gets
-    /// one for each mirror behind them; `first` is the number of its first vertex.
+    /// one for each mirror behind them.
     pub(super) fn balance(
         worker: &Worker,
-        first: u32,
+        ranges: &Ranges,
         targets: &mut Rows,
     ) -> Result<Self, JobError> {
         let transfers = transfers(&worker.gather(targets.edges())?);
@@ -60,21 +61,23 @@ impl Mirrors {
             surplus.give(transfer.to, transfer.edges);
         }
         let Surplus { given, moved, kept, .. } = surplus;
-        let received = records(moved)
-            .map(|(Given { index, holder }, target)| Moved {
-                holder: holder.0 as u32,
-                source: first + index as u32,
-                target,
-            })
-            .partition_by(|moved| WorkerId(moved.holder as usize))
-            .to_vec(worker)?;
+        let first = ranges.of(worker.id()).start as u32;
+        let moved = moved.into_iter().map(|(Given { index, holder }, target)| {
+            (holder, Moved { source: first + index as u32, target })
+        });
+        let received = all_to_all(worker, moved)?;
         targets.shorten(&kept);
-        let rows = received.chunk_by(|one, other| one.source == other.source);
         let mut held = 0;
-        for row in rows {
-            row.iter().for_each(|moved| targets.push(moved.target));
-            targets.end_row();
-            held += 1;
+        for (from, received) in received.iter().enumerate() {
+            if received.iter().any(|moved| u64::from(moved.target) >= ranges.total()) {
+                let from = WorkerId(from);
+                return Err(JobError::Job(format!("{from} has edges to vertices that nobody has")));
+            }
+            for row in received.chunk_by(|one, other| one.source == other.source) {
+                row.iter().for_each(|moved| targets.push(moved.target));
+                targets.end_row();
+                held += 1;
+            }
         }
         Ok(Self { given, held, are_any: true })
     }

@@ -67,10 +67,17 @@ impl KeyedLinks {
     }
 
     /// The ranks in the order of this worker's vertices.
-    fn in_order(&self, ranks: &[Rank]) -> Vec<f64> {
+    fn in_order(&self, ranks: &[Rank]) -> Result<Vec<f64>, JobError> {
         let mut in_order = vec![0.0; self.vertices.len()];
-        ranks.iter().for_each(|rank| in_order[self.indices[&rank.vertex]] = rank.rank);
-        in_order
+        for Rank { vertex, rank } in ranks {
+            let index = self.indices.get(vertex).ok_or_else(|| {
+                JobError::Job(format!(
+                    "another worker gives to vertex {vertex}, which is none of this worker's"
+                ))
+            })?;
+            in_order[*index] = *rank;
+        }
+        Ok(in_order)
     }
 }
 
@@ -86,7 +93,7 @@ impl PageRank {
         records(links.vertices.iter().map(|vertex| Rank { vertex: *vertex, rank: 1.0 / n }))
             .iterate(self.iterations, |worker, round, ranks: Vec<Rank>| {
                 at_round(round);
-                let ranks = links.in_order(&ranks);
+                let ranks = links.in_order(&ranks)?;
                 let is_dangling = |index: &usize| links.targets(*index).is_empty();
                 let dangling = (0..ranks.len()).filter(is_dangling).map(|index| ranks[index]).sum();
                 let to_all = self.base_rank(worker, n, dangling)?;
@@ -106,5 +113,25 @@ impl PageRank {
                     }))
             })
             .to_vec(worker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_of_a_vertex_of_others_is_an_error() {
+        let links = KeyedLinks {
+            vertices: vec![3, 5],
+            indices: [(3, 0), (5, 1)].into_iter().collect(),
+            offsets: vec![0, 0, 0],
+            targets: Vec::new(),
+            vertices_of_all: 3,
+        };
+        let rank = |vertex| Rank { vertex, rank: vertex as f64 };
+        assert_eq!(links.in_order(&[rank(5), rank(3)]).unwrap(), [3.0, 5.0]);
+        let error = links.in_order(&[rank(3), rank(4)]).unwrap_err();
+        assert!(error.to_string().contains("vertex 4"), "{error}");
     }
 }

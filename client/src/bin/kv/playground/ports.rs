@@ -22,8 +22,8 @@ const LOWEST: u16 = 10_000;
 /// How many ports a node has, one after the other.
 const EACH: u16 = 3;
 
-/// Free ports for as many nodes as are asked for, all different, and none of those that connections get by themselves: of these, each
-/// connection of a node that has started could take one that was found for the next.
+/// Free ports for as many nodes as are asked for, all different, and, where there are enough others, none of those that connections get by
+/// themselves: of these, each connection of a node that has started could take one that was found for the next.
 ///
 /// They are free when this returns; somebody else may take one before the server does, so a caller
 /// has to be ready to ask again.
