@@ -54,25 +54,44 @@ pub(crate) fn route<D: Dataset<Item: Record>>(
     exchange.finish()
 }
 
-/// An exchange: what each worker has sent to this one, in order, by worker.
+/// What each worker has sent to this one, in order.
+pub(crate) struct Received<T> {
+    stage: u32,
+    pub(crate) by_worker: Vec<Vec<T>>,
+}
+
+impl<T> Received<T> {
+    /// The error of a worker that has sent what it may not.
+    pub(crate) fn refuse(&self, worker: WorkerId, what: &'static str) -> JobError {
+        JobError::Protocol { worker, stage: self.stage, what }
+    }
+}
+
+/// An exchange: each record goes to the worker beside it, which may be this one.
 pub(crate) fn all_to_all<T: Wire>(
     worker: &Worker,
     mut records: impl Iterator<Item = (WorkerId, T)>,
-) -> Result<Vec<Vec<T>>, JobError> {
-    let (own, received) = by_worker(worker);
-    let mut exchange = open(worker, &received);
+) -> Result<Received<T>, JobError> {
+    let received = Arc::new(Mutex::new(worker.ids().map(|_| Vec::new()).collect::<Vec<_>>()));
+    let taking = Arc::clone(&received);
+    let mut exchange = Exchange::open(worker, move |from, pages| {
+        let mut received = taking.lock();
+        pages.for_each(|page| received[from.0].extend_from_slice(page));
+        Ok(())
+    });
     let mut kept = Vec::new();
     records.try_for_each(|(to, record)| {
-        if to != own {
+        if to != worker.id() {
             return exchange.push(to, record);
         }
         kept.push(record);
         Ok(())
     })?;
+    let stage = exchange.stage();
     exchange.finish()?;
-    let mut received = std::mem::take(&mut *received.lock());
-    received[own.0] = kept;
-    Ok(received)
+    let mut by_worker = std::mem::take(&mut *received.lock());
+    by_worker[worker.id().0] = kept;
+    Ok(Received { stage, by_worker })
 }
 
 impl Worker {
@@ -82,21 +101,12 @@ impl Worker {
     /// # Errors
     /// A worker is lost or stops the job.
     pub fn gather<T: Wire>(&self, record: T) -> Result<Vec<T>, JobError> {
-        let (own, received) = by_worker(self);
-        let mut exchange = open(self, &received);
-        for to in self.ids().filter(|to| *to != own) {
-            exchange.push(to, record)?;
-        }
-        let stage = exchange.stage();
-        exchange.finish()?;
-        let mut received = std::mem::take(&mut *received.lock());
-        received[own.0] = vec![record];
-        let one_each = received.iter().enumerate().map(|(from, records)| match records[..] {
-            [record] => Ok(record),
-            _ => {
-                let (worker, what) = (WorkerId(from), "not one record of a gathering");
-                Err(JobError::Protocol { worker, stage, what })
-            }
+        let received = all_to_all(self, self.ids().map(|to| (to, record)))?;
+        let one_each = received.by_worker.iter().enumerate().map(|(from, records)| {
+            let [record] = records[..] else {
+                return Err(received.refuse(WorkerId(from), "not one record of a gathering"));
+            };
+            Ok(record)
         });
         one_each.collect()
     }
@@ -108,22 +118,4 @@ impl Worker {
     pub fn sum(&self, part: f64) -> Result<f64, JobError> {
         Ok(self.gather(part)?.iter().sum())
     }
-}
-
-/// What has come, by the worker that it is from.
-pub(crate) type Received<T> = Arc<Mutex<Vec<Vec<T>>>>;
-
-/// This worker, and nothing from any yet.
-pub(crate) fn by_worker<T>(worker: &Worker) -> (WorkerId, Received<T>) {
-    (worker.id(), Arc::new(Mutex::new(worker.ids().map(|_| Vec::new()).collect())))
-}
-
-/// An exchange of records that stay as they are, in order a sending worker.
-pub(crate) fn open<'w, T: Wire>(worker: &'w Worker, received: &Received<T>) -> Exchange<'w, T> {
-    let received = Arc::clone(received);
-    Exchange::open(worker, move |from, pages| {
-        let mut received = received.lock();
-        pages.for_each(|page| received[from.0].extend_from_slice(page));
-        Ok(())
-    })
 }

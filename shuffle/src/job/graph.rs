@@ -87,7 +87,7 @@ impl Graph {
     }
 
     /// An exchange: for each of this worker's vertices, what the vertices give from which edges lead to it, combined, and `nothing`, where `given` has what each of
-    /// this worker's vertices gives along each of its edges. `combine` must not care about the order. `V` and `Pair<u64, V>` have to be of the job's types.
+    /// this worker's vertices gives along each of its edges. `combine` must not care about the order. `V` has to be one of the job's types.
     /// It is what GraphX has as `aggregateMessages`.
     ///
     /// # Errors

@@ -128,9 +128,8 @@ impl PageRank {
         let ranks = records(std::iter::repeat_n(1.0 / n, own))
             .iterate(self.iterations, |worker, round, ranks: Vec<f64>| {
                 at_round(round);
-                let is_dangling = |index: &usize| graph.out_degree(*index) == 0;
-                let dangling = (0..own).filter(is_dangling).map(|index| ranks[index]).sum();
-                let to_all = self.base_rank(worker, n, dangling)?;
+                let out_degree = |index| graph.out_degree(index) as usize;
+                let to_all = self.base_rank(worker, n, &ranks, out_degree)?;
                 // A vertex gives every edge as much, whichever worker holds the edge.
                 let part = |(index, rank): (usize, f64)| rank / f64::from(graph.out_degree(index));
                 let parts = ranks.into_iter().enumerate().map(part).collect();
@@ -138,12 +137,25 @@ impl PageRank {
                 Ok(records(given).map(move |given| to_all + damping * given))
             })
             .to_vec(worker)?;
-        let named = graph.identifiers().iter().zip(ranks);
-        Ok(named.map(|(vertex, rank)| Rank { vertex: *vertex, rank }).collect())
+        Ok(named(graph.identifiers(), &ranks))
     }
 
-    /// What each of `n` vertices has whatever edges lead to it, where those of this worker at which no edge begins have `dangling`. An exchange.
-    fn base_rank(&self, worker: &Worker, n: f64, dangling: f64) -> Result<f64, JobError> {
+    /// What each of `n` vertices has whatever edges lead to it, where this worker's have `ranks`, and so many edges begin at each. An exchange.
+    fn base_rank(
+        &self,
+        worker: &Worker,
+        n: f64,
+        ranks: &[f64],
+        out_degree: impl Fn(usize) -> usize,
+    ) -> Result<f64, JobError> {
+        let is_dangling = |index: &usize| out_degree(*index) == 0;
+        let dangling = (0..ranks.len()).filter(is_dangling).map(|index| ranks[index]).sum();
         Ok((1.0 - self.damping + self.damping * worker.sum(dangling)?) / n)
     }
+}
+
+/// The ranks of vertices with these identifiers.
+fn named(identifiers: &[u64], ranks: &[f64]) -> Vec<Rank> {
+    let named = identifiers.iter().zip(ranks);
+    named.map(|(vertex, rank)| Rank { vertex: *vertex, rank: *rank }).collect()
 }

@@ -5,7 +5,7 @@ use weft_object::Wire;
 use super::splits::Splits;
 use crate::error::JobError;
 use crate::generate::Bits;
-use crate::partition::{by_worker, open};
+use crate::partition::all_to_all;
 use crate::worker::{Worker, WorkerId};
 
 /// Keys that each worker gives: with so many, the largest part is a few hundredths above the mean.
@@ -66,15 +66,9 @@ impl<K: Wire + Ord> Sample<K> {
     /// The splits that all workers come to, from the samples of all.
     pub(super) fn agree(self, worker: &Worker) -> Result<Splits<K>, JobError> {
         let records = worker.gather(self.seen)?;
-        let (own, received) = by_worker(worker);
-        let mut exchange = open(worker, &received);
-        for to in worker.ids().filter(|to| *to != own) {
-            self.keys.iter().try_for_each(|key| exchange.push(to, *key))?;
-        }
-        let stage = exchange.stage();
-        exchange.finish()?;
-        let mut keys = std::mem::take(&mut *received.lock());
-        keys[own.0] = self.keys;
+        let keys = |to| self.keys.iter().map(move |key| (to, *key));
+        let mut received = all_to_all(worker, worker.ids().flat_map(keys))?;
+        let keys = std::mem::take(&mut received.by_worker);
         let samples: Vec<(Vec<K>, u64)> = keys.into_iter().zip(records).collect();
         // What does not fit together would make parts of no use.
         let is_one = |(keys, records): &(Vec<K>, u64)| {
@@ -82,10 +76,7 @@ impl<K: Wire + Ord> Sample<K> {
         };
         match samples.iter().position(|sample| !is_one(sample)) {
             None => Ok(Splits::of_samples(&samples, worker.workers())),
-            Some(from) => {
-                let (worker, what) = (WorkerId(from), "a sample of another length");
-                Err(JobError::Protocol { worker, stage, what })
-            }
+            Some(from) => Err(received.refuse(WorkerId(from), "a sample of another length")),
         }
     }
 }

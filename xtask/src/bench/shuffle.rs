@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Bench;
+use super::series::{Better, Series};
 use crate::workspace::Workspace;
 use crate::{command, setup};
 
@@ -73,4 +74,9 @@ fn report(mut program: Command) -> Result<Value> {
 /// A figure of a report.
 fn figure(report: &Value, name: &str) -> Result<f64> {
     report[name].as_f64().with_context(|| format!("a report without {name}"))
+}
+
+/// The rounds of a figure of time.
+fn seconds() -> Series {
+    Series::new(Better::Lower, None)
 }

@@ -24,11 +24,11 @@ pub(super) struct Incoming {
     sources: Rows,
     /// Which rows are for vertices of each worker.
     by_receiver: Vec<Range<usize>>,
-    received: Arc<Received>,
+    receivers: Arc<Receivers>,
 }
 
 /// To which of this worker's vertices each worker gives something, in the order in which it does.
-type Received = Vec<Vec<u32>>;
+type Receivers = Vec<Vec<u32>>;
 
 /// What has come so far.
 struct Sums<V> {
@@ -54,20 +54,16 @@ impl Incoming {
         });
         let received = all_to_all(worker, announced)?;
         let range = ranges.of(worker.id());
-        let indices = received.iter().enumerate().map(|(from, numbers)| {
+        let indices = received.by_worker.iter().enumerate().map(|(from, numbers)| {
             let is_known = numbers.is_sorted_by(|one, other| one < other)
                 && numbers.iter().all(|number| range.contains(number));
+            let what = "edges to vertices of others, or to one twice";
             is_known
                 .then(|| numbers.iter().map(|number| (number - range.start) as u32).collect())
-                .ok_or_else(|| {
-                    let from = WorkerId(from);
-                    JobError::Job(format!(
-                        "{from} means to give to vertices of others, or to one twice"
-                    ))
-                })
+                .ok_or_else(|| received.refuse(WorkerId(from), what))
         });
-        let received = Arc::new(indices.collect::<Result<Received, _>>()?);
-        Ok(Self { sources, by_receiver, received })
+        let receivers = Arc::new(indices.collect::<Result<Receivers, _>>()?);
+        Ok(Self { sources, by_receiver, receivers })
     }
 
     /// Edges of all rows.
@@ -75,7 +71,7 @@ impl Incoming {
         self.sources.edges()
     }
 
-    /// For each of this worker's `vertices`, what all workers give it along edges, and `nothing`, combined. `given` has a value for each source here. An exchange.
+    /// For each of this worker's vertices, what all workers give it along edges, and what `nothing` has for it, combined. `given` has a value for each source here. An exchange.
     pub(super) fn combine<V: Wire>(
         &self,
         worker: &Worker,
@@ -84,12 +80,12 @@ impl Incoming {
         combine: impl Fn(V, V) -> V + Copy + Send + 'static,
     ) -> Result<Vec<V>, JobError> {
         let own = worker.id();
-        let sums = Sums { values: nothing, came: vec![0; self.received.len()] };
+        let sums = Sums { values: nothing, came: vec![0; self.receivers.len()] };
         let sums = Arc::new(Mutex::new(sums));
-        let (taking, received) = (Arc::clone(&sums), Arc::clone(&self.received));
+        let (taking, receivers) = (Arc::clone(&sums), Arc::clone(&self.receivers));
         let mut exchange = Exchange::open(worker, move |from, mut pages| {
             let mut sums = taking.lock();
-            let is_known = pages.all(|page| sums.add(from, &received[from.0], page, combine));
+            let is_known = pages.all(|page| sums.add(from, &receivers[from.0], page, combine));
             if is_known { Ok(()) } else { Err("values for more vertices than its edges lead to") }
         });
         for to in worker.ids().filter(|to| *to != own) {
@@ -102,8 +98,8 @@ impl Incoming {
         let stage = exchange.stage();
         exchange.finish()?;
         let mut sums = sums.lock();
-        sums.add(own, &self.received[own.0], &kept, combine);
-        let lacks = |from: &WorkerId| sums.came[from.0] != self.received[from.0].len();
+        sums.add(own, &self.receivers[own.0], &kept, combine);
+        let lacks = |from: &WorkerId| sums.came[from.0] != self.receivers[from.0].len();
         match worker.ids().find(lacks) {
             None => Ok(std::mem::take(&mut sums.values)),
             Some(worker) => {

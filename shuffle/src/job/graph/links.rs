@@ -44,6 +44,7 @@ impl Links {
         // worker learns of vertices at which no edge begins.
         let wanted = ends.identifiers().iter().map(|identifier| (place(identifier), *identifier));
         let asked = all_to_all(worker, wanted)?;
+        let asked = asked.by_worker;
         asked.iter().flatten().try_for_each(|identifier| own.number(*identifier).map(drop))?;
         let ranges = Ranges::of_counts(&worker.gather(own.identifiers().len() as u64)?);
         if ranges.total() > u64::from(u32::MAX) {
@@ -59,20 +60,18 @@ impl Links {
         let answers = asked.iter().enumerate().flat_map(|(asker, asked)| {
             asked.iter().map(move |identifier| (WorkerId(asker), number(identifier)))
         });
-        let answers = all_to_all(worker, answers)?;
+        let received = all_to_all(worker, answers)?;
         // Answers come in the order of the questions.
-        let mut answers: Vec<_> = answers.iter().map(|answers| answers.iter()).collect();
+        let mut answers: Vec<_> = received.by_worker.iter().map(|answers| answers.iter()).collect();
         let numbers = ends.identifiers().iter().map(|identifier| {
             let from = place(identifier);
             let number = answers[from.0].next().filter(|number| ranges.of(from).contains(number));
-            number.map(|number| *number as u32).ok_or_else(|| {
-                JobError::Job(format!("{from} does not know its vertex {identifier}"))
-            })
+            let what = "no number for one of its vertices";
+            number.map(|number| *number as u32).ok_or_else(|| received.refuse(from, what))
         });
         let numbers = numbers.collect::<Result<Vec<u32>, _>>()?;
         if let Some(from) = answers.iter().position(|answers| answers.len() > 0) {
-            let from = WorkerId(from);
-            return Err(JobError::Job(format!("{from} answers what it was not asked")));
+            return Err(received.refuse(WorkerId(from), "numbers that it was not asked for"));
         }
         drop(ends);
 

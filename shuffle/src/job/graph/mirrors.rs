@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 
-use weft_object::{Pair, Types, Wire};
+use weft_object::{Types, Wire};
 
 use super::balance::transfers;
 use super::rows::Rows;
-use crate::dataset::{Dataset, records};
 use crate::error::JobError;
 use crate::partition::all_to_all;
 use crate::reduce::Ranges;
@@ -68,12 +67,11 @@ impl Mirrors {
         let received = all_to_all(worker, moved)?;
         targets.shorten(&kept);
         let mut held = 0;
-        for (from, received) in received.iter().enumerate() {
-            if received.iter().any(|moved| u64::from(moved.target) >= ranges.total()) {
-                let from = WorkerId(from);
-                return Err(JobError::Job(format!("{from} has edges to vertices that nobody has")));
+        for (from, edges) in received.by_worker.iter().enumerate() {
+            if edges.iter().any(|moved| u64::from(moved.target) >= ranges.total()) {
+                return Err(received.refuse(WorkerId(from), "edges to vertices that nobody has"));
             }
-            for row in received.chunk_by(|one, other| one.source == other.source) {
+            for row in edges.chunk_by(|one, other| one.source == other.source) {
                 row.iter().for_each(|moved| targets.push(moved.target));
                 targets.end_row();
                 held += 1;
@@ -91,11 +89,8 @@ impl Mirrors {
         if !self.are_any {
             return Ok(Vec::new());
         }
-        let values = records(self.given.iter())
-            .map(|given| Pair { key: given.holder.0 as u64, value: values[given.index] })
-            .partition_by(|pair| WorkerId(pair.key as usize))
-            .map(|pair| pair.value)
-            .to_vec(worker)?;
+        let given = self.given.iter().map(|given| (given.holder, values[given.index]));
+        let values = all_to_all(worker, given)?.by_worker.concat();
         if values.len() == self.held {
             return Ok(values);
         }

@@ -2,7 +2,7 @@
 
 use weft_object::Pair;
 
-use super::{PageRank, Rank};
+use super::{PageRank, Rank, named};
 use crate::dataset::{Dataset, records};
 use crate::error::JobError;
 use crate::job::graph::Links;
@@ -21,9 +21,8 @@ impl PageRank {
         let ranks = records(std::iter::repeat_n(1.0 / n, own))
             .iterate(self.iterations, |worker, round, ranks: Vec<f64>| {
                 at_round(round);
-                let is_dangling = |index: &usize| links.targets(*index).is_empty();
-                let dangling = (0..own).filter(is_dangling).map(|index| ranks[index]).sum();
-                let to_all = self.base_rank(worker, n, dangling)?;
+                let out_degree = |index| links.targets(index).len();
+                let to_all = self.base_rank(worker, n, &ranks, out_degree)?;
                 Ok(records(0..own)
                     .flat_map(move |index| {
                         let targets = links.targets(index);
@@ -38,7 +37,6 @@ impl PageRank {
                     .map(move |pair| to_all + damping * pair.value))
             })
             .to_vec(worker)?;
-        let named = links.identifiers().iter().zip(ranks);
-        Ok(named.map(|(vertex, rank)| Rank { vertex: *vertex, rank }).collect())
+        Ok(named(links.identifiers(), &ranks))
     }
 }

@@ -94,9 +94,8 @@ impl PageRank {
             .iterate(self.iterations, |worker, round, ranks: Vec<Rank>| {
                 at_round(round);
                 let ranks = links.in_order(&ranks)?;
-                let is_dangling = |index: &usize| links.targets(*index).is_empty();
-                let dangling = (0..ranks.len()).filter(is_dangling).map(|index| ranks[index]).sum();
-                let to_all = self.base_rank(worker, n, dangling)?;
+                let out_degree = |index| links.targets(index).len();
+                let to_all = self.base_rank(worker, n, &ranks, out_degree)?;
                 Ok(records(0..ranks.len())
                     .flat_map(move |index| {
                         let targets = links.targets(index);

@@ -1,13 +1,12 @@
 //! PageRank of a synthetic graph of LiveJournal's size, beside Timely Dataflow and a plain program with two threads; and of a smaller one beside Spark, too.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::{Spark, WORKERS, figure, input, program, report};
+use super::{Spark, WORKERS, figure, input, program, report, seconds};
 use crate::bench::Bench;
-use crate::bench::series::{Better, Series};
 
 const ITERATIONS: &str = "20";
 
@@ -36,10 +35,8 @@ const EVERY_EDGE: usize = 1;
 /// Ranks the same file with all, in turns.
 pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
     let graph = graph(bench, LARGE)?;
-    let mut series = PEERS.map(|_| Series::new(Better::Lower, None));
-    let mut of_shapes = SHAPES.map(|_| Series::new(Better::Lower, None));
-    let series_of_ours = || Series::new(Better::Lower, None);
-    let (mut links, mut scaling) = (series_of_ours(), series_of_ours());
+    let (mut series, mut of_shapes) = (PEERS.map(|_| seconds()), SHAPES.map(|_| seconds()));
+    let (mut links, mut scaling) = (seconds(), seconds());
     let mut reports = Vec::new();
     for _ in bench.each_round() {
         let ours = ours(bench, &graph, &["--link", "shm"])?;
@@ -95,7 +92,7 @@ pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
 /// One run of each: Spark's takes minutes.
 fn beside_spark(bench: &Bench<'_>, spark: &Spark) -> Result<Value> {
     let graph = graph(bench, SMALL)?;
-    let mut series = Series::new(Better::Lower, None);
+    let mut series = seconds();
     let arguments = ["--link", "shm", "--iterations", SPARK_ITERATIONS];
     let ours = ours(bench, &graph, &arguments)?;
     let mut ranking = spark.program("pagerank", SPARK_MEMORY, &[&graph]);
@@ -108,7 +105,7 @@ fn beside_spark(bench: &Bench<'_>, spark: &Spark) -> Result<Value> {
 }
 
 /// A seeded R-MAT graph.
-fn graph(bench: &Bench<'_>, size: [&str; 4]) -> Result<std::path::PathBuf> {
+fn graph(bench: &Bench<'_>, size: [&str; 4]) -> Result<PathBuf> {
     let [_, vertices, _, edges] = size;
     let arguments = [["rmat"].as_slice(), &size].concat();
     input(bench, &format!("rmat-{vertices}-{edges}.txt"), &arguments)

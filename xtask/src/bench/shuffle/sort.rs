@@ -7,9 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Spark, WORKERS, figure, input, program, report};
+use super::{Spark, WORKERS, figure, input, program, report, seconds};
 use crate::bench::Bench;
-use crate::bench::series::{Better, Series};
 
 const RECORDS: &str = "20000000";
 const MEMORY: &str = "1GiB";
@@ -24,7 +23,7 @@ pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
     let name = format!("terasort-{RECORDS}");
     let records = input(bench, &name, &["terasort", "--records", RECORDS])?;
     let unsorted = validate(bench, &records)?;
-    let mut series = Series::new(Better::Lower, None);
+    let mut series = seconds();
     let mut reports = Vec::new();
     for _ in bench.each_round() {
         let output = bench.folder.join("sorted");

@@ -3,9 +3,8 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Spark, WORKERS, figure, input, program, report};
+use super::{Spark, WORKERS, figure, input, program, report, seconds};
 use crate::bench::Bench;
-use crate::bench::series::{Better, Series};
 
 const SPARK_MEMORY: &str = "4g";
 
@@ -16,8 +15,7 @@ const SPARK_WANTED: f64 = 0.2;
 /// Counts the words of the same text with all, in turns.
 pub(super) fn run(bench: &Bench<'_>, spark: Option<&Spark>) -> Result<Value> {
     let text = input(bench, "zipf-words-1GB", &["zipf-words", "--bytes", "1GB"])?;
-    let series = || Series::new(Better::Lower, None);
-    let (mut by_timely, mut by_spark) = (series(), series());
+    let (mut by_timely, mut by_spark) = (seconds(), seconds());
     let mut reports = Vec::new();
     for _ in bench.each_round() {
         let arguments = ["wordcount", "--json", "--workers", WORKERS];
