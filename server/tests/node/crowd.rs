@@ -21,14 +21,14 @@ fn two_thousand_idle_connections_cost_little() {
     client.put(b"key", b"value");
     // What the node keeps whether or not anybody is connected.
     let own_bytes = client.stat("memory.purpose.session") - CONNECTION_BYTES;
-    let before = node.resident_bytes();
+    let before = node.written_bytes();
     let peers: Vec<_> =
         (0..COUNT).map(|_| RawPeer::greeted_at(node.address, Windows::default())).collect();
     assert_eq!(client.stat(stat_name::CONNECTIONS), COUNT + 1);
     // What the account says they cost, they cost.
     let session_bytes = client.stat("memory.purpose.session");
     assert_eq!(session_bytes, own_bytes + (COUNT + 1) * CONNECTION_BYTES);
-    let each = node.resident_bytes().saturating_sub(before) / COUNT;
+    let each = node.written_bytes().saturating_sub(before) / COUNT;
     assert!(each <= CONNECTION_BYTES, "{each} bytes a connection");
     assert_eq!(client.get(b"key").as_deref(), Some(b"value".as_slice()));
     drop(peers);

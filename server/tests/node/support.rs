@@ -474,10 +474,20 @@ impl Process {
 
     /// What the process takes of the machine's memory, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
+        self.mapped_bytes("Rss:")
+    }
+
+    /// What of that it has written, and shares with nobody: not the pages of its program, of which
+    /// there are more whenever it does something for the first time.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.mapped_bytes("Pss_Anon:") + self.mapped_bytes("Pss_Shmem:")
+    }
+
+    fn mapped_bytes(&self, kind: &str) -> u64 {
         // What `status` says is counted for each processor by itself, and may be wrong by some hundred pages.
         let path = format!("/proc/{}/smaps_rollup", self.child.id());
         let rollup = std::fs::read_to_string(path).unwrap();
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        let line = rollup.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
     }
 
