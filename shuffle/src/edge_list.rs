@@ -51,8 +51,6 @@ pub struct Summary {
     pub edges: u64,
     /// Lines of the share: edges, comments, blank ones, and malformed ones that were skipped.
     pub lines: u64,
-    /// Bytes of the whole text, decompressed; the same for every share.
-    pub bytes: u64,
 }
 
 impl EdgeList {
@@ -84,17 +82,17 @@ impl EdgeList {
         self.text.skipped_in_all(worker)
     }
 
-    /// Bytes of the file as it lies on disk, compressed or not: what the counter given to
-    /// [`edges`](Self::edges) grows by in a whole run.
-    pub fn file_bytes(&self) -> u64 {
-        self.text.file_bytes()
+    /// What the counters given to [`edges`](Self::edges) by `workers` workers grow by together; see
+    /// [`TextFile::bytes_to_read`].
+    pub fn bytes_to_read(&self, workers: usize) -> u64 {
+        self.text.bytes_to_read(workers)
     }
 
     /// Calls `each` with source and target of every edge of the share, in the order of the file.
     ///
     /// Adds to `file_bytes_read` what is read of the file, as it is read, so that another thread can
-    /// draw how far it is: workers that share a counter have read all when it has grown by
-    /// [`file_bytes`](Self::file_bytes) times the number of them.
+    /// draw how far it is: the counters of all shares together grow by
+    /// [`bytes_to_read`](Self::bytes_to_read).
     ///
     /// # Errors
     /// [`InputError::CannotRead`] if the disk fails or the file is cut off or damaged, and
@@ -127,19 +125,19 @@ impl EdgeList {
     ) -> Result<Summary, E> {
         let head = self.text.head(HEAD_BYTES)?;
         if head.starts_with(MATRIX_MARKET) {
-            return Err(self.text.malformed(0, LineProblem::MatrixMarket, &head).into());
+            return Err(self.text.malformed(0, 0, LineProblem::MatrixMarket, &head).into());
         }
         let mut edges = 0;
-        let totals = self.text.each_chunk(cut, share, file_bytes_read, |chunk| {
-            let Chunk { bytes, lines_before } = chunk;
+        let lines = self.text.each_chunk(cut, share, file_bytes_read, |chunk| {
+            let Chunk { bytes, begin } = chunk;
             let skip = |lines_of_chunk, problem, line: &[u8]| {
-                Ok(self.text.pass_over(lines_before + lines_of_chunk, problem, line)?)
+                Ok(self.text.pass_over(begin, lines_of_chunk, problem, line)?)
             };
             let parsed = line::parse(bytes, cut.line_bytes_max, &mut each, skip)?;
             edges += parsed.edges;
             Ok::<_, E>(parsed.lines)
         })?;
-        Ok(Summary { edges, lines: totals.lines, bytes: totals.bytes })
+        Ok(Summary { edges, lines })
     }
 }
 

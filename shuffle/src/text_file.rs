@@ -1,9 +1,9 @@
 //! Reads a text, plain or compressed, one worker's share of its lines at a time.
 //!
-//! The text is cut into chunks that end at line ends, and chunk k belongs to worker k modulo the
-//! number of workers. A compressed stream has no middle to start from, so every worker reads all of
-//! it; but it looks at its own chunks only, which is what costs, and counts the lines of the others, so
-//! that an error names the line. `docs/shuffle.md` says what is accepted.
+//! The text is cut into chunks of whole lines, and chunk k belongs to worker k modulo the number of
+//! workers. Of a plain text each worker reads its own chunks only. A compressed stream has no middle to
+//! start from, so every worker reads all of it, but looks at its own chunks only. `docs/shuffle.md` says
+//! what is accepted.
 
 mod chunks;
 mod error;
@@ -17,14 +17,14 @@ mod words;
 mod zstd_frames;
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memchr::memchr_iter;
 
 use self::chunks::{Chunks, Content};
-use self::source::{CountedFile, Decoder, Format};
+use self::source::{Decoder, Format};
 use crate::error::JobError;
 use crate::worker::Worker;
 
@@ -33,7 +33,7 @@ pub use self::lines::{Line, Lines};
 pub use self::words::Words;
 
 /// Few enough bytes to stay in a core's cache and to spread a small text over the workers; enough that
-/// a system call for each does not matter.
+/// the system calls for each do not matter.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
 /// A file with a text, of which workers read shares.
@@ -68,17 +68,8 @@ pub(crate) struct Cut {
 pub(crate) struct Chunk<'c> {
     /// Whole lines, each with its line end. Who takes the buffer away leaves another one.
     pub(crate) bytes: &'c mut Vec<u8>,
-    /// Lines of the text before it.
-    pub(crate) lines_before: u64,
-}
-
-/// What was read for one share.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    /// Lines of the share, malformed ones included.
-    pub(crate) lines: u64,
-    /// Bytes of the whole text, decompressed.
-    pub(crate) bytes: u64,
+    /// Where in the text it begins, in bytes.
+    pub(crate) begin: u64,
 }
 
 impl TextFile {
@@ -126,18 +117,21 @@ impl TextFile {
         Ok(found)
     }
 
-    /// Bytes of the file as it lies on disk, compressed or not: what the counter that is given grows by
-    /// when a share is read to its end.
-    pub fn file_bytes(&self) -> u64 {
-        self.file_bytes
+    /// Bytes of the file as it lies on disk that are read when `workers` workers have each read their
+    /// share: of a plain text what it has, of a compressed one that once for each.
+    pub fn bytes_to_read(&self, workers: usize) -> u64 {
+        match self.format {
+            Format::Plain => self.file_bytes,
+            Format::Gzip | Format::Zstd => self.file_bytes * workers as u64,
+        }
     }
 
     /// The lines of the share, in the order of the file. A line has up to 1,048,575 bytes of UTF-8 and
     /// ends with `\n` or `\r\n`; the last one of the file may lack that.
     ///
     /// Adds to `file_bytes_read` what is read of the file, as it is read, so that another thread can
-    /// draw how far it is: workers that share a counter have read all when it has grown by
-    /// [`file_bytes`](Self::file_bytes) times the number of them.
+    /// draw how far it is: the counters of all shares together grow by
+    /// [`bytes_to_read`](Self::bytes_to_read).
     ///
     /// The plan fails with [`InputError::CannotRead`] if the disk fails or the file is cut off or
     /// damaged, and with [`InputError::MalformedLine`] if a line is no text or too long and may not be
@@ -162,64 +156,79 @@ impl TextFile {
     }
 
     /// Calls `each` with the chunks of the share, in the order of the file; it returns how many lines the
-    /// chunk has.
+    /// chunk has. Returns how many the share has, malformed ones included.
     pub(crate) fn each_chunk<E: From<InputError>>(
         &self,
         cut: Cut,
         share: Share,
         file_bytes_read: &AtomicU64,
         mut each: impl FnMut(Chunk<'_>) -> Result<u64, E>,
-    ) -> Result<Totals, E> {
-        let mut chunks = Chunks::new(self.decoder(file_bytes_read), cut.chunk_bytes);
+    ) -> Result<u64, E> {
+        let mut chunks = Chunks::new(self.decoder(file_bytes_read), cut, share);
         let mut bytes = Vec::new();
-        let mut totals = Totals::default();
-        let (mut lines_before, mut owner) = (0, 0);
+        let mut lines = 0;
         while let Some(content) =
             chunks.next(&mut bytes).map_err(|source| self.cannot_read(source))?
         {
-            let is_own = owner == share.index;
-            let lines = match content {
-                Content::Lines if is_own => each(Chunk { bytes: &mut bytes, lines_before })?,
-                Content::Lines => memchr_iter(b'\n', &bytes).count() as u64,
-                Content::LongLine => {
-                    let problem = LineProblem::TooLong { limit: cut.line_bytes_max };
-                    if is_own {
-                        self.pass_over(lines_before, problem, &bytes)?;
-                    }
-                    1
-                }
-            };
-            totals.lines += if is_own { lines } else { 0 };
-            lines_before += lines;
-            owner = (owner + 1) % share.of;
+            let Content { begin, long_line } = content;
+            let before =
+                if bytes.is_empty() { 0 } else { each(Chunk { bytes: &mut bytes, begin })? };
+            lines += before;
+            if let Some(line) = long_line {
+                let problem = LineProblem::TooLong { limit: cut.line_bytes_max };
+                self.pass_over(begin, before, problem, &line)?;
+                lines += 1;
+            }
         }
-        totals.bytes = chunks.bytes();
-        Ok(totals)
+        Ok(lines)
     }
 
-    /// Skips a malformed line, if one more may be skipped; `line` may have more behind it.
+    /// Skips a malformed line, if one more may be skipped: the one that comes `lines` lines behind what begins at `begin` of the text; `line` may have more behind it.
     #[cold]
     pub(crate) fn pass_over(
         &self,
-        lines_before: u64,
+        begin: u64,
+        lines: u64,
         problem: LineProblem,
         line: &[u8],
     ) -> Result<(), InputError> {
         let one_more = |skipped| (skipped < self.skip_limit).then_some(skipped + 1);
         let counted = self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        counted.map(|_| ()).map_err(|_| self.malformed(lines_before, problem, line))
+        counted.map(|_| ()).or_else(|_| Err(self.malformed(begin, lines, problem, line)))
     }
 
-    /// The error that a malformed line is.
+    /// The error that a malformed line is. Reads the text before it once more, to say which line it is: nobody else has to count lines.
     pub(crate) fn malformed(
         &self,
-        lines_before: u64,
+        begin: u64,
+        lines: u64,
         problem: LineProblem,
         line: &[u8],
     ) -> InputError {
+        let before = match self.lines_before(begin) {
+            Ok(before) => before,
+            Err(source) => return self.cannot_read(source),
+        };
         let (path, found) = (self.path.clone(), error::excerpt(line));
         let skipped = self.skipped();
-        InputError::MalformedLine { path, line: lines_before + 1, found, problem, skipped }
+        InputError::MalformedLine { path, line: before + lines + 1, found, problem, skipped }
+    }
+
+    /// Line ends in the first `bytes` bytes of the text.
+    fn lines_before(&self, bytes: u64) -> io::Result<u64> {
+        let nobody = AtomicU64::new(0);
+        let text = self.decoder(&nobody).take(bytes);
+        let mut text = BufReader::with_capacity(CHUNK_BYTES, text);
+        let mut lines = 0;
+        loop {
+            let part = text.fill_buf()?;
+            if part.is_empty() {
+                return Ok(lines);
+            }
+            lines += memchr_iter(b'\n', part).count() as u64;
+            let read = part.len();
+            text.consume(read);
+        }
     }
 
     fn cannot_read(&self, source: io::Error) -> InputError {
@@ -227,7 +236,7 @@ impl TextFile {
     }
 
     fn decoder<'f>(&'f self, file_bytes_read: &'f AtomicU64) -> Decoder<'f> {
-        Decoder::new(self.format, CountedFile::new(&self.file, file_bytes_read))
+        Decoder::new(self.format, &self.file, self.file_bytes, file_bytes_read)
     }
 }
 

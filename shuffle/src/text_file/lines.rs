@@ -25,7 +25,7 @@ pub struct Lines<'f> {
 
 /// A line of a text, without its line end.
 ///
-/// It shares the chunk that it was read in, of up to 1 MiB, with the other lines of that: to keep it is
+/// It shares the chunk that it was read in, of up to 2 MiB, with the other lines of that: to keep it is
 /// to keep them all, so who keeps a few of many copies these (`to_owned`).
 pub struct Line {
     chunk: Rc<String>,
@@ -67,8 +67,8 @@ impl Lines<'_> {
         mut each: impl FnMut(Line) -> Result<(), E>,
     ) -> Result<(), E> {
         let Lines { text, cut, share, file_bytes_read } = self;
-        let totals = text.each_chunk(cut, share, file_bytes_read, |chunk| {
-            let Chunk { bytes, lines_before } = chunk;
+        let read = text.each_chunk(cut, share, file_bytes_read, |chunk| {
+            let Chunk { bytes, begin } = chunk;
             match String::from_utf8(mem::take(bytes)) {
                 Ok(lines) => {
                     let (count, lines) = each_line(lines, &mut each)?;
@@ -80,11 +80,11 @@ impl Lines<'_> {
                     *bytes = error.into_bytes();
                     // Copied, as they are no string where they are.
                     let each = |lines: &str| Ok(each_line(lines.to_owned(), &mut each)?.0);
-                    each_text(text, lines_before, bytes, each)
+                    each_text(text, begin, bytes, each)
                 }
             }
         });
-        totals.map(|_| ())
+        read.map(|_| ())
     }
 }
 

@@ -23,17 +23,28 @@ pub(super) enum Format {
     Zstd,
 }
 
-/// Reads a file from its beginning, without moving the cursor that all who have it open share, and
-/// counts what it reads.
-pub(super) struct CountedFile<'a> {
+/// Reads a file, without moving the cursor that all who have it open share.
+struct FileReader<'a> {
     file: &'a File,
     offset: u64,
+}
+
+/// Counts what is read of a file.
+pub(super) struct CountedFile<'a> {
+    file: FileReader<'a>,
+    bytes_read: &'a AtomicU64,
+}
+
+/// A file that is the text itself, which can be entered anywhere. What is read of it is counted by chunks, since readers look into those of others.
+pub(super) struct PlainFile<'a> {
+    file: FileReader<'a>,
+    file_bytes: u64,
     bytes_read: &'a AtomicU64,
 }
 
 /// Gives the text.
 pub(super) enum Decoder<'a> {
-    Plain(CountedFile<'a>),
+    Plain(PlainFile<'a>),
     Gzip(GzipMembers<BufReader<CountedFile<'a>>>),
     /// Boxed because its tables are several times larger than the others.
     Zstd(Box<ZstdFrames<BufReader<CountedFile<'a>>>>),
@@ -43,9 +54,8 @@ impl Format {
     /// Told by the first bytes. No text begins with a mark: none is UTF-8 but that of skippable frames, which ends
     /// with a control character.
     pub(super) fn of(file: &File) -> io::Result<Format> {
-        let ignored = AtomicU64::new(0);
         let mut head = Vec::with_capacity(ZSTD_MAGIC.len());
-        CountedFile::new(file, &ignored).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
+        FileReader { file, offset: 0 }.take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
         Ok(match head.as_slice() {
             head if head.starts_with(&gzip_members::MAGIC) => Format::Gzip,
             head if head == ZSTD_MAGIC => Format::Zstd,
@@ -55,28 +65,59 @@ impl Format {
     }
 }
 
-impl<'a> CountedFile<'a> {
-    pub(super) fn new(file: &'a File, bytes_read: &'a AtomicU64) -> CountedFile<'a> {
-        CountedFile { file, offset: 0, bytes_read }
+impl Read for FileReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
     }
 }
 
 impl Read for CountedFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(buffer, self.offset)?;
-        self.offset += count as u64;
+        let count = self.file.read(buffer)?;
         self.bytes_read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }
 
 impl<'a> Decoder<'a> {
-    pub(super) fn new(format: Format, file: CountedFile<'a>) -> Decoder<'a> {
-        let buffered = |file| BufReader::with_capacity(COMPRESSED_READ_BYTES, file);
+    /// The text of a file of `file_bytes` bytes; what is read of it is added to `bytes_read`.
+    pub(super) fn new(
+        format: Format,
+        file: &'a File,
+        file_bytes: u64,
+        bytes_read: &'a AtomicU64,
+    ) -> Decoder<'a> {
+        let file = FileReader { file, offset: 0 };
+        let buffered = |file| {
+            BufReader::with_capacity(COMPRESSED_READ_BYTES, CountedFile { file, bytes_read })
+        };
         match format {
-            Format::Plain => Decoder::Plain(file),
+            Format::Plain => Decoder::Plain(PlainFile { file, file_bytes, bytes_read }),
             Format::Gzip => Decoder::Gzip(GzipMembers::new(buffered(file))),
             Format::Zstd => Decoder::Zstd(Box::new(ZstdFrames::new(buffered(file)))),
+        }
+    }
+
+    /// Goes on `bytes` further in the text. Returns how many it were: of a compressed one fewer, if it ends before that; a plain one gives nothing there.
+    pub(super) fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+        match self {
+            Decoder::Plain(source) => {
+                source.file.offset += bytes;
+                Ok(bytes)
+            }
+            // There is no way but through it.
+            Decoder::Gzip(source) => io::copy(&mut source.take(bytes), &mut io::sink()),
+            Decoder::Zstd(source) => io::copy(&mut source.take(bytes), &mut io::sink()),
+        }
+    }
+
+    /// A chunk of the share of who reads this is done, of so many bytes from `at` of the text. Compressed text is counted as it is read.
+    pub(super) fn count_chunk(&self, at: u64, bytes: u64) {
+        if let Decoder::Plain(source) = self {
+            let bytes = source.file_bytes.saturating_sub(at).min(bytes);
+            source.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 }
@@ -84,7 +125,7 @@ impl<'a> Decoder<'a> {
 impl Read for Decoder<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Decoder::Plain(source) => source.read(buffer),
+            Decoder::Plain(source) => source.file.read(buffer),
             Decoder::Gzip(source) => source.read(buffer),
             Decoder::Zstd(source) => source.read(buffer),
         }

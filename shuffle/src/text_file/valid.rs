@@ -4,12 +4,12 @@ use memchr::{memchr, memrchr};
 
 use super::{InputError, LineProblem, TextFile};
 
-/// Calls `each` with the lines of a chunk of which some are no text: these are malformed, and those between two of them come at once. `each` says how many
+/// Calls `each` with the lines of a chunk, which begins at `begin` of the text, of which some are no text: these are malformed, and those between two of them come at once. `each` says how many
 /// lines it was given; returns how many there are.
 #[cold]
 pub(super) fn each_text<E: From<InputError>>(
     file: &TextFile,
-    lines_before: u64,
+    begin: u64,
     chunk: &[u8],
     mut each: impl FnMut(&str) -> Result<u64, E>,
 ) -> Result<u64, E> {
@@ -23,7 +23,7 @@ pub(super) fn each_text<E: From<InputError>>(
         count += each(&valid[..line_start])?;
         rest = &rest[line_start..];
         if let Some(line_end) = memchr(b'\n', rest) {
-            file.pass_over(lines_before + count, LineProblem::NotUtf8, rest)?;
+            file.pass_over(begin, count, LineProblem::NotUtf8, rest)?;
             count += 1;
             rest = &rest[line_end + 1..];
         }

@@ -46,14 +46,14 @@ impl Words<'_> {
             each_word(lines, &mut each)?;
             Ok(memchr_iter(b'\n', lines.as_bytes()).count() as u64)
         };
-        let totals = text.each_chunk(cut, share, file_bytes_read, |chunk| {
-            let Chunk { bytes, lines_before } = chunk;
+        let read = text.each_chunk(cut, share, file_bytes_read, |chunk| {
+            let Chunk { bytes, begin } = chunk;
             match str::from_utf8(bytes) {
                 Ok(lines) => each(lines),
-                Err(_) => each_text(text, lines_before, bytes, &mut each),
+                Err(_) => each_text(text, begin, bytes, &mut each),
             }
         });
-        totals.map(|_| ())
+        read.map(|_| ())
     }
 }
 

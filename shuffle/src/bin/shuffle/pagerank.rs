@@ -116,8 +116,8 @@ impl Asked for Pagerank {
             let opened = OpenOptions::new().create(true).append(true).open(output);
             opened.with_context(|| format!("cannot write {}", output.display()))?;
         }
-        // Every worker reads the whole file, and worker 0 tells of the rounds.
-        let read = list.file_bytes() * self.common.workers as u64;
+        // Worker 0 tells of the rounds.
+        let read = list.bytes_to_read(self.common.workers);
         let rounds = self.iterations as u64;
         Ok(vec![
             Phase { name: "read", total: read, unit: Unit::Bytes },

@@ -76,8 +76,7 @@ impl Asked for Wordcount {
             self.end(false)?;
             return Err(error);
         }
-        // Every worker reads the whole file.
-        let read = text.file_bytes() * self.common.workers as u64;
+        let read = text.bytes_to_read(self.common.workers);
         Ok(vec![Phase { name: "read", total: read, unit: Unit::Bytes }])
     }
 
