@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use weft_object::{Pair, Record, Wire};
 
+use crate::checkpoint::Checkpoints;
 use crate::error::JobError;
 use crate::partition::PartitionBy;
 use crate::reduce::{ByHash, ByIndex, Ranges, ReduceByKey};
@@ -105,8 +106,12 @@ pub trait Dataset: Sized {
     }
 
     /// `rounds` times: what `step` plans from this worker's records of the round before.
+    ///
+    /// Where the job [keeps checkpoints](crate::WorkerConfig::checkpoints), another attempt begins with the records that were kept last, in the order in which they were kept, in
+    /// place of those of this dataset: what `step` knows beside them, such as a graph, has to be the same in each attempt.
     fn iterate<D, F>(self, rounds: usize, step: F) -> Iterate<Self, F>
     where
+        Self::Item: Record,
         D: Dataset<Item = Self::Item>,
         F: FnMut(&Worker, usize, Vec<Self::Item>) -> Result<D, JobError>,
     {
@@ -258,7 +263,7 @@ pub struct Iterate<D, F> {
 
 impl<D, N, F> Dataset for Iterate<D, F>
 where
-    D: Dataset,
+    D: Dataset<Item: Record>,
     N: Dataset<Item = D::Item>,
     F: FnMut(&Worker, usize, Vec<D::Item>) -> Result<N, JobError>,
 {
@@ -270,9 +275,18 @@ where
         sink: impl FnMut(D::Item) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let mut step = self.step;
-        let mut state = self.upstream.to_vec(worker)?;
-        for round in 0..self.rounds {
+        let mut kept = worker.checkpoints().map(Checkpoints::begin);
+        let restored = kept.as_mut().map_or(Ok(None), |kept| kept.restore(worker))?;
+        let (first, mut state) = match restored {
+            Some(restored) => restored,
+            None => (0, self.upstream.to_vec(worker)?),
+        };
+        for round in first..self.rounds {
             state = step(worker, round, state)?.to_vec(worker)?;
+            // The end is not kept: what comes next begins at once.
+            if let Some(kept) = kept.as_mut().filter(|_| round + 1 < self.rounds) {
+                kept.keep(round + 1, &state)?;
+            }
         }
         state.into_iter().try_for_each(sink)
     }

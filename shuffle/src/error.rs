@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_object::{Invalid, TypesDiffer};
-use weft_transport::{CloseReason, ConnectError, EndpointError, MemoryError};
+use weft_transport::{CallError, CloseReason, ConnectError, EndpointError, MemoryError};
 
 use crate::text_file::InputError;
 use crate::worker::WorkerId;
@@ -40,6 +40,14 @@ pub enum JobError {
         worker: WorkerId,
         /// For how long.
         silence: Duration,
+    },
+    /// Another worker's process does not answer what it is asked in the beginning.
+    #[error("{worker} does not answer: {reason}")]
+    NoAnswer {
+        /// Which.
+        worker: WorkerId,
+        /// What became of the question.
+        reason: CallError,
     },
     /// Another worker stopped the job.
     #[error("{worker} stopped the job: {reason}")]
@@ -96,6 +104,14 @@ pub enum JobError {
         /// The system's words.
         error: io::Error,
     },
+    /// The state of a round could not be kept for another attempt.
+    #[error("cannot keep the state of a round in {}: {error}; give a folder with room by --checkpoint-dir, or keep none by --checkpoint-every 0", .folder.display())]
+    Checkpoint {
+        /// Where.
+        folder: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
     /// A record that no segment has room for, such as a text of a million bytes as a key.
     #[error("a record needs {bytes} bytes, and at most {limit} can be exchanged in one piece")]
     TooLong {
@@ -113,6 +129,18 @@ pub enum JobError {
 }
 
 impl JobError {
+    /// Whether a worker is gone or does not answer, which says nothing of the job: another attempt may well
+    /// come to its end.
+    pub fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Lost { .. }
+                | Self::Hung { .. }
+                | Self::NoAnswer { .. }
+                | Self::Unreachable { .. }
+        )
+    }
+
     /// Whether it may only follow from what another worker has met, and tells better. Who does not
     /// answer in time is no consequence of anything: its process hangs.
     pub fn is_consequence(&self) -> bool {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod checkpoint;
 mod dataset;
 mod dispatch;
 mod edge_list;
@@ -33,6 +34,7 @@ mod text_file;
 mod watcher;
 mod worker;
 
+pub use checkpoint::CheckpointConfig;
 pub use dataset::{Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, records};
 pub use edge_list::{EdgeList, Edges, Summary};
 pub use error::{JobError, ProgramsDiffer};

@@ -73,6 +73,11 @@ impl Spilling {
         Spilling { folder, memory, types, budget, bytes_spilled: Arc::default() }
     }
 
+    /// The same in another folder, and counted apart.
+    pub(crate) fn elsewhere(&self, folder: PathBuf) -> Spilling {
+        Spilling { folder, bytes_spilled: Arc::default(), ..self.clone() }
+    }
+
     /// Bytes that were written so far.
     pub(crate) fn bytes_spilled(&self) -> u64 {
         self.bytes_spilled.load(Ordering::Relaxed)
@@ -91,6 +96,11 @@ impl Spilling {
 impl<R: Record> SpillFile<R> {
     pub(crate) fn new(spilling: Spilling) -> SpillFile<R> {
         SpillFile { spilling, file: None, end: 0, records: PhantomData }
+    }
+
+    /// One that has a name.
+    pub(crate) fn of_file(spilling: Spilling, file: Arc<File>) -> SpillFile<R> {
+        SpillFile { spilling, file: Some(file), end: 0, records: PhantomData }
     }
 
     /// Begins a run behind the others.
@@ -133,10 +143,22 @@ impl<R: Record> SpillFile<R> {
     }
 }
 
+impl Run {
+    /// What a file has from its beginning up to `end`.
+    pub(crate) fn up_to(file: Arc<File>, end: u64) -> Run {
+        Run { file, start: 0, end }
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
 impl<R: Record> RunWriter<'_, R> {
     #[inline]
-    pub(crate) fn push(&mut self, record: R) -> Result<(), JobError> {
-        if self.filling.push(&record) { Ok(()) } else { self.push_to_next(&record) }
+    pub(crate) fn push(&mut self, record: &R) -> Result<(), JobError> {
+        if self.filling.push(record) { Ok(()) } else { self.push_to_next(record) }
     }
 
     /// The run, which is whole.

@@ -71,7 +71,7 @@ impl<R: Wire> Spool<R> {
 
     fn write(&mut self, chunk: &[R]) -> Result<(), JobError> {
         let mut run = self.file.begin();
-        chunk.iter().try_for_each(|record| run.push(*record))?;
+        chunk.iter().try_for_each(|record| run.push(record))?;
         self.runs.push_back(run.finish()?);
         Ok(())
     }

@@ -194,7 +194,7 @@ impl TextFile {
     ) -> Result<(), InputError> {
         let one_more = |skipped| (skipped < self.skip_limit).then_some(skipped + 1);
         let counted = self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        counted.map(|_| ()).or_else(|_| Err(self.malformed(begin, lines, problem, line)))
+        counted.map(drop).map_err(|_| self.malformed(begin, lines, problem, line))
     }
 
     /// The error that a malformed line is. Reads the text before it once more, to say which line it is: nobody else has to count lines.

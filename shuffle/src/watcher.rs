@@ -94,6 +94,6 @@ pub(crate) fn lost(worker: WorkerId, error: CallError) -> JobError {
     match error {
         CallError::Disconnected { reason, .. } => JobError::Lost { worker, reason },
         CallError::Memory(error) => JobError::Memory(error),
-        other => JobError::Job(format!("{worker} does not answer: {other}")),
+        reason => JobError::NoAnswer { worker, reason },
     }
 }

@@ -17,6 +17,7 @@ use weft_transport::{
 };
 
 use crate::budget::{self, Budget};
+use crate::checkpoint::{CheckpointConfig, Checkpoints};
 use crate::dispatch::Dispatch;
 use crate::error::JobError;
 use crate::inbox::Inbox;
@@ -67,6 +68,11 @@ pub struct WorkerConfig {
     pub secret: Secret,
     /// A worker that answers nothing for so long while others wait for it ends the job.
     pub hang_timeout: Duration,
+    /// Which attempt at the job this is, from 1: equal on all workers, and another one has a secret of its own, so that who is left of an attempt cannot disturb the next.
+    pub attempt: u32,
+    /// Where iterations keep their state for the next attempt, if they do: equal on all workers. `u64` has to be one of the job's types then, and
+    /// the form of the records that are gone through.
+    pub checkpoints: Option<CheckpointConfig>,
     /// What connects it to the others: equal on all workers.
     pub links: LinkPolicy,
     /// Bytes that records and frames may take. What a job keeps in values of its own, such as a graph, is not counted.
@@ -90,14 +96,16 @@ impl Listening {
     /// # Errors
     /// No memory, no port, no thread.
     pub fn start(config: WorkerConfig) -> Result<Self, JobError> {
-        let program = Program::of_this_process(config.types.clone(), &config.arguments)
+        let same = format!("{} {} {:?}", config.arguments, config.attempt, config.checkpoints);
+        let program = Program::of_this_process(config.types.clone(), &same)
             .map_err(|error| JobError::Job(format!("cannot read this executable: {error}")))?;
         let memory = Memory::new(MemoryConfig { limit_bytes: config.memory_bytes })?;
         let inbox = Arc::new(Inbox::new(config.types.clone(), config.workers));
         let workers = config.workers;
         let handler = Dispatch { program: program.clone(), inbox: Arc::clone(&inbox), workers };
         let secret = Some(config.secret);
-        let network = EndpointConfig::new(config.id.node(), Incarnation(1), memory);
+        let network =
+            EndpointConfig::new(config.id.node(), Incarnation(config.attempt.into()), memory);
         // Who takes nothing hangs, too.
         let stall_timeout = config.hang_timeout;
         let links = config.links;
@@ -142,8 +150,14 @@ impl Listening {
         let (memory, types) = (endpoint.memory().clone(), program.types().clone());
         let budget = Budget::of_process(memory.clone(), config.memory_bytes);
         let spilling = Spilling::new(config.spill_folder, memory, types.clone(), budget);
+        let place = (config.id, config.workers);
+        let checkpoints = config
+            .checkpoints
+            .map(|checkpoints| Checkpoints::new(checkpoints, &spilling, place, config.attempt));
         Ok(Worker {
             id: config.id,
+            attempt: config.attempt,
+            checkpoints,
             types,
             endpoint,
             inbox,
@@ -208,6 +222,8 @@ fn meet(
 /// come in the same order.
 pub struct Worker {
     id: WorkerId,
+    attempt: u32,
+    checkpoints: Option<Checkpoints>,
     types: Types,
     endpoint: Endpoint,
     inbox: Arc<Inbox>,
@@ -232,6 +248,11 @@ impl Worker {
     /// All of them, in order.
     pub fn ids(&self) -> impl Iterator<Item = WorkerId> + use<> {
         (0..self.workers()).map(WorkerId)
+    }
+
+    /// Which attempt at the job this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
     }
 
     /// What time it is.
@@ -286,6 +307,11 @@ impl Worker {
 
     pub(crate) fn memory(&self) -> &Memory {
         self.endpoint.memory()
+    }
+
+    /// Where iterations keep their state, if they do.
+    pub(crate) fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.checkpoints.as_ref()
     }
 
     /// Where what memory has no room for goes.

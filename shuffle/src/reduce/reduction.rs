@@ -94,7 +94,7 @@ where
             parts.iter_mut().map(|Part { file, runs }| (file.begin(), runs)).unzip();
         for pair in self.table.drain() {
             let part = hasher.hash_one(&pair.key) as usize % PARTS;
-            writers[part].push(pair)?;
+            writers[part].push(&pair)?;
         }
         for (writer, runs) in writers.into_iter().zip(runs) {
             runs.push(writer.finish()?);

@@ -104,7 +104,7 @@ fn write<R: Wire, F: Fn(&R, &R) -> Ordering>(
 ) -> Result<Run, JobError> {
     let mut run = file.begin();
     while let Some(record) = merge.next()? {
-        run.push(record)?;
+        run.push(&record)?;
     }
     run.finish()
 }

@@ -194,7 +194,7 @@ fn what_cannot_be_counted_is_said_and_leaves_nothing() {
 #[test]
 fn a_killed_worker_ends_the_job_and_nothing_is_left() {
     let text = Text::of(text().repeat(20));
-    let job = Job::start(text.arguments(&[]));
+    let job = Job::start(text.arguments(&["--max-attempts", "1"]));
     let workers = wait_for("the workers", || {
         let workers = workers_with(Path::new(text.folder.path()));
         (workers.len() == 2).then_some(workers)

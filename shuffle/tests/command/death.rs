@@ -1,4 +1,4 @@
-//! A job ends when one of its processes does, and leaves none behind.
+//! An attempt ends when one of its processes does, and leaves none behind.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -37,7 +37,16 @@ impl LongJob {
         let mark = tempfile::tempdir().unwrap();
         let output = mark.path().join("ranks");
         let count = workers.to_string();
-        let arguments = ["pagerank", "--input", WIKI_VOTE, "--iterations", "1000000", "--workers"];
+        let arguments = [
+            "pagerank",
+            "--input",
+            WIKI_VOTE,
+            "--iterations",
+            "1000000",
+            "--max-attempts",
+            "1",
+            "--workers",
+        ];
         let job = Job::start(
             arguments
                 .into_iter()
@@ -105,7 +114,7 @@ pub(crate) fn kill(process: u32) {
     send(process, Signal::KILL);
 }
 
-fn send(process: u32, signal: Signal) {
+pub(crate) fn send(process: u32, signal: Signal) {
     let process = Pid::from_raw(process.try_into().unwrap()).unwrap();
     kill_process(process, signal).unwrap();
 }

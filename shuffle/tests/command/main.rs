@@ -9,6 +9,7 @@ mod death;
 mod generating;
 mod job;
 mod ranks;
+mod recovery;
 mod report;
 mod skipping;
 mod sorting;

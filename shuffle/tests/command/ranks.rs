@@ -69,7 +69,7 @@ pub(crate) fn rank(input: &Path, workers: usize, more: &[&str]) -> (Value, Ranks
 }
 
 /// Vertex, tab, rank with 17 significant digits.
-fn parse_line(line: &str) -> (u64, f64) {
+pub(crate) fn parse_line(line: &str) -> (u64, f64) {
     let (vertex, rank) = line.split_once('\t').unwrap();
     let (digits, _) = rank.split_once('e').unwrap();
     assert!(!digits.starts_with('0'), "{line}: no leading zero is significant");

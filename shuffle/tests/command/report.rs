@@ -24,6 +24,8 @@ fn the_object_has_what_scripts_rely_on() {
             "vertices",
             "edges",
             "lines_skipped",
+            "attempts",
+            "first_round",
             "iterations",
             "workers",
             "load_seconds",

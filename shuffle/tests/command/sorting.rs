@@ -264,7 +264,7 @@ fn a_full_disk_ends_the_job_and_leaves_nothing() {
 #[test]
 fn a_worker_that_is_killed_ends_the_job_and_nothing_is_left() {
     let records = Records::of(600_000);
-    let job = Job::start(records.arguments(&["--workers", "3"]));
+    let job = Job::start(records.arguments(&["--workers", "3", "--max-attempts", "1"]));
     let workers = wait_for("the workers", || {
         let found = workers_with(records.folder.path());
         (found.len() == 3).then_some(found)

@@ -143,5 +143,12 @@ fn an_output_that_cannot_be_written_is_named_before_the_work() {
     for output in [path, &inside] {
         check(&["--input", WIKI_VOTE, "--output", output], FAILED, &["cannot write", output]);
     }
+    let no_folder = format!("{path}/absent/");
+    check(&["--input", WIKI_VOTE, "--output", &no_folder], FAILED, &["cannot write", &no_folder]);
+    let (absent, part) = (format!("{path}/ranks"), format!("{path}/ranks.part"));
+    std::fs::write(&part, "somebody's").unwrap();
+    let words = ["cannot write", &absent, &part, "another job is writing there"];
+    check(&["--input", WIKI_VOTE, "--output", &absent], FAILED, &words);
+    assert_eq!(std::fs::read_to_string(&part).unwrap(), "somebody's");
     check(&["--input", WIKI_VOTE, "--output", "/dev/full"], FAILED, &["cannot write", "/dev/full"]);
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
+mod checkpoints;
 mod datasets;
 mod failing;
 mod graphs;

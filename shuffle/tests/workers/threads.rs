@@ -27,6 +27,8 @@ pub(crate) fn config(id: usize, workers: usize) -> WorkerConfig {
         arguments: "a test".into(),
         secret: SECRET,
         hang_timeout: Duration::from_secs(30),
+        attempt: 1,
+        checkpoints: None,
         links: LinkPolicy::Tcp,
         memory_bytes: 1 << 30,
         spill_folder: "/tmp".into(),

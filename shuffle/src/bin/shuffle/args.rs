@@ -1,7 +1,7 @@
 //! What is typed.
 
 use std::fs::canonicalize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytesize::ByteSize;
 use clap::builder::BoolishValueParser;
@@ -77,9 +77,12 @@ pub(crate) struct Common {
     /// Worker processes to start
     #[arg(long, value_name = "N", default_value = "2", value_parser = workers)]
     pub(crate) workers: usize,
-    /// End the job when a worker has answered nothing for so many seconds
+    /// Give an attempt up when a worker has answered nothing for so many seconds
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) hang_timeout: u64,
+    /// How often to try when a worker is killed, hangs or cannot be reached
+    #[arg(long, value_name = "N", default_value = "3", value_parser = attempts)]
+    pub(crate) max_attempts: u32,
     /// What workers are connected by: tcp, shm (memory that they share), or auto (shm where it can be had)
     #[arg(long, value_name = "auto|tcp|shm", default_value = "tcp", value_parser = link)]
     pub(crate) link: LinkPolicy,
@@ -93,6 +96,10 @@ pub(crate) struct Worker {
     #[arg(long)]
     pub(crate) index: usize,
     #[arg(long)]
+    pub(crate) attempt: u32,
+    #[arg(long)]
+    pub(crate) kept: Option<PathBuf>,
+    #[arg(long)]
     pub(crate) report_progress: bool,
     #[command(subcommand)]
     pub(crate) job: Job,
@@ -104,6 +111,11 @@ fn workers(text: &str) -> Result<usize, String> {
     let wanted = format!("a number from 1 to {WORKERS_MAX}");
     let number = text.parse().map_err(|_| format!("not {wanted}"))?;
     if (1..=WORKERS_MAX).contains(&number) { Ok(number) } else { Err(format!("not {wanted}")) }
+}
+
+fn attempts(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=100).contains(number));
+    number.ok_or_else(|| "not a number from 1 to 100".to_owned())
 }
 
 /// A number of bytes.

@@ -32,6 +32,8 @@ pub(crate) enum Event {
 pub(crate) struct Failure {
     /// Whether it only follows from another worker's failure.
     pub(crate) is_consequence: bool,
+    /// Whether a worker was lost, which says nothing of the job.
+    pub(crate) is_loss: bool,
     pub(crate) text: String,
 }
 

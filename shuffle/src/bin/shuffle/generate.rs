@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use weft_shuffle::generate::{Generator, Rmat, TeraSort, ZipfWords};
 
 use crate::args::size;
+use crate::part_name::part_name;
 
 /// Chunks that each thread may be ahead of what is written.
 const AHEAD: usize = 2;
@@ -119,9 +120,7 @@ fn into_file(path: &Path, generator: &Generator, threads: usize) -> anyhow::Resu
     if path.exists() {
         bail!("{} is there already: give another name", path.display());
     }
-    let mut name = path.file_name().context("--output names no file")?.to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
+    let part = part_name(path);
     let written = File::create(&part).and_then(|mut file| {
         write_all(generator, threads, &mut file)?;
         fs::rename(&part, path)

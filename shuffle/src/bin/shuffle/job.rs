@@ -1,11 +1,13 @@
 //! The jobs, and what the program asks of each.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::Subcommand;
 use weft_shuffle::Worker;
 
 use crate::args::{Common, WORKER};
+use crate::checkpointing::Checkpointing;
 use crate::pagerank::Pagerank;
 use crate::progress::Phase;
 use crate::sort::Sort;
@@ -40,6 +42,11 @@ pub(crate) trait Asked {
         Ok(())
     }
 
+    /// How it keeps its state for another attempt, if it has rounds.
+    fn checkpoints(&self) -> Option<&Checkpointing> {
+        None
+    }
+
     /// What a worker has to be told.
     fn add_to(&self, flags: &mut Flags);
 
@@ -61,14 +68,25 @@ impl Job {
     }
 
     /// The command line of a worker, behind the program's name.
-    pub(crate) fn worker_arguments(&self, index: usize, report_progress: bool) -> Vec<OsString> {
+    pub(crate) fn worker_arguments(
+        &self,
+        index: usize,
+        attempt: u32,
+        kept: Option<&Path>,
+        report_progress: bool,
+    ) -> Vec<OsString> {
         let mut flags = Flags(vec![WORKER.into()]);
         flags.add("index", index.to_string());
+        flags.add("attempt", attempt.to_string());
+        if let Some(folder) = kept {
+            flags.add("kept", folder);
+        }
         if report_progress {
             flags.0.push("--report-progress".into());
         }
         self.asked().add_to(&mut flags);
-        let Common { workers, hang_timeout, link, json: _ } = self.asked().common();
+        let Common { workers, hang_timeout, max_attempts: _, link, json: _ } =
+            self.asked().common();
         flags.add("workers", workers.to_string());
         flags.add("hang-timeout", hang_timeout.to_string());
         flags.add("link", link.to_string());

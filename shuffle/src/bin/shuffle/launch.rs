@@ -1,35 +1,62 @@
-//! Starts the workers, tells them of one another, and ends all when one ends early.
+//! One attempt at a job: starts the workers, tells them of one another, and ends all when one ends early.
 
+use std::ffi::OsString;
 use std::io::{BufReader, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
+use rustix::process::Signal;
 
 use crate::args::Common;
 use crate::event::{Event, Failure, Outcome};
 use crate::job::Job;
-use crate::progress::Progress;
+use crate::progress::{Phase, Progress};
+
+/// What ends a program that does what it may not.
+const OWN_FAULTS: [i32; 7] = [
+    Signal::ABORT.as_raw(),
+    Signal::SEGV.as_raw(),
+    Signal::BUS.as_raw(),
+    Signal::ILL.as_raw(),
+    Signal::FPE.as_raw(),
+    Signal::TRAP.as_raw(),
+    Signal::SYS.as_raw(),
+];
 
 /// When one worker has failed, how long the others may take to say something better.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Runs the job to its end.
-pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
-    // What can be wrong with the command is told once, not by every worker.
-    let asked = job.asked();
-    let phases = asked.prepare()?;
-    let common = asked.common();
+/// Why an attempt came to nothing.
+pub(crate) struct Stopped {
+    pub(crate) error: anyhow::Error,
+    /// Whether a worker was lost, which says nothing of the job.
+    pub(crate) is_loss: bool,
+}
+
+impl From<anyhow::Error> for Stopped {
+    fn from(error: anyhow::Error) -> Self {
+        Self { error, is_loss: false }
+    }
+}
+
+/// Runs an attempt at the job to its end: when it returns, no worker is left. `kept` is where workers keep what the next attempt goes on with.
+pub(crate) fn run(
+    job: &Job,
+    attempt: u32,
+    kept: Option<&Path>,
+    phases: Vec<Phase>,
+) -> Result<Outcome, Stopped> {
+    let common = job.asked().common();
     let is_shown = std::io::stderr().is_terminal();
     let progress = is_shown.then(|| Progress::new(phases, common.workers));
-    let done = Workers::start(job, is_shown)
-        .and_then(|(mut workers, events)| workers.watch(common, &events, progress));
-    // By now no worker is left.
-    asked.end(done.is_ok())?;
-    done
+    let arguments = |worker| job.worker_arguments(worker, attempt, kept, is_shown);
+    let (mut workers, events) = Workers::start(common.workers, arguments)?;
+    workers.watch(common, &events, progress)
 }
 
 /// Processes that end with this value.
@@ -52,15 +79,17 @@ enum Happening {
 }
 
 impl Workers {
-    fn start(job: &Job, report_progress: bool) -> anyhow::Result<(Self, Receiver<Told>)> {
+    fn start(
+        count: usize,
+        arguments: impl Fn(usize) -> Vec<OsString>,
+    ) -> anyhow::Result<(Self, Receiver<Told>)> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let (tell, events) = channel();
         let secret: u128 = rand::random();
-        let count = job.asked().common().workers;
         let mut workers = Self { children: Vec::with_capacity(count) };
         for worker in 0..count {
             let mut child = Command::new(&program)
-                .args(job.worker_arguments(worker, report_progress))
+                .args(arguments(worker))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()
@@ -82,7 +111,7 @@ impl Workers {
         job: &Common,
         events: &Receiver<Told>,
         mut progress: Option<Progress>,
-    ) -> anyhow::Result<Outcome> {
+    ) -> Result<Outcome, Stopped> {
         let mut addresses: Vec<Option<SocketAddr>> = vec![None; job.workers];
         let mut outcome = None;
         let mut ended = 0;
@@ -118,26 +147,25 @@ impl Workers {
                 Happening::Noise(line) => eprintln!("worker {worker}: {line}"),
                 Happening::Ended => {
                     ended += 1;
-                    let status = self.children[worker].0.wait()?;
-                    if !status.success() {
-                        let id = self.children[worker].0.id();
-                        bail!("worker {worker} (process {id}) {}: the job stops", fate(status));
+                    if let Some(fate) = self.fate(worker)? {
+                        return Err(fate.into());
                     }
                 }
             }
         }
-        outcome.ok_or_else(|| anyhow!("the workers ended without a result"))
+        Ok(outcome.context("the workers ended without a result")?)
     }
 
     /// Some workers have not said where they listen, and nobody says anything.
-    fn without_addresses(&self, found: &[Option<SocketAddr>], seconds: u64) -> anyhow::Error {
+    fn without_addresses(&self, found: &[Option<SocketAddr>], seconds: u64) -> Stopped {
         let missing = found.iter().enumerate().filter(|(_, address)| address.is_none());
         let names: Vec<String> = missing
             .map(|(worker, _)| {
                 format!("worker {worker} (process {})", self.children[worker].0.id())
             })
             .collect();
-        anyhow!("no address for {seconds} s from {}: the job stops", names.join(", "))
+        let error = anyhow!("no address for {seconds} s from {}", names.join(", "));
+        Stopped { error, is_loss: true }
     }
 
     /// Tells every worker where all are.
@@ -152,40 +180,47 @@ impl Workers {
 
     /// A worker has failed: names the one that failed first, which may be another, whose end this one
     /// was the first to notice.
-    fn failed(
-        &mut self,
-        worker: usize,
-        failure: Failure,
-        events: &Receiver<Told>,
-    ) -> anyhow::Error {
-        let mut first = anyhow!("worker {worker}: {}", failure.text);
-        if !failure.is_consequence {
+    fn failed(&mut self, worker: usize, failure: Failure, events: &Receiver<Told>) -> Stopped {
+        let of = |worker, Failure { is_loss, text, .. }| Stopped {
+            error: anyhow!("worker {worker}: {text}"),
+            is_loss,
+        };
+        let is_consequence = failure.is_consequence;
+        let mut first = of(worker, failure);
+        if !is_consequence {
             return first;
         }
         loop {
             match events.recv_timeout(LAST_WORDS) {
-                Ok(Told { worker, what: Happening::Event(Event::Failed(other)) })
-                    if !other.is_consequence =>
-                {
-                    return anyhow!("worker {worker}: {}", other.text);
+                Ok(Told { worker, what: Happening::Event(Event::Failed(other)) }) => {
+                    if !other.is_consequence {
+                        return of(worker, other);
+                    }
+                    // Who stops because of another one says so, and not what that one has met.
+                    first.is_loss |= other.is_loss;
                 }
                 Ok(Told { worker, what: Happening::Ended }) => {
-                    let (child, _) = &mut self.children[worker];
-                    if let Ok(status) = child.wait()
-                        && status.signal().is_some()
+                    // Who fails ends by itself, and those that it told do.
+                    if let Ok(Some(fate)) = self.fate(worker)
+                        && fate.status.signal().is_some()
                     {
-                        let id = child.id();
-                        first = anyhow!(
-                            "worker {worker} (process {id}) {}: the job stops",
-                            fate(status)
-                        );
-                        return first;
+                        return fate.into();
                     }
                 }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return first,
             }
         }
+    }
+}
+
+impl Workers {
+    /// How the process of a worker ended that has ended, unless its part is done.
+    fn fate(&mut self, worker: usize) -> anyhow::Result<Option<Fate>> {
+        let (child, _) = &mut self.children[worker];
+        let status =
+            child.wait().with_context(|| format!("cannot see how worker {worker} ended"))?;
+        Ok((!status.success()).then(|| Fate { worker, process: child.id(), status }))
     }
 }
 
@@ -207,12 +242,24 @@ fn soon<T>(events: &Receiver<T>, timeout: Duration) -> Option<T> {
     (0..PARTS).find_map(|_| events.recv_timeout(timeout / PARTS).ok())
 }
 
-/// How a process ended, behind its name.
-fn fate(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("was killed by signal {signal}"),
-        (None, Some(code)) => format!("ended with exit code {code}"),
-        (None, None) => "ended".to_owned(),
+/// How the process of a worker ended before its part was done.
+struct Fate {
+    worker: usize,
+    process: u32,
+    status: ExitStatus,
+}
+
+impl From<Fate> for Stopped {
+    fn from(Fate { worker, process, status }: Fate) -> Self {
+        let (how, is_loss) = match (status.signal(), status.code()) {
+            (Some(signal), _) if OWN_FAULTS.contains(&signal) => {
+                (format!("ended by its own fault, signal {signal}: the job stops"), false)
+            }
+            (Some(signal), _) => (format!("was killed by signal {signal}"), true),
+            (None, Some(code)) => (format!("ended with exit code {code}: the job stops"), false),
+            (None, None) => ("ended: the job stops".to_owned(), false),
+        };
+        Self { error: anyhow!("worker {worker} (process {process}) {how}"), is_loss }
     }
 }
 

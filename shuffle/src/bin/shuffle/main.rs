@@ -2,12 +2,12 @@
 //!
 //! # Layout
 //! - `args`: what is typed.
-//! - `launch`: starts the workers, tells them of one another, and ends all when one ends early.
+//! - `attempts`: tries a job again when a worker was lost; `launch`: one attempt, starts the workers, tells them of one another, and ends all when one ends early.
 //! - `event`: what a worker's process tells the one that started it, a line each.
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
 //! - `job`: what the program asks of a job; `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
-//! - `memory`, `output_folder`: what several jobs are asked; `usage`: what they took.
+//! - `memory`, `output_file`, `output_folder`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
 //! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
 #![forbid(unsafe_code)]
@@ -18,13 +18,17 @@
 )]
 
 mod args;
+mod attempts;
+mod checkpointing;
 mod event;
 mod generate;
 mod job;
 mod launch;
 mod memory;
+mod output_file;
 mod output_folder;
 mod pagerank;
+mod part_name;
 mod progress;
 mod report;
 mod sort;
@@ -39,7 +43,7 @@ use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
     match Args::from_process().command {
-        Command::Job(job) => match launch::run(&job) {
+        Command::Job(job) => match attempts::run(&job) {
             Ok(outcome) => report::print(&job, &outcome),
             Err(error) => report::complain(&error),
         },

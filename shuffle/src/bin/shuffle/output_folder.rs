@@ -1,6 +1,5 @@
 //! A folder with a file of each worker, which is there whole or not at all.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use weft_shuffle::{JobError, WorkerId};
+
+use crate::part_name::{made, part_name};
 
 /// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
@@ -27,19 +28,13 @@ impl OutputFolder<'_> {
         if self.0.symlink_metadata().is_ok() {
             bail!("{} is there already: give another name", self.0.display());
         }
-        let part = self.part();
-        fs::create_dir(&part).with_context(|| match part.exists() {
-            true => format!(
-                "{}: another job is writing there, or one was killed: remove it",
-                part.display()
-            ),
-            false => format!("cannot make {}", part.display()),
-        })
+        let part = part_name(self.0);
+        made(&part, fs::create_dir(&part))
     }
 
     /// The output gets its name when it is whole, and is removed if it will not be.
     pub(crate) fn end(&self, is_whole: bool) -> anyhow::Result<()> {
-        let part = self.part();
+        let part = part_name(self.0);
         let named = match is_whole {
             // What was made there meanwhile is somebody else's.
             true => renameat_with(CWD, &part, CWD, self.0, RenameFlags::NOREPLACE),
@@ -54,18 +49,9 @@ impl OutputFolder<'_> {
 
     /// Makes the file of a worker.
     pub(crate) fn create(&self, worker: WorkerId) -> anyhow::Result<PartFile> {
-        let path = self.part().join(format!("part-{:05}", worker.0));
+        let path = part_name(self.0).join(format!("part-{:05}", worker.0));
         let file = File::create_new(&path).with_context(|| cannot_write(&path))?;
         Ok(PartFile { path, out: BufWriter::with_capacity(WRITE_BYTES, file) })
-    }
-
-    /// Where the output is made.
-    fn part(&self) -> PathBuf {
-        // Without a slash at its end.
-        let output: PathBuf = self.0.components().collect();
-        let mut name = OsString::from(output);
-        name.push(".part");
-        name.into()
     }
 }
 

@@ -3,11 +3,9 @@
 mod report;
 mod work;
 
-use std::fs::OpenOptions;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use weft_object::Types;
 use weft_shuffle::job::graph::Graph;
@@ -15,7 +13,9 @@ use weft_shuffle::job::pagerank::{PageRank, Shape};
 use weft_shuffle::{EdgeList, Worker};
 
 use crate::args::{Common, check_path};
+use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
+use crate::output_file::OutputFile;
 use crate::progress::{Phase, Unit};
 use crate::work::Needs;
 
@@ -43,6 +43,8 @@ pub(crate) struct Pagerank {
     /// What workers send: static (sums, in an order that was agreed on), indexed or keyed (an update an edge, combined by number or by identifier)
     #[arg(long, value_name = "static|indexed|keyed", default_value = "static", value_parser = shape)]
     shape: Shape,
+    #[command(flatten)]
+    checkpoints: Checkpointing,
     /// How many of the highest ranks to print
     #[arg(long, value_name = "N", default_value = "10")]
     top: usize,
@@ -61,7 +63,11 @@ pub(crate) struct Ranked {
     edges_by_worker: Vec<u64>,
     lines_skipped: u64,
     load_seconds: f64,
-    /// Of each round.
+    /// Which attempt came to the end.
+    attempts: u32,
+    /// With which round it began, as those before had been kept by an earlier one.
+    first_round: usize,
+    /// Of each round that it made.
     seconds: Vec<f64>,
     /// What the links between the workers took in all rounds.
     bytes_shuffled: u64,
@@ -112,10 +118,7 @@ impl Asked for Pagerank {
 
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let list = EdgeList::open(&self.input)?;
-        if let Some(output) = &self.output {
-            let opened = OpenOptions::new().create(true).append(true).open(output);
-            opened.with_context(|| format!("cannot write {}", output.display()))?;
-        }
+        self.output().map_or(Ok(()), |output| output.prepare())?;
         // Worker 0 tells of the rounds.
         let read = list.bytes_to_read(self.common.workers);
         let rounds = self.iterations as u64;
@@ -125,8 +128,17 @@ impl Asked for Pagerank {
         ])
     }
 
+    fn end(&self, is_whole: bool) -> anyhow::Result<()> {
+        self.output().map_or(Ok(()), |output| output.end(is_whole))
+    }
+
+    fn checkpoints(&self) -> Option<&Checkpointing> {
+        Some(&self.checkpoints)
+    }
+
     fn add_to(&self, flags: &mut Flags) {
         flags.command("pagerank");
+        flags.add("checkpoint-every", self.checkpoints.every.to_string());
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("iterations", self.iterations.to_string());
         flags.add("damping", self.damping.to_string());
@@ -164,5 +176,9 @@ impl Pagerank {
         } else {
             report::text(self, outcome)
         }
+    }
+
+    fn output(&self) -> Option<OutputFile<'_>> {
+        self.output.as_deref().map(OutputFile)
     }
 }

@@ -8,6 +8,8 @@ use weft_transport::Time;
 /// What a job took of its workers, from when they had met.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Usage {
+    /// Which attempt came to the end.
+    pub(crate) attempts: u32,
     /// Until all was made, and written if it was to be.
     pub(crate) seconds: f64,
     /// What the links between the workers took.
@@ -25,6 +27,7 @@ impl Usage {
         let spilled = worker.gather(worker.bytes_spilled())?;
         let peaks = worker.gather(worker.peak_memory_bytes().unwrap_or(0))?;
         Ok(Usage {
+            attempts: worker.attempt(),
             seconds: worker.clock().now().since(began).as_secs_f64(),
             bytes_shuffled: sent.iter().sum(),
             bytes_spilled: spilled.iter().sum(),
@@ -32,13 +35,15 @@ impl Usage {
         })
     }
 
-    /// Lines of a report, of which the first says how long it took to have `done` it.
+    /// Lines of a report, of which one says how long it took to have `done` it.
     pub(crate) fn text(&self, done: &str) -> String {
         format!(
-            "{done:<17} {:.3} s\n\
+            "attempts          {}\n\
+             {done:<17} {:.3} s\n\
              shuffled          {}\n\
              kept in files     {}\n\
              memory at most    {} a worker\n",
+            self.attempts,
             self.seconds,
             ByteSize::b(self.bytes_shuffled),
             ByteSize::b(self.bytes_spilled),

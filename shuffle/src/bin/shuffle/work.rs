@@ -11,9 +11,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use weft_object::Types;
-use weft_shuffle::{InputError, JobError, LineProblem, Listening, Secret, WorkerConfig, WorkerId};
+use weft_shuffle::{
+    CheckpointConfig, InputError, JobError, LineProblem, Listening, Secret, WorkerConfig, WorkerId,
+};
 
 use crate::args;
+use crate::checkpointing::Checkpointing;
 use crate::event::{Event, Failure, tell};
 
 /// How often progress is told.
@@ -34,11 +37,12 @@ pub(crate) struct Needs {
 pub(crate) fn run(arguments: &args::Worker) -> ExitCode {
     let Err(error) = work(arguments) else { return ExitCode::SUCCESS };
     let is_consequence = error.downcast_ref().is_some_and(JobError::is_consequence);
+    let is_loss = error.downcast_ref().is_some_and(JobError::is_loss);
     let mut text = format!("{error:#}");
     if may_be_skipped(&error) {
         text += "; --skip-bad N skips up to N malformed lines";
     }
-    let failure = Failure { is_consequence, text };
+    let failure = Failure { is_consequence, is_loss, text };
     // Nobody is there to be told if this fails.
     let _ = tell(&Event::Failed(failure));
     ExitCode::FAILURE
@@ -61,6 +65,8 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
     let job = arguments.job.asked();
     let common = job.common();
     let Needs { types, same, memory_bytes, spill_folder } = job.needs();
+    let every = job.checkpoints().and_then(Checkpointing::every);
+    let checkpoints = arguments.kept.clone().zip(every);
     let listening = Listening::start(WorkerConfig {
         id: WorkerId(arguments.index),
         workers: common.workers,
@@ -68,6 +74,8 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
         arguments: same,
         secret: secret()?,
         hang_timeout: Duration::from_secs(common.hang_timeout),
+        attempt: arguments.attempt,
+        checkpoints: checkpoints.map(|(folder, every)| CheckpointConfig { folder, every }),
         links: common.link,
         memory_bytes: memory_bytes.unwrap_or_else(|| share_of_memory(common.workers)),
         spill_folder: spill_folder.unwrap_or_else(std::env::temp_dir),

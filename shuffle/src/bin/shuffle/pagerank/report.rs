@@ -13,18 +13,21 @@ pub(super) fn object(job: &Pagerank, outcome: &Ranked) -> Value {
         "lines_skipped": outcome.lines_skipped,
         "iterations": job.iterations,
         "workers": job.common.workers,
+        "attempts": outcome.attempts,
+        "first_round": outcome.first_round,
         "load_seconds": outcome.load_seconds,
         "seconds_per_iteration": median,
         "seconds_per_iteration_p5": p5,
         "seconds_per_iteration_p95": p95,
-        "bytes_shuffled_per_iteration": bytes_per_iteration(job, outcome),
+        "bytes_shuffled_per_iteration": bytes_per_iteration(outcome),
         "edges_by_worker": outcome.edges_by_worker,
         "top": outcome.top,
     })
 }
 
-fn bytes_per_iteration(job: &Pagerank, outcome: &Ranked) -> u64 {
-    outcome.bytes_shuffled / job.iterations as u64
+/// Of the attempt that came to the end.
+fn bytes_per_iteration(outcome: &Ranked) -> u64 {
+    outcome.bytes_shuffled / outcome.seconds.len().max(1) as u64
 }
 
 pub(super) fn text(job: &Pagerank, outcome: &Ranked) -> String {
@@ -32,6 +35,7 @@ pub(super) fn text(job: &Pagerank, outcome: &Ranked) -> String {
     let mut text = format!(
         "{} vertices, {} edges, by worker {:?}\n\
          skipped           {} malformed lines\n\
+         attempts          {}, the last one from round {} on\n\
          load              {:.3} s\n\
          an iteration      {:.6} s (p5 {:.6}, p95 {:.6}), {} of them\n\
          shuffled          {} bytes an iteration\n",
@@ -39,12 +43,14 @@ pub(super) fn text(job: &Pagerank, outcome: &Ranked) -> String {
         outcome.edges,
         outcome.edges_by_worker,
         outcome.lines_skipped,
+        outcome.attempts,
+        outcome.first_round,
         outcome.load_seconds,
         median,
         p5,
         p95,
         job.iterations,
-        bytes_per_iteration(job, outcome),
+        bytes_per_iteration(outcome),
     );
     if !outcome.top.is_empty() {
         text += &format!("\n{:>20}  rank\n", "vertex");

@@ -1,8 +1,6 @@
 //! What a worker does.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::io::Write as _;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::Context as _;
@@ -11,6 +9,7 @@ use weft_shuffle::{Dataset, EdgeList, Share, Worker, WorkerId, records};
 
 use super::{LOADING, Pagerank, RANKING, Ranked, TopRank};
 use crate::event::{Event, Outcome, tell};
+use crate::output_file::OutputFile;
 use crate::work::while_telling;
 
 /// A worker's part of the job.
@@ -29,7 +28,9 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
     let tells = worker.id() == WorkerId(0) && report;
     let mut times = Vec::with_capacity(job.iterations + 1);
     let method = PageRank { iterations: job.iterations, damping: job.damping };
+    let mut first_round = None;
     let mut note = |rounds| {
+        first_round.get_or_insert(rounds);
         times.push(clock.now());
         if tells {
             // Without anybody to tell, the end of standard input ends this process.
@@ -45,9 +46,7 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
         ranks.sort_unstable_by(|one, other| {
             other.rank.total_cmp(&one.rank).then(one.vertex.cmp(&other.vertex))
         });
-        if let Some(path) = &job.output {
-            write(path, &ranks)?;
-        }
+        job.output().map_or(Ok(()), |output| write(&output, &ranks))?;
         let top = ranks.iter().take(job.top);
         tell(&Event::Done(Outcome::Pagerank(Ranked {
             vertices: graph.vertices(),
@@ -55,6 +54,8 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
             edges_by_worker,
             lines_skipped,
             load_seconds,
+            attempts: worker.attempt(),
+            first_round: first_round.unwrap_or(0),
             seconds: times.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64()).collect(),
             bytes_shuffled: sent.iter().sum(),
             top: top.map(|rank| TopRank { vertex: rank.vertex, rank: rank.rank }).collect(),
@@ -78,9 +79,9 @@ fn load(
 }
 
 /// Vertex, tab, rank with 17 significant digits, which is every bit of it.
-fn write(path: &Path, ranks: &[Rank]) -> anyhow::Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    let mut file = BufWriter::new(File::create(path).with_context(failed)?);
+fn write(output: &OutputFile<'_>, ranks: &[Rank]) -> anyhow::Result<()> {
+    let failed = || output.cannot_write();
+    let mut file = output.create()?;
     for rank in ranks {
         writeln!(file, "{}\t{:.16e}", rank.vertex, rank.rank).with_context(failed)?;
     }

@@ -9,6 +9,7 @@ pub(super) fn object(job: &Sort, outcome: &Sorted) -> Value {
     json!({
         "records": outcome.records,
         "records_by_worker": outcome.records_by_worker,
+        "attempts": outcome.usage.attempts,
         "workers": job.common.workers,
         "seconds": outcome.usage.seconds,
         "bytes_shuffled": outcome.usage.bytes_shuffled,

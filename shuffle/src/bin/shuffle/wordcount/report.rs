@@ -12,6 +12,7 @@ pub(super) fn object(job: &Wordcount, outcome: &Counted) -> Value {
         "distinct": outcome.distinct,
         "distinct_by_worker": outcome.distinct_by_worker,
         "lines_skipped": outcome.lines_skipped,
+        "attempts": outcome.usage.attempts,
         "workers": job.common().workers,
         "seconds": outcome.usage.seconds,
         "bytes_shuffled": outcome.usage.bytes_shuffled,

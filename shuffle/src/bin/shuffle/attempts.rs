@@ -1,0 +1,54 @@
+//! Tries a job again when a worker was lost.
+//!
+//! That a process was killed, hangs or cannot be reached says nothing of the job, so another attempt may come to its end: with new processes, once none of the old ones is
+//! left, and with a secret of its own. What a job itself finds, such as a malformed line, and a fault of the program would come again, and end it at once.
+
+use anyhow::{Context as _, anyhow};
+use tempfile::TempDir;
+
+use crate::event::Outcome;
+use crate::job::{Asked, Job};
+use crate::launch::{self, Stopped};
+
+/// Runs the job to its end, in as many attempts as it may have.
+pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
+    let asked = job.asked();
+    let of = asked.common().max_attempts;
+    let mut kept = None;
+    for attempt in 1.. {
+        // What can be wrong with the command is told once, not by every worker.
+        let phases = asked.prepare()?;
+        if kept.is_none() {
+            kept = checkpoint_folder(asked).inspect_err(|_| drop(asked.end(false)))?;
+        }
+        let folder = kept.as_ref().map(TempDir::path);
+        let done = launch::run(job, attempt, folder, phases);
+        // By now no worker is left.
+        asked.end(done.is_ok())?;
+        match done {
+            Ok(outcome) => return Ok(outcome),
+            Err(Stopped { error, is_loss: true }) if attempt < of => {
+                eprintln!("shuffle: {error:#}: attempt {} of {of} begins", attempt + 1);
+            }
+            Err(Stopped { error, is_loss: true }) if of > 1 => {
+                return Err(anyhow!("{error:#}, in attempt {attempt} of {of}: the job stops"));
+            }
+            Err(Stopped { error, is_loss: true }) => {
+                return Err(anyhow!("{error:#}: the job stops"));
+            }
+            Err(Stopped { error, is_loss: false }) => return Err(error),
+        }
+    }
+    unreachable!("the last attempt ends the job")
+}
+
+/// Makes a folder for what the workers keep for another attempt, which goes with this value.
+fn checkpoint_folder(asked: &dyn Asked) -> anyhow::Result<Option<TempDir>> {
+    let Some(folder) = asked.checkpoints().and_then(|asked| asked.folder()) else {
+        return Ok(None);
+    };
+    let made = tempfile::Builder::new().prefix("weft-shuffle-").tempdir_in(&folder);
+    made.map(Some).with_context(|| {
+        format!("cannot make a folder for checkpoints in {}; give another by --checkpoint-dir, or keep none by --checkpoint-every 0", folder.display())
+    })
+}

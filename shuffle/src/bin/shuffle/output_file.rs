@@ -1,0 +1,82 @@
+//! A file that is there whole, or as it was before.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::part_name::{made, part_name};
+
+/// The file, by the name that it is asked for.
+pub(crate) struct OutputFile<'p>(pub(crate) &'p Path);
+
+/// What is written to.
+enum Place {
+    /// Another file beside the one that is meant, and gets its name when it is whole.
+    Beside { part: PathBuf, output: PathBuf },
+    /// What is no file, such as a pipe, and cannot be another one meanwhile.
+    Itself,
+}
+
+impl OutputFile<'_> {
+    /// Looks whether it can be written to, and makes what is written until it is whole.
+    pub(crate) fn prepare(&self) -> anyhow::Result<()> {
+        match self.place() {
+            Place::Beside { part, output } => {
+                if output.exists() {
+                    self.open()?;
+                }
+                made(&part, File::create_new(&part)).with_context(|| self.cannot_write())?;
+                Ok(())
+            }
+            Place::Itself => self.open().map(drop),
+        }
+    }
+
+    /// What was written gets the name when it is whole, and is removed if it will not be.
+    pub(crate) fn end(&self, is_whole: bool) -> anyhow::Result<()> {
+        let Place::Beside { part, output } = self.place() else { return Ok(()) };
+        let named = match is_whole {
+            true => fs::rename(&part, &output),
+            false => Ok(()),
+        };
+        if !is_whole || named.is_err() {
+            // Why the job failed is told; this is of no use to anybody.
+            let _ = fs::remove_file(&part);
+        }
+        named.with_context(|| self.cannot_write())
+    }
+
+    /// What is to be written.
+    pub(crate) fn create(&self) -> anyhow::Result<BufWriter<File>> {
+        let file = match self.place() {
+            Place::Beside { part, .. } => {
+                File::create(part).with_context(|| self.cannot_write())?
+            }
+            Place::Itself => self.open()?,
+        };
+        Ok(BufWriter::new(file))
+    }
+
+    pub(crate) fn cannot_write(&self) -> String {
+        format!("cannot write {}", self.0.display())
+    }
+
+    fn open(&self) -> anyhow::Result<File> {
+        let opened = OpenOptions::new().append(true).open(self.0);
+        opened.with_context(|| self.cannot_write())
+    }
+
+    fn place(&self) -> Place {
+        // Where a link leads to, so that it leads there still.
+        let output = fs::canonicalize(self.0).unwrap_or_else(|_| self.0.to_owned());
+        // What ends with a slash is a folder, if it is anything.
+        let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/");
+        match output.symlink_metadata() {
+            Ok(metadata) if !metadata.is_file() => Place::Itself,
+            Err(_) if is_folder => Place::Itself,
+            _ => Place::Beside { part: part_name(&output), output },
+        }
+    }
+}
