@@ -1,11 +1,14 @@
 //! A dataset: what to do with records, as a plan that nothing runs until its end is asked for.
 
+use std::hash::Hash;
 use std::marker::PhantomData;
 
 use weft_object::{Pair, Record, Wire};
 
+use crate::broadcast::Broadcast;
 use crate::checkpoint::Checkpoints;
 use crate::error::JobError;
+use crate::join::{Join, JoinSmall};
 use crate::partition::PartitionBy;
 use crate::reduce::{ByHash, ByIndex, Ranges, ReduceByKey};
 use crate::sort::SortByKey;
@@ -96,6 +99,41 @@ pub trait Dataset: Sized {
         SortByKey { upstream: self }
     }
 
+    /// Exchanges: for each two pairs with the same key, one of this dataset and one of `other`, that key and both values. What memory has no room for is kept in files
+    /// ([`WorkerConfig::spill_folder`]), but for what `other` has of one key. Both kinds of pairs have to be among the job's types.
+    ///
+    /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
+    fn join<E, K, V, W>(self, other: E) -> Join<Self, E>
+    where
+        Self: Dataset<Item = Pair<K, V>>,
+        E: Dataset<Item = Pair<K, W>>,
+        K: Wire + Ord + Hash,
+        V: Wire,
+        W: Wire,
+    {
+        Join { left: self, right: other }
+    }
+
+    /// The same where `small` is: all workers get [all of it](Self::broadcast), and this dataset stays where it is.
+    fn join_small<E, K, V, W>(self, small: E) -> JoinSmall<Self, E>
+    where
+        Self: Dataset<Item = Pair<K, V>>,
+        E: Dataset<Item = Pair<K, W>>,
+        K: Wire + Eq + Hash,
+        V: Copy,
+        W: Wire,
+    {
+        JoinSmall { large: self, small }
+    }
+
+    /// An exchange: all workers get all records, in the order of the workers.
+    fn broadcast(self) -> Broadcast<Self>
+    where
+        Self::Item: Wire,
+    {
+        Broadcast { upstream: self }
+    }
+
     /// An exchange: every record goes to the worker that `place` names, in order a sending worker. To
     /// name one that the job does not have is [`JobError::NoSuchWorker`].
     fn partition_by<F: FnMut(&Self::Item) -> WorkerId>(self, place: F) -> PartitionBy<Self, F>
@@ -109,11 +147,23 @@ pub trait Dataset: Sized {
     ///
     /// Where the job [keeps checkpoints](crate::WorkerConfig::checkpoints), another attempt begins with the records that were kept last, in the order in which they were kept, in
     /// place of those of this dataset: what `step` knows beside them, such as a graph, has to be the same in each attempt.
-    fn iterate<D, F>(self, rounds: usize, step: F) -> Iterate<Self, F>
+    fn iterate<D, F>(self, rounds: usize, mut step: F) -> impl Dataset<Item = Self::Item>
     where
         Self::Item: Record,
         D: Dataset<Item = Self::Item>,
         F: FnMut(&Worker, usize, Vec<Self::Item>) -> Result<D, JobError>,
+    {
+        self.iterate_until(rounds, move |worker, round, records| {
+            step(worker, round, records).map(Round::Next)
+        })
+    }
+
+    /// As [`iterate`](Self::iterate), at most `rounds` times: `step` also says whether it was the last time, on all workers alike.
+    fn iterate_until<D, F>(self, rounds: usize, step: F) -> Iterate<Self, F>
+    where
+        Self::Item: Record,
+        D: Dataset<Item = Self::Item>,
+        F: FnMut(&Worker, usize, Vec<Self::Item>) -> Result<Round<D>, JobError>,
     {
         Iterate { upstream: self, rounds, step }
     }
@@ -253,7 +303,16 @@ where
     }
 }
 
-/// See [`Dataset::iterate`].
+/// What a round of [`Dataset::iterate_until`] comes to.
+#[derive(Clone, Copy, Debug)]
+pub enum Round<D> {
+    /// What the next one goes on with.
+    Next(D),
+    /// What all rounds come to.
+    Last(D),
+}
+
+/// See [`Dataset::iterate_until`].
 #[derive(Debug)]
 pub struct Iterate<D, F> {
     upstream: D,
@@ -265,7 +324,7 @@ impl<D, N, F> Dataset for Iterate<D, F>
 where
     D: Dataset<Item: Record>,
     N: Dataset<Item = D::Item>,
-    F: FnMut(&Worker, usize, Vec<D::Item>) -> Result<N, JobError>,
+    F: FnMut(&Worker, usize, Vec<D::Item>) -> Result<Round<N>, JobError>,
 {
     type Item = D::Item;
 
@@ -282,9 +341,15 @@ where
             None => (0, self.upstream.to_vec(worker)?),
         };
         for round in first..self.rounds {
-            state = step(worker, round, state)?.to_vec(worker)?;
-            // The end is not kept: what comes next begins at once.
-            if let Some(kept) = kept.as_mut().filter(|_| round + 1 < self.rounds) {
+            let (plan, is_last) = match step(worker, round, state)? {
+                Round::Next(plan) => (plan, round + 1 == self.rounds),
+                Round::Last(plan) => (plan, true),
+            };
+            state = plan.to_vec(worker)?;
+            if is_last {
+                break;
+            }
+            if let Some(kept) = &mut kept {
                 kept.keep(round + 1, &state)?;
             }
         }

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod broadcast;
 mod budget;
 mod checkpoint;
 mod dataset;
@@ -22,8 +23,10 @@ pub mod generate;
 mod inbox;
 mod index_table;
 pub mod job;
+mod join;
 mod message;
 mod partition;
+mod point_file;
 mod program;
 mod record_file;
 mod reduce;
@@ -34,11 +37,16 @@ mod text_file;
 mod watcher;
 mod worker;
 
+pub use broadcast::Broadcast;
 pub use checkpoint::CheckpointConfig;
-pub use dataset::{Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, records};
+pub use dataset::{
+    Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, Round, records,
+};
 pub use edge_list::{EdgeList, Edges, Summary};
 pub use error::{JobError, ProgramsDiffer};
+pub use join::{Join, JoinSmall};
 pub use partition::PartitionBy;
+pub use point_file::{PointFile, Points};
 pub use record_file::{FileRecords, RecordFile};
 pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
 pub use sort::SortByKey;

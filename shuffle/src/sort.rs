@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use weft_object::{Pair, Wire};
 
 use self::sample::Sample;
-use self::sorter::Sorter;
+pub(crate) use self::sorter::Sorter;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
@@ -61,6 +61,6 @@ where
     }
 }
 
-fn by_key<K: Ord, V>(one: &Pair<K, V>, other: &Pair<K, V>) -> Ordering {
+pub(crate) fn by_key<K: Ord, V>(one: &Pair<K, V>, other: &Pair<K, V>) -> Ordering {
     one.key.cmp(&other.key)
 }

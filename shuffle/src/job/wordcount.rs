@@ -1,10 +1,7 @@
 //! Counts how often each word of a text is in it.
 
-mod top;
-
 use weft_object::{Pair, Text, TextKey, Types};
 
-pub use self::top::Top;
 use crate::dataset::Dataset;
 
 /// A word, and how often it is there.

@@ -56,6 +56,13 @@ impl<R: Wire, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
         Ok(())
     }
 
+    /// Leaves the rest of the memory to somebody else who needs it at the same time.
+    pub(crate) fn keep_at_most(&mut self, bytes: u64) -> Result<(), JobError> {
+        self.end_chunk();
+        let kept_bytes = (self.chunks.len() * CHUNK_BYTES) as u64;
+        if kept_bytes > bytes { self.spill() } else { Ok(()) }
+    }
+
     fn end_chunk(&mut self) {
         if let Some((mut chunk, taken)) = self.filling.take() {
             chunk.sort_unstable_by(self.compare);

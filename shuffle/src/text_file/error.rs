@@ -74,6 +74,14 @@ pub enum LineProblem {
         "is no edge: expected two decimal numbers with blanks or tabs between, or # or % first"
     )]
     NotAnEdge,
+    /// It is not as many numbers as the first line of points has.
+    #[error(
+        "is no point: expected {dimensions} numbers with commas, blanks or tabs between, as the first point has, or # first"
+    )]
+    NotAPoint {
+        /// How many numbers the first point of the file has.
+        dimensions: usize,
+    },
     /// A number does not fit into 64 bits.
     #[error("has too large a number: expected vertices from 0 to {}", u64::MAX)]
     NumberTooLarge,

@@ -4,10 +4,13 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
 mod balance;
+mod clustering;
+mod connecting;
 mod counting;
 mod death;
 mod generating;
 mod job;
+mod joining;
 mod ranks;
 mod recovery;
 mod report;

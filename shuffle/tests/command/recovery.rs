@@ -25,12 +25,15 @@ struct Repeated {
 
 impl Repeated {
     fn of(command: &str, input: &Path, more: &[&str]) -> Self {
+        Self::of_inputs(&[command, "--input", input.to_str().unwrap()], more)
+    }
+
+    fn of_inputs(command: &[&str], more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output").into_os_string().into_string().unwrap();
-        let input = input.to_str().unwrap();
-        let arguments =
-            [command, "--input", input, "--output", &output, "--json", "--workers", "3"];
-        let arguments = arguments.iter().chain(more).map(|word| (*word).to_owned()).collect();
+        let common = ["--output", &output, "--json", "--workers", "3"];
+        let arguments = command.iter().chain(&common).chain(more);
+        let arguments = arguments.map(|word| (*word).to_owned()).collect();
         Self { folder, arguments }
     }
 
@@ -126,16 +129,53 @@ fn ranks_are_the_same_whenever_a_worker_is_killed() {
 }
 
 #[test]
+fn components_are_the_same_whenever_a_worker_is_killed() {
+    let input = tempfile::NamedTempFile::new().unwrap();
+    // A way of many steps, so that there are many rounds.
+    let text: String = (0..400).map(|vertex| format!("{vertex} {}\n", vertex + 1)).collect();
+    std::fs::write(input.path(), text).unwrap();
+    let job = Repeated::of("components", input.path(), &["--checkpoint-every", "50"]);
+    job.kill_at_random_moments(|expected, found| assert!(lines(expected) == lines(found)));
+}
+
+#[test]
+fn centres_are_the_same_whenever_a_worker_is_killed() {
+    let input = tempfile::NamedTempFile::new().unwrap();
+    let text: String =
+        (0..20_000_u64).map(|at| format!("{},{}\n", at * at % 9973, at * 7 % 9001)).collect();
+    std::fs::write(input.path(), text).unwrap();
+    let job = Repeated::of("kmeans", input.path(), &["--clusters", "8", "--iterations", "40"]);
+    // To the last bit: sums are added up in the same order.
+    job.kill_at_random_moments(|expected, found| assert_eq!(expected, found));
+}
+
+#[test]
+fn what_is_joined_is_the_same_whenever_a_worker_is_killed() {
+    let input = tempfile::NamedTempFile::new().unwrap();
+    let text: String = (0..40_000).map(|at| format!("{} {at}\n", at % 20_000)).collect();
+    std::fs::write(input.path(), text).unwrap();
+    let job =
+        Repeated::of_inputs(&["join", "--left", path_of(&input), "--right", path_of(&input)], &[]);
+    job.kill_at_random_moments(|expected, found| assert!(lines(expected) == lines(found)));
+}
+
+fn path_of(file: &tempfile::NamedTempFile) -> &str {
+    file.path().to_str().unwrap()
+}
+
+/// The lines of what several workers wrote, in order.
+fn lines(written: &str) -> Vec<String> {
+    let mut lines: Vec<String> = written.split(r"\n").map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
 fn counts_are_the_same_whenever_a_worker_is_killed() {
     let input = tempfile::NamedTempFile::new().unwrap();
     let text: String =
         (0..400_000_u64).map(|number| format!("{} {}\n", number % 7_000, number % 300)).collect();
     std::fs::write(input.path(), text).unwrap();
-    let lines = |written: &str| {
-        let mut lines: Vec<String> = written.split(r"\n").map(str::to_owned).collect();
-        lines.sort_unstable();
-        lines
-    };
     let job = Repeated::of("wordcount", input.path(), &[]);
     job.kill_at_random_moments(|expected, found| assert!(lines(expected) == lines(found)));
 }

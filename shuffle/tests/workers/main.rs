@@ -6,6 +6,7 @@ mod checkpoints;
 mod datasets;
 mod failing;
 mod graphs;
+mod joining;
 mod reducing;
 mod sending;
 mod sorting;

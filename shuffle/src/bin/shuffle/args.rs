@@ -113,6 +113,12 @@ fn workers(text: &str) -> Result<usize, String> {
     if (1..=WORKERS_MAX).contains(&number) { Ok(number) } else { Err(format!("not {wanted}")) }
 }
 
+/// A number of rounds.
+pub(crate) fn rounds(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "not a number from 1 to 1000000".to_owned())
+}
+
 fn attempts(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=100).contains(number));
     number.ok_or_else(|| "not a number from 1 to 100".to_owned())

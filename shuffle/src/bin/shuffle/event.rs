@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::components::Connected;
+use crate::join::Joined;
+use crate::kmeans::Clustered;
 use crate::pagerank::Ranked;
 use crate::sort::Sorted;
 use crate::wordcount::Counted;
@@ -41,6 +44,9 @@ pub(crate) struct Failure {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
+    Components(Connected),
+    Join(Joined),
+    Kmeans(Clustered),
     Pagerank(Ranked),
     Sort(Sorted),
     Wordcount(Counted),

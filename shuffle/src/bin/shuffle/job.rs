@@ -8,6 +8,9 @@ use weft_shuffle::Worker;
 
 use crate::args::{Common, WORKER};
 use crate::checkpointing::Checkpointing;
+use crate::components::Components;
+use crate::join::Join;
+use crate::kmeans::Kmeans;
 use crate::pagerank::Pagerank;
 use crate::progress::Phase;
 use crate::sort::Sort;
@@ -17,6 +20,12 @@ use crate::work::Needs;
 /// What workers work on.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Job {
+    /// Find which vertices of a graph can be reached from one another
+    Components(Components),
+    /// Bring pairs of two inputs together that have the same key
+    Join(Join),
+    /// Find centres that points lie near to (k-means)
+    Kmeans(Kmeans),
     /// Rank the vertices of a graph by the edges that lead to them
     Pagerank(Pagerank),
     /// Put records of 100 bytes in the order of their keys, the first 10 (TeraSort)
@@ -61,6 +70,9 @@ impl Job {
     /// Whichever it is.
     pub(crate) fn asked(&self) -> &dyn Asked {
         match self {
+            Job::Components(job) => job,
+            Job::Join(job) => job,
+            Job::Kmeans(job) => job,
             Job::Pagerank(job) => job,
             Job::Sort(job) => job,
             Job::Wordcount(job) => job,
@@ -101,6 +113,11 @@ impl Flags {
     /// The name of a command.
     pub(crate) fn command(&mut self, name: &str) {
         self.0.push(name.into());
+    }
+
+    /// A flag without a value, if it is set.
+    pub(crate) fn switch(&mut self, flag: &str, is_set: bool) {
+        self.0.extend(is_set.then(|| OsString::from(format!("--{flag}"))));
     }
 
     /// A flag and its value, as one argument: a value of its own must not begin with a dash.

@@ -6,7 +6,7 @@
 //! - `event`: what a worker's process tells the one that started it, a line each.
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
-//! - `job`: what the program asks of a job; `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
+//! - `job`: what the program asks of a job; `components`, `join`, `kmeans`, `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
 //! - `memory`, `output_file`, `output_folder`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
 //! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
@@ -20,9 +20,12 @@
 mod args;
 mod attempts;
 mod checkpointing;
+mod components;
 mod event;
 mod generate;
 mod job;
+mod join;
+mod kmeans;
 mod launch;
 mod memory;
 mod output_file;

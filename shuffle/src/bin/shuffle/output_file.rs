@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -20,6 +21,19 @@ enum Place {
 }
 
 impl OutputFile<'_> {
+    /// What no single path can show: it must not be the input, under whatever name.
+    pub(crate) fn check_input(&self, input: &Path) -> Result<(), String> {
+        let identity = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        match (identity(input), identity(self.0)) {
+            (Some(input_file), Some(output)) if input_file == output => Err(format!(
+                "--output {} is the same file as --input {}: the one would replace the other",
+                self.0.display(),
+                input.display(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Looks whether it can be written to, and makes what is written until it is whole.
     pub(crate) fn prepare(&self) -> anyhow::Result<()> {
         match self.place() {

@@ -3,7 +3,6 @@
 mod report;
 mod work;
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,7 @@ use weft_shuffle::job::graph::Graph;
 use weft_shuffle::job::pagerank::{PageRank, Shape};
 use weft_shuffle::{EdgeList, Worker};
 
-use crate::args::{Common, check_path};
+use crate::args::{Common, check_path, rounds};
 use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_file::OutputFile;
@@ -35,7 +34,7 @@ pub(crate) struct Pagerank {
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad: u64,
     /// Rounds
-    #[arg(long, value_name = "K", default_value = "20", value_parser = iterations)]
+    #[arg(long, value_name = "K", default_value = "20", value_parser = rounds)]
     iterations: usize,
     /// Part of a rank that follows the edges; the rest goes to all vertices alike
     #[arg(long, value_name = "D", default_value = "0.85", value_parser = damping)]
@@ -80,11 +79,6 @@ struct TopRank {
     rank: f64,
 }
 
-fn iterations(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
-    number.ok_or_else(|| "not a number from 1 to 1000000".to_owned())
-}
-
 fn damping(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
     number.ok_or_else(|| "not a number from 0 to 1".to_owned())
@@ -105,15 +99,7 @@ impl Asked for Pagerank {
         check_path("--input", &self.input)?;
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
-        let identity = |path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-        match (identity(&self.input), identity(output)) {
-            (Some(input), Some(other)) if input == other => Err(format!(
-                "--output {} is the same file as --input {}: the ranks would replace the graph",
-                output.display(),
-                self.input.display(),
-            )),
-            _ => Ok(()),
-        }
+        OutputFile(output).check_input(&self.input)
     }
 
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
@@ -138,7 +124,7 @@ impl Asked for Pagerank {
 
     fn add_to(&self, flags: &mut Flags) {
         flags.command("pagerank");
-        flags.add("checkpoint-every", self.checkpoints.every.to_string());
+        self.checkpoints.add_to(flags);
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("iterations", self.iterations.to_string());
         flags.add("damping", self.damping.to_string());

@@ -9,6 +9,9 @@ use crate::job::Job;
 /// Prints what came out.
 pub(crate) fn print(job: &Job, outcome: &Outcome) -> ExitCode {
     let text = match (job, outcome) {
+        (Job::Components(job), Outcome::Components(connected)) => job.report(connected),
+        (Job::Join(job), Outcome::Join(joined)) => job.report(joined),
+        (Job::Kmeans(job), Outcome::Kmeans(clustered)) => job.report(clustered),
         (Job::Pagerank(job), Outcome::Pagerank(ranked)) => job.report(ranked),
         (Job::Sort(job), Outcome::Sort(sorted)) => job.report(sorted),
         (Job::Wordcount(job), Outcome::Wordcount(counted)) => job.report(counted),

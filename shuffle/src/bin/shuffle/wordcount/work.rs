@@ -3,7 +3,8 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use weft_shuffle::job::wordcount::{self, Top};
+use weft_shuffle::job::top::Top;
+use weft_shuffle::job::wordcount;
 use weft_shuffle::{Dataset as _, Share, TextFile, Worker, WorkerId, records};
 
 use super::{Counted, READING, TopWord, Wordcount};

@@ -1,32 +1,29 @@
-//! The most frequent words.
+//! What there is most of.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use weft_object::{Pair, TextKey};
+use weft_object::Pair;
 
-use super::Count;
-
-/// Those of the words seen that are there most often, up to a number of them. Of words that are there as often, the first in the order of their bytes count
-/// as more frequent.
+/// Those of the keys seen that have the highest counts, up to a number of them. Of keys with the same count, lower ones go before.
 #[derive(Debug)]
-pub struct Top {
+pub struct Top<K> {
     len: usize,
-    /// The least frequent of them first.
-    least: BinaryHeap<Reverse<(u64, Reverse<TextKey>)>>,
+    /// The one with the lowest count first.
+    least: BinaryHeap<Reverse<(u64, Reverse<K>)>>,
 }
 
-impl Top {
-    /// Of at most `len` words, none of which was seen yet.
-    pub fn new(len: usize) -> Top {
+impl<K: Ord + Clone> Top<K> {
+    /// Of at most `len` keys, none of which was seen yet.
+    pub fn new(len: usize) -> Top<K> {
         Top { len, least: BinaryHeap::new() }
     }
 
-    /// Looks at a word, and keeps it if it is one of the most frequent so far.
-    pub fn see(&mut self, count: &Count) {
+    /// Looks at a key and its count, and keeps it if it is one of the highest so far.
+    pub fn see(&mut self, count: &Pair<K, u64>) {
         let is_full = self.least.len() >= self.len;
-        let is_more = |Reverse((least, Reverse(word))): &Reverse<(u64, Reverse<TextKey>)>| {
-            (count.value, Reverse(&count.key)) > (*least, Reverse(word))
+        let is_more = |Reverse((least, Reverse(key))): &Reverse<(u64, Reverse<K>)>| {
+            (count.value, Reverse(&count.key)) > (*least, Reverse(key))
         };
         if is_full && !self.least.peek().is_some_and(is_more) {
             return;
@@ -37,8 +34,8 @@ impl Top {
         self.least.push(Reverse((count.value, Reverse(count.key.clone()))));
     }
 
-    /// The most frequent first.
-    pub fn into_vec(self) -> Vec<Count> {
+    /// The highest first.
+    pub fn into_vec(self) -> Vec<Pair<K, u64>> {
         let sorted = self.least.into_sorted_vec().into_iter();
         sorted.map(|Reverse((value, Reverse(key)))| Pair { key, value }).collect()
     }
@@ -59,7 +56,7 @@ mod tests {
             let word = |at: usize| format!("word {at}");
             let mut top = Top::new(len);
             for (at, value) in counts.iter().enumerate() {
-                top.see(&Pair { key: word(at).as_str().into(), value: *value });
+                top.see(&Pair { key: word(at), value: *value });
             }
             let mut expected: Vec<(Reverse<u64>, String)> =
                 counts.iter().enumerate().map(|(at, count)| (Reverse(*count), word(at))).collect();
@@ -67,7 +64,7 @@ mod tests {
             expected.truncate(len);
             let found = top.into_vec().into_iter();
             let found: Vec<(Reverse<u64>, String)> =
-                found.map(|count| (Reverse(count.value), count.key.to_string())).collect();
+                found.map(|count| (Reverse(count.value), count.key)).collect();
             prop_assert_eq!(found, expected);
         }
     }
