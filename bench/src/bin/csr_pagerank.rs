@@ -33,6 +33,8 @@ struct Graph {
     sources: Vec<u32>,
     out_degrees: Vec<u32>,
     identifiers: Vec<u64>,
+    /// How long it took to have the text as pairs of numbers.
+    read_seconds: f64,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -48,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         "edges": graph.sources.len(),
         "threads": threads,
         "iterations": iterations,
+        "read_seconds": graph.read_seconds,
         "seconds_per_iteration": seconds[seconds.len() / 2],
         "top": {"vertex": graph.identifiers[best], "rank": ranks[best]},
     });
@@ -57,8 +60,10 @@ fn main() -> anyhow::Result<()> {
 impl Graph {
     fn read(input: &std::path::Path) -> anyhow::Result<Self> {
         let mut edges = Vec::new();
+        let began = Instant::now();
         let list = EdgeList::open(input)?;
         list.edges(Share::WHOLE, &AtomicU64::new(0), |from, to| edges.push((to, from)))?;
+        let read_seconds = began.elapsed().as_secs_f64();
         edges.sort_unstable();
         edges.dedup();
         let mut identifiers: Vec<u64> = edges.iter().flat_map(|(to, from)| [*to, *from]).collect();
@@ -71,6 +76,7 @@ impl Graph {
             sources: Vec::with_capacity(edges.len()),
             out_degrees: vec![0; identifiers.len()],
             identifiers,
+            read_seconds,
         };
         let mut edges = edges.into_iter().peekable();
         for identifier in &graph.identifiers {

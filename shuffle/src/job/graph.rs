@@ -7,6 +7,7 @@ mod incoming;
 mod links;
 mod mirrors;
 mod numbering;
+mod parts;
 mod rows;
 
 use weft_object::{Pair, Types, Wire};

@@ -87,6 +87,8 @@ fn lines_that_are_no_text_are_counted_over_all_workers() {
 #[test]
 fn an_error_of_what_takes_results_ends_the_plan() {
     run(2, |worker| {
+        // Who is still joining when another leaves fails to join.
+        worker.gather(0_u64).unwrap();
         let mut records_seen = 0;
         let plan = records(share(worker, 100)).flat_map_into(|number, emit| {
             records_seen += 1;

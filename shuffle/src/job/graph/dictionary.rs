@@ -1,14 +1,34 @@
 //! Small numbers in place of identifiers.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
+
+use foldhash::fast::FixedState;
 
 use crate::error::JobError;
 
+/// Into how many parts dictionaries are cut: so that a part of the millions of vertices that a worker may have fits into the cache of a core.
+pub(super) const PARTS: usize = 128;
+
 /// Gives identifiers numbers from 0 on, as they come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Dictionary {
-    numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
+    /// The tables of the parts.
+    numbers: Vec<HashMap<u64, u32, foldhash::fast::RandomState>>,
     identifiers: Vec<u64>,
+}
+
+/// Which part of a dictionary has an identifier: the same of all dictionaries, so that who asks in the order of one's parts goes through the other's part by part.
+#[inline]
+pub(super) fn part_of(identifier: u64) -> usize {
+    // By other bits than those by which the identifiers of a worker are alike.
+    FixedState::default().hash_one(identifier) as usize % PARTS
+}
+
+impl Default for Dictionary {
+    fn default() -> Self {
+        Dictionary { numbers: vec![HashMap::default(); PARTS], identifiers: Vec::new() }
+    }
 }
 
 impl Dictionary {
@@ -19,7 +39,7 @@ impl Dictionary {
     // A part of the loop that asks for many, so that the processor looks for several at a time.
     #[inline(always)]
     pub(super) fn number(&mut self, identifier: u64) -> Result<u32, JobError> {
-        match self.numbers.get(&identifier) {
+        match self.numbers[part_of(identifier)].get(&identifier) {
             Some(number) => Ok(*number),
             None => self.add(identifier),
         }
@@ -29,14 +49,19 @@ impl Dictionary {
     fn add(&mut self, identifier: u64) -> Result<u32, JobError> {
         let next = self.identifiers.len();
         let number = u32::try_from(next).map_err(|_| too_many(next as u64 + 1))?;
-        self.numbers.insert(identifier, number);
+        self.numbers[part_of(identifier)].insert(identifier, number);
         self.identifiers.push(identifier);
         Ok(number)
     }
 
     /// The number of an identifier, if it has one.
     pub(super) fn get(&self, identifier: u64) -> Option<u32> {
-        self.numbers.get(&identifier).copied()
+        self.numbers[part_of(identifier)].get(&identifier).copied()
+    }
+
+    /// All that is left when nobody asks for numbers any more.
+    pub(super) fn into_identifiers(self) -> Vec<u64> {
+        self.identifiers
     }
 
     /// Those that have numbers, in the order of these.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::Edge;
-use super::arrived::Arrived;
+use super::arrived::{Arrived, Numbered};
 use super::dictionary::too_many;
 use super::numbering::Numbering;
 use super::rows::Rows;
@@ -36,13 +36,16 @@ impl Links {
         let workers = worker.workers();
         let place = |identifier: &u64| worker_of(identifier, workers);
         let arrived = RefCell::new(Arrived::default());
-        route(worker, edges, |edge| place(&edge.key), |_, edge| arrived.borrow_mut().add(edge))?;
-        let (mut own, ends, edges) = arrived.into_inner().finish()?;
-        let outgoing = Rows::of_entries(own.identifiers().len(), edges);
+        let take = |_, edge| {
+            arrived.borrow_mut().add(edge);
+            Ok(())
+        };
+        route(worker, edges, |edge| place(&edge.key), take)?;
+        let Numbered { sources: mut own, ends, rows: outgoing } = arrived.into_inner().finish()?;
 
         // Every worker asks for the numbers of what its edges lead to; to be asked is also how a
         // worker learns of vertices at which no edge begins.
-        let wanted = ends.identifiers().iter().map(|identifier| (place(identifier), *identifier));
+        let wanted = ends.iter().map(|identifier| (place(identifier), *identifier));
         let asked = all_to_all(worker, wanted)?;
         let asked = asked.by_worker;
         asked.iter().flatten().try_for_each(|identifier| own.number(*identifier).map(drop))?;
@@ -63,7 +66,7 @@ impl Links {
         let received = all_to_all(worker, answers)?;
         // Answers come in the order of the questions.
         let mut answers: Vec<_> = received.by_worker.iter().map(|answers| answers.iter()).collect();
-        let numbers = ends.identifiers().iter().map(|identifier| {
+        let numbers = ends.iter().map(|identifier| {
             let from = place(identifier);
             let number = answers[from.0].next().filter(|number| ranges.of(from).contains(number));
             let what = "no number for one of its vertices";

@@ -48,6 +48,13 @@ impl Rows {
         Self { offsets, numbers }
     }
 
+    /// Adds rows behind the last.
+    pub(super) fn append(&mut self, rows: &Rows) {
+        let end = self.edges();
+        self.offsets.extend(rows.offsets[1..].iter().map(|offset| end + offset));
+        self.numbers.extend_from_slice(&rows.numbers);
+    }
+
     /// Adds an edge to the row that is being written.
     pub(super) fn push(&mut self, number: u32) {
         self.numbers.push(number);
