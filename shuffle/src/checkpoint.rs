@@ -2,7 +2,7 @@
 //!
 //! Each worker keeps its records of a round in a file of its own, and nobody waits for anybody: a round is whole when all workers' files of one attempt are there, and
 //! whoever is at the next one knows that it is, because nobody ends a round before all have ended the one before. So two rounds are kept, and the older one is
-//! removed with the third. It is the coordinated checkpoint of bulk-synchronous systems (Pregel, SIGMOD 2010), without the coordination that rounds have anyhow.
+//! removed before the third is. It is the coordinated checkpoint of bulk-synchronous systems (Pregel, SIGMOD 2010), without the coordination that rounds have anyhow.
 
 #![expect(clippy::disallowed_methods, reason = "the shell that keeps states in files")]
 
@@ -146,7 +146,8 @@ impl Kept<'_> {
         if checkpoints.attempt == 1 {
             return Ok(None);
         }
-        let names = checkpoints.names(self.iteration)?;
+        // Where nothing can be seen, nothing was kept.
+        let names = checkpoints.names(self.iteration).unwrap_or_default();
         // Workers that see different files would take different rounds.
         let newest = last_whole(&names, checkpoints.workers);
         let (round, attempt) = newest.map_or((0, 0), |name| (name.round, name.attempt));
@@ -179,14 +180,15 @@ impl Kept<'_> {
         let (worker, attempt) = (checkpoints.worker.0, checkpoints.attempt);
         let name = Name { iteration: self.iteration, round, attempt, worker };
         let path = checkpoints.path(name);
+        // The last one is whole, as all have come to the end of a round after it.
+        while self.files.len() >= KEPT {
+            self.files.pop_front().into_iter().for_each(|name| remove(&checkpoints.path(name)));
+        }
         // Until it is whole, it has a name that is none.
         let part = path.with_extension("part");
         checkpoints.write(&part, records).map_err(|error| checkpoints.of_file(error))?;
         fs::rename(&part, &path).map_err(|error| checkpoints.failed(error))?;
         self.files.push_back(name);
-        if self.files.len() > KEPT {
-            self.files.pop_front().into_iter().for_each(|name| remove(&checkpoints.path(name)));
-        }
         Ok(())
     }
 }

@@ -48,9 +48,10 @@ impl Handler for Dispatch {
                     self.inbox.deliver(worker, header, rest, || Incoming::retain(incoming));
                 }
                 (Kind::Stop, IncomingKind::Message) => {
-                    let reason = String::from_utf8_lossy(&rest[..rest.len().min(STOP_MAX)]);
-                    let reason = reason.into_owned();
-                    self.inbox.fail(JobError::Stopped { worker, reason });
+                    let (is_loss, reason) = rest.split_first().unwrap_or((&0, &[]));
+                    let reason = String::from_utf8_lossy(&reason[..reason.len().min(STOP_MAX)]);
+                    let (is_loss, reason) = (*is_loss == 1, reason.into_owned());
+                    self.inbox.fail(JobError::Stopped { worker, reason, is_loss });
                 }
                 _ => {
                     let (stage, what) = (header.stage, "a call for a message, or the reverse");

@@ -56,6 +56,8 @@ pub enum JobError {
         worker: WorkerId,
         /// What it said.
         reason: String,
+        /// Whether it had lost a worker.
+        is_loss: bool,
     },
     /// Another worker runs another program.
     #[error("{worker} refuses to work with this one: {difference}")]
@@ -132,13 +134,11 @@ impl JobError {
     /// Whether a worker is gone or does not answer, which says nothing of the job: another attempt may well
     /// come to its end.
     pub fn is_loss(&self) -> bool {
-        matches!(
-            self,
-            Self::Lost { .. }
-                | Self::Hung { .. }
-                | Self::NoAnswer { .. }
-                | Self::Unreachable { .. }
-        )
+        match self {
+            Self::Stopped { is_loss, .. } => *is_loss,
+            Self::Lost { .. } | Self::Hung { .. } | Self::NoAnswer { .. } => true,
+            _ => matches!(self, Self::Unreachable { .. }),
+        }
     }
 
     /// Whether it may only follow from what another worker has met, and tells better. Who does not

@@ -133,7 +133,7 @@ impl<'w, R: Record> Exchange<'w, R> {
     {
         let worker: &'a Worker = self.worker;
         if self.pull.is_none() {
-            return worker.send(to, send);
+            return worker.send(to, self.stage, send);
         }
         let mut sending = pin!(worker.sending(to, send));
         while let Some((from, message)) = worker.sent_or_segment(sending.as_mut(), self.stage)? {

@@ -12,7 +12,7 @@ use crate::worker::Worker;
 const CUT: Cut = Cut { chunk_bytes: CHUNK_BYTES, line_bytes_max: CHUNK_BYTES - 1 };
 
 /// A file of comma-separated values, or of numbers with blanks or tabs between, as many in each line as in the first that has some. Blank lines and such as begin with
-/// `#` are skipped. How it is compressed, and how it is shared out, is as with [`TextFile`].
+/// `#` or `%` are skipped. How it is compressed, and how it is shared out, is as with [`TextFile`].
 #[derive(Debug)]
 pub struct PointFile {
     text: TextFile,
@@ -47,6 +47,18 @@ impl Points {
     }
 }
 
+/// How the search for the first point ends.
+enum Search {
+    Found,
+    Failed(InputError),
+}
+
+impl From<InputError> for Search {
+    fn from(error: InputError) -> Search {
+        Search::Failed(error)
+    }
+}
+
 impl PointFile {
     /// Opens the file; see [`TextFile::open`].
     ///
@@ -54,12 +66,20 @@ impl PointFile {
     /// Those of [`TextFile::open`].
     pub fn open(path: &Path) -> Result<PointFile, InputError> {
         let text = TextFile::open(path)?;
-        let head = text.head(CHUNK_BYTES as u64)?;
         let mut point = Vec::new();
-        let is_point = |line: &&[u8]| parse(line, &mut point);
-        let first = head.split(|byte| *byte == b'\n').find(is_point);
-        // Without one, there is no line that is none.
-        let dimensions = first.map_or(1, |_| point.len());
+        let found = text.each_chunk(CUT, Share::WHOLE, &AtomicU64::new(0), |chunk| {
+            let is_point = |line: &[u8]| parse(line, &mut point);
+            match chunk.bytes.split(|byte| *byte == b'\n').any(is_point) {
+                true => Err(Search::Found),
+                false => Ok(0),
+            }
+        });
+        let dimensions = match found {
+            Err(Search::Found) => point.len(),
+            // Without one, any number will do; and what a line that is too long is told is told when its worker comes to it.
+            Ok(_) | Err(Search::Failed(InputError::MalformedLine { .. })) => 1,
+            Err(Search::Failed(error)) => return Err(error),
+        };
         Ok(PointFile { text, dimensions })
     }
 
@@ -126,7 +146,7 @@ fn parse(line: &[u8], point: &mut Vec<f64>) -> bool {
 }
 
 fn is_passed_over(line: &[u8]) -> bool {
-    matches!(line.trim_ascii(), [] | [b'#', ..])
+    matches!(line.trim_ascii(), [] | [b'#' | b'%', ..])
 }
 
 #[cfg(test)]
@@ -142,7 +162,7 @@ mod tests {
 
     #[test]
     fn numbers_are_set_apart_by_commas_or_blanks() {
-        let text = b"# x, y\n1,2\n\n 3 , -4e2\r\n5 6\n\t7\t8.5\r\n  # end\n9,10";
+        let text = b"# x, y\n1,2\n% more\n\n 3 , -4e2\r\n5 6\n\t7\t8.5\r\n  # end\n9,10";
         let expected = [1.0, 2.0, 3.0, -400.0, 5.0, 6.0, 7.0, 8.5, 9.0, 10.0];
         assert_eq!(read(text, 0).unwrap(), Points::new(2, expected.to_vec()));
         for text in [&b""[..], b"\n", b"# nothing"] {
@@ -164,6 +184,16 @@ mod tests {
         let (number, _, problem) = malformed(read(b"x,y\n1,2\n", 0).unwrap_err());
         assert_eq!((number, problem), (1, LineProblem::NotAPoint { dimensions: 2 }));
         assert_eq!(malformed(read(b"1,2\n\xff,2\n", 0).unwrap_err()).0, 2);
+    }
+
+    #[test]
+    fn the_first_point_may_come_late_and_across_two_chunks() {
+        for comments in [CHUNK_BYTES / 100, CHUNK_BYTES / 50] {
+            let text = ["#".repeat(97) + "\n", "1,2,3\n4,5,6\n".to_owned()];
+            let text = text[0].repeat(comments) + &text[1].repeat(40_000);
+            let points = read(text.as_bytes(), 0).unwrap();
+            assert_eq!((points.dimensions(), points.iter().len()), (3, 80_000));
+        }
     }
 
     #[test]

@@ -33,6 +33,9 @@ const MEET_TIMEOUT: Duration = Duration::from_secs(15);
 /// who is named is the one that does not answer, and not one that waits for it.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a worker that stops the job tries to tell the others.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A worker's place among the workers of a job, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub usize);
@@ -290,13 +293,21 @@ impl Worker {
         self.peers.get(worker.0)?.as_ref().map(Connection::link)
     }
 
-    /// Tells the others why this worker stops the job.
+    /// Tells the others why this worker stops the job. Takes a second at most: who takes nothing, as it hangs, is not waited for.
     pub fn stop(&self, error: &JobError) {
         let header = Header { kind: Kind::Stop, stage: 0, sequence: 0 }.encode();
-        let message = [&header[..], error.to_string().as_bytes()].concat();
+        let is_loss = u8::from(error.is_loss());
+        let message = [&header[..], &[is_loss], error.to_string().as_bytes()].concat();
+        let mut end = std::pin::pin!(self.endpoint.sleep_until(self.clock().now() + STOP_TIMEOUT));
         for peer in self.peers.iter().flatten() {
+            let mut sending = std::pin::pin!(peer.send(message.as_slice()));
             // Best effort: whom it does not reach sees the connection end.
-            let _ = self.endpoint.block_on(peer.send(message.as_slice()));
+            self.endpoint.block_on(std::future::poll_fn(|context| {
+                match sending.as_mut().poll(context) {
+                    Poll::Ready(_) => Poll::Ready(()),
+                    Poll::Pending => end.as_mut().poll(context),
+                }
+            }));
         }
         self.endpoint.shutdown();
     }
@@ -328,19 +339,21 @@ impl Worker {
         self.next_stage.replace(self.next_stage.get() + 1)
     }
 
-    /// Sends to another worker; drives the links while it waits for credit.
+    /// Sends to another worker, for a stage; drives the links while it waits for credit.
     pub(crate) fn send<'a, F>(
         &'a self,
         to: WorkerId,
+        stage: u32,
         send: impl FnOnce(&'a Connection) -> F,
     ) -> Result<(), JobError>
     where
         F: Future<Output = Result<(), SendError>>,
     {
-        self.endpoint.block_on(self.sending(to, send))
+        let mut sending = std::pin::pin!(self.sending(to, send));
+        self.wait(stage, |context| sending.as_mut().poll(context))
     }
 
-    /// The same as a future.
+    /// The same as a future, which does not see that another worker hangs.
     pub(crate) async fn sending<'a, F>(
         &'a self,
         to: WorkerId,
@@ -365,7 +378,7 @@ impl Worker {
         mut sending: Pin<&mut impl Future<Output = Result<(), JobError>>>,
         stage: u32,
     ) -> Result<Option<(WorkerId, Retained)>, JobError> {
-        self.endpoint.block_on(std::future::poll_fn(|context| {
+        self.wait(stage, |context| {
             if let Poll::Ready(sent) = sending.as_mut().poll(context) {
                 return Poll::Ready(sent.map(|()| None));
             }
@@ -374,7 +387,7 @@ impl Worker {
                 Poll::Ready(Ok(None)) => Poll::Pending,
                 other => other,
             }
-        }))
+        })
     }
 
     /// Waits for the next segment of a stage that is pulled: `None` when every other worker has ended it. Who is lost after that is not missed.
@@ -399,10 +412,10 @@ impl Worker {
     ) -> Result<T, JobError> {
         let mut watchers = self.watchers.borrow_mut();
         self.endpoint.block_on(std::future::poll_fn(|context: &mut Context<'_>| {
-            watchers.iter_mut().for_each(|watcher| watcher.poll(context));
             if let Poll::Ready(outcome) = poll(context) {
                 return Poll::Ready(outcome);
             }
+            watchers.iter_mut().for_each(|watcher| watcher.poll(context));
             let missed = watchers.iter_mut().find_map(|watcher| {
                 if self.inbox.has_ended(stage, watcher.worker) { None } else { watcher.lost.take() }
             });

@@ -1,7 +1,7 @@
 //! Connected components: which vertices can be reached from one another when edges lead both ways.
 //!
-//! Every vertex begins with its own identifier and takes the least that a neighbour has, round after round, until nobody has another one than before: in as many
-//! rounds as the longest of the shortest ways has edges. It is how Pregel (SIGMOD 2010) and GraphX do it.
+//! Every vertex begins with its own identifier and takes the least that a neighbour has, round after round, until nobody has another one than before: after as many
+//! rounds as the least vertex of a component is edges away from the farthest. It is how Pregel (SIGMOD 2010) and GraphX do it.
 
 use weft_object::{Pair, Types, Wire};
 

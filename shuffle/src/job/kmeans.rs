@@ -158,6 +158,10 @@ impl Sums {
         for of_worker in all.chunks_exact(len) {
             values.iter_mut().zip(of_worker).for_each(|(sum, value)| *sum += value);
         }
+        if values.iter().any(|sum| !sum.is_finite()) {
+            let text = "the points lie too far apart: what is added up of them is beyond numbers of 64 bits; scale them";
+            return Err(JobError::Job(text.to_owned()));
+        }
         Ok(Sums { values, ..self })
     }
 

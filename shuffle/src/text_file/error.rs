@@ -76,7 +76,7 @@ pub enum LineProblem {
     NotAnEdge,
     /// It is not as many numbers as the first line of points has.
     #[error(
-        "is no point: expected {dimensions} numbers with commas, blanks or tabs between, as the first point has, or # first"
+        "is no point: expected numbers with commas, blanks or tabs between, {dimensions} as the first point has, or # or % first"
     )]
     NotAPoint {
         /// How many numbers the first point of the file has.

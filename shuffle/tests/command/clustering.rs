@@ -136,11 +136,18 @@ fn what_cannot_be_clustered_is_told() {
     for (text, more, words) in [
         ("1,2\n1,2\n1.0,2e0\n", &["--clusters", "2"][..], &["1 distinct places", "2 centres"][..]),
         ("", &["--clusters", "1"], &["0 distinct places"]),
+        ("1e200,1\n3,4\n", &["--clusters", "1"], &["too far apart", "scale them"]),
+        ("-1.5e308,0\n-1.6e308,0\n1,1\n", &["--clusters", "1"], &["too far apart"]),
         ("-0,1\n0,1\n", &["--clusters", "2"], &["1 distinct places"]),
         (
             "1,2\n3\n",
             &["--clusters", "1"],
-            &["line 2 of", "is no point: expected 2 numbers", "--skip-bad"],
+            &[
+                "line 2 of",
+                "is no point: expected numbers",
+                "2 as the first point has",
+                "--skip-bad",
+            ],
         ),
     ] {
         let ended = cluster(text, more);

@@ -103,7 +103,7 @@ pub(crate) fn workers_with(mark: &Path) -> Vec<Process> {
 }
 
 /// The time that a process has had of the processors, in hundredths of a second.
-fn ticks(process: u32) -> u64 {
+pub(crate) fn ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     // The name, in parentheses, may hold anything; user and system time are fields 14 and 15.
     let (_, fields) = stat.rsplit_once(')').unwrap();

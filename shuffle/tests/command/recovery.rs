@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::death::{Process, kill, send, workers_with};
+use crate::death::{Process, kill, send, ticks, workers_with};
 use crate::job::{Ended, Job, WIKI_VOTE, run, wait_for};
 use crate::ranks::{Ranks, assert_equal, parse_line};
 
@@ -21,6 +21,7 @@ const TRIES: u64 = 10 * KILLS as u64;
 struct Repeated {
     folder: tempfile::TempDir,
     arguments: Vec<String>,
+    workers: usize,
 }
 
 impl Repeated {
@@ -31,10 +32,14 @@ impl Repeated {
     fn of_inputs(command: &[&str], more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output").into_os_string().into_string().unwrap();
-        let common = ["--output", &output, "--json", "--workers", "3"];
+        let common = ["--output", &output, "--json"];
         let arguments = command.iter().chain(&common).chain(more);
         let arguments = arguments.map(|word| (*word).to_owned()).collect();
-        Self { folder, arguments }
+        Self { folder, arguments, workers: 3 }
+    }
+
+    fn with_workers(self, workers: usize) -> Self {
+        Self { workers, ..self }
     }
 
     fn output(&self) -> PathBuf {
@@ -42,14 +47,16 @@ impl Repeated {
     }
 
     fn start(&self, more: &[&str]) -> Job {
-        Job::start(self.arguments.iter().map(String::as_str).chain(more.iter().copied()))
+        let workers = self.workers.to_string();
+        let arguments = self.arguments.iter().map(String::as_str);
+        Job::start(arguments.chain(["--workers", &workers]).chain(more.iter().copied()))
     }
 
     /// Its workers, once all are there.
     fn workers(&self) -> Vec<Process> {
         wait_for("the workers", || {
             let found = workers_with(self.folder.path());
-            (found.len() == 3).then_some(found)
+            (found.len() == self.workers).then_some(found)
         })
     }
 
@@ -258,6 +265,104 @@ fn a_worker_that_hangs_costs_an_attempt() {
         told.contains("worker 2 hangs: it has answered nothing for 2 s: attempt 2 of 3"),
         "{told}"
     );
+}
+
+#[test]
+fn a_worker_that_hangs_while_others_send_to_it_costs_an_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("graph");
+    let output = input.to_str().unwrap();
+    let made =
+        ["generate", "rmat", "--vertices", "65536", "--edges", "1500000", "--output", output];
+    assert_eq!(run(made).code, Some(0));
+    for workers in [2, 3] {
+        let more = ["--hang-timeout", "1"];
+        let job = Repeated::of("components", &input, &more).with_workers(workers);
+        let running = job.start(&[]);
+        let victim = wait_for("a worker", || {
+            let workers = workers_with(job.folder.path());
+            workers.into_iter().find(|worker| worker.index == 1)
+        });
+        // As soon as it reads, so that it takes nothing of what the others send.
+        wait_for("that it works", || (ticks(victim.id) >= 2).then_some(()));
+        send(victim.id, Signal::STOP);
+        let (report, _, told) = job.end(running);
+        assert_eq!(report["attempts"], 2, "{told}");
+        assert!(told.contains("worker 1"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn workers_that_all_hang_cost_an_attempt() {
+    for workers in [1, 2] {
+        let more = ["--iterations", "20000", "--hang-timeout", "1"];
+        let job = Repeated::of("pagerank", Path::new(WIKI_VOTE), &more).with_workers(workers);
+        let running = job.start(&[]);
+        let victims = job.workers();
+        victims.iter().for_each(|victim| {
+            wait_for("a worker's rounds", || (ticks(victim.id) >= 20).then_some(()));
+        });
+        victims.iter().for_each(|victim| send(victim.id, Signal::STOP));
+        let (report, _, told) = job.end(running);
+        assert_eq!(report["attempts"], 2, "{told}");
+        assert!(
+            told.contains("hangs: it has told nothing for 2 s: attempt 2 of 3 begins"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn where_what_was_kept_is_gone_the_next_attempt_begins_anew() {
+    let kept = tempfile::tempdir().unwrap();
+    let (job, running) = long_job(kept.path(), 20, &[]);
+    let own = std::fs::read_dir(kept.path()).unwrap().next().unwrap().unwrap().path();
+    let victim = job.workers()[0];
+    send(victim.id, Signal::STOP);
+    for file in std::fs::read_dir(&own).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    kill(victim.id);
+    let (report, _, told) = job.end(running);
+    assert_eq!(
+        (&report["attempts"], &report["first_round"]),
+        (&Value::from(2), &Value::from(0)),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_input_that_has_changed_ends_the_job() {
+    let (kept, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let input = folder.path().join("graph");
+    std::fs::write(&input, "1 2\n2 3\n3 1\n").unwrap();
+    let more = ["--iterations", "1000000", "--checkpoint-dir", kept.path().to_str().unwrap()];
+    let job = Repeated::of("pagerank", &input, &more);
+    let running = job.start(&[]);
+    wait_for("a checkpoint", || (whole_rounds(kept.path()) >= 10).then_some(()));
+    std::fs::write(&input, "1 2\n2 3\n3 4\n4 1\n").unwrap();
+    kill(job.workers()[1].id);
+    let ended = running.end();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    let last = ended.stderr.lines().last().unwrap();
+    assert_eq!(last, "shuffle: an input has changed since the first attempt began: the job stops");
+    assert_eq!(std::fs::read_dir(job.folder.path()).unwrap().count(), 0, "nothing half-written");
+}
+
+#[test]
+fn a_pipe_gets_the_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+        .unwrap();
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    let ended = run(["pagerank", "--input", WIKI_VOTE, "--output", pipe.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(reader.join().unwrap().lines().count(), 7_115);
 }
 
 #[test]

@@ -3,7 +3,10 @@
 //! That a process was killed, hangs or cannot be reached says nothing of the job, so another attempt may come to its end: with new processes, once none of the old ones is
 //! left, and with a secret of its own. What a job itself finds, such as a malformed line, and a fault of the program would come again, and end it at once.
 
-use anyhow::{Context as _, anyhow};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow, bail};
 use tempfile::TempDir;
 
 use crate::event::Outcome;
@@ -14,10 +17,16 @@ use crate::launch::{self, Stopped};
 pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
     let asked = job.asked();
     let of = asked.common().max_attempts;
-    let mut kept = None;
+    let (mut kept, mut inputs) = (None, None);
     for attempt in 1.. {
         // What can be wrong with the command is told once, not by every worker.
         let phases = asked.prepare()?;
+        // What was kept is of what was read.
+        let read = asked.inputs().into_iter().map(state_of).collect::<Vec<_>>();
+        if inputs.get_or_insert_with(|| read.clone()) != &read {
+            asked.end(false)?;
+            bail!("an input has changed since the first attempt began: the job stops");
+        }
         if kept.is_none() {
             kept = checkpoint_folder(asked).inspect_err(|_| drop(asked.end(false)))?;
         }
@@ -40,6 +49,12 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
         }
     }
     unreachable!("the last attempt ends the job")
+}
+
+/// What tells whether a file is what it was: its number, its length, and when it was changed.
+fn state_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// Makes a folder for what the workers keep for another attempt, which goes with this value.

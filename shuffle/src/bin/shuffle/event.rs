@@ -17,6 +17,8 @@ use crate::wordcount::Counted;
 pub(crate) enum Event {
     /// Where the other workers find it.
     Listening(SocketAddr),
+    /// Nothing but that it is not stopped.
+    Alive,
     /// How far it has come with a phase of the job.
     Progress {
         /// Counted from 0.

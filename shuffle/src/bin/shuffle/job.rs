@@ -51,6 +51,9 @@ pub(crate) trait Asked {
         Ok(())
     }
 
+    /// The files that it reads.
+    fn inputs(&self) -> Vec<&Path>;
+
     /// How it keeps its state for another attempt, if it has rounds.
     fn checkpoints(&self) -> Option<&Checkpointing> {
         None

@@ -3,7 +3,7 @@
 mod report;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::BoolishValueParser;
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,10 @@ impl Asked for Join {
 
     fn end(&self, is_whole: bool) -> anyhow::Result<()> {
         self.output().end(is_whole)
+    }
+
+    fn inputs(&self) -> Vec<&Path> {
+        vec![&self.left, &self.right]
     }
 
     fn add_to(&self, flags: &mut Flags) {

@@ -3,7 +3,7 @@
 mod report;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weft_object::Types;
@@ -108,6 +108,10 @@ impl Asked for Kmeans {
 
     fn checkpoints(&self) -> Option<&Checkpointing> {
         Some(&self.checkpoints)
+    }
+
+    fn inputs(&self) -> Vec<&Path> {
+        vec![&self.input]
     }
 
     fn add_to(&self, flags: &mut Flags) {

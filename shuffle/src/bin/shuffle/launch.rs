@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use rustix::process::Signal;
@@ -16,6 +16,7 @@ use crate::args::Common;
 use crate::event::{Event, Failure, Outcome};
 use crate::job::Job;
 use crate::progress::{Phase, Progress};
+use crate::work::PARTS;
 
 /// What ends a program that does what it may not.
 const OWN_FAULTS: [i32; 7] = [
@@ -27,6 +28,9 @@ const OWN_FAULTS: [i32; 7] = [
     Signal::TRAP.as_raw(),
     Signal::SYS.as_raw(),
 ];
+
+/// How many times longer than the other workers the command waits for one that tells nothing.
+const PATIENCE: u32 = 2;
 
 /// When one worker has failed, how long the others may take to say something better.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -114,14 +118,19 @@ impl Workers {
     ) -> Result<Outcome, Stopped> {
         let mut addresses: Vec<Option<SocketAddr>> = vec![None; job.workers];
         let mut outcome = None;
-        let mut ended = 0;
-        while ended < job.workers {
-            let Told { worker, what } = if addresses.contains(&None) {
-                soon(events, Duration::from_secs(job.hang_timeout))
-                    .ok_or_else(|| self.without_addresses(&addresses, job.hang_timeout))?
-            } else {
-                // From here on, the workers look after one another.
-                events.recv().expect("as many ends as workers")
+        let mut has_ended = vec![false; job.workers];
+        let mut silence = Silence::new(job);
+        while has_ended.contains(&false) {
+            let Some(Told { worker, what }) = silence.next(events) else {
+                let is_silent = |worker: &usize| {
+                    !has_ended[*worker] && silence.is_long(*worker, addresses[*worker])
+                };
+                match (0..job.workers).find(is_silent) {
+                    // All have ended their part when one has: what this one made is whole, too.
+                    Some(_) if outcome.is_some() && has_ended.contains(&true) => break,
+                    Some(worker) => return Err(self.silent(worker, addresses[worker], job)),
+                    None => continue,
+                }
             };
             match what {
                 Happening::Event(Event::Listening(address)) => {
@@ -130,6 +139,7 @@ impl Workers {
                         self.introduce(&all);
                     }
                 }
+                Happening::Event(Event::Alive) => {}
                 Happening::Event(Event::Progress { phase, done }) => {
                     if let Some(progress) = &mut progress {
                         progress.tell(worker, phase, done);
@@ -146,7 +156,7 @@ impl Workers {
                 }
                 Happening::Noise(line) => eprintln!("worker {worker}: {line}"),
                 Happening::Ended => {
-                    ended += 1;
+                    has_ended[worker] = true;
                     if let Some(fate) = self.fate(worker)? {
                         return Err(fate.into());
                     }
@@ -156,15 +166,16 @@ impl Workers {
         Ok(outcome.context("the workers ended without a result")?)
     }
 
-    /// Some workers have not said where they listen, and nobody says anything.
-    fn without_addresses(&self, found: &[Option<SocketAddr>], seconds: u64) -> Stopped {
-        let missing = found.iter().enumerate().filter(|(_, address)| address.is_none());
-        let names: Vec<String> = missing
-            .map(|(worker, _)| {
-                format!("worker {worker} (process {})", self.children[worker].0.id())
-            })
-            .collect();
-        let error = anyhow!("no address for {seconds} s from {}", names.join(", "));
+    /// A worker has told nothing for too long.
+    fn silent(&self, worker: usize, address: Option<SocketAddr>, job: &Common) -> Stopped {
+        let (id, seconds) = (self.children[worker].0.id(), job.hang_timeout);
+        let error = match address {
+            None => anyhow!("no address for {seconds} s from worker {worker} (process {id})"),
+            Some(_) => {
+                let seconds = seconds * u64::from(PATIENCE);
+                anyhow!("worker {worker} (process {id}) hangs: it has told nothing for {seconds} s")
+            }
+        };
         Stopped { error, is_loss: true }
     }
 
@@ -235,11 +246,37 @@ impl Drop for Workers {
     }
 }
 
-/// What a worker tells within `timeout`. The time passes in parts, so that a pause of this process counts
-/// for one of them only.
-fn soon<T>(events: &Receiver<T>, timeout: Duration) -> Option<T> {
-    const PARTS: u32 = 10;
-    (0..PARTS).find_map(|_| events.recv_timeout(timeout / PARTS).ok())
+/// For how long workers have told nothing. The time passes in parts, so that a pause of this process counts for one of them only.
+struct Silence {
+    part: Duration,
+    next_part: Instant,
+    /// In parts.
+    silent: Vec<u32>,
+}
+
+impl Silence {
+    fn new(job: &Common) -> Silence {
+        let part = Duration::from_secs(job.hang_timeout) / PARTS;
+        Silence { part, next_part: Instant::now() + part, silent: vec![0; job.workers] }
+    }
+
+    /// What is told next; nothing when a part of the time has passed, and all that was told was seen.
+    fn next(&mut self, events: &Receiver<Told>) -> Option<Told> {
+        let left = self.next_part.saturating_duration_since(Instant::now());
+        let Ok(told) = events.recv_timeout(left) else {
+            self.next_part = Instant::now() + self.part;
+            self.silent.iter_mut().for_each(|parts| *parts += 1);
+            return None;
+        };
+        self.silent[told.worker] = 0;
+        Some(told)
+    }
+
+    /// Whether that is too long for a worker, which has this address. The others see sooner that it hangs, if there are any, and say so.
+    fn is_long(&self, worker: usize, address: Option<SocketAddr>) -> bool {
+        let patience = if address.is_some() { PATIENCE } else { 1 };
+        self.silent[worker] > PARTS * patience
+    }
 }
 
 /// How the process of a worker ended before its part was done.
@@ -281,17 +318,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_ends_and_what_is_told_late_counts() {
+    fn silence_is_noticed_and_what_is_told_late_counts() {
         let (tell, events) = channel();
-        assert_eq!(soon(&events, Duration::from_millis(20)), None);
-        tell.send(1).unwrap();
-        assert_eq!(soon(&events, Duration::ZERO), Some(1));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(50));
-                tell.send(2).unwrap();
-            });
-            assert_eq!(soon(&events, Duration::from_secs(100)), Some(2));
-        });
+        let part = Duration::from_millis(20);
+        let mut silence = Silence { part, next_part: Instant::now() + part, silent: vec![0, 0] };
+        let address = Some(SocketAddr::from(([127, 0, 0, 1], 1)));
+        for _ in 0..=PARTS {
+            assert!(silence.next(&events).is_none());
+        }
+        assert!(silence.is_long(0, None) && !silence.is_long(0, address));
+        // However long this process was away, what came meanwhile is seen before time passes.
+        tell.send(Told { worker: 0, what: Happening::Event(Event::Alive) }).unwrap();
+        std::thread::sleep(3 * part);
+        assert!(silence.next(&events).is_some());
+        assert!(!silence.is_long(0, None) && silence.is_long(1, None));
+        while !silence.is_long(1, address) {
+            assert!(silence.next(&events).is_none());
+        }
+        assert_eq!(silence.silent[1], PATIENCE * PARTS + 1);
     }
 }

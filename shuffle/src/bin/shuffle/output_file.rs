@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -23,14 +23,20 @@ enum Place {
 impl OutputFile<'_> {
     /// What no single path can show: it must not be the input, under whatever name.
     pub(crate) fn check_input(&self, input: &Path) -> Result<(), String> {
-        let identity = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-        match (identity(input), identity(self.0)) {
-            (Some(input_file), Some(output)) if input_file == output => Err(format!(
-                "--output {} is the same file as --input {}: the one would replace the other",
+        let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        let Some(input_file) = identity(input) else { return Ok(()) };
+        let mut written = vec![self.0.to_owned()];
+        if let Place::Beside { part, .. } = self.place() {
+            written.push(part);
+        }
+        match written.iter().find(|path| identity(path) == Some(input_file)) {
+            Some(path) => Err(format!(
+                "--output {}: {} is the same file as --input {}: the one would replace the other",
                 self.0.display(),
+                path.display(),
                 input.display(),
             )),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -41,9 +47,17 @@ impl OutputFile<'_> {
                 if output.exists() {
                     self.open()?;
                 }
-                made(&part, File::create_new(&part)).with_context(|| self.cannot_write())?;
+                let file =
+                    made(&part, File::create_new(&part)).with_context(|| self.cannot_write())?;
+                if let Ok(metadata) = output.metadata() {
+                    // Who may read the file that it takes the place of may read this one.
+                    file.set_permissions(metadata.permissions())
+                        .with_context(|| self.cannot_write())?;
+                }
                 Ok(())
             }
+            // Who reads from a pipe would take this for its end.
+            Place::Itself if is_pipe(self.0) => Ok(()),
             Place::Itself => self.open().map(drop),
         }
     }
@@ -65,6 +79,7 @@ impl OutputFile<'_> {
     /// What is to be written.
     pub(crate) fn create(&self) -> anyhow::Result<BufWriter<File>> {
         let file = match self.place() {
+            // It is there, but for what an earlier attempt has written.
             Place::Beside { part, .. } => {
                 File::create(part).with_context(|| self.cannot_write())?
             }
@@ -84,7 +99,10 @@ impl OutputFile<'_> {
 
     fn place(&self) -> Place {
         // Where a link leads to, so that it leads there still.
-        let output = fs::canonicalize(self.0).unwrap_or_else(|_| self.0.to_owned());
+        let output = fs::canonicalize(self.0).unwrap_or_else(|_| match fs::read_link(self.0) {
+            Ok(target) => self.0.parent().map_or(target.clone(), |folder| folder.join(target)),
+            Err(_) => self.0.to_owned(),
+        });
         // What ends with a slash is a folder, if it is anything.
         let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/");
         match output.symlink_metadata() {
@@ -93,4 +111,8 @@ impl OutputFile<'_> {
             _ => Place::Beside { part: part_name(&output), output },
         }
     }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }

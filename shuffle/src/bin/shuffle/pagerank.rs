@@ -3,7 +3,7 @@
 mod report;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weft_object::Types;
@@ -122,6 +122,10 @@ impl Asked for Pagerank {
         Some(&self.checkpoints)
     }
 
+    fn inputs(&self) -> Vec<&Path> {
+        vec![&self.input]
+    }
+
     fn add_to(&self, flags: &mut Flags) {
         flags.command("pagerank");
         self.checkpoints.add_to(flags);
@@ -160,7 +164,7 @@ impl Pagerank {
         if self.common.json {
             format!("{}\n", report::object(self, outcome))
         } else {
-            report::text(self, outcome)
+            report::text(outcome)
         }
     }
 

@@ -3,7 +3,7 @@
 mod report;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weft_object::Types;
@@ -71,6 +71,10 @@ impl Asked for Sort {
 
     fn end(&self, is_whole: bool) -> anyhow::Result<()> {
         self.output().end(is_whole)
+    }
+
+    fn inputs(&self) -> Vec<&Path> {
+        vec![&self.input]
     }
 
     fn add_to(&self, flags: &mut Flags) {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weft_object::Types;
 use weft_shuffle::{
-    CheckpointConfig, InputError, JobError, LineProblem, Listening, Secret, WorkerConfig, WorkerId,
+    CheckpointConfig, InputError, JobError, LineProblem, Listening, Secret, Worker, WorkerConfig,
+    WorkerId,
 };
 
 use crate::args;
@@ -21,6 +22,9 @@ use crate::event::{Event, Failure, tell};
 
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Into how many parts the time is cut after which a worker counts as hung.
+pub(crate) const PARTS: u32 = 10;
 
 /// What a job asks of a worker before it begins.
 pub(crate) struct Needs {
@@ -35,17 +39,48 @@ pub(crate) struct Needs {
 }
 
 pub(crate) fn run(arguments: &args::Worker) -> ExitCode {
-    let Err(error) = work(arguments) else { return ExitCode::SUCCESS };
+    tell_alive(Duration::from_secs(arguments.job.asked().common().hang_timeout));
+    let failed = match start(arguments) {
+        Err(error) => {
+            tell_failure(&error);
+            true
+        }
+        Ok(worker) => {
+            let worked = arguments.job.asked().work(&worker, arguments.report_progress);
+            if let Err(error) = &worked {
+                // Before the others, of whom one may take nothing any more: who started this process ends them.
+                tell_failure(error);
+                match error.downcast_ref::<JobError>() {
+                    Some(error) => worker.stop(error),
+                    None => worker.stop(&JobError::Job(format!("{error:#}"))),
+                }
+            }
+            worked.is_err()
+        }
+    };
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Tells now and then that this process is not stopped.
+fn tell_alive(hang_timeout: Duration) {
+    std::thread::spawn(move || {
+        // Without anybody to tell, the end of standard input ends this process.
+        while tell(&Event::Alive).is_ok() {
+            std::thread::sleep(hang_timeout / PARTS);
+        }
+    });
+}
+
+fn tell_failure(error: &anyhow::Error) {
     let is_consequence = error.downcast_ref().is_some_and(JobError::is_consequence);
     let is_loss = error.downcast_ref().is_some_and(JobError::is_loss);
     let mut text = format!("{error:#}");
-    if may_be_skipped(&error) {
+    if may_be_skipped(error) {
         text += "; --skip-bad N skips up to N malformed lines";
     }
     let failure = Failure { is_consequence, is_loss, text };
     // Nobody is there to be told if this fails.
     let _ = tell(&Event::Failed(failure));
-    ExitCode::FAILURE
 }
 
 /// Whether a job would have gone on that skips more malformed lines.
@@ -61,7 +96,8 @@ fn may_be_skipped(error: &anyhow::Error) -> bool {
     }
 }
 
-fn work(arguments: &args::Worker) -> anyhow::Result<()> {
+/// The worker, when it has met the others.
+fn start(arguments: &args::Worker) -> anyhow::Result<Worker> {
     let job = arguments.job.asked();
     let common = job.common();
     let Needs { types, same, memory_bytes, spill_folder } = job.needs();
@@ -81,15 +117,7 @@ fn work(arguments: &args::Worker) -> anyhow::Result<()> {
         spill_folder: spill_folder.unwrap_or_else(std::env::temp_dir),
     })?;
     tell(&Event::Listening(listening.address()))?;
-    let worker = listening.join(&addresses()?)?;
-    let done = job.work(&worker, arguments.report_progress);
-    if let Err(error) = &done {
-        match error.downcast_ref::<JobError>() {
-            Some(error) => worker.stop(error),
-            None => worker.stop(&JobError::Job(format!("{error:#}"))),
-        }
-    }
-    done
+    Ok(listening.join(&addresses()?)?)
 }
 
 /// The first line: the job's secret, in hexadecimal.

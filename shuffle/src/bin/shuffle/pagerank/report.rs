@@ -30,7 +30,7 @@ fn bytes_per_iteration(outcome: &Ranked) -> u64 {
     outcome.bytes_shuffled / outcome.seconds.len().max(1) as u64
 }
 
-pub(super) fn text(job: &Pagerank, outcome: &Ranked) -> String {
+pub(super) fn text(outcome: &Ranked) -> String {
     let Seconds { p5, median, p95 } = Seconds::of(&outcome.seconds);
     let mut text = format!(
         "{} vertices, {} edges, by worker {:?}\n\
@@ -49,7 +49,7 @@ pub(super) fn text(job: &Pagerank, outcome: &Ranked) -> String {
         median,
         p5,
         p95,
-        job.iterations,
+        outcome.seconds.len(),
         bytes_per_iteration(outcome),
     );
     if !outcome.top.is_empty() {
