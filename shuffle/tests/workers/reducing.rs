@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
+use std::sync::Barrier;
 
 use weft_object::{Pair, Record, Text, TextKey};
 use weft_shuffle::{Dataset, JobError, WorkerConfig, records, worker_of};
@@ -92,9 +93,11 @@ fn a_text_that_no_message_has_room_for_is_an_error() {
         WorkerConfig { types, ..config }
     };
     for (bytes, is_too_long) in [(1_000_000, false), (1 << 20, true)] {
+        let met = Barrier::new(2);
         let outcomes = run_with(2, types, |worker, _| {
-            // Nobody fails before all have met.
+            // Nobody fails before all have met, and have seen that they have.
             worker.gather(0_u64).unwrap();
+            met.wait();
             let text = "x".repeat(bytes);
             let home = worker_of(&TextKey::from(&*text), 2);
             // Only the worker that the text does not belong to has it.
