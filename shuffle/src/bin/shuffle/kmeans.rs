@@ -15,6 +15,7 @@ use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_file::OutputFile;
 use crate::progress::{Phase, Unit};
+use crate::report::either;
 use crate::usage::Usage;
 use crate::work::Needs;
 
@@ -144,11 +145,7 @@ impl Asked for Kmeans {
 impl Kmeans {
     /// What is printed of what came out.
     pub(crate) fn report(&self, outcome: &Clustered) -> String {
-        if self.common.json {
-            format!("{}\n", report::object(self, outcome))
-        } else {
-            report::text(outcome)
-        }
+        either(self, || report::object(self, outcome), || report::text(outcome))
     }
 
     fn output(&self) -> Option<OutputFile<'_>> {

@@ -201,8 +201,10 @@ impl Workers {
         if !is_consequence {
             return first;
         }
+        // Whoever only says that it is alive, or how far, has said nothing better.
+        let deadline = Instant::now() + LAST_WORDS;
         loop {
-            match events.recv_timeout(LAST_WORDS) {
+            match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Told { worker, what: Happening::Event(Event::Failed(other)) }) => {
                     if !other.is_consequence {
                         return of(worker, other);
@@ -223,9 +225,7 @@ impl Workers {
             }
         }
     }
-}
 
-impl Workers {
     /// How the process of a worker ended that has ended, unless its part is done.
     fn fate(&mut self, worker: usize) -> anyhow::Result<Option<Fate>> {
         let (child, _) = &mut self.children[worker];
@@ -316,6 +316,24 @@ fn relay(worker: usize, stdout: impl std::io::BufRead, tell: &Sender<Told>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_only_alive_is_not_waited_for() {
+        let (tell, events) = channel();
+        let alive = std::thread::spawn(move || {
+            let told = || Told { worker: 1, what: Happening::Event(Event::Alive) };
+            while tell.send(told()).is_ok() {
+                std::thread::sleep(LAST_WORDS / 10);
+            }
+        });
+        let text = "worker 2 is lost".to_owned();
+        let failure = Failure { is_consequence: true, is_loss: true, text };
+        let stopped = Workers { children: Vec::new() }.failed(0, failure, &events);
+        assert_eq!(stopped.error.to_string(), "worker 0: worker 2 is lost");
+        assert!(stopped.is_loss);
+        drop(events);
+        alive.join().unwrap();
+    }
 
     #[test]
     fn silence_is_noticed_and_what_is_told_late_counts() {

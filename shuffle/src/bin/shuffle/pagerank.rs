@@ -16,6 +16,7 @@ use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_file::OutputFile;
 use crate::progress::{Phase, Unit};
+use crate::report::either;
 use crate::work::Needs;
 
 /// The phases: the graph is loaded, and the rounds are gone through.
@@ -161,11 +162,7 @@ impl Asked for Pagerank {
 impl Pagerank {
     /// What is printed of what came out.
     pub(crate) fn report(&self, outcome: &Ranked) -> String {
-        if self.common.json {
-            format!("{}\n", report::object(self, outcome))
-        } else {
-            report::text(outcome)
-        }
+        either(self, || report::object(self, outcome), || report::text(outcome))
     }
 
     fn output(&self) -> Option<OutputFile<'_>> {

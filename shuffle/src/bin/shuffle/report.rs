@@ -3,8 +3,10 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use serde_json::Value;
+
 use crate::event::Outcome;
-use crate::job::Job;
+use crate::job::{Asked, Job};
 
 /// Prints what came out.
 pub(crate) fn print(job: &Job, outcome: &Outcome) -> ExitCode {
@@ -18,6 +20,15 @@ pub(crate) fn print(job: &Job, outcome: &Outcome) -> ExitCode {
         _ => return complain(&anyhow::anyhow!("the workers did another job")),
     };
     say(&text)
+}
+
+/// What is printed of what a job came to: an object for scripts, if it was asked for that, and else a text.
+pub(crate) fn either(
+    job: &impl Asked,
+    object: impl FnOnce() -> Value,
+    text: impl FnOnce() -> String,
+) -> String {
+    if job.common().json { format!("{}\n", object()) } else { text() }
 }
 
 /// Prints a text.

@@ -15,6 +15,7 @@ use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::progress::{Phase, Unit};
+use crate::report::either;
 use crate::usage::Usage;
 use crate::work::Needs;
 
@@ -116,11 +117,7 @@ impl Asked for Wordcount {
 impl Wordcount {
     /// What is printed of what came out.
     pub(crate) fn report(&self, outcome: &Counted) -> String {
-        if self.common.json {
-            format!("{}\n", report::object(self, outcome))
-        } else {
-            report::text(outcome)
-        }
+        either(self, || report::object(self, outcome), || report::text(outcome))
     }
 
     fn output(&self) -> Option<OutputFolder<'_>> {
