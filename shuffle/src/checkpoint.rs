@@ -1,25 +1,26 @@
 //! The state of iterative jobs, kept so that the next attempt goes on from there.
 //!
-//! Each worker keeps its records of a round in a file of its own, and nobody waits for anybody: a round is whole when all workers' files of one attempt are there, and
+//! Each worker keeps its records of a round by themselves, and nobody waits for anybody: a round is whole when what all workers of one attempt keep of it is there, and
 //! whoever is at the next one knows that it is, because nobody ends a round before all have ended the one before. So two rounds are kept, and the older one is
 //! removed before the third is. It is the coordinated checkpoint of bulk-synchronous systems (Pregel, SIGMOD 2010), without the coordination that rounds have anyhow.
 
-#![expect(clippy::disallowed_methods, reason = "the shell that keeps states in files")]
+mod folder;
+mod table;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File};
-use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use weft_object::Record;
 
+use self::folder::Folder;
+use self::table::Table;
 use crate::error::JobError;
-use crate::spill::{Run, SpillFile, Spilling};
+use crate::spill::Spilling;
 use crate::worker::{Worker, WorkerId};
+
+pub use self::table::{forget_checkpoints, make_checkpoint_table};
 
 /// How many rounds of each iteration are kept: the last one may not be whole.
 const KEPT: usize = 2;
@@ -27,31 +28,54 @@ const KEPT: usize = 2;
 /// Where an iterative job keeps its state, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointConfig {
-    /// A folder that all workers of all attempts of this job see, and nobody else writes into.
-    pub folder: PathBuf,
+    /// Where all workers of all attempts find it.
+    pub place: CheckpointPlace,
     /// After how many rounds the state is kept.
     pub every: NonZeroUsize,
 }
 
+/// Where the state is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointPlace {
+    /// In files of a folder that all workers of all attempts of this job see, and nobody else writes into.
+    Folder(PathBuf),
+    /// In objects of [`CHECKPOINT_TABLE`], which [is there](make_checkpoint_table).
+    Table {
+        /// Nodes of the cluster to begin with, `host:port`.
+        cluster: Vec<String>,
+        /// What tells this job's objects from those of others: no slash is in it.
+        job: String,
+    },
+}
+
+/// The table of a cluster in which jobs keep their state.
+pub const CHECKPOINT_TABLE: &str = "shuffle-checkpoints";
+
 /// What a worker keeps.
 pub(crate) struct Checkpoints {
-    config: CheckpointConfig,
-    spilling: Spilling,
+    keeper: Keeper,
+    every: NonZeroUsize,
     worker: WorkerId,
     workers: usize,
     attempt: u32,
     next_iteration: Cell<u32>,
 }
 
+/// Keeps records by name.
+enum Keeper {
+    Folder(Folder),
+    Table(Table),
+}
+
 /// What a worker keeps of one iteration.
 pub(crate) struct Kept<'c> {
     checkpoints: &'c Checkpoints,
     iteration: u32,
-    /// Files of this worker that are there, the oldest first.
-    files: VecDeque<Name>,
+    /// States of this worker that are there, the oldest first.
+    states: VecDeque<Name>,
 }
 
-/// The name of a file, from which it can be told what is in it.
+/// The name of a worker's state, from which it can be told what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     iteration: u32,
@@ -63,76 +87,62 @@ struct Name {
 
 impl Checkpoints {
     /// What `worker` of `workers` keeps in an attempt.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached, or has no table for it.
     pub(crate) fn new(
         config: CheckpointConfig,
         spilling: &Spilling,
         (worker, workers): (WorkerId, usize),
         attempt: u32,
-    ) -> Checkpoints {
-        let spilling = spilling.elsewhere(config.folder.clone());
-        Checkpoints { config, spilling, worker, workers, attempt, next_iteration: Cell::new(0) }
+    ) -> Result<Checkpoints, JobError> {
+        let keeper = match config.place {
+            CheckpointPlace::Folder(folder) => Keeper::Folder(Folder::new(folder, spilling)),
+            CheckpointPlace::Table { cluster, job } => {
+                Keeper::Table(Table::open(cluster, job, spilling)?)
+            }
+        };
+        let next_iteration = Cell::new(0);
+        Ok(Checkpoints { keeper, every: config.every, worker, workers, attempt, next_iteration })
     }
 
     /// The next iteration: all workers come to theirs in the same order, in each attempt.
     pub(crate) fn begin(&self) -> Kept<'_> {
         let iteration = self.next_iteration.replace(self.next_iteration.get() + 1);
-        Kept { checkpoints: self, iteration, files: VecDeque::new() }
-    }
-
-    fn path(&self, name: Name) -> PathBuf {
-        self.config.folder.join(name.to_string())
+        Kept { checkpoints: self, iteration, states: VecDeque::new() }
     }
 
     /// What is there of an iteration.
     fn names(&self, iteration: u32) -> Result<Vec<Name>, JobError> {
-        let entries = fs::read_dir(&self.config.folder).map_err(|error| self.failed(error))?;
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| self.failed(error))?;
-            names.extend(entry.file_name().to_str().and_then(Name::parse));
-        }
+        let names = match &self.keeper {
+            Keeper::Folder(folder) => folder.names(),
+            Keeper::Table(table) => table.names(),
+        };
+        let mut names: Vec<_> = names?.iter().filter_map(|name| Name::parse(name)).collect();
         names.retain(|name| name.iteration == iteration);
         Ok(names)
     }
 
-    fn failed(&self, error: io::Error) -> JobError {
-        JobError::Checkpoint { folder: self.config.folder.clone(), error }
-    }
-
-    /// The same of a file's own errors.
-    fn of_file(&self, error: JobError) -> JobError {
-        match error {
-            JobError::Spill { error, .. } => self.failed(error),
-            other => other,
+    fn write<R: Record>(&self, name: Name, records: &[R]) -> Result<(), JobError> {
+        match &self.keeper {
+            Keeper::Folder(folder) => folder.write(&name.to_string(), records),
+            Keeper::Table(table) => table.write(&name.to_string(), records),
         }
     }
 
-    fn write<R: Record>(&self, path: &Path, records: &[R]) -> Result<(), JobError> {
-        let file = Arc::new(File::create(path).map_err(|error| self.failed(error))?);
-        let mut spilled = SpillFile::of_file(self.spilling.clone(), Arc::clone(&file));
-        let mut run = spilled.begin();
-        records.iter().try_for_each(|record| run.push(record))?;
-        let run = run.finish()?;
-        // Behind it, how many records there are: a file that was cut off has fewer.
-        let count = records.len() as u64;
-        file.write_all_at(&count.to_le_bytes(), run.bytes()).map_err(|error| self.failed(error))
+    fn read<R: Record>(&self, name: Name) -> Result<Vec<R>, JobError> {
+        match &self.keeper {
+            Keeper::Folder(folder) => folder.read(&name.to_string()),
+            Keeper::Table(table) => table.read(&name.to_string()),
+        }
     }
 
-    fn read<R: Record>(&self, path: &Path) -> Result<Vec<R>, JobError> {
-        let file = Arc::new(File::open(path).map_err(|error| self.failed(error))?);
-        let damaged = || self.failed(io::ErrorKind::InvalidData.into());
-        let bytes = file.metadata().map_err(|error| self.failed(error))?.len();
-        let mut count = [0; size_of::<u64>()];
-        let end = bytes.checked_sub(count.len() as u64).ok_or_else(damaged)?;
-        file.read_exact_at(&mut count, end).map_err(|error| self.failed(error))?;
-        let spilled = SpillFile::of_file(self.spilling.clone(), Arc::clone(&file));
-        let mut run = spilled.read(Run::up_to(file, end));
-        let mut records = Vec::new();
-        while let Some(record) = run.next()? {
-            records.push(record);
+    /// Removes what is of no use any more; what stays takes room, and does no other harm.
+    fn remove(&self, name: Name) {
+        match &self.keeper {
+            Keeper::Folder(folder) => folder.remove(&name.to_string()),
+            Keeper::Table(table) => table.remove(&name.to_string()),
         }
-        let is_whole = records.len() as u64 == u64::from_le_bytes(count);
-        if is_whole { Ok(records) } else { Err(damaged()) }
     }
 }
 
@@ -148,7 +158,7 @@ impl Kept<'_> {
         }
         // Where nothing can be seen, nothing was kept.
         let names = checkpoints.names(self.iteration).unwrap_or_default();
-        // Workers that see different files would take different rounds.
+        // Workers that see different states would take different rounds.
         let newest = last_whole(&names, checkpoints.workers);
         let (round, attempt) = newest.map_or((0, 0), |name| (name.round, name.attempt));
         let rounds = worker.gather(round as u64)?;
@@ -159,36 +169,31 @@ impl Kept<'_> {
             attempt: attempts[0] as u32,
             iteration: self.iteration,
         };
-        let records =
-            if own.round > 0 { checkpoints.read(&checkpoints.path(own)).ok() } else { None };
+        let records = if own.round > 0 { checkpoints.read(own).ok() } else { None };
         // What one of them cannot read is of no use to any.
         let all_can = worker.gather(u64::from(records.is_some()))?.iter().all(|can| *can == 1);
         let stale =
             names.iter().filter(|name| name.worker == own.worker && (**name != own || !all_can));
-        stale.for_each(|name| remove(&checkpoints.path(*name)));
+        stale.for_each(|name| checkpoints.remove(*name));
         let records = records.filter(|_| all_can);
-        self.files.extend(records.as_ref().map(|_| own));
+        self.states.extend(records.as_ref().map(|_| own));
         Ok(records.map(|records| (own.round, records)))
     }
 
     /// Keeps the state after so many rounds, if it is time for that.
     pub(crate) fn keep<R: Record>(&mut self, round: usize, records: &[R]) -> Result<(), JobError> {
         let checkpoints = self.checkpoints;
-        if !round.is_multiple_of(checkpoints.config.every.get()) {
+        if !round.is_multiple_of(checkpoints.every.get()) {
             return Ok(());
         }
         let (worker, attempt) = (checkpoints.worker.0, checkpoints.attempt);
         let name = Name { iteration: self.iteration, round, attempt, worker };
-        let path = checkpoints.path(name);
         // The last one is whole, as all have come to the end of a round after it.
-        while self.files.len() >= KEPT {
-            self.files.pop_front().into_iter().for_each(|name| remove(&checkpoints.path(name)));
+        while self.states.len() >= KEPT {
+            self.states.pop_front().into_iter().for_each(|name| checkpoints.remove(name));
         }
-        // Until it is whole, it has a name that is none.
-        let part = path.with_extension("part");
-        checkpoints.write(&part, records).map_err(|error| checkpoints.of_file(error))?;
-        fs::rename(&part, &path).map_err(|error| checkpoints.failed(error))?;
-        self.files.push_back(name);
+        checkpoints.write(name, records)?;
+        self.states.push_back(name);
         Ok(())
     }
 }
@@ -210,19 +215,14 @@ impl std::fmt::Display for Name {
     }
 }
 
-/// One of the files of the last round, of the last attempt, of which all workers' files are there.
+/// One of the states of the last round, of the last attempt, of which all workers' are there.
 fn last_whole(names: &[Name], workers: usize) -> Option<Name> {
-    let mut files: BTreeMap<(usize, u32), Vec<Name>> = BTreeMap::new();
+    let mut states: BTreeMap<(usize, u32), Vec<Name>> = BTreeMap::new();
     for name in names.iter().filter(|name| name.worker < workers) {
-        files.entry((name.round, name.attempt)).or_default().push(*name);
+        states.entry((name.round, name.attempt)).or_default().push(*name);
     }
-    let whole = files.into_values().rfind(|files| files.len() == workers)?;
+    let whole = states.into_values().rfind(|states| states.len() == workers)?;
     whole.first().copied()
-}
-
-/// Removes what is of no use any more; what stays takes room, and does no other harm.
-fn remove(path: &Path) {
-    let _ = fs::remove_file(path);
 }
 
 #[cfg(test)]
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_whole_when_all_files_of_one_attempt_are_there() {
+    fn a_round_is_whole_when_the_states_of_all_workers_in_one_attempt_are_there() {
         let round = |texts: &[&str], workers| {
             last_whole(&names(texts), workers).map(|name| (name.round, name.attempt))
         };

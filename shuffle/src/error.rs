@@ -4,9 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weft_client::ClientError;
 use weft_object::{Invalid, TypesDiffer};
 use weft_transport::{CallError, CloseReason, ConnectError, EndpointError, MemoryError};
 
+use crate::checkpoint::CHECKPOINT_TABLE;
 use crate::text_file::InputError;
 use crate::worker::WorkerId;
 
@@ -113,6 +115,14 @@ pub enum JobError {
         folder: PathBuf,
         /// The system's words.
         error: io::Error,
+    },
+    /// The same in a table of a cluster.
+    #[error(
+        "cannot keep the state of a round in the table {CHECKPOINT_TABLE} of the cluster: {reason}"
+    )]
+    CheckpointTable {
+        /// What its client says.
+        reason: Box<ClientError>,
     },
     /// A record that no segment has room for, such as a text of a million bytes as a key.
     #[error("a record needs {bytes} bytes, and at most {limit} can be exchanged in one piece")]

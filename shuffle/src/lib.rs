@@ -38,7 +38,9 @@ mod watcher;
 mod worker;
 
 pub use broadcast::Broadcast;
-pub use checkpoint::CheckpointConfig;
+pub use checkpoint::{
+    CHECKPOINT_TABLE, CheckpointConfig, CheckpointPlace, forget_checkpoints, make_checkpoint_table,
+};
 pub use dataset::{
     Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, Round, records,
 };
@@ -47,6 +49,7 @@ pub use error::{JobError, ProgramsDiffer};
 pub use join::{Join, JoinSmall};
 pub use partition::PartitionBy;
 pub use point_file::{PointFile, Points};
+pub use program::build_of_this_program;
 pub use record_file::{FileRecords, RecordFile};
 pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
 pub use sort::SortByKey;

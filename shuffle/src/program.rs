@@ -18,6 +18,15 @@ pub(crate) struct Program {
     arguments: u32,
 }
 
+/// Which build this program is, in hexadecimal: workers of another one refuse to work with those of this one.
+///
+/// # Errors
+/// The executable cannot be read.
+pub fn build_of_this_program() -> io::Result<String> {
+    let program = Program::of_this_process(Types::new(), "")?;
+    Ok(program.build.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 const FIXED_BYTES: usize = 16;
 
 impl Program {

@@ -78,6 +78,11 @@ impl Spilling {
         Spilling { folder, bytes_spilled: Arc::default(), ..self.clone() }
     }
 
+    /// What segments are made of, and what they may hold.
+    pub(crate) fn memory_and_types(&self) -> (Memory, Types) {
+        (self.memory.clone(), self.types.clone())
+    }
+
     /// Bytes that were written so far.
     pub(crate) fn bytes_spilled(&self) -> u64 {
         self.bytes_spilled.load(Ordering::Relaxed)

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -71,6 +71,8 @@ pub struct WorkerConfig {
     pub secret: Secret,
     /// A worker that answers nothing for so long while others wait for it ends the job.
     pub hang_timeout: Duration,
+    /// The address to listen on, by which the others can reach it.
+    pub listen: IpAddr,
     /// Which attempt at the job this is, from 1: equal on all workers, and another one has a secret of its own, so that who is left of an attempt cannot disturb the next.
     pub attempt: u32,
     /// Where iterations keep their state for the next attempt, if they do: equal on all workers. `u64` has to be one of the job's types then, and
@@ -94,7 +96,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Begins to listen on a free port of the loopback interface.
+    /// Begins to listen on a free port of its address.
     ///
     /// # Errors
     /// No memory, no port, no thread.
@@ -114,7 +116,7 @@ impl Listening {
         let links = config.links;
         let network = EndpointConfig { secret, stall_timeout, links, ..network };
         let endpoint = Endpoint::start(network, Arc::new(handler))?;
-        let address = endpoint.listen((Ipv4Addr::LOCALHOST, 0).into())?;
+        let address = endpoint.listen((config.listen, 0).into())?;
         Ok(Self { config, endpoint, inbox, program, address })
     }
 
@@ -156,7 +158,8 @@ impl Listening {
         let place = (config.id, config.workers);
         let checkpoints = config
             .checkpoints
-            .map(|checkpoints| Checkpoints::new(checkpoints, &spilling, place, config.attempt));
+            .map(|checkpoints| Checkpoints::new(checkpoints, &spilling, place, config.attempt))
+            .transpose()?;
         Ok(Worker {
             id: config.id,
             attempt: config.attempt,

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
 mod balance;
+mod cluster;
 mod clustering;
 mod connecting;
 mod counting;

@@ -6,17 +6,26 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use weft_shuffle::{
-    CheckpointConfig, Dataset, JobError, Listening, Worker, WorkerConfig, WorkerId, records,
+    CheckpointConfig, CheckpointPlace, Dataset, JobError, Listening, Worker, WorkerConfig,
+    WorkerId, records,
 };
 
 use crate::threads::{config, run_with};
+use weft_client::{BlockingClient, ClientConfig};
+use weft_server::config::{Config, Host, HttpAddress, Settings};
+use weft_server::node::Node;
+use weft_shuffle::{CHECKPOINT_TABLE, forget_checkpoints, make_checkpoint_table};
 
 const ROUNDS: usize = 12;
 
 /// An attempt that keeps every third round.
 fn attempt(number: u32, folder: &Path) -> impl Fn(WorkerConfig) -> WorkerConfig + Sync {
+    attempt_in(number, CheckpointPlace::Folder(folder.to_owned()))
+}
+
+fn attempt_in(number: u32, place: CheckpointPlace) -> impl Fn(WorkerConfig) -> WorkerConfig + Sync {
     let every = NonZeroUsize::new(3).unwrap();
-    let checkpoints = Some(CheckpointConfig { folder: folder.to_owned(), every });
+    let checkpoints = Some(CheckpointConfig { place, every });
     move |config| WorkerConfig { attempt: number, checkpoints: checkpoints.clone(), ..config }
 }
 
@@ -39,7 +48,15 @@ fn go_round(worker: &Worker, fails_at: usize) -> Result<(Vec<u64>, Vec<usize>), 
 
 /// All numbers of all workers, in order, and the rounds that each worker made.
 fn all(workers: usize, number: u32, folder: &Path, fails_at: usize) -> (Vec<u64>, Vec<Vec<usize>>) {
-    let parts = run_with(workers, attempt(number, folder), |worker, _| {
+    all_in(workers, attempt(number, folder), fails_at)
+}
+
+fn all_in(
+    workers: usize,
+    attempt: impl Fn(WorkerConfig) -> WorkerConfig + Sync,
+    fails_at: usize,
+) -> (Vec<u64>, Vec<Vec<usize>>) {
+    let parts = run_with(workers, attempt, |worker, _| {
         let part = go_round(worker, fails_at);
         // Nobody leaves before all have seen the end.
         worker.gather(0_u64).unwrap();
@@ -143,6 +160,93 @@ fn where_nothing_can_be_kept_the_job_fails_and_says_so() {
             assert!(error.to_string().contains("--checkpoint-dir"), "{error}");
         }
     }
+}
+
+/// A cluster of one node, with the table for states.
+fn cluster() -> (Node, BlockingClient) {
+    let settings = Settings {
+        listen: Some("127.0.0.1:0".parse().unwrap()),
+        http: Some(HttpAddress::Off),
+        control: Some(HttpAddress::Off),
+        memory: Some("256MiB".parse().unwrap()),
+        reactors: Some(1.try_into().unwrap()),
+        ..Settings::default()
+    };
+    let node = Node::start(&Config::resolve(settings, Host::of_this_process()).unwrap()).unwrap();
+    let client = BlockingClient::connect(ClientConfig::new([node.address().to_string()])).unwrap();
+    make_checkpoint_table(&client).unwrap();
+    make_checkpoint_table(&client).unwrap();
+    (node, client)
+}
+
+fn in_cluster(node: &Node, job: &str) -> CheckpointPlace {
+    CheckpointPlace::Table { cluster: vec![node.address().to_string()], job: job.to_owned() }
+}
+
+#[test]
+fn the_next_attempt_goes_on_with_what_a_cluster_has_kept() {
+    let (node, client) = cluster();
+    let table = client.table(CHECKPOINT_TABLE).unwrap();
+    for workers in [1, 2, 3] {
+        let job = format!("job-{workers}");
+        let place = || in_cluster(&node, &job);
+        assert!(all_in(workers, attempt_in(1, place()), 8).1.is_empty(), "it fails");
+        // Two rounds of each worker, each a piece and what says that it is whole.
+        assert_eq!(table.count().unwrap(), 2 * 2 * workers as u64);
+        // Another job begins with nothing of it.
+        let other = all_in(workers, attempt_in(2, in_cluster(&node, "job")), ROUNDS);
+        assert_eq!(other.1, vec![(0..ROUNDS).collect::<Vec<_>>(); workers]);
+        forget_checkpoints(&client, "job").unwrap();
+        let (numbers, rounds) = all_in(workers, attempt_in(2, place()), ROUNDS);
+        assert_eq!(rounds, vec![(6..ROUNDS).collect::<Vec<_>>(); workers]);
+        assert_eq!(numbers, expected(workers));
+        forget_checkpoints(&client, &job).unwrap();
+        assert_eq!(table.count().unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_state_of_many_pieces_comes_back_from_a_cluster_whole_or_not_at_all() {
+    let (node, client) = cluster();
+    let table = client.table(CHECKPOINT_TABLE).unwrap();
+    // Pieces are 256 KiB: some 6 of 200,000 numbers of 8 bytes, of which the first is written at once with others.
+    let count = 200_000_u64;
+    let go = |number: u32, fails_at: usize| {
+        run_with(1, attempt_in(number, in_cluster(&node, "large")), move |worker, _| {
+            let mut first = None;
+            let state = records(0..count).iterate(ROUNDS, |_, round, numbers| {
+                first.get_or_insert(round);
+                if round == fails_at {
+                    return Err(JobError::Job("told to fail".to_owned()));
+                }
+                Ok(records(numbers).map(|number| number + 1))
+            });
+            state.to_vec(worker).map(|numbers| (numbers, first)).ok()
+        })
+    };
+    let expected: Vec<u64> = (0..count).map(|number| number + ROUNDS as u64).collect();
+    assert_eq!(go(1, 8), [None]);
+    assert!(table.count().unwrap() > 10, "{}", table.count().unwrap());
+    assert!(go(2, ROUNDS) == [Some((expected.clone(), Some(6)))]);
+    // Of the last state, a piece is missing: it is not used, and as nobody can read it, all begin anew.
+    table.delete("piece/large/0-9-2-0/3").unwrap();
+    assert!(go(3, ROUNDS) == [Some((expected, Some(0)))]);
+}
+
+#[test]
+fn a_cluster_that_has_no_table_for_states_or_is_not_there_is_an_error() {
+    let (node, client) = cluster();
+    let begin = |cluster: String| {
+        let place = CheckpointPlace::Table { cluster: vec![cluster], job: "1".to_owned() };
+        let listening = Listening::start(attempt_in(1, place)(config(0, 1))).unwrap();
+        let address = listening.address();
+        listening.join(&[address]).map(drop).unwrap_err().to_string()
+    };
+    let error = begin("127.0.0.1:1".to_owned());
+    assert!(error.contains("no node of the cluster answered"), "{error}");
+    client.drop_table(CHECKPOINT_TABLE).unwrap();
+    let error = begin(node.address().to_string());
+    assert!(error.contains("there is no table shuffle-checkpoints"), "{error}");
 }
 
 #[test]

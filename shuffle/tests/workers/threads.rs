@@ -1,7 +1,7 @@
 //! Workers as threads of one process; elsewhere they are processes, connected alike.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub(crate) fn config(id: usize, workers: usize) -> WorkerConfig {
         arguments: "a test".into(),
         secret: SECRET,
         hang_timeout: Duration::from_secs(30),
+        listen: Ipv4Addr::LOCALHOST.into(),
         attempt: 1,
         checkpoints: None,
         links: LinkPolicy::Tcp,

@@ -1,14 +1,20 @@
 //! What is typed.
 
 use std::fs::canonicalize;
+use std::iter;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use bytesize::ByteSize;
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_shuffle::LinkPolicy;
 
+use crate::cluster::agent::Agent;
+use crate::cluster::jobs::{Jobs, Shown};
+use crate::cluster::submit::Submit;
 use crate::generate::Generate;
 use crate::job::Job;
 use crate::validate::Validate;
@@ -26,36 +32,68 @@ impl Args {
     /// as clap does.
     pub(crate) fn from_process() -> Self {
         let mut command = Self::command().mut_subcommands(|command| {
-            // Workers are told everything by flags.
-            if command.get_name() == WORKER { command } else { with_variables(command, None) }
+            match command.get_name() {
+                // They are told everything by flags, or otherwise.
+                WORKER | DRIVE => command,
+                // A job's variables are its own, wherever it is done.
+                SUBMIT => with_variables_of_its_own(command)
+                    .mut_subcommands(|command| with_variables(command, None)),
+                _ => with_variables(command, None),
+            }
         });
         let matches = command.get_matches_mut();
         let args = Self::from_arg_matches(&matches).and_then(|args| {
-            if let Command::Job(job) = &args.command {
-                job.asked()
-                    .check()
-                    .map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
-            }
+            args.command
+                .check()
+                .map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
             Ok(args)
         });
         args.unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+
+    /// The job that these words are, behind the program's name; no variable counts.
+    pub(crate) fn job_of<'w>(words: impl Iterator<Item = &'w str>) -> anyhow::Result<Job> {
+        let args = Self::try_parse_from(iter::once("shuffle").chain(words));
+        let Self { command } =
+            args.context("the agent's program does not know the job as it was submitted")?;
+        command.check().map_err(anyhow::Error::msg)?;
+        let Command::Job(job) = command else { anyhow::bail!("what was submitted is no job") };
+        Ok(job)
     }
 }
 
 pub(crate) const WORKER: &str = "worker";
 
+pub(crate) const DRIVE: &str = "drive";
+
+const SUBMIT: &str = "submit";
+
 /// Gives each flag of a command a variable: `WEFT_`, the command's name, and the flag's. One that is set to nothing counts as unset: it is how a script
 /// or a container takes one back.
 fn with_variables(command: clap::Command, of: Option<&str>) -> clap::Command {
     let of = of.unwrap_or(command.get_name()).to_owned();
+    let command = with_variables_of(command, &of);
+    command.mut_subcommands(|command| with_variables(command, Some(&of)))
+}
+
+/// The same without its own commands.
+fn with_variables_of_its_own(command: clap::Command) -> clap::Command {
+    let of = command.get_name().to_owned();
+    with_variables_of(command, &of)
+}
+
+fn with_variables_of(command: clap::Command, of: &str) -> clap::Command {
     let heed = |argument: Arg| {
         let Some(flag) = argument.get_long() else { return argument };
+        if argument.get_env().is_some() {
+            return argument;
+        }
         let name = format!("WEFT_{of}_{flag}").to_uppercase().replace('-', "_");
         let is_empty = std::env::var_os(&name).is_some_and(|value| value.is_empty());
         // Names last as long as the process, which has a few of them.
         if is_empty { argument } else { argument.env(&*name.leak()) }
     };
-    command.mut_args(heed).mut_subcommands(|command| with_variables(command, Some(&of)))
+    command.mut_args(heed)
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,9 +104,33 @@ pub(crate) enum Command {
     Validate(Validate),
     /// Make a synthetic input, the same for the same seed
     Generate(Generate),
+    /// Have workers of a cluster's jobs on this machine, until it is told to end
+    Agent(Agent),
+    /// See which agents a cluster has
+    Agents(Shown),
+    /// Have the agents of a cluster do a job
+    #[command(name = SUBMIT)]
+    Submit(Submit),
+    /// See the jobs of a cluster, or end one
+    #[command(name = "job")]
+    Jobs(Jobs),
     /// One worker of a job: started by the other commands
     #[command(hide = true, name = WORKER)]
     Worker(Worker),
+    /// What sees to an attempt at a job of a cluster: started by agents
+    #[command(hide = true, name = DRIVE)]
+    Drive,
+}
+
+impl Command {
+    /// What no single value can show.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Job(job) | Self::Submit(Submit { job, .. }) => job.asked().check(),
+            Self::Agent(agent) => agent.check(),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What every job has.
@@ -89,6 +151,9 @@ pub(crate) struct Common {
     /// Print one JSON object
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
+    /// What tells the output of this attempt from those of others, until it is whole
+    #[arg(long, hide = true)]
+    pub(crate) part: Option<String>,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -97,8 +162,18 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     #[arg(long)]
     pub(crate) attempt: u32,
+    /// Folder for the state of rounds
     #[arg(long)]
     pub(crate) kept: Option<PathBuf>,
+    /// Nodes of the cluster that has it, in place of a folder
+    #[arg(long, value_delimiter = ',', requires = "kept_of")]
+    pub(crate) kept_in: Option<Vec<String>>,
+    /// Which job's it is there
+    #[arg(long)]
+    pub(crate) kept_of: Option<String>,
+    /// The address to listen on, behind everything else
+    #[arg(long, default_value = "127.0.0.1", global = true)]
+    pub(crate) listen: IpAddr,
     #[arg(long)]
     pub(crate) report_progress: bool,
     #[command(subcommand)]

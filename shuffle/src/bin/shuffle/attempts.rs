@@ -3,15 +3,16 @@
 //! That a process was killed, hangs or cannot be reached says nothing of the job, so another attempt may come to its end: with new processes, once none of the old ones is
 //! left, and with a secret of its own. What a job itself finds, such as a malformed line, and a fault of the program would come again, and end it at once.
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-
 use anyhow::{Context as _, anyhow, bail};
 use tempfile::TempDir;
+use weft_shuffle::CheckpointPlace;
 
 use crate::event::Outcome;
+use crate::inputs::state_of_inputs;
 use crate::job::{Asked, Job};
 use crate::launch::{self, Stopped};
+use crate::onlooker::Onlooker;
+use crate::process::Launcher;
 
 /// Runs the job to its end, in as many attempts as it may have.
 pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
@@ -22,7 +23,7 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
         // What can be wrong with the command is told once, not by every worker.
         let phases = asked.prepare()?;
         // What was kept is of what was read.
-        let read = asked.inputs().into_iter().map(state_of).collect::<Vec<_>>();
+        let read = state_of_inputs(asked);
         if inputs.get_or_insert_with(|| read.clone()) != &read {
             asked.end(false)?;
             bail!("an input has changed since the first attempt began: the job stops");
@@ -30,8 +31,9 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
         if kept.is_none() {
             kept = checkpoint_folder(asked).inspect_err(|_| drop(asked.end(false)))?;
         }
-        let folder = kept.as_ref().map(TempDir::path);
-        let done = launch::run(job, attempt, folder, phases);
+        let place = kept.as_ref().map(|kept| CheckpointPlace::Folder(kept.path().to_owned()));
+        let onlooker = Onlooker::of_terminal(phases, asked.common().workers);
+        let done = launch::run(job, attempt, place.as_ref(), &Launcher::Here, onlooker);
         // By now no worker is left.
         asked.end(done.is_ok())?;
         match done {
@@ -49,12 +51,6 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
         }
     }
     unreachable!("the last attempt ends the job")
-}
-
-/// What tells whether a file is what it was: its number, its length, and when it was changed.
-fn state_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
-    let metadata = path.metadata().ok()?;
-    Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// Makes a folder for what the workers keep for another attempt, which goes with this value.

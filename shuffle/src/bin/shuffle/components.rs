@@ -125,6 +125,6 @@ impl Components {
     }
 
     fn output(&self) -> Option<OutputFolder<'_>> {
-        self.output.as_deref().map(OutputFolder)
+        self.output.as_deref().map(|output| OutputFolder::new(output, &self.common))
     }
 }

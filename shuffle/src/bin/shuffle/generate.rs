@@ -120,7 +120,7 @@ fn into_file(path: &Path, generator: &Generator, threads: usize) -> anyhow::Resu
     if path.exists() {
         bail!("{} is there already: give another name", path.display());
     }
-    let part = part_name(path);
+    let part = part_name(path, None);
     let written = File::create(&part).and_then(|mut file| {
         write_all(generator, threads, &mut file)?;
         fs::rename(&part, path)

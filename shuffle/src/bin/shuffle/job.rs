@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::Subcommand;
-use weft_shuffle::Worker;
+use weft_shuffle::{CheckpointPlace, Worker};
 
 use crate::args::{Common, WORKER};
 use crate::checkpointing::Checkpointing;
@@ -82,26 +82,47 @@ impl Job {
         }
     }
 
+    /// The job as it could be typed, behind the program's name.
+    pub(crate) fn command_line(&self) -> Vec<OsString> {
+        let mut flags = Flags(Vec::new());
+        self.asked().add_to(&mut flags);
+        let Common { workers, hang_timeout, max_attempts, link, json: _, part: _ } =
+            self.asked().common();
+        flags.add("workers", workers.to_string());
+        flags.add("hang-timeout", hang_timeout.to_string());
+        flags.add("max-attempts", max_attempts.to_string());
+        flags.add("link", link.to_string());
+        flags.0
+    }
+
     /// The command line of a worker, behind the program's name.
     pub(crate) fn worker_arguments(
         &self,
         index: usize,
         attempt: u32,
-        kept: Option<&Path>,
+        kept: Option<&CheckpointPlace>,
         report_progress: bool,
     ) -> Vec<OsString> {
         let mut flags = Flags(vec![WORKER.into()]);
         flags.add("index", index.to_string());
         flags.add("attempt", attempt.to_string());
-        if let Some(folder) = kept {
-            flags.add("kept", folder);
+        match kept {
+            None => {}
+            Some(CheckpointPlace::Folder(folder)) => flags.add("kept", folder),
+            Some(CheckpointPlace::Table { cluster, job }) => {
+                flags.add("kept-in", cluster.join(","));
+                flags.add("kept-of", job);
+            }
         }
         if report_progress {
             flags.0.push("--report-progress".into());
         }
         self.asked().add_to(&mut flags);
-        let Common { workers, hang_timeout, max_attempts: _, link, json: _ } =
+        let Common { workers, hang_timeout, max_attempts: _, link, json: _, part } =
             self.asked().common();
+        if let Some(part) = part {
+            flags.add("part", part);
+        }
         flags.add("workers", workers.to_string());
         flags.add("hang-timeout", hang_timeout.to_string());
         flags.add("link", link.to_string());

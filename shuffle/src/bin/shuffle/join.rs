@@ -123,6 +123,6 @@ impl Join {
     }
 
     fn output(&self) -> OutputFolder<'_> {
-        OutputFolder(&self.output)
+        OutputFolder::new(&self.output, &self.common)
     }
 }

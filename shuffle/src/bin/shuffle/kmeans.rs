@@ -90,7 +90,7 @@ impl Asked for Kmeans {
         check_path("--input", &self.input)?;
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
-        OutputFile(output).check_input(&self.input)
+        OutputFile::new(output, &self.common).check_input(&self.input)
     }
 
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
@@ -149,7 +149,7 @@ impl Kmeans {
     }
 
     fn output(&self) -> Option<OutputFile<'_>> {
-        self.output.as_deref().map(OutputFile)
+        self.output.as_deref().map(|output| OutputFile::new(output, &self.common))
     }
 
     fn method(&self) -> KMeans {

@@ -1,21 +1,21 @@
 //! One attempt at a job: starts the workers, tells them of one another, and ends all when one ends early.
 
 use std::ffi::OsString;
-use std::io::{BufReader, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use rustix::process::Signal;
+use weft_shuffle::CheckpointPlace;
 
 use crate::args::Common;
 use crate::event::{Event, Failure, Outcome};
 use crate::job::Job;
-use crate::progress::{Phase, Progress};
+use crate::onlooker::Onlooker;
+use crate::process::{End, Launcher, Process};
 use crate::work::PARTS;
 
 /// What ends a program that does what it may not.
@@ -52,60 +52,63 @@ impl From<anyhow::Error> for Stopped {
 pub(crate) fn run(
     job: &Job,
     attempt: u32,
-    kept: Option<&Path>,
-    phases: Vec<Phase>,
+    kept: Option<&CheckpointPlace>,
+    launcher: &Launcher,
+    onlooker: Onlooker,
 ) -> Result<Outcome, Stopped> {
     let common = job.asked().common();
-    let is_shown = std::io::stderr().is_terminal();
-    let progress = is_shown.then(|| Progress::new(phases, common.workers));
+    let is_shown = onlooker.is_there();
     let arguments = |worker| job.worker_arguments(worker, attempt, kept, is_shown);
-    let (mut workers, events) = Workers::start(common.workers, arguments)?;
-    workers.watch(common, &events, progress)
+    let (mut workers, events) = Workers::start(common.workers, launcher, arguments)?;
+    workers.watch(common, &events, onlooker)
 }
 
 /// Processes that end with this value.
 struct Workers {
-    children: Vec<(Child, Option<ChildStdin>)>,
+    processes: Vec<Process>,
 }
 
 /// What one worker did.
-struct Told {
-    worker: usize,
-    what: Happening,
+pub(crate) struct Told {
+    pub(crate) worker: usize,
+    pub(crate) what: Happening,
 }
 
-enum Happening {
+pub(crate) enum Happening {
     Event(Event),
     /// A line that is no event: kept for the message.
     Noise(String),
     /// Its output has ended, and with it the process, or soon.
     Ended,
+    /// Nothing of the worker's: somebody wants the job to end.
+    Cancelled,
+}
+
+impl Told {
+    /// What a line of a worker's output says.
+    pub(crate) fn of_line(worker: usize, line: String) -> Told {
+        let what = match serde_json::from_str(&line) {
+            Ok(event) => Happening::Event(event),
+            Err(_) => Happening::Noise(line),
+        };
+        Told { worker, what }
+    }
 }
 
 impl Workers {
     fn start(
         count: usize,
+        launcher: &Launcher,
         arguments: impl Fn(usize) -> Vec<OsString>,
     ) -> anyhow::Result<(Self, Receiver<Told>)> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
         let (tell, events) = channel();
         let secret: u128 = rand::random();
-        let mut workers = Self { children: Vec::with_capacity(count) };
+        let mut workers = Self { processes: Vec::with_capacity(count) };
         for worker in 0..count {
-            let mut child = Command::new(&program)
-                .args(arguments(worker))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .with_context(|| format!("cannot start worker {worker}"))?;
-            let stdout = child.stdout.take().expect("it was piped");
-            let mut stdin = child.stdin.take().expect("it was piped");
-            // Not on the command line, which everybody on the machine can read. One that cannot be
-            // told has ended, which its output says too.
-            let _ = writeln!(stdin, "{secret:032x}");
-            workers.children.push((child, Some(stdin)));
-            let tell = tell.clone();
-            std::thread::spawn(move || relay(worker, BufReader::new(stdout), &tell));
+            let mut process = launcher.start(worker, arguments(worker), tell.clone())?;
+            // Not on the command line, which everybody on the machine can read.
+            process.tell(&format!("{secret:032x}"));
+            workers.processes.push(process);
         }
         Ok((workers, events))
     }
@@ -114,7 +117,7 @@ impl Workers {
         &mut self,
         job: &Common,
         events: &Receiver<Told>,
-        mut progress: Option<Progress>,
+        mut onlooker: Onlooker,
     ) -> Result<Outcome, Stopped> {
         let mut addresses: Vec<Option<SocketAddr>> = vec![None; job.workers];
         let mut outcome = None;
@@ -141,20 +144,17 @@ impl Workers {
                 }
                 Happening::Event(Event::Alive) => {}
                 Happening::Event(Event::Progress { phase, done }) => {
-                    if let Some(progress) = &mut progress {
-                        progress.tell(worker, phase, done);
-                    }
+                    onlooker.tell(worker, phase, done);
                 }
                 Happening::Event(Event::Done(done)) => {
-                    if let Some(progress) = &progress {
-                        progress.finish();
-                    }
+                    onlooker.finish();
                     outcome = Some(done);
                 }
                 Happening::Event(Event::Failed(failure)) => {
                     return Err(self.failed(worker, failure, events));
                 }
                 Happening::Noise(line) => eprintln!("worker {worker}: {line}"),
+                Happening::Cancelled => return Err(anyhow!("the job was cancelled").into()),
                 Happening::Ended => {
                     has_ended[worker] = true;
                     if let Some(fate) = self.fate(worker)? {
@@ -168,12 +168,12 @@ impl Workers {
 
     /// A worker has told nothing for too long.
     fn silent(&self, worker: usize, address: Option<SocketAddr>, job: &Common) -> Stopped {
-        let (id, seconds) = (self.children[worker].0.id(), job.hang_timeout);
+        let (name, seconds) = (self.processes[worker].name(), job.hang_timeout);
         let error = match address {
-            None => anyhow!("no address for {seconds} s from worker {worker} (process {id})"),
+            None => anyhow!("no address for {seconds} s from worker {worker} ({name})"),
             Some(_) => {
                 let seconds = seconds * u64::from(PATIENCE);
-                anyhow!("worker {worker} (process {id}) hangs: it has told nothing for {seconds} s")
+                anyhow!("worker {worker} ({name}) hangs: it has told nothing for {seconds} s")
             }
         };
         Stopped { error, is_loss: true }
@@ -182,11 +182,8 @@ impl Workers {
     /// Tells every worker where all are.
     fn introduce(&mut self, addresses: &[SocketAddr]) {
         let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-        let line = format!("{}\n", texts.join(" "));
-        for stdin in self.children.iter_mut().filter_map(|(_, stdin)| stdin.as_mut()) {
-            // One that cannot be told has ended, which its output says too.
-            let _ = stdin.write_all(line.as_bytes());
-        }
+        let line = texts.join(" ");
+        self.processes.iter_mut().for_each(|process| process.tell(&line));
     }
 
     /// A worker has failed: names the one that failed first, which may be another, whose end this one
@@ -215,7 +212,7 @@ impl Workers {
                 Ok(Told { worker, what: Happening::Ended }) => {
                     // Who fails ends by itself, and those that it told do.
                     if let Ok(Some(fate)) = self.fate(worker)
-                        && fate.status.signal().is_some()
+                        && fate.is_violent()
                     {
                         return fate.into();
                     }
@@ -228,21 +225,17 @@ impl Workers {
 
     /// How the process of a worker ended that has ended, unless its part is done.
     fn fate(&mut self, worker: usize) -> anyhow::Result<Option<Fate>> {
-        let (child, _) = &mut self.children[worker];
-        let status =
-            child.wait().with_context(|| format!("cannot see how worker {worker} ended"))?;
-        Ok((!status.success()).then(|| Fate { worker, process: child.id(), status }))
+        let process = &mut self.processes[worker];
+        let end = process.end().with_context(|| format!("cannot see how worker {worker} ended"))?;
+        let is_done = matches!(end, End::Exited(status) if status.success());
+        Ok((!is_done).then(|| Fate { worker, process: process.name(), end }))
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        for (child, stdin) in &mut self.children {
-            drop(stdin.take());
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        // All at once; each is waited for when it is dropped.
+        self.processes.iter_mut().for_each(Process::kill);
     }
 }
 
@@ -282,35 +275,40 @@ impl Silence {
 /// How the process of a worker ended before its part was done.
 struct Fate {
     worker: usize,
-    process: u32,
-    status: ExitStatus,
+    process: String,
+    end: End,
+}
+
+impl Fate {
+    /// Whether it cannot have failed by itself.
+    fn is_violent(&self) -> bool {
+        match self.end {
+            End::Exited(status) => status.signal().is_some(),
+            End::Gone(_) => true,
+        }
+    }
 }
 
 impl From<Fate> for Stopped {
-    fn from(Fate { worker, process, status }: Fate) -> Self {
-        let (how, is_loss) = match (status.signal(), status.code()) {
-            (Some(signal), _) if OWN_FAULTS.contains(&signal) => {
-                (format!("ended by its own fault, signal {signal}: the job stops"), false)
-            }
-            (Some(signal), _) => (format!("was killed by signal {signal}"), true),
-            (None, Some(code)) => (format!("ended with exit code {code}: the job stops"), false),
-            (None, None) => ("ended: the job stops".to_owned(), false),
+    fn from(Fate { worker, process, end }: Fate) -> Self {
+        let (how, is_loss) = match end {
+            End::Exited(status) => of_status(status),
+            End::Gone(why) => (format!("is lost: {why}"), true),
         };
-        Self { error: anyhow!("worker {worker} (process {process}) {how}"), is_loss }
+        Self { error: anyhow!("worker {worker} ({process}) {how}"), is_loss }
     }
 }
 
-/// Passes on what a worker tells, until it ends.
-fn relay(worker: usize, stdout: impl std::io::BufRead, tell: &Sender<Told>) {
-    for line in stdout.lines().map_while(Result::ok) {
-        let what = match serde_json::from_str(&line) {
-            Ok(event) => Happening::Event(event),
-            Err(_) => Happening::Noise(line),
-        };
-        // Nobody listens any more once the job has failed.
-        let _ = tell.send(Told { worker, what });
+/// What a status says, and whether another attempt may have another.
+fn of_status(status: ExitStatus) -> (String, bool) {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) if OWN_FAULTS.contains(&signal) => {
+            (format!("ended by its own fault, signal {signal}: the job stops"), false)
+        }
+        (Some(signal), _) => (format!("was killed by signal {signal}"), true),
+        (None, Some(code)) => (format!("ended with exit code {code}: the job stops"), false),
+        (None, None) => ("ended: the job stops".to_owned(), false),
     }
-    let _ = tell.send(Told { worker, what: Happening::Ended });
 }
 
 #[cfg(test)]
@@ -328,7 +326,7 @@ mod tests {
         });
         let text = "worker 2 is lost".to_owned();
         let failure = Failure { is_consequence: true, is_loss: true, text };
-        let stopped = Workers { children: Vec::new() }.failed(0, failure, &events);
+        let stopped = Workers { processes: Vec::new() }.failed(0, failure, &events);
         assert_eq!(stopped.error.to_string(), "worker 0: worker 2 is lost");
         assert!(stopped.is_loss);
         drop(events);

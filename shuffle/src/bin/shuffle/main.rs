@@ -3,6 +3,8 @@
 //! # Layout
 //! - `args`: what is typed.
 //! - `attempts`: tries a job again when a worker was lost; `launch`: one attempt, starts the workers, tells them of one another, and ends all when one ends early.
+//! - `process`: where one is started; `onlooker`: who is told how far a job is; `inputs`: whether these have changed.
+//! - `cluster`: agents, jobs that are submitted to them, and what drives these.
 //! - `event`: what a worker's process tells the one that started it, a line each.
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
@@ -20,18 +22,22 @@
 mod args;
 mod attempts;
 mod checkpointing;
+mod cluster;
 mod components;
 mod event;
 mod generate;
+mod inputs;
 mod job;
 mod join;
 mod kmeans;
 mod launch;
 mod memory;
+mod onlooker;
 mod output_file;
 mod output_folder;
 mod pagerank;
 mod part_name;
+mod process;
 mod progress;
 mod report;
 mod sort;
@@ -55,6 +61,20 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => report::complain(&error),
         },
+        Command::Agent(agent) => match cluster::agent::run(&agent) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => report::complain(&error),
+        },
+        Command::Agents(shown) => {
+            cluster::jobs::agents(&shown).unwrap_or_else(|error| report::complain(&error))
+        }
+        Command::Submit(submit) => {
+            cluster::submit::run(&submit).unwrap_or_else(|error| report::complain(&error))
+        }
+        Command::Jobs(jobs) => {
+            cluster::jobs::run(&jobs).unwrap_or_else(|error| report::complain(&error))
+        }
         Command::Worker(worker) => work::run(&worker),
+        Command::Drive => cluster::drive::run(),
     }
 }

@@ -7,10 +7,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::args::Common;
 use crate::part_name::{made, part_name};
 
 /// The file, by the name that it is asked for.
-pub(crate) struct OutputFile<'p>(pub(crate) &'p Path);
+pub(crate) struct OutputFile<'p> {
+    path: &'p Path,
+    /// Of which attempt, where several could be under way.
+    attempt: Option<&'p str>,
+}
 
 /// What is written to.
 enum Place {
@@ -20,19 +25,23 @@ enum Place {
     Itself,
 }
 
-impl OutputFile<'_> {
+impl<'p> OutputFile<'p> {
+    pub(crate) fn new(path: &'p Path, common: &'p Common) -> OutputFile<'p> {
+        OutputFile { path, attempt: common.part.as_deref() }
+    }
+
     /// What no single path can show: it must not be the input, under whatever name.
     pub(crate) fn check_input(&self, input: &Path) -> Result<(), String> {
         let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let Some(input_file) = identity(input) else { return Ok(()) };
-        let mut written = vec![self.0.to_owned()];
+        let mut written = vec![self.path.to_owned()];
         if let Place::Beside { part, .. } = self.place() {
             written.push(part);
         }
         match written.iter().find(|path| identity(path) == Some(input_file)) {
             Some(path) => Err(format!(
                 "--output {}: {} is the same file as --input {}: the one would replace the other",
-                self.0.display(),
+                self.path.display(),
                 path.display(),
                 input.display(),
             )),
@@ -57,7 +66,7 @@ impl OutputFile<'_> {
                 Ok(())
             }
             // Who reads from a pipe would take this for its end.
-            Place::Itself if is_pipe(self.0) => Ok(()),
+            Place::Itself if is_pipe(self.path) => Ok(()),
             Place::Itself => self.open().map(drop),
         }
     }
@@ -89,26 +98,29 @@ impl OutputFile<'_> {
     }
 
     pub(crate) fn cannot_write(&self) -> String {
-        format!("cannot write {}", self.0.display())
+        format!("cannot write {}", self.path.display())
     }
 
     fn open(&self) -> anyhow::Result<File> {
-        let opened = OpenOptions::new().append(true).open(self.0);
+        let opened = OpenOptions::new().append(true).open(self.path);
         opened.with_context(|| self.cannot_write())
     }
 
     fn place(&self) -> Place {
         // Where a link leads to, so that it leads there still.
-        let output = fs::canonicalize(self.0).unwrap_or_else(|_| match fs::read_link(self.0) {
-            Ok(target) => self.0.parent().map_or(target.clone(), |folder| folder.join(target)),
-            Err(_) => self.0.to_owned(),
-        });
+        let output =
+            fs::canonicalize(self.path).unwrap_or_else(|_| match fs::read_link(self.path) {
+                Ok(target) => {
+                    self.path.parent().map_or(target.clone(), |folder| folder.join(target))
+                }
+                Err(_) => self.path.to_owned(),
+            });
         // What ends with a slash is a folder, if it is anything.
         let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/");
         match output.symlink_metadata() {
             Ok(metadata) if !metadata.is_file() => Place::Itself,
             Err(_) if is_folder => Place::Itself,
-            _ => Place::Beside { part: part_name(&output), output },
+            _ => Place::Beside { part: part_name(&output, self.attempt), output },
         }
     }
 }

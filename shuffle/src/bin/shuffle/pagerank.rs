@@ -100,7 +100,7 @@ impl Asked for Pagerank {
         check_path("--input", &self.input)?;
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
-        OutputFile(output).check_input(&self.input)
+        OutputFile::new(output, &self.common).check_input(&self.input)
     }
 
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
@@ -166,6 +166,6 @@ impl Pagerank {
     }
 
     fn output(&self) -> Option<OutputFile<'_>> {
-        self.output.as_deref().map(OutputFile)
+        self.output.as_deref().map(|output| OutputFile::new(output, &self.common))
     }
 }

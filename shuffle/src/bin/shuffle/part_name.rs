@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// The name beside it.
-pub(crate) fn part_name(output: &Path) -> PathBuf {
+/// The name beside it, which says of which attempt it is where several could be under way.
+pub(crate) fn part_name(output: &Path, attempt: Option<&str>) -> PathBuf {
     // Without a slash at its end.
     let output: PathBuf = output.components().collect();
     let mut name = OsString::from(output);
+    if let Some(attempt) = attempt {
+        name.push(format!(".{attempt}"));
+    }
     name.push(".part");
     name.into()
 }

@@ -10,16 +10,23 @@ use crate::job::{Asked, Job};
 
 /// Prints what came out.
 pub(crate) fn print(job: &Job, outcome: &Outcome) -> ExitCode {
-    let text = match (job, outcome) {
+    match text_of(job, outcome) {
+        Ok(text) => say(&text),
+        Err(error) => complain(&error),
+    }
+}
+
+/// What came out, as the job was asked to print it.
+pub(crate) fn text_of(job: &Job, outcome: &Outcome) -> anyhow::Result<String> {
+    Ok(match (job, outcome) {
         (Job::Components(job), Outcome::Components(connected)) => job.report(connected),
         (Job::Join(job), Outcome::Join(joined)) => job.report(joined),
         (Job::Kmeans(job), Outcome::Kmeans(clustered)) => job.report(clustered),
         (Job::Pagerank(job), Outcome::Pagerank(ranked)) => job.report(ranked),
         (Job::Sort(job), Outcome::Sort(sorted)) => job.report(sorted),
         (Job::Wordcount(job), Outcome::Wordcount(counted)) => job.report(counted),
-        _ => return complain(&anyhow::anyhow!("the workers did another job")),
-    };
-    say(&text)
+        _ => anyhow::bail!("the workers did another job"),
+    })
 }
 
 /// What is printed of what a job came to: an object for scripts, if it was asked for that, and else a text.

@@ -106,6 +106,6 @@ impl Sort {
     }
 
     fn output(&self) -> OutputFolder<'_> {
-        OutputFolder(&self.output)
+        OutputFolder::new(&self.output, &self.common)
     }
 }

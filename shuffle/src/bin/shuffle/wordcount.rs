@@ -121,6 +121,6 @@ impl Wordcount {
     }
 
     fn output(&self) -> Option<OutputFolder<'_>> {
-        self.output.as_deref().map(OutputFolder)
+        self.output.as_deref().map(|output| OutputFolder::new(output, &self.common))
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weft_object::Types;
 use weft_shuffle::{
-    CheckpointConfig, InputError, JobError, LineProblem, Listening, Secret, Worker, WorkerConfig,
-    WorkerId,
+    CheckpointConfig, CheckpointPlace, InputError, JobError, LineProblem, Listening, Secret,
+    Worker, WorkerConfig, WorkerId,
 };
 
 use crate::args;
@@ -102,7 +102,10 @@ fn start(arguments: &args::Worker) -> anyhow::Result<Worker> {
     let common = job.common();
     let Needs { types, same, memory_bytes, spill_folder } = job.needs();
     let every = job.checkpoints().and_then(Checkpointing::every);
-    let checkpoints = arguments.kept.clone().zip(every);
+    let in_table = arguments.kept_in.clone().zip(arguments.kept_of.clone());
+    let in_table = in_table.map(|(cluster, job)| CheckpointPlace::Table { cluster, job });
+    let place = arguments.kept.clone().map(CheckpointPlace::Folder).or(in_table);
+    let checkpoints = place.zip(every);
     let listening = Listening::start(WorkerConfig {
         id: WorkerId(arguments.index),
         workers: common.workers,
@@ -110,8 +113,9 @@ fn start(arguments: &args::Worker) -> anyhow::Result<Worker> {
         arguments: same,
         secret: secret()?,
         hang_timeout: Duration::from_secs(common.hang_timeout),
+        listen: arguments.listen,
         attempt: arguments.attempt,
-        checkpoints: checkpoints.map(|(folder, every)| CheckpointConfig { folder, every }),
+        checkpoints: checkpoints.map(|(place, every)| CheckpointConfig { place, every }),
         links: common.link,
         memory_bytes: memory_bytes.unwrap_or_else(|| share_of_memory(common.workers)),
         spill_folder: spill_folder.unwrap_or_else(std::env::temp_dir),

@@ -1,0 +1,273 @@
+//! The process that drives one attempt at a job of a cluster: started by an agent, which it does not outlive.
+
+use std::io::{BufRead as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use weft_shuffle::CheckpointPlace;
+
+use super::fleet::{Fleet, Known, Place};
+use super::record::{Attempt, JobRecord, State};
+use super::store::{Done, Store, now_ms};
+use crate::args::Args;
+use crate::checkpointing::Checkpointing;
+use crate::event::Outcome;
+use crate::inputs::state_of_inputs;
+use crate::job::{Asked, Job};
+use crate::launch::{self, Stopped};
+use crate::onlooker::{HowFar, Onlooker};
+use crate::process::Launcher;
+
+/// How long an operation of the store may take: nodes may have to change roles meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often a driver looks whether the job is still its own, and says how far that is.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What a driver is told by its standard input, which ends with the agent.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) cluster: Vec<String>,
+    pub(crate) job: u64,
+    pub(crate) attempt: u32,
+    pub(crate) secret: u128,
+    /// By worker.
+    pub(crate) places: Vec<Place>,
+}
+
+/// What a driver's own thread looks after.
+struct Look {
+    /// The driver is about to write down how the attempt ended.
+    is_over: AtomicBool,
+    store: Store,
+    job: u64,
+    attempt: u32,
+    known: Arc<Known>,
+    how_far: Mutex<Option<Arc<Mutex<HowFar>>>>,
+}
+
+pub(crate) fn run() -> ExitCode {
+    let driven = order().and_then(|order| drive(&order));
+    match driven {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The agent sees that it has ended, and that the job has not.
+            eprintln!("shuffle: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn order() -> anyhow::Result<Order> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let order = serde_json::from_str(&line).context("drivers are started by shuffle agent")?;
+    std::thread::spawn(|| {
+        // Whatever comes, an end or an error, the agent is gone.
+        let _ = std::io::stdin().lock().read_line(&mut String::new());
+        std::process::exit(1);
+    });
+    Ok(order)
+}
+
+fn drive(order: &Order) -> anyhow::Result<()> {
+    let store = Store::open(&order.cluster, TIMEOUT)?;
+    let record = store.job(order.job)?.context("the job is gone")?;
+    let (known, how_far) = (Arc::default(), Mutex::default());
+    let (job, attempt) = (order.job, order.attempt);
+    let is_over = AtomicBool::new(false);
+    let look = Arc::new(Look { is_over, store: store.clone(), job, attempt, known, how_far });
+    {
+        let look = Arc::clone(&look);
+        std::thread::spawn(move || look.run());
+    }
+    let job = match parse(&record, order.job, order.attempt) {
+        Ok(job) => job,
+        Err(error) => return fail(&look, order, error.into()),
+    };
+    if let State::Finishing { outcome, .. } = record.state {
+        return finish(&look, order, job.asked(), outcome, true);
+    }
+    match attempt_it(&look, order, &record, &job) {
+        Ok(outcome) => finish(&look, order, job.asked(), outcome, false),
+        Err(stopped) => {
+            // What it made is of no use; why it failed is told.
+            let _ = job.asked().end(false);
+            fail(&look, order, stopped)
+        }
+    }
+}
+
+/// The attempt came to nothing.
+fn fail(look: &Look, order: &Order, Stopped { error, is_loss }: Stopped) -> anyhow::Result<()> {
+    let error = format!("{error:#}");
+    look.is_over.store(true, Ordering::Relaxed);
+    look.store.change(order.job, |job| {
+        let is_own = job.is_at(order.attempt);
+        if is_own && job.is_cancelled {
+            job.state = State::Cancelled { ended_ms: now_ms() };
+        } else if is_own && is_loss {
+            job.lose(error.clone(), now_ms());
+        } else if is_own {
+            job.state = State::Failed { ended_ms: now_ms(), error: error.clone() };
+        }
+        is_own
+    })?;
+    Ok(())
+}
+
+/// The job, as workers of the attempt are told.
+fn parse(record: &JobRecord, id: u64, attempt: u32) -> anyhow::Result<Job> {
+    let part = format!("--part=job{id}-{attempt}");
+    Args::job_of(record.command.iter().map(String::as_str).chain([part.as_str()]))
+}
+
+/// Has the workers work.
+fn attempt_it(
+    look: &Look,
+    order: &Order,
+    record: &JobRecord,
+    job: &Job,
+) -> Result<Outcome, Stopped> {
+    let asked = job.asked();
+    for before in 1..order.attempt {
+        // Whoever drove it may have been killed before it could.
+        if let Ok(job) = parse(record, order.job, before) {
+            let _ = job.asked().end(false);
+        }
+    }
+    let phases = asked.prepare()?;
+    check_inputs(look, asked)?;
+    let how_far = Arc::new(Mutex::new(HowFar::new(phases, record.workers)));
+    *look.how_far.lock() = Some(Arc::clone(&how_far));
+    let folder = record.folder.clone();
+    let places = order.places.clone();
+    let is_lost = |error| Stopped { error, is_loss: true };
+    if places.len() != record.workers {
+        return Err(is_lost(anyhow!("an agent is gone that was to have a worker")));
+    }
+    let number = (order.job, order.attempt);
+    let fleet = Fleet::connect(order.secret, number, folder, places, Arc::clone(&look.known));
+    let launcher = Launcher::Cluster(fleet.map_err(is_lost)?);
+    let every = asked.checkpoints().and_then(Checkpointing::every);
+    let (cluster, id) = (order.cluster.clone(), order.job.to_string());
+    let kept = every.map(|_| CheckpointPlace::Table { cluster, job: id });
+    launch::run(job, order.attempt, kept.as_ref(), &launcher, Onlooker::Reader(how_far))
+}
+
+/// What attempts before have kept is of what they read.
+fn check_inputs(look: &Look, asked: &dyn Asked) -> anyhow::Result<()> {
+    let inputs = state_of_inputs(asked);
+    let changed = look.store.change(look.job, |job| {
+        let is_first = job.inputs.is_none();
+        job.inputs.get_or_insert_with(|| inputs.clone());
+        is_first
+    })?;
+    let (job, _) = changed.context("the job is gone")?;
+    anyhow::ensure!(
+        job.inputs == Some(inputs),
+        "an input has changed since the first attempt began: the job stops"
+    );
+    Ok(())
+}
+
+/// All workers are done: what they made gets its name, once it is written down that it does.
+fn finish(
+    look: &Look,
+    order: &Order,
+    asked: &dyn Asked,
+    outcome: Outcome,
+    is_taken_over: bool,
+) -> anyhow::Result<()> {
+    look.is_over.store(true, Ordering::Relaxed);
+    let store = &look.store;
+    let changed = store.change(order.job, |job| match &job.state {
+        State::Running(attempt) if attempt.number == order.attempt => {
+            job.state = if job.is_cancelled {
+                State::Cancelled { ended_ms: now_ms() }
+            } else {
+                State::Finishing { attempt: Attempt::clone(attempt), outcome: outcome.clone() }
+            };
+            true
+        }
+        _ => false,
+    })?;
+    let (job, _) = changed.context("the job is gone")?;
+    let is_own =
+        matches!(&job.state, State::Finishing { attempt, .. } if attempt.number == order.attempt);
+    if !is_own {
+        return asked.end(false);
+    }
+    let named = match asked.end(true) {
+        // Whoever drove it before has come so far.
+        Err(error) if is_taken_over && is_not_found(&error) => Ok(()),
+        other => other,
+    };
+    let ended_ms = now_ms();
+    store.change(order.job, |job| {
+        let is_own = job.is_at(order.attempt);
+        if is_own {
+            job.state = match &named {
+                Ok(()) => {
+                    State::Succeeded { attempt: order.attempt, ended_ms, outcome: outcome.clone() }
+                }
+                Err(error) => State::Failed { ended_ms, error: format!("{error:#}") },
+            };
+        }
+        is_own
+    })?;
+    Ok(())
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    let errno = error.downcast_ref::<rustix::io::Errno>();
+    kind == Some(std::io::ErrorKind::NotFound) || errno == Some(&rustix::io::Errno::NOENT)
+}
+
+/// Whoever hears it is an agent; without one, the end of standard input ends this process.
+fn say_alive() {
+    let mut stdout = std::io::stdout().lock();
+    let _ = writeln!(stdout, "alive").and_then(|()| stdout.flush());
+}
+
+impl Look {
+    /// Looks, and says, until the process ends.
+    fn run(&self) {
+        let mut told = None;
+        loop {
+            say_alive();
+            match self.store.job(self.job) {
+                Ok(Some(job)) if job.is_at(self.attempt) => {
+                    if job.is_cancelled {
+                        self.known.cancel();
+                    }
+                }
+                // Another attempt has begun, or the job is over: the agents end what is left when this process has.
+                Ok(_) if !self.is_over.load(Ordering::Relaxed) => std::process::exit(1),
+                Ok(_) => {}
+                // The store may come back, and the workers go on meanwhile.
+                Err(_) => {}
+            }
+            let now = self.how_far.lock().as_ref().and_then(|how_far| how_far.lock().now());
+            let done = now.map(|(phase, done)| Done {
+                phase: phase.name.to_owned(),
+                unit: format!("{:?}", phase.unit).to_lowercase(),
+                done,
+                total: phase.total,
+            });
+            if let Some(done) = &done
+                && told.as_ref() != Some(done)
+                && self.store.tell_progress(self.job, done).is_ok()
+            {
+                told = Some(done.clone());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Which job begins next, and where its workers go. No I/O.
+//!
+//! A job gets all of its slots at once or none, as all workers wait for each other. Pools share the slots: the next job is of the pool that has the fewest, and of it
+//! the one that was submitted first. If there is no room for that one, nothing else begins: it would wait for ever if smaller ones always
+//! went before. It is the rule of Hadoop's fair scheduler, without its pre-emption.
+
+use std::collections::HashMap;
+
+use super::record::{AgentId, JobRecord, State};
+
+/// What an agent has for workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Slots {
+    pub(crate) agent: AgentId,
+    pub(crate) slots: usize,
+}
+
+/// The job that begins next, if there is room for it, and the agent of each of its workers. `jobs` have not ended and are in the order in which they were submitted.
+pub(crate) fn next(jobs: &[(u64, JobRecord)], agents: &[Slots]) -> Option<(u64, Vec<AgentId>)> {
+    let mut taken: HashMap<&AgentId, usize> = HashMap::new();
+    let mut of_pool: HashMap<&str, usize> = HashMap::new();
+    for (_, job) in jobs {
+        let Some(attempt) = job.attempt() else { continue };
+        *of_pool.entry(&job.pool).or_default() += attempt.places.len();
+        attempt.places.iter().for_each(|agent| *taken.entry(agent).or_default() += 1);
+    }
+    // What all agents together have no room for waits for more of them, and keeps nobody else waiting.
+    let all: usize = agents.iter().map(|agent| agent.slots).sum();
+    let may_begin = |job: &JobRecord| matches!(job.state, State::Queued) && job.workers <= all;
+    let waiting = jobs.iter().filter(|(_, job)| may_begin(job));
+    // The first of those that are equal.
+    let (id, job) = waiting.min_by_key(|(_, job)| of_pool.get(&*job.pool).copied().unwrap_or(0))?;
+    let mut free: Vec<(usize, &AgentId)> = agents
+        .iter()
+        .map(|agent| {
+            let taken = taken.get(&agent.agent).copied().unwrap_or(0);
+            (agent.slots.saturating_sub(taken), &agent.agent)
+        })
+        .collect();
+    let mut places = Vec::with_capacity(job.workers);
+    for _ in 0..job.workers {
+        // Each to the agent that has the most left, so that a job is spread.
+        let (left, agent) =
+            free.iter_mut().reduce(|most, other| if other.0 > most.0 { other } else { most })?;
+        *left = left.checked_sub(1)?;
+        places.push(agent.clone());
+    }
+    Some((*id, places))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::{record, running};
+    use super::*;
+
+    fn agents(slots: &[(&str, usize)]) -> Vec<Slots> {
+        let agent = |(name, slots): &(&str, usize)| Slots {
+            agent: AgentId((*name).to_owned()),
+            slots: *slots,
+        };
+        slots.iter().map(agent).collect()
+    }
+
+    fn begins(jobs: &[(u64, JobRecord)], slots: &[(&str, usize)]) -> Option<(u64, Vec<String>)> {
+        let (id, places) = next(jobs, &agents(slots))?;
+        Some((id, places.into_iter().map(|AgentId(name)| name).collect()))
+    }
+
+    fn places(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn workers_are_spread_over_the_agents_with_the_most_room() {
+        let jobs = [(7, record("default", 4))];
+        let found = begins(&jobs, &[("a", 1), ("b", 3), ("c", 2)]);
+        assert_eq!(found, Some((7, places(&["b", "b", "c", "a"]))));
+        assert_eq!(begins(&jobs, &[("a", 2), ("b", 1)]), None);
+        assert_eq!(begins(&jobs, &[]), None);
+        assert_eq!(begins(&[], &[("a", 2)]), None);
+    }
+
+    #[test]
+    fn slots_that_others_have_are_not_given_twice() {
+        let first = running(record("default", 2), &["a", "b"]);
+        let jobs = [(1, first), (2, record("default", 2))];
+        assert_eq!(begins(&jobs, &[("a", 2), ("b", 1)]), None);
+        assert_eq!(begins(&jobs, &[("a", 2), ("b", 2)]), Some((2, places(&["a", "b"]))));
+        // An agent that is gone has none, whatever is said of it, and one that has fewer than it had gives none.
+        assert_eq!(begins(&jobs, &[("c", 2)]), Some((2, places(&["c", "c"]))));
+        assert_eq!(begins(&jobs, &[("a", 0), ("b", 2)]), None);
+    }
+
+    #[test]
+    fn the_pool_with_the_fewest_slots_comes_first_and_within_it_the_eldest_job() {
+        let jobs = [
+            (1, running(record("many", 2), &["a", "a"])),
+            (2, record("many", 1)),
+            (3, record("few", 1)),
+            (4, record("few", 1)),
+        ];
+        assert_eq!(begins(&jobs, &[("a", 4)]).unwrap().0, 3);
+        let equal = [(2, record("many", 1)), (3, record("few", 1))];
+        assert_eq!(begins(&equal, &[("a", 4)]).unwrap().0, 2);
+    }
+
+    #[test]
+    fn a_large_job_is_not_passed_over_for_ever_and_an_impossible_one_is() {
+        let jobs = [
+            (1, running(record("default", 1), &["a"])),
+            (2, record("default", 2)),
+            (3, record("default", 1)),
+        ];
+        assert_eq!(begins(&jobs, &[("a", 2)]), None, "the second one is next");
+        let impossible = [(2, record("default", 3)), (3, record("default", 1))];
+        assert_eq!(begins(&impossible, &[("a", 2)]).unwrap().0, 3);
+    }
+}

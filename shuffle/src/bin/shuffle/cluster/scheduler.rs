@@ -1,0 +1,259 @@
+//! What an agent does about jobs: the eldest of all gives them slots, and each minds the drivers that it has started.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use weft_transport::{Connection, Endpoint};
+
+use super::drive::Order;
+use super::fleet::Place;
+use super::record::{AgentId, Attempt, JobRecord, State};
+use super::schedule::{self, Slots};
+use super::store::{AgentRow, Store, now_ms};
+
+/// How long a driver may say nothing. It says something every second.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+/// How long an agent may take to be connected to, while nothing else is done.
+const REACH_TIMEOUT: Duration = Duration::from_millis(500);
+
+pub(crate) struct Scheduler {
+    me: AgentId,
+    build: String,
+    store: Store,
+    cluster: Vec<String>,
+    secret: u128,
+    /// By which other agents are seen to be there, before the table forgets those that are not.
+    endpoint: Endpoint,
+    seen: HashMap<AgentId, Connection>,
+    /// By job, with the number of the attempt.
+    drivers: HashMap<u64, (u32, Driver)>,
+}
+
+/// A process that drives an attempt; it ends with this value.
+struct Driver {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    heard: Arc<Mutex<Instant>>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(
+        me: AgentId,
+        build: String,
+        store: Store,
+        (cluster, secret): (Vec<String>, u128),
+        endpoint: Endpoint,
+    ) -> Scheduler {
+        let (seen, drivers) = (HashMap::new(), HashMap::new());
+        Scheduler { me, build, store, cluster, secret, endpoint, seen, drivers }
+    }
+
+    /// Does what is to be done now.
+    pub(crate) fn turn(&mut self) -> anyhow::Result<()> {
+        self.drivers.retain(|_, (_, driver)| driver.is_alive());
+        let agents = self.store.agents()?;
+        // An agent that the others do not see decides nothing.
+        let is_eldest = agents.first().is_some_and(|(id, _)| *id == self.me);
+        if !is_eldest && self.drivers.is_empty() {
+            return Ok(());
+        }
+        let mut jobs = self.store.open_jobs()?;
+        for (id, job) in &mut jobs {
+            self.mind(*id, job, &agents, is_eldest)?;
+        }
+        if !is_eldest {
+            return Ok(());
+        }
+        jobs.retain(|(_, job)| !job.is_ended());
+        if !jobs.iter().any(|(_, job)| matches!(job.state, State::Queued)) {
+            return Ok(());
+        }
+        self.seen.retain(|agent, _| agents.iter().any(|(other, _)| other == agent));
+        let mut slots = Vec::new();
+        for (agent, row) in &agents {
+            // Only equal builds work together.
+            if row.build == self.build && self.is_there(agent, row) {
+                slots.push(Slots { agent: agent.clone(), slots: row.slots });
+            }
+        }
+        while let Some((id, places)) = schedule::next(&jobs, &slots) {
+            let job = self.begin(id, places, &agents)?;
+            jobs.iter_mut()
+                .filter(|(other, _)| *other == id)
+                .for_each(|(_, old)| *old = job.clone());
+            jobs.retain(|(_, job)| !job.is_ended());
+        }
+        Ok(())
+    }
+
+    /// Whether an agent that is registered can be reached: one that was killed is registered for some seconds more.
+    fn is_there(&mut self, agent: &AgentId, row: &AgentRow) -> bool {
+        if *agent == self.me || self.seen.get(agent).is_some_and(Connection::is_open) {
+            return true;
+        }
+        let Ok(address) = row.address.parse() else { return false };
+        let deadline = self.endpoint.clock().now() + REACH_TIMEOUT;
+        let connected = self.endpoint.block_on(self.endpoint.connect(address, deadline));
+        connected.map(|connection| self.seen.insert(agent.clone(), connection)).is_ok()
+    }
+
+    /// Ends all drivers: their jobs go on with the next attempt, at another agent.
+    pub(crate) fn end(&mut self) {
+        self.drivers.clear();
+    }
+
+    /// Sees to a job that somebody drove, or that has ended.
+    fn mind(
+        &mut self,
+        id: u64,
+        job: &mut JobRecord,
+        agents: &[(AgentId, AgentRow)],
+        is_eldest: bool,
+    ) -> anyhow::Result<()> {
+        if job.is_ended() {
+            return if is_eldest { self.store.close(id) } else { Ok(()) };
+        }
+        let Some(attempt) = job.attempt().cloned() else { return Ok(()) };
+        let why = if attempt.driver == self.me {
+            if self.drivers.get(&id).is_some_and(|(number, _)| *number == attempt.number) {
+                return Ok(());
+            }
+            "the process that drove the job ended"
+        } else if is_eldest && agents.iter().all(|(agent, _)| *agent != attempt.driver) {
+            "the agent that drove the job is gone"
+        } else {
+            return Ok(());
+        };
+        if let State::Finishing { .. } = job.state {
+            // All is done but to name it.
+            let me = self.me.clone();
+            let changed = self.change(id, job, |job| match &mut job.state {
+                State::Finishing { attempt: of, .. } if *of == attempt => {
+                    of.driver = me.clone();
+                    true
+                }
+                _ => false,
+            })?;
+            return if changed { self.drive(id, job, agents) } else { Ok(()) };
+        }
+        self.change(id, job, |job| {
+            let is_lost = job.attempt() == Some(&attempt) && matches!(job.state, State::Running(_));
+            if is_lost {
+                job.lose(why.to_owned(), now_ms());
+            }
+            is_lost
+        })?;
+        Ok(())
+    }
+
+    /// Gives a job its slots, and has it driven. Returns it as it is then.
+    fn begin(
+        &mut self,
+        id: u64,
+        places: Vec<AgentId>,
+        agents: &[(AgentId, AgentRow)],
+    ) -> anyhow::Result<JobRecord> {
+        let me = self.me.clone();
+        let changed = self.store.change(id, |job| {
+            let State::Queued = job.state else { return false };
+            let (number, driver) = (job.next_attempt(), me.clone());
+            let places = places.clone();
+            job.state = State::Running(Attempt { number, driver, places, began_ms: now_ms() });
+            true
+        })?;
+        let (mut job, is_changed) = changed.context("a job is gone that was there")?;
+        if is_changed {
+            self.drive(id, &mut job, agents)?;
+        }
+        Ok(job)
+    }
+
+    /// Starts the process that drives a job's attempt, which is this agent's to drive.
+    fn drive(
+        &mut self,
+        id: u64,
+        job: &mut JobRecord,
+        agents: &[(AgentId, AgentRow)],
+    ) -> anyhow::Result<()> {
+        let Some(attempt) = job.attempt() else { return Ok(()) };
+        let number = attempt.number;
+        let place = |agent: &AgentId| {
+            let (_, row) = agents.iter().find(|(other, _)| other == agent)?;
+            Some(Place { agent: agent.0.clone(), address: row.address.parse().ok()? })
+        };
+        // Of one that only names its output, workers may be gone.
+        let places = attempt.places.iter().filter_map(place).collect();
+        let (cluster, secret) = (self.cluster.clone(), self.secret);
+        let order = Order { cluster, job: id, attempt: number, secret, places };
+        match Driver::start(&order, &job.folder) {
+            Ok(driver) => drop(self.drivers.insert(id, (number, driver))),
+            Err(error) => {
+                let error = format!("{error:#}");
+                self.change(id, job, |job| {
+                    let is_at = job.is_at(number);
+                    if is_at {
+                        job.state = State::Failed { ended_ms: now_ms(), error: error.clone() };
+                    }
+                    is_at
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes a job in the store, and `job` with it. Whether it was changed.
+    fn change(
+        &self,
+        id: u64,
+        job: &mut JobRecord,
+        change: impl FnMut(&mut JobRecord) -> bool,
+    ) -> anyhow::Result<bool> {
+        let Some((found, changed)) = self.store.change(id, change)? else { return Ok(false) };
+        *job = found;
+        Ok(changed)
+    }
+}
+
+impl Driver {
+    fn start(order: &Order, folder: &str) -> anyhow::Result<Driver> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut child = Command::new(&program)
+            .arg(crate::args::DRIVE)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot drive the job in {folder}"))?;
+        let mut stdin = child.stdin.take().expect("it was piped");
+        let stdout = child.stdout.take().expect("it was piped");
+        // Not on the command line, which everybody can read. One that cannot be told has ended.
+        let _ = writeln!(stdin, "{}", serde_json::to_string(order)?);
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        let hears = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for _ in BufReader::new(stdout).lines().map_while(Result::ok) {
+                *hears.lock() = Instant::now();
+            }
+        });
+        Ok(Driver { child, stdin: Some(stdin), heard })
+    }
+
+    fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None)) && self.heard.lock().elapsed() < SILENCE_MAX
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

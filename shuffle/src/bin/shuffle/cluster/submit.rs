@@ -1,0 +1,99 @@
+//! `shuffle submit`: has a cluster do a job.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::builder::BoolishValueParser;
+
+use super::record::{JobRecord, State};
+use super::store::{Store, now_ms};
+use super::{Cluster, TIMEOUT};
+use crate::job::Job;
+use crate::report;
+
+/// How often it is looked whether a job has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Submit {
+    #[command(flatten)]
+    cluster: Cluster,
+    /// Whose share of the workers it has: pools share them equally
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = pool)]
+    pool: String,
+    /// Wait for its end, and print what comes out
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    wait: bool,
+    #[command(subcommand)]
+    pub(crate) job: Job,
+}
+
+const POOL_NAME_MAX: usize = 64;
+
+fn pool(text: &str) -> Result<String, String> {
+    let is_name = (1..=POOL_NAME_MAX).contains(&text.len()) && !text.contains(char::is_control);
+    is_name
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("not a name of up to {POOL_NAME_MAX} bytes"))
+}
+
+pub(crate) fn run(submit: &Submit) -> anyhow::Result<ExitCode> {
+    let words = submit.job.command_line().into_iter().map(|word| word.into_string());
+    let command = words.collect::<Result<Vec<_>, _>>().map_err(|word| {
+        anyhow!("{} is no UTF-8, as what a cluster is told has to be", word.display())
+    })?;
+    let folder = std::env::current_dir().context("cannot see which folder this is")?;
+    let folder = folder.into_os_string().into_string();
+    let folder = folder.map_err(|folder| anyhow!("{} is no UTF-8", folder.display()))?;
+    let common = submit.job.asked().common();
+    let store = Store::open(&submit.cluster.cluster, TIMEOUT)?;
+    let record = JobRecord {
+        command,
+        folder,
+        pool: submit.pool.clone(),
+        workers: common.workers,
+        max_attempts: common.max_attempts,
+        submitted_ms: now_ms(),
+        state: State::Queued,
+        is_cancelled: false,
+        lost: Vec::new(),
+        inputs: None,
+    };
+    let id = store.submit(&record)?;
+    let slots: usize = store.agents()?.iter().map(|(_, agent)| agent.slots).sum();
+    if slots < common.workers {
+        eprintln!(
+            "shuffle: job {id} waits for {} workers: the agents that are there have room for {slots}",
+            common.workers
+        );
+    }
+    if submit.wait {
+        return wait(&store, id, &submit.job);
+    }
+    let text = if common.json {
+        format!("{}\n", serde_json::json!({ "job": id }))
+    } else {
+        format!("{id}\n")
+    };
+    Ok(report::say(&text))
+}
+
+/// Waits until a job has ended, and prints what comes out.
+fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
+    eprintln!("shuffle: job {id} is submitted");
+    let mut told = 0;
+    loop {
+        let record = store.job(id)?.with_context(|| format!("job {id} is gone"))?;
+        for lost in &record.lost[told..] {
+            eprintln!("shuffle: job {id}: {lost}");
+        }
+        told = record.lost.len();
+        match record.state {
+            State::Succeeded { outcome, .. } => return Ok(report::print(job, &outcome)),
+            State::Failed { error, .. } => bail!("job {id}: {error}"),
+            State::Cancelled { .. } => bail!("job {id} was cancelled"),
+            _ => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+}
