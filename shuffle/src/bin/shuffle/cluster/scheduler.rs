@@ -22,6 +22,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// How long an agent may take to be connected to, while nothing else is done.
 const REACH_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How long one is left alone that could not be: an agent that waits for several of them says too late that it is there itself.
+const MISSED_FOR: Duration = Duration::from_secs(5);
+
 pub(crate) struct Scheduler {
     me: AgentId,
     build: String,
@@ -31,6 +34,8 @@ pub(crate) struct Scheduler {
     /// By which other agents are seen to be there, before the table forgets those that are not.
     endpoint: Endpoint,
     seen: HashMap<AgentId, Connection>,
+    /// When those could not be reached that are registered.
+    missed: HashMap<AgentId, Instant>,
     /// By job, with the number of the attempt.
     drivers: HashMap<u64, (u32, Driver)>,
 }
@@ -50,8 +55,8 @@ impl Scheduler {
         (cluster, secret): (Vec<String>, u128),
         endpoint: Endpoint,
     ) -> Scheduler {
-        let (seen, drivers) = (HashMap::new(), HashMap::new());
-        Scheduler { me, build, store, cluster, secret, endpoint, seen, drivers }
+        let (seen, missed, drivers) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Scheduler { me, build, store, cluster, secret, endpoint, seen, missed, drivers }
     }
 
     /// Does what is to be done now.
@@ -74,7 +79,9 @@ impl Scheduler {
         if !jobs.iter().any(|(_, job)| matches!(job.state, State::Queued)) {
             return Ok(());
         }
-        self.seen.retain(|agent, _| agents.iter().any(|(other, _)| other == agent));
+        let is_registered = |agent: &AgentId| agents.iter().any(|(other, _)| other == agent);
+        self.seen.retain(|agent, _| is_registered(agent));
+        self.missed.retain(|agent, since| is_registered(agent) && since.elapsed() < MISSED_FOR);
         let mut slots = Vec::new();
         for (agent, row) in &agents {
             // Only equal builds work together.
@@ -98,9 +105,20 @@ impl Scheduler {
             return true;
         }
         let Ok(address) = row.address.parse() else { return false };
+        if self.missed.contains_key(agent) {
+            return false;
+        }
         let deadline = self.endpoint.clock().now() + REACH_TIMEOUT;
-        let connected = self.endpoint.block_on(self.endpoint.connect(address, deadline));
-        connected.map(|connection| self.seen.insert(agent.clone(), connection)).is_ok()
+        match self.endpoint.block_on(self.endpoint.connect(address, deadline)) {
+            Ok(connection) => {
+                self.seen.insert(agent.clone(), connection);
+                true
+            }
+            Err(_) => {
+                self.missed.insert(agent.clone(), Instant::now());
+                false
+            }
+        }
     }
 
     /// Ends all drivers: their jobs go on with the next attempt, at another agent.
@@ -189,7 +207,10 @@ impl Scheduler {
         };
         // Of one that only names its output, workers may be gone.
         let places = attempt.places.iter().filter_map(place).collect();
-        let (cluster, secret) = (self.cluster.clone(), self.secret);
+        let (mut cluster, secret) = (self.store.nodes(), self.secret);
+        cluster.extend(
+            self.cluster.iter().filter(|node| !cluster.contains(node)).cloned().collect::<Vec<_>>(),
+        );
         let order = Order { cluster, job: id, attempt: number, secret, places };
         match Driver::start(&order, &job.folder) {
             Ok(driver) => drop(self.drivers.insert(id, (number, driver))),

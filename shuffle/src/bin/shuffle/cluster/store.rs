@@ -78,6 +78,12 @@ impl Store {
         Ok(Store { table, cluster })
     }
 
+    /// Where the nodes of the cluster are: who begins later may not find the one that this process began with.
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        let map = self.cluster.client().map();
+        map.nodes().iter().map(|node| node.address.clone()).collect()
+    }
+
     /// Has a job wait for its slots. Returns its number.
     pub(crate) fn submit(&self, job: &JobRecord) -> anyhow::Result<u64> {
         let value = self.table.increment("next", 1, None)?.number;
