@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_shuffle::LinkPolicy;
 
+use crate::account;
 use crate::generate::Generate;
 use crate::job::Job;
 use crate::validate::Validate;
@@ -34,6 +35,7 @@ impl Args {
             if let Command::Job(job) = &args.command {
                 job.asked()
                     .check()
+                    .and_then(|()| account::check(job.asked()))
                     .map_err(|text| command.error(ErrorKind::ArgumentConflict, text))?;
             }
             Ok(args)
@@ -86,6 +88,9 @@ pub(crate) struct Common {
     /// What workers are connected by: tcp, shm (memory that they share), or auto (shm where it can be had)
     #[arg(long, value_name = "auto|tcp|shm", default_value = "tcp", value_parser = link)]
     pub(crate) link: LinkPolicy,
+    /// Write what the workers did, stage by stage, to PATH.json and, as a page, to PATH.html
+    #[arg(long, value_name = "PATH")]
+    pub(crate) report: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,

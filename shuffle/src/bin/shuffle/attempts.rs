@@ -9,12 +9,13 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use tempfile::TempDir;
 
+use crate::account::Account;
 use crate::event::Outcome;
 use crate::job::{Asked, Job};
 use crate::launch::{self, Stopped};
 
-/// Runs the job to its end, in as many attempts as it may have.
-pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
+/// Runs the job to its end, in as many attempts as it may have, of which it gives account.
+pub(crate) fn run(job: &Job, account: &mut Account) -> anyhow::Result<Outcome> {
     let asked = job.asked();
     let of = asked.common().max_attempts;
     let (mut kept, mut inputs) = (None, None);
@@ -31,7 +32,9 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
             kept = checkpoint_folder(asked).inspect_err(|_| drop(asked.end(false)))?;
         }
         let folder = kept.as_ref().map(TempDir::path);
-        let done = launch::run(job, attempt, folder, phases);
+        account.begin_attempt(attempt);
+        let done = launch::run(job, attempt, folder, phases, account);
+        account.end_attempt(&done);
         // By now no worker is left.
         asked.end(done.is_ok())?;
         match done {

@@ -82,6 +82,18 @@ impl Job {
         }
     }
 
+    /// The command that it is asked for by.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Job::Components(_) => "components",
+            Job::Join(_) => "join",
+            Job::Kmeans(_) => "kmeans",
+            Job::Pagerank(_) => "pagerank",
+            Job::Sort(_) => "sort",
+            Job::Wordcount(_) => "wordcount",
+        }
+    }
+
     /// The command line of a worker, behind the program's name.
     pub(crate) fn worker_arguments(
         &self,
@@ -100,7 +112,7 @@ impl Job {
             flags.0.push("--report-progress".into());
         }
         self.asked().add_to(&mut flags);
-        let Common { workers, hang_timeout, max_attempts: _, link, json: _ } =
+        let Common { workers, hang_timeout, max_attempts: _, link, report: _, json: _ } =
             self.asked().common();
         flags.add("workers", workers.to_string());
         flags.add("hang-timeout", hang_timeout.to_string());

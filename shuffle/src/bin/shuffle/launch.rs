@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use rustix::process::Signal;
 
+use crate::account::Account;
 use crate::args::Common;
 use crate::event::{Event, Failure, Outcome};
 use crate::job::Job;
@@ -54,13 +55,14 @@ pub(crate) fn run(
     attempt: u32,
     kept: Option<&Path>,
     phases: Vec<Phase>,
+    account: &mut Account,
 ) -> Result<Outcome, Stopped> {
     let common = job.asked().common();
     let is_shown = std::io::stderr().is_terminal();
     let progress = is_shown.then(|| Progress::new(phases, common.workers));
     let arguments = |worker| job.worker_arguments(worker, attempt, kept, is_shown);
     let (mut workers, events) = Workers::start(common.workers, arguments)?;
-    workers.watch(common, &events, progress)
+    workers.watch(common, &events, progress, account)
 }
 
 /// Processes that end with this value.
@@ -115,6 +117,7 @@ impl Workers {
         job: &Common,
         events: &Receiver<Told>,
         mut progress: Option<Progress>,
+        account: &mut Account,
     ) -> Result<Outcome, Stopped> {
         let mut addresses: Vec<Option<SocketAddr>> = vec![None; job.workers];
         let mut outcome = None;
@@ -145,6 +148,12 @@ impl Workers {
                         progress.tell(worker, phase, done);
                     }
                 }
+                Happening::Event(Event::Now(now)) => {
+                    if let Some(progress) = &mut progress {
+                        progress.look(worker, now);
+                    }
+                }
+                Happening::Event(Event::Told(told)) => account.tell(worker, told),
                 Happening::Event(Event::Done(done)) => {
                     if let Some(progress) = &progress {
                         progress.finish();

@@ -21,8 +21,8 @@ enum Place {
 }
 
 impl OutputFile<'_> {
-    /// What no single path can show: it must not be the input, under whatever name.
-    pub(crate) fn check_input(&self, input: &Path) -> Result<(), String> {
+    /// What no single path can show: what `flag` gives must not be what `other` gives, an input, under whatever name.
+    pub(crate) fn check_input(&self, flag: &str, other: &str, input: &Path) -> Result<(), String> {
         let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let Some(input_file) = identity(input) else { return Ok(()) };
         let mut written = vec![self.0.to_owned()];
@@ -31,7 +31,7 @@ impl OutputFile<'_> {
         }
         match written.iter().find(|path| identity(path) == Some(input_file)) {
             Some(path) => Err(format!(
-                "--output {}: {} is the same file as --input {}: the one would replace the other",
+                "{flag} {}: {} is the same file as {other} {}: the one would replace the other",
                 self.0.display(),
                 path.display(),
                 input.display(),
