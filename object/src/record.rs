@@ -39,6 +39,9 @@ pub trait Record: Sized {
     /// The segment is full.
     fn write(&self, writer: &mut Self::Writer) -> Result<(), Full>;
 
+    /// How many were appended.
+    fn count(writer: &Self::Writer) -> usize;
+
     /// Completes a segment.
     fn freeze(writer: Self::Writer) -> Segment;
 
@@ -64,6 +67,10 @@ impl<R: Wire> Record for R {
     #[inline]
     fn write(&self, writer: &mut Self::Writer) -> Result<(), Full> {
         writer.push(*self)
+    }
+
+    fn count(writer: &Self::Writer) -> usize {
+        writer.len()
     }
 
     fn freeze(writer: Self::Writer) -> Segment {
@@ -96,6 +103,10 @@ impl<V: Wire> Record for Pair<TextKey, V> {
     #[inline]
     fn write(&self, writer: &mut Self::Writer) -> Result<(), Full> {
         writer.push(|texts| Ok(Pair { key: texts.text(&self.key)?, value: self.value }))
+    }
+
+    fn count(writer: &Self::Writer) -> usize {
+        writer.len()
     }
 
     fn freeze(writer: Self::Writer) -> Segment {

@@ -340,7 +340,9 @@ where
             Some(restored) => restored,
             None => (0, self.upstream.to_vec(worker)?),
         };
+        let looped = worker.recorder().enter_loop();
         for round in first..self.rounds {
+            looped.begin_round();
             let (plan, is_last) = match step(worker, round, state)? {
                 Round::Next(plan) => (plan, round + 1 == self.rounds),
                 Round::Last(plan) => (plan, true),
@@ -353,6 +355,7 @@ where
                 kept.keep(round + 1, &state)?;
             }
         }
+        drop(looped);
         state.into_iter().try_for_each(sink)
     }
 }

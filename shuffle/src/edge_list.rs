@@ -146,9 +146,10 @@ impl Dataset for Edges<'_> {
 
     fn run(
         self,
-        _: &Worker,
+        worker: &Worker,
         mut sink: impl FnMut(Pair<u64, u64>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        worker.has_read(self.list.text.path());
         let Edges { list, share, file_bytes_read } = self;
         let read =
             list.edges_cut(CUT, share, file_bytes_read, |key, value| sink(Pair { key, value }));

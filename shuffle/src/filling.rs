@@ -21,6 +21,11 @@ impl<R: Record> Filling<R> {
         self.writer.as_mut().is_some_and(|writer| record.write(writer).is_ok())
     }
 
+    /// How many records it has so far.
+    pub(crate) fn records(&self) -> usize {
+        self.writer.as_ref().map_or(0, R::count)
+    }
+
     /// The segment, complete; the next record begins another.
     pub(crate) fn take(&mut self) -> Option<Segment> {
         self.writer.take().map(R::freeze)

@@ -44,11 +44,38 @@ impl<V: Copy + Default> IndexTable<V> {
             is_present.then(|| Pair { key: self.start + index as u64, value: self.values[index] })
         })
     }
+
+    /// How many these are; 64 keys at a time.
+    pub(crate) fn count(&self, range: Range<u64>) -> usize {
+        let below = |end: u64| {
+            let end = (end - self.start) as usize;
+            let whole: u32 = self.present[..end / 64].iter().map(|word| word.count_ones()).sum();
+            let rest = self.present.get(end / 64).map_or(0, |word| word & ((1 << (end % 64)) - 1));
+            (whole + rest.count_ones()) as usize
+        };
+        below(range.end) - below(range.start)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_a_range_are_counted_wherever_it_begins_and_ends() {
+        let mut table = IndexTable::new(100..500);
+        (100..500).step_by(3).for_each(|key| assert!(table.add(key, 1_u64, |one, _| one)));
+        for range in
+            [100..500, 100..100, 500..500, 101..164, 163..165, 227..228, 228..356, 300..499]
+        {
+            assert_eq!(
+                table.count(range.clone()),
+                table.entries(range.clone()).count(),
+                "{range:?}"
+            );
+        }
+        assert_eq!(IndexTable::<u64>::new(5..5).count(5..5), 0);
+    }
 
     #[test]
     fn values_are_combined_and_come_in_order() {

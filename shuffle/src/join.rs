@@ -12,6 +12,7 @@ use crate::error::JobError;
 use crate::exchange::Exchange;
 use crate::reduce::worker_of;
 use crate::sort::{Sorter, by_key};
+use crate::stages::Verb;
 use crate::worker::Worker;
 
 /// See [`Dataset::join`].
@@ -45,12 +46,16 @@ where
         worker: &Worker,
         mut sink: impl FnMut((K, V, W)) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        let recorder = worker.recorder();
+        let _verb = recorder.enter(Verb::Join);
         let spilling = worker.spilling();
         let left = RefCell::new(Sorter::new(spilling.clone(), by_key::<K, V>));
         let right = RefCell::new(Sorter::new(spilling.clone(), by_key::<K, W>));
-        sort_here(worker, self.left, &left)?;
+        let (sorted, of_left) = recorder.aside(|| sort_here(worker, self.left, &left));
+        sorted?;
         left.borrow_mut().keep_at_most(spilling.budget.share())?;
         sort_here(worker, self.right, &right)?;
+        recorder.joined(of_left);
         let (mut left, mut right) = (left.into_inner().finish()?, right.into_inner().finish()?);
         let (mut next, mut group) = (right.next()?, Group { key: None, values: Vec::new() });
         while let Some(Pair { key, value }) = left.next()? {
@@ -85,7 +90,10 @@ fn sort_here<K: Wire + Hash, V: Wire>(
     let take = |pair| sorter.borrow_mut().push(pair);
     let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
     pairs.run(worker, |pair| match worker_of(&pair.key, worker.workers()) {
-        home if home == worker.id() => take(pair),
+        home if home == worker.id() => {
+            exchange.keep();
+            take(pair)
+        }
         home => exchange.push(home, pair),
     })?;
     exchange.finish()
@@ -107,14 +115,21 @@ where
         worker: &Worker,
         mut sink: impl FnMut((K, V, W)) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        let recorder = worker.recorder();
+        let _verb = recorder.enter(Verb::JoinSmall);
         let mut small: HashMap<K, Vec<W>, foldhash::fast::RandomState> = HashMap::default();
-        self.small.broadcast().run(worker, |pair| {
-            small.entry(pair.key).or_default().push(pair.value);
-            Ok(())
-        })?;
+        let (took, of_small) = recorder.aside(|| {
+            self.small.broadcast().run(worker, |pair| {
+                small.entry(pair.key).or_default().push(pair.value);
+                Ok(())
+            })
+        });
+        took?;
         self.large.run(worker, |Pair { key, value }| {
             let others = small.get(&key).into_iter().flatten();
             others.into_iter().try_for_each(|other| sink((key, value, *other)))
-        })
+        })?;
+        recorder.joined(of_small);
+        Ok(())
     }
 }

@@ -9,6 +9,7 @@ use weft_object::{Record, Wire};
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
+use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// See [`Dataset::partition_by`].
@@ -30,6 +31,7 @@ where
         worker: &Worker,
         sink: impl FnMut(D::Item) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        let _verb = worker.recorder().enter(Verb::PartitionBy);
         let by_worker = RefCell::new(worker.ids().map(|_| Vec::new()).collect::<Vec<_>>());
         route(worker, self.upstream, self.place, |from, record| {
             by_worker.borrow_mut()[from.0].push(record);
@@ -48,7 +50,10 @@ pub(crate) fn route<D: Dataset<Item: Record>>(
 ) -> Result<(), JobError> {
     let mut exchange = Exchange::open_pulled(worker, &take);
     records.run(worker, |record| match place(&record) {
-        to if to == worker.id() => take(to, record),
+        to if to == worker.id() => {
+            exchange.keep();
+            take(to, record)
+        }
         to => exchange.push(to, record),
     })?;
     exchange.finish()
@@ -88,10 +93,23 @@ pub(crate) fn all_to_all<T: Wire>(
         Ok(())
     })?;
     let stage = exchange.stage();
+    exchange.keep_all(kept.len());
     exchange.finish()?;
     let mut by_worker = std::mem::take(&mut *received.lock());
     by_worker[worker.id().0] = kept;
     Ok(Received { stage, by_worker })
+}
+
+/// See [`Worker::gather`].
+pub(crate) fn gather<T: Wire>(worker: &Worker, record: T) -> Result<Vec<T>, JobError> {
+    let received = all_to_all(worker, worker.ids().map(|to| (to, record)))?;
+    let one_each = received.by_worker.iter().enumerate().map(|(from, records)| {
+        let [record] = records[..] else {
+            return Err(received.refuse(WorkerId(from), "not one record of a gathering"));
+        };
+        Ok(record)
+    });
+    one_each.collect()
 }
 
 impl Worker {
@@ -101,14 +119,8 @@ impl Worker {
     /// # Errors
     /// A worker is lost or stops the job.
     pub fn gather<T: Wire>(&self, record: T) -> Result<Vec<T>, JobError> {
-        let received = all_to_all(self, self.ids().map(|to| (to, record)))?;
-        let one_each = received.by_worker.iter().enumerate().map(|(from, records)| {
-            let [record] = records[..] else {
-                return Err(received.refuse(WorkerId(from), "not one record of a gathering"));
-            };
-            Ok(record)
-        });
-        one_each.collect()
+        let _verb = self.recorder().enter(Verb::Gather);
+        gather(self, record)
     }
 
     /// The sum of what every worker gave, added up in the same order on all of them.

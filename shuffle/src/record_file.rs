@@ -104,9 +104,10 @@ impl<const N: usize> Dataset for FileRecords<'_, N> {
 
     fn run(
         self,
-        _: &Worker,
+        worker: &Worker,
         mut sink: impl FnMut([u8; N]) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        worker.has_read(&self.file.path);
         self.file.each(self.range, self.bytes_read, |record| sink(*record))
     }
 }

@@ -20,6 +20,7 @@ use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
 use crate::index_table::IndexTable;
+use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// See [`Dataset::reduce_by_key`] and [`Dataset::reduce_by_index`].
@@ -90,6 +91,7 @@ where
         worker: &Worker,
         mut sink: impl FnMut(Pair<K, V>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        let _verb = worker.recorder().enter(Verb::ReduceByKey);
         let (combine, spilling) = (self.combine, worker.spilling().clone());
         let budget = &spilling.budget;
         // Two thirds of what is for this at all stay: what leaves has its key combined again where it goes.
@@ -98,7 +100,10 @@ where
         let take = |pair| own.borrow_mut().add(pair);
         let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
         let mut leave = |pair: Pair<K, V>| match worker_of(&pair.key, worker.workers()) {
-            home if home == worker.id() => take(pair),
+            home if home == worker.id() => {
+                exchange.keep();
+                take(pair)
+            }
             home => exchange.push(home, pair),
         };
         let mut leaving = Leaving::new(Table::new(budget, limit_leaving), combine);
@@ -122,26 +127,35 @@ where
         worker: &Worker,
         mut sink: impl FnMut(Pair<u64, V>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        let _verb = worker.recorder().enter(Verb::ReduceByIndex);
         let (combine, ranges) = (self.combine, &self.keys.0);
         let table = IndexTable::new(ranges.of(worker.id()));
         let received = Arc::new(Mutex::new(table));
-        let taking = Arc::clone(&received);
-        let mut exchange = Exchange::open(worker, move |_, mut pages| {
-            let mut table = taking.lock();
-            let mut add = |Pair { key, value }: &Pair<u64, V>| table.add(*key, *value, combine);
-            let is_ours = pages.all(|page| page.iter().all(&mut add));
-            if is_ours { Ok(()) } else { Err("a key that belongs to another worker") }
-        });
+        let open = || {
+            let taking = Arc::clone(&received);
+            Exchange::open(worker, move |_, mut pages| {
+                let mut table = taking.lock();
+                let mut add = |Pair { key, value }: &Pair<u64, V>| table.add(*key, *value, combine);
+                let is_ours = pages.all(|page| page.iter().all(&mut add));
+                if is_ours { Ok(()) } else { Err("a key that belongs to another worker") }
+            })
+            .of(Verb::ReduceByIndex)
+        };
+        // With the first record, so that what others are sending is taken meanwhile, and no sooner: exchanges upstream come first.
+        let mut opened = None;
         let mut table = IndexTable::new(0..ranges.total());
         self.upstream.run(worker, |Pair { key, value }| {
+            opened.get_or_insert_with(open);
             if table.add(key, value, combine) {
                 return Ok(());
             }
             Err(JobError::Job(format!("key {key} is outside the {} known ones", ranges.total())))
         })?;
+        let mut exchange = opened.unwrap_or_else(open);
         for to in worker.ids().filter(|to| *to != worker.id()) {
             table.entries(ranges.of(to)).try_for_each(|pair| exchange.push(to, pair))?;
         }
+        exchange.keep_all(table.count(ranges.of(worker.id())));
         exchange.finish()?;
         let mut received = received.lock();
         for Pair { key, value } in table.entries(ranges.of(worker.id())) {

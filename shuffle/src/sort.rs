@@ -16,6 +16,7 @@ use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
 use crate::spool::Spool;
+use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// See [`Dataset::sort_by_key`].
@@ -37,6 +38,7 @@ where
         worker: &Worker,
         mut sink: impl FnMut(Pair<K, V>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        let _verb = worker.recorder().enter(Verb::SortByKey);
         let spilling = worker.spilling().clone();
         let (mut waiting, mut sample) = (Spool::new(spilling.clone()), Sample::new(worker));
         self.upstream.run(worker, |pair| {
@@ -49,7 +51,10 @@ where
         let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
         let own = worker.id().0;
         waiting.drain(|pair| match splits.place(&pair.key) {
-            to if to == own => take(pair),
+            to if to == own => {
+                exchange.keep();
+                take(pair)
+            }
             to => exchange.push(WorkerId(to), pair),
         })?;
         exchange.finish()?;

@@ -88,6 +88,11 @@ impl Spilling {
         self.bytes_spilled.load(Ordering::Relaxed)
     }
 
+    /// What counts them.
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.bytes_spilled)
+    }
+
     fn failed(&self, error: io::Error) -> JobError {
         JobError::Spill { folder: self.folder.clone(), error }
     }

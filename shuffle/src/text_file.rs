@@ -97,6 +97,10 @@ impl TextFile {
         TextFile { skip_limit: limit, ..self }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Malformed lines that were skipped so far, in all that was read through this value.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)

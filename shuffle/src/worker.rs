@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,6 +24,7 @@ use crate::inbox::Inbox;
 use crate::message::{Header, Kind};
 use crate::program::Program;
 use crate::spill::Spilling;
+use crate::stages::{Live, Recorder, Stages};
 use crate::watcher::{Watcher, lost};
 
 /// How long a worker may take to answer another one's connection and greeting.
@@ -155,6 +156,7 @@ impl Listening {
         let (memory, types) = (endpoint.memory().clone(), program.types().clone());
         let budget = Budget::of_process(memory.clone(), config.memory_bytes);
         let spilling = Spilling::new(config.spill_folder, memory, types.clone(), budget);
+        let recorder = Recorder::new(endpoint.clock().clone(), config.workers, spilling.counter());
         let place = (config.id, config.workers);
         let checkpoints = config
             .checkpoints
@@ -171,6 +173,7 @@ impl Listening {
             watchers,
             next_stage: Cell::new(0),
             spilling,
+            recorder,
         })
     }
 }
@@ -238,6 +241,7 @@ pub struct Worker {
     watchers: RefCell<Vec<Watcher>>,
     next_stage: Cell<u32>,
     spilling: Spilling,
+    recorder: Recorder,
 }
 
 impl Worker {
@@ -291,6 +295,26 @@ impl Worker {
         budget::peak_bytes()
     }
 
+    /// What it has done so far, stage by stage. Costs as much as there is of it, so it is for the end.
+    pub fn stages(&self) -> Stages {
+        self.recorder.stages()
+    }
+
+    /// What it is doing at the moment, for other threads to look at.
+    pub fn live(&self) -> Arc<Live> {
+        Arc::clone(self.recorder.live())
+    }
+
+    /// Notes for [`stages`](Self::stages) that what comes next was read from a file, where no dataset of this crate has read it.
+    pub fn has_read(&self, path: &Path) {
+        self.recorder.read(path);
+    }
+
+    /// Notes for [`stages`](Self::stages) that what has come out last was written to a file.
+    pub fn has_written(&self, path: &Path) {
+        self.recorder.written(path);
+    }
+
     /// What the connection to `worker` runs over; none to itself.
     pub fn link_to(&self, worker: WorkerId) -> Option<LinkKind> {
         self.peers.get(worker.0)?.as_ref().map(Connection::link)
@@ -335,6 +359,11 @@ impl Worker {
 
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.inbox
+    }
+
+    /// What notes which stages there are.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// The number of the next exchange.
@@ -414,10 +443,12 @@ impl Worker {
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<T, JobError>>,
     ) -> Result<T, JobError> {
         let mut watchers = self.watchers.borrow_mut();
-        self.endpoint.block_on(std::future::poll_fn(|context: &mut Context<'_>| {
+        let mut since = None;
+        let outcome = self.endpoint.block_on(std::future::poll_fn(|context: &mut Context<'_>| {
             if let Poll::Ready(outcome) = poll(context) {
                 return Poll::Ready(outcome);
             }
+            since.get_or_insert_with(|| self.clock().now());
             watchers.iter_mut().for_each(|watcher| watcher.poll(context));
             let missed = watchers.iter_mut().find_map(|watcher| {
                 if self.inbox.has_ended(stage, watcher.worker) { None } else { watcher.lost.take() }
@@ -426,7 +457,11 @@ impl Worker {
                 Some(error) => Poll::Ready(Err(self.inbox.cause(error))),
                 None => Poll::Pending,
             }
-        }))
+        }));
+        if let Some(since) = since {
+            self.recorder.waited(self.clock().now().since(since));
+        }
+        outcome
     }
 }
 

@@ -18,6 +18,7 @@ use self::mirrors::Mirrors;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::reduce::Ranges;
+use crate::stages::Verb;
 use crate::worker::Worker;
 
 /// An edge as it is read: the key points to the value.
@@ -58,6 +59,7 @@ impl Graph {
     /// # Errors
     /// What an exchange fails with.
     pub fn of_links(worker: &Worker, links: Links) -> Result<Self, JobError> {
+        let _verb = worker.recorder().enter(Verb::SpreadGraph);
         let Links { identifiers, ranges, mut targets, .. } = links;
         // No two edges are the same, so at a vertex begin no more than there are vertices.
         let out_degrees = (0..targets.rows()).map(|row| targets.row(row).len() as u32).collect();

@@ -5,7 +5,8 @@ use weft_object::Wire;
 use super::splits::Splits;
 use crate::error::JobError;
 use crate::generate::Bits;
-use crate::partition::all_to_all;
+use crate::partition::{all_to_all, gather};
+use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// Keys that each worker gives: with so many, the largest part is a few hundredths above the mean.
@@ -65,7 +66,8 @@ impl<K: Wire + Ord> Sample<K> {
 
     /// The splits that all workers come to, from the samples of all.
     pub(super) fn agree(self, worker: &Worker) -> Result<Splits<K>, JobError> {
-        let records = worker.gather(self.seen)?;
+        let _verb = worker.recorder().enter(Verb::Sample);
+        let records = gather(worker, self.seen)?;
         let keys = |to| self.keys.iter().map(move |key| (to, *key));
         let mut received = all_to_all(worker, worker.ids().flat_map(keys))?;
         let keys = std::mem::take(&mut received.by_worker);

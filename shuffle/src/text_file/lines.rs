@@ -53,9 +53,10 @@ impl Dataset for Lines<'_> {
 
     fn run(
         self,
-        _: &Worker,
+        worker: &Worker,
         sink: impl FnMut(Line) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        worker.has_read(&self.text.path);
         self.each(sink)
     }
 }

@@ -28,9 +28,10 @@ impl Dataset for Words<'_> {
 
     fn run(
         self,
-        _: &Worker,
+        worker: &Worker,
         mut sink: impl FnMut(TextKey) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
+        worker.has_read(&self.text.path);
         self.each(|word| sink(word.into()))
     }
 }

@@ -262,7 +262,8 @@ fn every_job_comes_to_the_same_as_without_a_cluster() {
 #[test]
 fn a_worker_that_is_killed_costs_an_attempt_that_goes_on_from_the_store() {
     let cluster = Cluster::start(&[2, 2]);
-    let id = cluster.submit(&[], &words(&cluster.long_ranks("ranks")));
+    let job = cluster.long_ranks("ranks");
+    let id = cluster.submit(&[], &[&words(&job)[..], &["--report", "report"]].concat());
     for victim in [1, 2] {
         cluster.wait_for_rounds(id);
         let workers = cluster.workers(3);
@@ -278,11 +279,25 @@ fn a_worker_that_is_killed_costs_an_attempt_that_goes_on_from_the_store() {
         });
     }
     let job = cluster.wait_for_state(id, "succeeded");
+    let job_result = job["result"].clone();
     assert_eq!(job["attempt"], 3);
     let first_round = job["result"]["first_round"].as_u64().unwrap();
     assert!(first_round >= 200 && first_round.is_multiple_of(100), "{job}");
     cluster.assert_ranks("ranks");
-    cluster.assert_left(&["ranks"]);
+    cluster.assert_left(&["ranks", "report.html", "report.json"]);
+    // The report has all attempts, whoever drove them.
+    let report = std::fs::read(cluster.path("report.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    let ends: Vec<_> =
+        report["attempts"].as_array().unwrap().iter().map(|attempt| &attempt["end"]).collect();
+    assert_eq!(ends, ["lost", "lost", "done"]);
+    let began = |at: usize| report["attempts"][at]["began"].as_f64().unwrap();
+    assert!(0.0 < began(0) && began(0) < began(1) && began(1) < began(2), "{report}");
+    assert_eq!(
+        (&report["arguments"][0], &report["workers"][2]["has_told"]),
+        (&"pagerank".into(), &true.into())
+    );
+    assert_eq!(report["result"], job_result);
 }
 
 #[test]

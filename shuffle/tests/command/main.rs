@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests run the program, and wait for it")]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
+mod accounts;
 mod balance;
 mod cluster;
 mod clustering;
@@ -12,6 +13,8 @@ mod death;
 mod generating;
 mod job;
 mod joining;
+mod pages;
+mod panics;
 mod ranks;
 mod recovery;
 mod report;

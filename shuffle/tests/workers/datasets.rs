@@ -119,3 +119,23 @@ fn a_plan_does_nothing_until_its_end_is_asked_for() {
         worker.gather(1_u64).unwrap();
     });
 }
+
+#[test]
+fn a_plan_may_have_several_exchanges_one_over_the_other() {
+    for workers in [1, 2, 3] {
+        let parts = run(workers, |worker| {
+            let counted = records(share(worker, 100_000))
+                .map(|number| Pair { key: number % 1_000, value: 1_u64 })
+                .reduce_by_key(|one, other| one + other);
+            let by_count = counted
+                .map(|pair| Pair { key: pair.value + pair.key % 10, value: pair.key })
+                .reduce_by_key(u64::max)
+                .sort_by_key();
+            by_count.collect(worker).unwrap()
+        });
+        // Each of the 1,000 numbers is there 100 times: of those with the same last digit, the largest stays.
+        let expected = (0..10).map(|digit| Pair { key: 100 + digit, value: 990 + digit });
+        assert_eq!(parts[0], expected.collect::<Vec<_>>(), "{workers} workers");
+        assert!(parts[1..].iter().all(Vec::is_empty));
+    }
+}

@@ -10,5 +10,6 @@ mod joining;
 mod reducing;
 mod sending;
 mod sorting;
+mod stages;
 mod texts;
 mod threads;

@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_shuffle::LinkPolicy;
 
+use crate::account;
 use crate::cluster::agent::Agent;
 use crate::cluster::jobs::{Jobs, Shown};
 use crate::cluster::submit::Submit;
@@ -126,7 +127,9 @@ impl Command {
     /// What no single value can show.
     fn check(&self) -> Result<(), String> {
         match self {
-            Self::Job(job) | Self::Submit(Submit { job, .. }) => job.asked().check(),
+            Self::Job(job) | Self::Submit(Submit { job, .. }) => {
+                job.asked().check().and_then(|()| account::check(job.asked()))
+            }
             Self::Agent(agent) => agent.check(),
             _ => Ok(()),
         }
@@ -148,6 +151,9 @@ pub(crate) struct Common {
     /// What workers are connected by: tcp, shm (memory that they share), or auto (shm where it can be had)
     #[arg(long, value_name = "auto|tcp|shm", default_value = "tcp", value_parser = link)]
     pub(crate) link: LinkPolicy,
+    /// Write what the workers did, stage by stage, to PATH.json and, as a page, to PATH.html
+    #[arg(long, value_name = "PATH")]
+    pub(crate) report: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,

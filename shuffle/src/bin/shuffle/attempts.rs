@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use tempfile::TempDir;
 use weft_shuffle::CheckpointPlace;
 
+use crate::account::Account;
 use crate::event::Outcome;
 use crate::inputs::state_of_inputs;
 use crate::job::{Asked, Job};
@@ -14,8 +15,8 @@ use crate::launch::{self, Stopped};
 use crate::onlooker::Onlooker;
 use crate::process::Launcher;
 
-/// Runs the job to its end, in as many attempts as it may have.
-pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
+/// Runs the job to its end, in as many attempts as it may have, of which it gives account.
+pub(crate) fn run(job: &Job, account: &mut Account) -> anyhow::Result<Outcome> {
     let asked = job.asked();
     let of = asked.common().max_attempts;
     let (mut kept, mut inputs) = (None, None);
@@ -33,7 +34,9 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<Outcome> {
         }
         let place = kept.as_ref().map(|kept| CheckpointPlace::Folder(kept.path().to_owned()));
         let onlooker = Onlooker::of_terminal(phases, asked.common().workers);
-        let done = launch::run(job, attempt, place.as_ref(), &Launcher::Here, onlooker);
+        account.begin_attempt(attempt);
+        let done = launch::run(job, attempt, place.as_ref(), &Launcher::Here, onlooker, account);
+        account.end_attempt(&done);
         // By now no worker is left.
         asked.end(done.is_ok())?;
         match done {

@@ -15,7 +15,7 @@ use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_folder::OutputFolder;
 use crate::progress::{Phase, Unit};
-use crate::report::either;
+use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
 
@@ -119,8 +119,8 @@ impl Asked for Components {
 }
 
 impl Components {
-    /// What is printed of what came out.
-    pub(crate) fn report(&self, outcome: &Connected) -> String {
+    /// What is said of what came out.
+    pub(crate) fn report(&self, outcome: &Connected) -> Said {
         either(self, || report::object(self, outcome), || report::text(outcome))
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Told;
 use crate::components::Connected;
 use crate::join::Joined;
 use crate::kmeans::Clustered;
@@ -26,10 +27,31 @@ pub(crate) enum Event {
         /// Of what the phase has in all.
         done: u64,
     },
+    /// What it is doing.
+    Now(Now),
+    /// What it has done, before it ends.
+    Told(Told),
     /// Worker 0: what came out.
     Done(Outcome),
     /// Why it ends.
     Failed(Failure),
+}
+
+/// What a worker is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Now {
+    /// The number of the stage that is going on or comes next.
+    pub(crate) stage: u32,
+    /// What makes it, if that has begun.
+    pub(crate) verb: Option<String>,
+    /// What has made the one before, if there is one.
+    pub(crate) after: Option<String>,
+    /// Records that it has made for the stage.
+    pub(crate) records_made: u64,
+    /// Records that it has of the stage.
+    pub(crate) records_held: u64,
+    /// Bytes of it that have gone to others.
+    pub(crate) bytes_sent: u64,
 }
 
 /// Why a worker ends.

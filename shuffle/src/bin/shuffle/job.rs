@@ -86,13 +86,28 @@ impl Job {
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         let mut flags = Flags(Vec::new());
         self.asked().add_to(&mut flags);
-        let Common { workers, hang_timeout, max_attempts, link, json: _, part: _ } =
+        let Common { workers, hang_timeout, max_attempts, link, report, json: _, part: _ } =
             self.asked().common();
+        if let Some(report) = report {
+            flags.add("report", report);
+        }
         flags.add("workers", workers.to_string());
         flags.add("hang-timeout", hang_timeout.to_string());
         flags.add("max-attempts", max_attempts.to_string());
         flags.add("link", link.to_string());
         flags.0
+    }
+
+    /// The command that it is asked for by.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Job::Components(_) => "components",
+            Job::Join(_) => "join",
+            Job::Kmeans(_) => "kmeans",
+            Job::Pagerank(_) => "pagerank",
+            Job::Sort(_) => "sort",
+            Job::Wordcount(_) => "wordcount",
+        }
     }
 
     /// The command line of a worker, behind the program's name.
@@ -118,7 +133,7 @@ impl Job {
             flags.0.push("--report-progress".into());
         }
         self.asked().add_to(&mut flags);
-        let Common { workers, hang_timeout, max_attempts: _, link, json: _, part } =
+        let Common { workers, hang_timeout, max_attempts: _, link, report: _, json: _, part } =
             self.asked().common();
         if let Some(part) = part {
             flags.add("part", part);

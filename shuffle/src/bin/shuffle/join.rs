@@ -15,7 +15,7 @@ use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::progress::{Phase, Unit};
-use crate::report::either;
+use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
 
@@ -117,8 +117,8 @@ impl Asked for Join {
 }
 
 impl Join {
-    /// What is printed of what came out.
-    pub(crate) fn report(&self, outcome: &Joined) -> String {
+    /// What is said of what came out.
+    pub(crate) fn report(&self, outcome: &Joined) -> Said {
         either(self, || report::object(self, outcome), || report::text(outcome))
     }
 

@@ -15,7 +15,7 @@ use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_file::OutputFile;
 use crate::progress::{Phase, Unit};
-use crate::report::either;
+use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
 
@@ -90,7 +90,7 @@ impl Asked for Kmeans {
         check_path("--input", &self.input)?;
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
-        OutputFile::new(output, &self.common).check_input(&self.input)
+        OutputFile::new(output, &self.common).check_input("--output", "--input", &self.input)
     }
 
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
@@ -143,8 +143,8 @@ impl Asked for Kmeans {
 }
 
 impl Kmeans {
-    /// What is printed of what came out.
-    pub(crate) fn report(&self, outcome: &Clustered) -> String {
+    /// What is said of what came out.
+    pub(crate) fn report(&self, outcome: &Clustered) -> Said {
         either(self, || report::object(self, outcome), || report::text(outcome))
     }
 

@@ -11,6 +11,7 @@ use anyhow::{Context as _, anyhow};
 use rustix::process::Signal;
 use weft_shuffle::CheckpointPlace;
 
+use crate::account::Account;
 use crate::args::Common;
 use crate::event::{Event, Failure, Outcome};
 use crate::job::Job;
@@ -55,12 +56,13 @@ pub(crate) fn run(
     kept: Option<&CheckpointPlace>,
     launcher: &Launcher,
     onlooker: Onlooker,
+    account: &mut Account,
 ) -> Result<Outcome, Stopped> {
     let common = job.asked().common();
     let is_shown = onlooker.is_there();
     let arguments = |worker| job.worker_arguments(worker, attempt, kept, is_shown);
     let (mut workers, events) = Workers::start(common.workers, launcher, arguments)?;
-    workers.watch(common, &events, onlooker)
+    workers.watch(common, &events, onlooker, account)
 }
 
 /// Processes that end with this value.
@@ -118,6 +120,7 @@ impl Workers {
         job: &Common,
         events: &Receiver<Told>,
         mut onlooker: Onlooker,
+        account: &mut Account,
     ) -> Result<Outcome, Stopped> {
         let mut addresses: Vec<Option<SocketAddr>> = vec![None; job.workers];
         let mut outcome = None;
@@ -146,6 +149,10 @@ impl Workers {
                 Happening::Event(Event::Progress { phase, done }) => {
                     onlooker.tell(worker, phase, done);
                 }
+                Happening::Event(Event::Now(now)) => {
+                    onlooker.look(worker, now);
+                }
+                Happening::Event(Event::Told(told)) => account.tell(worker, told),
                 Happening::Event(Event::Done(done)) => {
                     onlooker.finish();
                     outcome = Some(done);

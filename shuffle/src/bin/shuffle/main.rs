@@ -1,15 +1,17 @@
 //! `shuffle`: the jobs that Weft ships, over worker processes that it starts on this machine.
 //!
 //! # Layout
+//! - `account`: what `--report` has written of a job, as JSON and as a page.
 //! - `args`: what is typed.
 //! - `attempts`: tries a job again when a worker was lost; `launch`: one attempt, starts the workers, tells them of one another, and ends all when one ends early.
 //! - `process`: where one is started; `onlooker`: who is told how far a job is; `inputs`: whether these have changed.
 //! - `cluster`: agents, jobs that are submitted to them, and what drives these.
 //! - `event`: what a worker's process tells the one that started it, a line each.
-//! - `work`: the worker's process.
-//! - `progress`: bars on a terminal; `report`: what is printed in the end.
+//! - `work`: the worker's process; `panics`: what it tells when a job panics.
+//! - `progress`: bars on a terminal, with `amounts` as people read them; `report`: what is printed in the end.
 //! - `job`: what the program asks of a job; `components`, `join`, `kmeans`, `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
 //! - `memory`, `output_file`, `output_folder`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
+//! - `fault`: what a job does wrong, for tests.
 //! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
 #![forbid(unsafe_code)]
@@ -19,12 +21,15 @@
     reason = "the program is the shell: it owns processes, files and the terminal"
 )]
 
+mod account;
+mod amounts;
 mod args;
 mod attempts;
 mod checkpointing;
 mod cluster;
 mod components;
 mod event;
+mod fault;
 mod generate;
 mod inputs;
 mod job;
@@ -36,6 +41,7 @@ mod onlooker;
 mod output_file;
 mod output_folder;
 mod pagerank;
+mod panics;
 mod part_name;
 mod process;
 mod progress;
@@ -47,15 +53,15 @@ mod wordcount;
 mod work;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use crate::account::Account;
 use crate::args::{Args, Command};
+use crate::job::Job;
 
 fn main() -> ExitCode {
     match Args::from_process().command {
-        Command::Job(job) => match attempts::run(&job) {
-            Ok(outcome) => report::print(&job, &outcome),
-            Err(error) => report::complain(&error),
-        },
+        Command::Job(job) => run(&job),
         Command::Validate(validate) => validate::run(&validate),
         Command::Generate(generate) => match generate::run(generate) {
             Ok(()) => ExitCode::SUCCESS,
@@ -77,4 +83,22 @@ fn main() -> ExitCode {
         Command::Worker(worker) => work::run(&worker),
         Command::Drive => cluster::drive::run(),
     }
+}
+
+/// Runs a job, and says what came of it.
+fn run(job: &Job) -> ExitCode {
+    // As they were typed: what is not UTF-8 cannot be shown as it is.
+    let typed = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let mut account = match Account::begin(job, typed.collect(), Duration::ZERO) {
+        Ok(account) => account,
+        Err(error) => return report::complain(&error),
+    };
+    let said = attempts::run(job, &mut account).and_then(|outcome| report::of(job, &outcome));
+    let written = account.end(job, said.as_ref().map(|said| &said.object));
+    let code = match &said {
+        Ok(said) => report::print(said),
+        Err(error) => report::complain(error),
+    };
+    // What came out is said in any case.
+    written.map_or_else(|error| report::complain(&error), |()| code)
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::progress::{Phase, Progress};
+use crate::event::Now;
+use crate::progress::{Phase, Progress, stage};
 
 pub(crate) enum Onlooker {
     Nobody,
@@ -22,6 +23,8 @@ pub(crate) struct HowFar {
     current: usize,
     /// Of this phase, by worker.
     done: Vec<u64>,
+    /// What each worker is doing.
+    stages: Vec<Option<Now>>,
 }
 
 impl Onlooker {
@@ -47,6 +50,15 @@ impl Onlooker {
         }
     }
 
+    /// A worker is doing this.
+    pub(crate) fn look(&mut self, worker: usize, now: Now) {
+        match self {
+            Self::Nobody => {}
+            Self::Terminal(progress) => progress.look(worker, now),
+            Self::Reader(how_far) => how_far.lock().stages[worker] = Some(now),
+        }
+    }
+
     /// The job is done.
     pub(crate) fn finish(&self) {
         if let Self::Terminal(progress) = self {
@@ -57,7 +69,7 @@ impl Onlooker {
 
 impl HowFar {
     pub(crate) fn new(phases: Vec<Phase>, workers: usize) -> HowFar {
-        HowFar { phases, current: 0, done: vec![0; workers] }
+        HowFar { phases, current: 0, done: vec![0; workers], stages: vec![None; workers] }
     }
 
     fn tell(&mut self, worker: usize, phase: usize, done: u64) {
@@ -71,8 +83,9 @@ impl HowFar {
         self.done[worker] = done;
     }
 
-    /// The phase, and what of it is done.
-    pub(crate) fn now(&self) -> Option<(Phase, u64)> {
-        Some((*self.phases.get(self.current)?, self.done.iter().sum()))
+    /// The phase, what of it is done, and the stage that the workers are in.
+    pub(crate) fn now(&self) -> Option<(Phase, u64, String)> {
+        let phase = *self.phases.get(self.current)?;
+        Some((phase, self.done.iter().sum(), stage(&self.stages).trim().to_owned()))
     }
 }

@@ -27,11 +27,16 @@ enum Place {
 
 impl<'p> OutputFile<'p> {
     pub(crate) fn new(path: &'p Path, common: &'p Common) -> OutputFile<'p> {
-        OutputFile { path, attempt: common.part.as_deref() }
+        Self::of_attempt(path, common.part.as_deref())
     }
 
-    /// What no single path can show: it must not be the input, under whatever name.
-    pub(crate) fn check_input(&self, input: &Path) -> Result<(), String> {
+    /// The same of an attempt, where several could be under way.
+    pub(crate) fn of_attempt(path: &'p Path, attempt: Option<&'p str>) -> OutputFile<'p> {
+        OutputFile { path, attempt }
+    }
+
+    /// What no single path can show: what `flag` gives must not be what `other` gives, an input, under whatever name.
+    pub(crate) fn check_input(&self, flag: &str, other: &str, input: &Path) -> Result<(), String> {
         let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let Some(input_file) = identity(input) else { return Ok(()) };
         let mut written = vec![self.path.to_owned()];
@@ -40,7 +45,7 @@ impl<'p> OutputFile<'p> {
         }
         match written.iter().find(|path| identity(path) == Some(input_file)) {
             Some(path) => Err(format!(
-                "--output {}: {} is the same file as --input {}: the one would replace the other",
+                "{flag} {}: {} is the same file as {other} {}: the one would replace the other",
                 self.path.display(),
                 path.display(),
                 input.display(),

@@ -16,7 +16,7 @@ use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_file::OutputFile;
 use crate::progress::{Phase, Unit};
-use crate::report::either;
+use crate::report::{Said, either};
 use crate::work::Needs;
 
 /// The phases: the graph is loaded, and the rounds are gone through.
@@ -100,7 +100,7 @@ impl Asked for Pagerank {
         check_path("--input", &self.input)?;
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
-        OutputFile::new(output, &self.common).check_input(&self.input)
+        OutputFile::new(output, &self.common).check_input("--output", "--input", &self.input)
     }
 
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
@@ -160,8 +160,8 @@ impl Asked for Pagerank {
 }
 
 impl Pagerank {
-    /// What is printed of what came out.
-    pub(crate) fn report(&self, outcome: &Ranked) -> String {
+    /// What is said of what came out.
+    pub(crate) fn report(&self, outcome: &Ranked) -> Said {
         either(self, || report::object(self, outcome), || report::text(outcome))
     }
 

@@ -3,39 +3,48 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde_json::Value;
 
 use crate::event::Outcome;
 use crate::job::{Asked, Job};
 
-/// Prints what came out.
-pub(crate) fn print(job: &Job, outcome: &Outcome) -> ExitCode {
-    match text_of(job, outcome) {
-        Ok(text) => say(&text),
-        Err(error) => complain(&error),
-    }
+/// What is said of what a job came to.
+pub(crate) struct Said {
+    /// For scripts: docs/cli.md.
+    pub(crate) object: Value,
+    /// For people.
+    pub(crate) text: String,
+    /// Which of the two is printed.
+    is_json: bool,
 }
 
-/// What came out, as the job was asked to print it.
-pub(crate) fn text_of(job: &Job, outcome: &Outcome) -> anyhow::Result<String> {
-    Ok(match (job, outcome) {
+/// What is said of what came out.
+pub(crate) fn of(job: &Job, outcome: &Outcome) -> anyhow::Result<Said> {
+    let said = match (job, outcome) {
         (Job::Components(job), Outcome::Components(connected)) => job.report(connected),
         (Job::Join(job), Outcome::Join(joined)) => job.report(joined),
         (Job::Kmeans(job), Outcome::Kmeans(clustered)) => job.report(clustered),
         (Job::Pagerank(job), Outcome::Pagerank(ranked)) => job.report(ranked),
         (Job::Sort(job), Outcome::Sort(sorted)) => job.report(sorted),
         (Job::Wordcount(job), Outcome::Wordcount(counted)) => job.report(counted),
-        _ => anyhow::bail!("the workers did another job"),
-    })
+        _ => bail!("the workers did another job"),
+    };
+    Ok(said)
 }
 
-/// What is printed of what a job came to: an object for scripts, if it was asked for that, and else a text.
+/// What is said of what a job came to: an object for scripts, which is printed if that was asked for, and else a text.
 pub(crate) fn either(
     job: &impl Asked,
     object: impl FnOnce() -> Value,
     text: impl FnOnce() -> String,
-) -> String {
-    if job.common().json { format!("{}\n", object()) } else { text() }
+) -> Said {
+    Said { object: object(), text: text(), is_json: job.common().json }
+}
+
+/// Prints what came out.
+pub(crate) fn print(said: &Said) -> ExitCode {
+    if said.is_json { say(&format!("{}\n", said.object)) } else { say(&said.text) }
 }
 
 /// Prints a text.

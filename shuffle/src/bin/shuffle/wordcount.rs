@@ -11,11 +11,12 @@ use weft_shuffle::job::wordcount;
 use weft_shuffle::{TextFile, Worker};
 
 use crate::args::{Common, check_path};
+use crate::fault::Fault;
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::progress::{Phase, Unit};
-use crate::report::either;
+use crate::report::{Said, either};
 use crate::usage::Usage;
 use crate::work::Needs;
 
@@ -36,6 +37,8 @@ pub(crate) struct Wordcount {
     /// Folder for all words and how often they are there, a file for each worker; it must not be there
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    fault: Fault,
     #[command(flatten)]
     memory: Memory,
     #[command(flatten)]
@@ -91,6 +94,7 @@ impl Asked for Wordcount {
 
     fn add_to(&self, flags: &mut Flags) {
         flags.command("wordcount");
+        self.fault.add_to(flags);
         flags.add("input", &self.input);
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("top", self.top.to_string());
@@ -115,8 +119,8 @@ impl Asked for Wordcount {
 }
 
 impl Wordcount {
-    /// What is printed of what came out.
-    pub(crate) fn report(&self, outcome: &Counted) -> String {
+    /// What is said of what came out.
+    pub(crate) fn report(&self, outcome: &Counted) -> Said {
         either(self, || report::object(self, outcome), || report::text(outcome))
     }
 

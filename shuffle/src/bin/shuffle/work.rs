@@ -5,6 +5,7 @@ use std::io::BufRead as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -12,13 +13,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weft_object::Types;
 use weft_shuffle::{
-    CheckpointConfig, CheckpointPlace, InputError, JobError, LineProblem, Listening, Secret,
+    CheckpointConfig, CheckpointPlace, InputError, JobError, LineProblem, Listening, Live, Secret,
     Worker, WorkerConfig, WorkerId,
 };
 
+use crate::account::Told;
 use crate::args;
 use crate::checkpointing::Checkpointing;
-use crate::event::{Event, Failure, tell};
+use crate::event::{Event, Failure, Now, tell};
+use crate::panics;
 
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -46,7 +49,13 @@ pub(crate) fn run(arguments: &args::Worker) -> ExitCode {
             true
         }
         Ok(worker) => {
+            panics::tell_of(&worker);
+            if arguments.report_progress {
+                tell_now(worker.live());
+            }
             let worked = arguments.job.asked().work(&worker, arguments.report_progress);
+            // Whatever it came to. Without anybody to tell, the end of standard input ends this process.
+            let _ = tell(&Event::Told(Told::of(&worker)));
             if let Err(error) = &worked {
                 // Before the others, of whom one may take nothing any more: who started this process ends them.
                 tell_failure(error);
@@ -67,6 +76,27 @@ fn tell_alive(hang_timeout: Duration) {
         // Without anybody to tell, the end of standard input ends this process.
         while tell(&Event::Alive).is_ok() {
             std::thread::sleep(hang_timeout / PARTS);
+        }
+    });
+}
+
+/// Tells now and then what a worker is doing.
+fn tell_now(live: Arc<Live>) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(PROGRESS_EVERY);
+            let now = live.now();
+            let told = tell(&Event::Now(Now {
+                stage: now.number,
+                verb: now.verb.map(|verb| verb.name().to_owned()),
+                after: now.ended.map(|(_, verb)| verb.name().to_owned()),
+                records_made: now.records_made,
+                records_held: now.records_held,
+                bytes_sent: now.bytes_sent,
+            }));
+            if told.is_err() {
+                return;
+            }
         }
     });
 }

@@ -15,6 +15,7 @@ use crate::error::JobError;
 use crate::exchange::Exchange;
 use crate::partition::all_to_all;
 use crate::reduce::Ranges;
+use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// The edges that this worker holds.
@@ -79,6 +80,7 @@ impl Incoming {
         nothing: Vec<V>,
         combine: impl Fn(V, V) -> V + Copy + Send + 'static,
     ) -> Result<Vec<V>, JobError> {
+        let _verb = worker.recorder().enter(Verb::CombineIncoming);
         let own = worker.id();
         let sums = Sums { values: nothing, came: vec![0; self.receivers.len()] };
         let sums = Arc::new(Mutex::new(sums));
@@ -96,6 +98,7 @@ impl Incoming {
         let kept: Vec<V> =
             self.by_receiver[own.0].clone().map(|row| self.row(row, given, combine)).collect();
         let stage = exchange.stage();
+        exchange.keep_all(kept.len());
         exchange.finish()?;
         let mut sums = sums.lock();
         sums.add(own, &self.receivers[own.0], &kept, combine);

@@ -9,8 +9,9 @@ use super::numbering::Numbering;
 use super::rows::Rows;
 use crate::dataset::Dataset;
 use crate::error::JobError;
-use crate::partition::{all_to_all, route};
+use crate::partition::{all_to_all, gather, route};
 use crate::reduce::{Ranges, worker_of};
+use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// This worker's vertices and the edges that begin at them.
@@ -33,6 +34,7 @@ impl Links {
     /// # Errors
     /// More than 2^32 - 1 vertices, or what an exchange fails with.
     pub fn spread(worker: &Worker, edges: impl Dataset<Item = Edge>) -> Result<Links, JobError> {
+        let _verb = worker.recorder().enter(Verb::SpreadGraph);
         let workers = worker.workers();
         let place = |identifier: &u64| worker_of(identifier, workers);
         let arrived = RefCell::new(Arrived::default());
@@ -49,7 +51,7 @@ impl Links {
         let asked = all_to_all(worker, wanted)?;
         let asked = asked.by_worker;
         asked.iter().flatten().try_for_each(|identifier| own.number(*identifier).map(drop))?;
-        let ranges = Ranges::of_counts(&worker.gather(own.identifiers().len() as u64)?);
+        let ranges = Ranges::of_counts(&gather(worker, own.identifiers().len() as u64)?);
         if ranges.total() > u64::from(u32::MAX) {
             return Err(too_many(ranges.total()));
         }

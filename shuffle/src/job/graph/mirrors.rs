@@ -7,8 +7,9 @@ use weft_object::{Types, Wire};
 use super::balance::transfers;
 use super::rows::Rows;
 use crate::error::JobError;
-use crate::partition::all_to_all;
+use crate::partition::{all_to_all, gather};
 use crate::reduce::Ranges;
+use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// What of this worker's vertices others hold, and what this one holds of theirs. The holder of a
@@ -51,7 +52,7 @@ impl Mirrors {
         ranges: &Ranges,
         targets: &mut Rows,
     ) -> Result<Self, JobError> {
-        let transfers = transfers(&worker.gather(targets.edges())?);
+        let transfers = transfers(&gather(worker, targets.edges())?);
         if transfers.is_empty() {
             return Ok(Self::default());
         }
@@ -89,6 +90,7 @@ impl Mirrors {
         if !self.are_any {
             return Ok(Vec::new());
         }
+        let _verb = worker.recorder().enter(Verb::CombineIncoming);
         let given = self.given.iter().map(|given| (given.holder, values[given.index]));
         let values = all_to_all(worker, given)?.by_worker.concat();
         if values.len() == self.held {

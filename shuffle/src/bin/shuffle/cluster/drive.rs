@@ -14,6 +14,7 @@ use weft_shuffle::CheckpointPlace;
 use super::fleet::{Fleet, Known, Place};
 use super::record::{Attempt, JobRecord, State};
 use super::store::{Done, Store, now_ms};
+use crate::account::{self, Account};
 use crate::args::Args;
 use crate::checkpointing::Checkpointing;
 use crate::event::Outcome;
@@ -22,6 +23,7 @@ use crate::job::{Asked, Job};
 use crate::launch::{self, Stopped};
 use crate::onlooker::{HowFar, Onlooker};
 use crate::process::Launcher;
+use crate::report;
 
 /// How long an operation of the store may take: nodes may have to change roles meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -91,16 +93,43 @@ fn drive(order: &Order) -> anyhow::Result<()> {
         Err(error) => return fail(&look, order, error.into()),
     };
     if let State::Finishing { outcome, .. } = record.state {
-        return finish(&look, order, job.asked(), outcome, true);
+        return finish(&look, order, &job, outcome, None);
     }
-    match attempt_it(&look, order, &record, &job) {
-        Ok(outcome) => finish(&look, order, job.asked(), outcome, false),
+    let mut account = match account(&record, &job) {
+        Ok(account) => account,
+        Err(error) => return fail(&look, order, error.into()),
+    };
+    let number = order.attempt;
+    account.begin_attempt(number);
+    let done = attempt_it(&look, order, &record, &job, &mut account);
+    account.end_attempt(&done);
+    match done {
+        Ok(outcome) => finish(&look, order, &job, outcome, Some(&account)),
         Err(stopped) => {
             // What it made is of no use; why it failed is told.
             let _ = job.asked().end(false);
-            fail(&look, order, stopped)
+            let error = anyhow!("{:#}", stopped.error);
+            let is_last = !stopped.is_loss || number >= record.max_attempts;
+            fail(&look, order, stopped)?;
+            if is_last {
+                return account.end(&job, Err(&error));
+            }
+            account.discard();
+            Ok(())
         }
     }
+}
+
+/// The account of what workers do, with the attempts before this one.
+fn account(record: &JobRecord, job: &Job) -> anyhow::Result<Account> {
+    let since = |ms: u64| ms.saturating_sub(record.submitted_ms) as f64 / 1000.0;
+    let waited = Duration::from_millis(now_ms().saturating_sub(record.submitted_ms));
+    let mut account = Account::begin(job, record.command.clone(), waited)?;
+    for lost in &record.lost {
+        let (began, ended) = (since(lost.began_ms), since(lost.ended_ms));
+        account.lost_before(began, ended - began, lost.why.clone());
+    }
+    Ok(account)
 }
 
 /// The attempt came to nothing.
@@ -133,12 +162,14 @@ fn attempt_it(
     order: &Order,
     record: &JobRecord,
     job: &Job,
+    account: &mut Account,
 ) -> Result<Outcome, Stopped> {
     let asked = job.asked();
     for before in 1..order.attempt {
         // Whoever drove it may have been killed before it could.
         if let Ok(job) = parse(record, order.job, before) {
             let _ = job.asked().end(false);
+            account::remove_parts(&job);
         }
     }
     let phases = asked.prepare()?;
@@ -157,7 +188,8 @@ fn attempt_it(
     let every = asked.checkpoints().and_then(Checkpointing::every);
     let (cluster, id) = (order.cluster.clone(), order.job.to_string());
     let kept = every.map(|_| CheckpointPlace::Table { cluster, job: id });
-    launch::run(job, order.attempt, kept.as_ref(), &launcher, Onlooker::Reader(how_far))
+    let onlooker = Onlooker::Reader(how_far);
+    launch::run(job, order.attempt, kept.as_ref(), &launcher, onlooker, account)
 }
 
 /// What attempts before have kept is of what they read.
@@ -176,16 +208,16 @@ fn check_inputs(look: &Look, asked: &dyn Asked) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All workers are done: what they made gets its name, once it is written down that it does.
+/// All workers are done: what they made gets its name, once it is written down that it does. Without an account, another driver was lost meanwhile, whose report there is none of.
 fn finish(
     look: &Look,
     order: &Order,
-    asked: &dyn Asked,
+    job: &Job,
     outcome: Outcome,
-    is_taken_over: bool,
+    account: Option<&Account>,
 ) -> anyhow::Result<()> {
     look.is_over.store(true, Ordering::Relaxed);
-    let store = &look.store;
+    let (store, asked) = (&look.store, job.asked());
     let changed = store.change(order.job, |job| match &job.state {
         State::Running(attempt) if attempt.number == order.attempt => {
             job.state = if job.is_cancelled {
@@ -197,17 +229,21 @@ fn finish(
         }
         _ => false,
     })?;
-    let (job, _) = changed.context("the job is gone")?;
-    let is_own =
-        matches!(&job.state, State::Finishing { attempt, .. } if attempt.number == order.attempt);
+    let (record, _) = changed.context("the job is gone")?;
+    let is_own = matches!(&record.state, State::Finishing { attempt, .. } if attempt.number == order.attempt);
     if !is_own {
+        account.inspect(|account| account.discard());
         return asked.end(false);
     }
     let named = match asked.end(true) {
         // Whoever drove it before has come so far.
-        Err(error) if is_taken_over && is_not_found(&error) => Ok(()),
+        Err(error) if account.is_none() && is_not_found(&error) => Ok(()),
         other => other,
     };
+    let named = named.and_then(|()| {
+        let said = report::of(job, &outcome)?;
+        account.map_or(Ok(()), |account| account.end(job, Ok(&said.object)))
+    });
     let ended_ms = now_ms();
     store.change(order.job, |job| {
         let is_own = job.is_at(order.attempt);
@@ -255,11 +291,12 @@ impl Look {
                 Err(_) => {}
             }
             let now = self.how_far.lock().as_ref().and_then(|how_far| how_far.lock().now());
-            let done = now.map(|(phase, done)| Done {
+            let done = now.map(|(phase, done, stage)| Done {
                 phase: phase.name.to_owned(),
                 unit: format!("{:?}", phase.unit).to_lowercase(),
                 done,
                 total: phase.total,
+                stage,
             });
             if let Some(done) = &done
                 && told.as_ref() != Some(done)

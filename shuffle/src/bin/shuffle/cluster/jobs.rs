@@ -12,7 +12,7 @@ use super::store::{Done, Store, now_ms};
 use super::{Cluster, TIMEOUT};
 use crate::args::Args;
 use crate::event::Outcome;
-use crate::report::{say, text_of};
+use crate::report::{self, Said, say};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Jobs {
@@ -152,7 +152,7 @@ fn summary(id: u64, job: &JobRecord) -> Value {
         "ended_ms": job.ended_ms(),
         "seconds": seconds(job),
         "is_cancelled": job.is_cancelled,
-        "attempts_lost": job.lost,
+        "attempts_lost": job.lost.iter().map(|lost| lost.why.as_str()).collect::<Vec<_>>(),
     })
 }
 
@@ -166,7 +166,7 @@ fn object(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<V
     match &job.state {
         State::Succeeded { attempt, outcome, .. } => {
             object["attempt"] = (*attempt).into();
-            object["result"] = serde_json::from_str(&result(job, outcome, true)?)?;
+            object["result"] = result(job, outcome)?.object;
         }
         State::Failed { error, .. } => object["error"] = error.as_str().into(),
         _ => {}
@@ -189,7 +189,7 @@ fn text(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<Str
         seconds(job),
     );
     for (number, lost) in job.lost.iter().enumerate() {
-        text += &format!("attempt {:<9} {lost}\n", number + 1);
+        text += &format!("attempt {:<9} {}\n", number + 1, lost.why);
     }
     if let Some(attempt) = job.attempt() {
         let places: Vec<_> = attempt.places.iter().map(|place| place.0.as_str()).collect();
@@ -199,14 +199,15 @@ fn text(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<Str
             job.max_attempts,
             places.join(" ")
         );
-        if let Some(Done { phase, unit, done, total }) = progress {
+        if let Some(Done { phase, unit, done, total, stage }) = progress {
             text += &format!("{phase:<17} {done} of {total} {unit}\n");
+            text += &format!("stage             {stage}\n");
         }
     }
     match &job.state {
         State::Succeeded { outcome, .. } => {
             text += "\n";
-            text += &result(job, outcome, false)?;
+            text += &result(job, outcome)?.text;
         }
         State::Failed { error, .. } => text += &format!("error             {error}\n"),
         _ => {}
@@ -214,10 +215,9 @@ fn text(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<Str
     Ok(text)
 }
 
-/// What came out, as the job itself would print it.
-fn result(job: &JobRecord, outcome: &Outcome, as_json: bool) -> anyhow::Result<String> {
-    let json = as_json.then_some("--json");
-    text_of(&Args::job_of(job.command.iter().map(String::as_str).chain(json))?, outcome)
+/// What came out, as the job itself would say it.
+fn result(job: &JobRecord, outcome: &Outcome) -> anyhow::Result<Said> {
+    report::of(&Args::job_of(job.command.iter().map(String::as_str))?, outcome)
 }
 
 /// From its submission to its end, or until now.

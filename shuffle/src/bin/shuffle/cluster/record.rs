@@ -26,8 +26,8 @@ pub(crate) struct JobRecord {
     pub(crate) state: State,
     /// Somebody wants it to end.
     pub(crate) is_cancelled: bool,
-    /// Why attempts ended that came to nothing, from the first on.
-    pub(crate) lost: Vec<String>,
+    /// Attempts that came to nothing, from the first on.
+    pub(crate) lost: Vec<Lost>,
     /// What was read by the first attempt.
     pub(crate) inputs: Option<Vec<Option<InputState>>>,
 }
@@ -69,6 +69,14 @@ pub(crate) struct Attempt {
     /// Where each of its workers is.
     pub(crate) places: Vec<AgentId>,
     pub(crate) began_ms: u64,
+}
+
+/// An attempt that came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lost {
+    pub(crate) began_ms: u64,
+    pub(crate) ended_ms: u64,
+    pub(crate) why: String,
 }
 
 impl JobRecord {
@@ -120,7 +128,8 @@ impl JobRecord {
     /// The attempt came to nothing because a worker, an agent or its driver was lost: it waits for the next, if it may have one.
     pub(crate) fn lose(&mut self, why: String, now_ms: u64) {
         let number = self.next_attempt();
-        self.lost.push(why.clone());
+        let began_ms = self.attempt().map_or(now_ms, |attempt| attempt.began_ms);
+        self.lost.push(Lost { began_ms, ended_ms: now_ms, why: why.clone() });
         self.state = if self.is_cancelled {
             State::Cancelled { ended_ms: now_ms }
         } else if number < self.max_attempts {
@@ -187,7 +196,9 @@ pub(crate) mod tests {
         job.lose("loss 3".to_owned(), 4);
         let State::Failed { ended_ms: 4, error } = &job.state else { panic!("{job:?}") };
         assert_eq!(error, "loss 3, in attempt 3 of 3: the job stops");
-        assert_eq!(job.lost, ["loss 1", "loss 2", "loss 3"]);
+        let why: Vec<_> = job.lost.iter().map(|lost| lost.why.as_str()).collect();
+        assert_eq!(why, ["loss 1", "loss 2", "loss 3"]);
+        assert_eq!((job.lost[2].began_ms, job.lost[2].ended_ms), (2, 4));
         assert!(job.is_ended() && !job.cancel(5), "what has ended cannot be cancelled");
     }
 

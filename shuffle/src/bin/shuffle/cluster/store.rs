@@ -46,6 +46,8 @@ pub(crate) struct Done {
     pub(crate) unit: String,
     pub(crate) done: u64,
     pub(crate) total: u64,
+    /// The stage that the workers are in, in words.
+    pub(crate) stage: String,
 }
 
 /// The table, as this process uses it.

@@ -86,11 +86,13 @@ fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
     loop {
         let record = store.job(id)?.with_context(|| format!("job {id} is gone"))?;
         for lost in &record.lost[told..] {
-            eprintln!("shuffle: job {id}: {lost}");
+            eprintln!("shuffle: job {id}: {}", lost.why);
         }
         told = record.lost.len();
         match record.state {
-            State::Succeeded { outcome, .. } => return Ok(report::print(job, &outcome)),
+            State::Succeeded { outcome, .. } => {
+                return Ok(report::print(&report::of(job, &outcome)?));
+            }
             State::Failed { error, .. } => bail!("job {id}: {error}"),
             State::Cancelled { .. } => bail!("job {id} was cancelled"),
             _ => std::thread::sleep(LOOK_EVERY),

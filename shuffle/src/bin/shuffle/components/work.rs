@@ -36,6 +36,7 @@ pub(super) fn run(job: &Components, worker: &Worker, report: bool) -> anyhow::Re
         }
     }
     out.map_or(Ok(()), |out| out.finish())?;
+    job.output.iter().for_each(|folder| worker.has_written(folder));
 
     let (mut found, mut top) = (0, Top::new(job.top));
     records(members)

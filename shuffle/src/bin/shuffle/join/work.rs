@@ -34,6 +34,7 @@ pub(super) fn run(job: &Join, worker: &Worker, report: bool) -> anyhow::Result<(
         })
     })?;
     out.finish()?;
+    worker.has_written(&job.output);
     let lines_skipped = left.skipped_in_all(worker)? + right.skipped_in_all(worker)?;
     let all = |counted: Cell<u64>| -> Result<Vec<u64>, JobError> { worker.gather(counted.get()) };
     let (of_left, of_right, joined) = (all(of_left)?, all(of_right)?, all(joined)?);

@@ -18,6 +18,7 @@ pub(super) fn run(job: &Kmeans, worker: &Worker, report: bool) -> anyhow::Result
     let file = PointFile::open(&job.input)?.skip_malformed(job.skip_bad);
     let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
     let points = while_telling(report, READING, |read| file.points(share, read))?;
+    worker.has_read(&job.input);
     let lines_skipped = file.skipped_in_all(worker)?;
     let count = worker.gather(points.iter().len() as u64)?.iter().sum();
     let load_seconds = worker.clock().now().since(began).as_secs_f64();
@@ -31,6 +32,8 @@ pub(super) fn run(job: &Kmeans, worker: &Worker, report: bool) -> anyhow::Result
             let _ = tell(&Event::Progress { phase: MOVING, done: rounds as u64 });
         }
     })?;
+    // By worker 0, once what the job took is known, too.
+    job.output.iter().for_each(|file| worker.has_written(file));
     let usage = Usage::gather(worker, began)?;
     if worker.id() == WorkerId(0) {
         job.output().map_or(Ok(()), |output| write(&output, &clusters))?;

@@ -47,6 +47,7 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
             other.rank.total_cmp(&one.rank).then(one.vertex.cmp(&other.vertex))
         });
         job.output().map_or(Ok(()), |output| write(&output, &ranks))?;
+        job.output.iter().for_each(|file| worker.has_written(file));
         let top = ranks.iter().take(job.top);
         tell(&Event::Done(Outcome::Pagerank(Ranked {
             vertices: graph.vertices(),

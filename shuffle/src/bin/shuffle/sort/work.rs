@@ -32,6 +32,7 @@ pub(super) fn run(job: &Sort, worker: &Worker, report: bool) -> anyhow::Result<(
         sorted.map(|()| written.load(Ordering::Relaxed))
     })?;
     out.finish()?;
+    worker.has_written(&job.output);
     let records_by_worker = worker.gather(written / RECORD_BYTES as u64)?;
     let usage = Usage::gather(worker, began)?;
     let records = records_by_worker.iter().sum();

@@ -21,7 +21,7 @@ pub(super) fn run(job: &Wordcount, worker: &Worker, report: bool) -> anyhow::Res
     let mut out = job.output().map(|output| output.create(worker.id())).transpose()?;
     let (mut words, mut distinct, mut top) = (0, 0, Top::new(job.top));
     while_telling(report, READING, |read| {
-        wordcount::count(text.words(share, read)).run(worker, |count| {
+        wordcount::count(job.fault.in_words(text.words(share, read))).run(worker, |count| {
             (words, distinct) = (words + count.value, distinct + 1);
             top.see(&count);
             let Some(out) = &mut out else { return Ok(()) };
@@ -29,6 +29,7 @@ pub(super) fn run(job: &Wordcount, worker: &Worker, report: bool) -> anyhow::Res
         })
     })?;
     out.map_or(Ok(()), PartFile::finish)?;
+    job.output.iter().for_each(|folder| worker.has_written(folder));
     let lines_skipped = text.skipped_in_all(worker)?;
     let words = worker.gather(words)?.iter().sum();
     let distinct_by_worker = worker.gather(distinct)?;

@@ -1,0 +1,137 @@
+//! What a worker is doing at the moment, for other threads of its process: who draws it, and who tells of a panic.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use super::Verb;
+
+/// Shared by a worker and whoever looks at it. Nothing waits for anything, so what is read together may be of two moments.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// The verb that runs, or none.
+    verb: AtomicU8,
+    /// The number of the exchange that it makes, or makes next.
+    number: AtomicU32,
+    /// The last exchange that has ended, if any has.
+    ended_verb: AtomicU8,
+    ended_number: AtomicU32,
+    /// Of the stage that is going on, or of the next.
+    records_sent: AtomicU64,
+    records_kept: AtomicU64,
+    records_received: AtomicU64,
+    bytes_sent: AtomicU64,
+}
+
+/// A look at a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The number of the exchange that is going on or comes next.
+    pub number: u32,
+    /// What makes it, if that has begun.
+    pub verb: Option<Verb>,
+    /// The exchange that has ended last, and what had made it.
+    pub ended: Option<(u32, Verb)>,
+    /// Records that this worker has made for the exchange, whoever they belong to.
+    pub records_made: u64,
+    /// Records that this worker has of it: its own, and those that have come.
+    pub records_held: u64,
+    /// Bytes that have gone to others.
+    pub bytes_sent: u64,
+}
+
+impl Live {
+    /// What the worker is doing.
+    pub fn now(&self) -> Now {
+        let ended = Verb::of_code(self.ended_verb.load(Ordering::Relaxed));
+        let [sent, kept, received, bytes_sent] =
+            [&self.records_sent, &self.records_kept, &self.records_received, &self.bytes_sent]
+                .map(|count| count.load(Ordering::Relaxed));
+        Now {
+            number: self.number.load(Ordering::Relaxed),
+            verb: Verb::of_code(self.verb.load(Ordering::Relaxed)),
+            ended: ended.map(|verb| (self.ended_number.load(Ordering::Relaxed), verb)),
+            records_made: sent + kept,
+            records_held: kept + received,
+            bytes_sent,
+        }
+    }
+
+    /// A verb begins or goes on, or none does.
+    pub(super) fn run(&self, verb: Option<Verb>) {
+        self.verb.store(Verb::code(verb), Ordering::Relaxed);
+    }
+
+    /// An exchange has ended.
+    pub(super) fn ended(&self, number: u32, verb: Verb) {
+        self.ended_number.store(number, Ordering::Relaxed);
+        self.ended_verb.store(Verb::code(Some(verb)), Ordering::Relaxed);
+        self.number.store(number + 1, Ordering::Relaxed);
+        for count in [&self.records_sent, &self.records_kept, &self.bytes_sent] {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A segment has gone.
+    pub(crate) fn add_sent(&self, records: u64, bytes: u64) {
+        self.records_sent.fetch_add(records, Ordering::Relaxed);
+        self.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A segment has come.
+    pub(crate) fn add_received(&self, records: u64) {
+        self.records_received.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// So many of the worker's own were kept.
+    pub(crate) fn set_kept(&self, records: u64) {
+        self.records_kept.store(records, Ordering::Relaxed);
+    }
+
+    /// How many have come for the exchange that ends: those of the next one count anew.
+    pub(super) fn take_received(&self) -> u64 {
+        self.records_received.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl fmt::Display for Now {
+    /// Where in the job a worker is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.verb, self.ended) {
+            (Some(verb), _) => write!(f, "stage {} ({verb})", self.number),
+            (None, Some((number, verb))) => write!(f, "what follows stage {number} ({verb})"),
+            (None, None) => f.write_str("what comes before the first stage"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_where_in_the_job_a_worker_is() {
+        let live = Live::default();
+        assert_eq!(live.now().to_string(), "what comes before the first stage");
+        live.run(Some(Verb::SortByKey));
+        assert_eq!(live.now().to_string(), "stage 0 (sort_by_key)");
+        live.ended(0, Verb::SortByKey);
+        live.run(None);
+        assert_eq!(live.now().to_string(), "what follows stage 0 (sort_by_key)");
+        live.run(Some(Verb::Gather));
+        assert_eq!(live.now().to_string(), "stage 1 (gather)");
+    }
+
+    #[test]
+    fn records_are_those_of_the_stage_that_is_going_on() {
+        let live = Live::default();
+        live.add_sent(3, 100);
+        live.set_kept(2);
+        live.add_received(7);
+        let now = live.now();
+        assert_eq!((now.records_made, now.records_held, now.bytes_sent), (5, 9, 100));
+        assert_eq!(live.take_received(), 7);
+        live.ended(0, Verb::Join);
+        let now = live.now();
+        assert_eq!((now.records_made, now.records_held, now.bytes_sent), (0, 0, 0));
+    }
+}
