@@ -201,6 +201,8 @@ fn of_objects_for_which_there_is_no_room_together_all_have_links() {
     let memory = Memory::new(MemoryConfig { limit_bytes: 2 << 20 }).unwrap();
     let types = Types::new().with::<Seq<Link<[u64; 64]>>>();
     let graph = Graph::build(&memory, Purpose::Send, &types, |graph| {
+        // Beside it, there is room for another.
+        graph.alloc(Seq::<Link<[u64; 64]>>::EMPTY)?;
         let full = graph.linked((0..10_000_u32).map(|number| [u64::from(number); 64]));
         assert!(matches!(full, Err(Full::Memory(_))), "{full:?}");
         graph.alloc(Seq::<Link<[u64; 64]>>::EMPTY)

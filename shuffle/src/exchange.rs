@@ -4,13 +4,16 @@
 //! disk, say, is pulled by the job's own thread: whenever it waits itself, and in the end. What was not pulled yet keeps its credit: so a reducer that is slow
 //! slows down those that send to it.
 
+mod graphs;
+
 use std::pin::pin;
 
 use weft_object::{Record, Records, View, Wire};
 use weft_transport::{Connection, Retained, SendError};
 
+pub(crate) use self::graphs::exchange_graphs;
 use crate::error::JobError;
-use crate::filling::{Filling, records_of};
+use crate::filling::{Fill, Filling, records_of};
 use crate::inbox::{Sink, in_place};
 use crate::message::{Header, Kind};
 use crate::worker::{Worker, WorkerId};
@@ -19,11 +22,11 @@ use crate::worker::{Worker, WorkerId};
 /// fastest, and three of them lie in one receive buffer.
 const SEGMENT_BYTES: usize = 64 << 10;
 
-/// The sending side of an exchange of records of type `R`.
-pub(crate) struct Exchange<'w, R: Record> {
+/// The sending side of an exchange of records that segments are filled with.
+pub(crate) struct Exchange<'w, F> {
     worker: &'w Worker,
     stage: u32,
-    outgoing: Vec<Outgoing<R>>,
+    outgoing: Vec<Outgoing<F>>,
     /// Takes what comes, if no sink does.
     pull: Option<Pull<'w>>,
 }
@@ -31,12 +34,12 @@ pub(crate) struct Exchange<'w, R: Record> {
 type Pull<'w> = Box<dyn FnMut(WorkerId, &View<&[u8]>) -> Result<(), JobError> + 'w>;
 
 /// What goes to one worker.
-struct Outgoing<R: Record> {
-    filling: Filling<R>,
+struct Outgoing<F> {
+    filling: F,
     sent: u64,
 }
 
-impl<'w, R: Wire> Exchange<'w, R> {
+impl<'w, R: Wire> Exchange<'w, Filling<R>> {
     /// Opens the next exchange of the job: records that others send here go to `take`, in order a
     /// worker, on whatever thread receives them.
     pub(crate) fn open(
@@ -50,7 +53,7 @@ impl<'w, R: Wire> Exchange<'w, R> {
     }
 }
 
-impl<'w, R: Record> Exchange<'w, R> {
+impl<'w, R: Record> Exchange<'w, Filling<R>> {
     /// Opens the next exchange of the job: each record that others send here goes to `take`, on the thread of whoever pushes and finishes.
     pub(crate) fn open_pulled(
         worker: &'w Worker,
@@ -60,17 +63,6 @@ impl<'w, R: Record> Exchange<'w, R> {
             records_of(view).try_for_each(|record| take(from, record))
         };
         Self::new(worker, worker.begin_stage(), Some(Box::new(pull)))
-    }
-
-    fn new(worker: &'w Worker, stage: u32, pull: Option<Pull<'w>>) -> Self {
-        let outgoing = worker.ids().map(|_| Outgoing { filling: Filling::new(), sent: 0 });
-        let outgoing = outgoing.collect();
-        Self { worker, stage, outgoing, pull }
-    }
-
-    /// Its number in the job.
-    pub(crate) fn stage(&self) -> u32 {
-        self.stage
     }
 
     /// Writes `record` to where it will be sent to another worker from.
@@ -84,6 +76,27 @@ impl<'w, R: Record> Exchange<'w, R> {
             return Ok(());
         }
         self.push_to_next(to, &record)
+    }
+
+    #[cold]
+    fn push_to_next(&mut self, to: WorkerId, record: &R) -> Result<(), JobError> {
+        self.check_place(to)?;
+        self.send(to)?;
+        let (memory, types) = (self.worker.memory(), self.worker.types());
+        self.outgoing[to.0].filling.begin(record, memory, types, SEGMENT_BYTES)
+    }
+}
+
+impl<'w, F: Fill> Exchange<'w, F> {
+    fn new(worker: &'w Worker, stage: u32, pull: Option<Pull<'w>>) -> Self {
+        let outgoing = worker.ids().map(|_| Outgoing { filling: F::new(), sent: 0 });
+        let outgoing = outgoing.collect();
+        Self { worker, stage, outgoing, pull }
+    }
+
+    /// Its number in the job.
+    pub(crate) fn stage(&self) -> u32 {
+        self.stage
     }
 
     /// Sends what is left, tells the others that this was all, and waits until they are done too.
@@ -122,14 +135,14 @@ impl<'w, R: Record> Exchange<'w, R> {
     }
 
     /// Sends to another worker; takes what comes meanwhile, if that is pulled, as nobody else would: two that wait for one another's credit would do so for ever.
-    fn deliver<'a, F>(
+    fn deliver<'a, S>(
         &mut self,
         to: WorkerId,
-        send: impl FnOnce(&'a Connection) -> F,
+        send: impl FnOnce(&'a Connection) -> S,
     ) -> Result<(), JobError>
     where
         'w: 'a,
-        F: Future<Output = Result<(), SendError>>,
+        S: Future<Output = Result<(), SendError>>,
     {
         let worker: &'a Worker = self.worker;
         if self.pull.is_none() {
@@ -142,15 +155,10 @@ impl<'w, R: Record> Exchange<'w, R> {
         Ok(())
     }
 
-    #[cold]
-    fn push_to_next(&mut self, to: WorkerId, record: &R) -> Result<(), JobError> {
+    /// Whether there is such a worker.
+    fn check_place(&self, to: WorkerId) -> Result<(), JobError> {
         let workers = self.outgoing.len();
-        if to.0 >= workers {
-            return Err(JobError::NoSuchWorker { worker: to, workers });
-        }
-        self.send(to)?;
-        let (memory, types) = (self.worker.memory(), self.worker.types());
-        self.outgoing[to.0].filling.begin(record, memory, types, SEGMENT_BYTES)
+        if to.0 < workers { Ok(()) } else { Err(JobError::NoSuchWorker { worker: to, workers }) }
     }
 
     /// Sends the segment for `to` that is being written, if there is one.
