@@ -1,4 +1,4 @@
-//! A fast wrong answer is no figure: the programs for Timely find what plain ones do.
+//! A fast wrong answer is no figure: the programs for Timely find what plain ones do, and so does the one whose messages are encoded.
 
 #![expect(clippy::disallowed_methods, reason = "the tests start the programs on files they make")]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
@@ -12,6 +12,7 @@ use weft_shuffle::generate::{Generator, Rmat, ZipfWords};
 
 const WORD_COUNT: &str = env!("CARGO_BIN_EXE_timely_wordcount");
 const PAGERANK: &str = env!("CARGO_BIN_EXE_timely_pagerank");
+const ENCODED_PAGERANK: &str = env!("CARGO_BIN_EXE_encoded_pagerank");
 const CSR_PAGERANK: &str = env!("CARGO_BIN_EXE_csr_pagerank");
 
 const WAYS: [(&str, &[&str]); 6] = [
@@ -91,6 +92,30 @@ fn ranks_are_those_of_a_plain_program() {
         let apart = top[0]["rank"].as_f64().unwrap() / csr["top"]["rank"].as_f64().unwrap() - 1.0;
         assert!(apart.abs() < 1e-9, "{}, and by csr_pagerank {}", top[0], csr["top"]);
         assert_eq!(found["seconds"].as_array().unwrap().len(), 20);
+    }
+}
+
+#[test]
+fn ranks_are_the_same_however_messages_are_encoded() {
+    let text = made(&Generator::Rmat(Rmat::new(1 << 12, 1 << 16, 1)));
+    let file = file_of(&text);
+    let plain = plain_ranks(&text, 20);
+    for format in ["bitcode", "rkyv"] {
+        for message in ["objects", "values", "arrays"] {
+            for workers in ["1", "2", "3"] {
+                let what = ["--format", format, "--message", message, "--workers", workers];
+                let mut run = Command::new(ENCODED_PAGERANK);
+                run.args(["--top", "10000", "--input"]).arg(file.path()).args(what);
+                let found = printed(run.output().unwrap());
+                let top = found["top"].as_array().unwrap();
+                assert_eq!(top.len(), plain.len(), "{what:?}");
+                for entry in top {
+                    let expected = plain[&entry["vertex"].as_u64().unwrap()];
+                    let apart = (entry["rank"].as_f64().unwrap() - expected).abs() / expected;
+                    assert!(apart < 1e-9, "{what:?}: {entry}, expected {expected}");
+                }
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 )]
 
 use std::any::TypeId;
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -13,7 +14,8 @@ use weft_transport::{Block, Memory, MemoryError, Purpose, Shared};
 
 use crate::assembly::is_aligned;
 use crate::error::Full;
-use crate::pages::{self, GRAPH_PAGES_MAX};
+use crate::link::Link;
+use crate::pages::{self, GRAPH_PAGES_MAX, UNIT_BYTES};
 use crate::segment::{BODY_BYTES_MAX, Entry, Header, PAGE_BYTES, PAGES_MAX, ROOMS, Segment};
 use crate::text::{LEN_MAX, Text, TextByte};
 use crate::types::Types;
@@ -92,11 +94,29 @@ struct Cursor {
     place: u16,
 }
 
+/// How far an arena of one block had come, so that what was reserved since can be [taken back](Arena::take_back).
+#[derive(Debug, Default)]
+pub(crate) struct Mark {
+    cursors: Vec<Cursor>,
+    pages: usize,
+    block_used: usize,
+    block_pages: u32,
+}
+
 /// Where records are: a link to the first, and its address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     pub(crate) raw: u32,
     at: NonNull<u8>,
+}
+
+impl Position {
+    /// A link to the record of this index of those that were reserved there together, if all can be led to.
+    #[inline]
+    pub(crate) fn link_to<T: Wire>(self, index: usize) -> Link<T> {
+        let raw = self.raw + (index * (size_of::<T>() / UNIT_BYTES)) as u32;
+        Link::new(NonZeroU32::new(raw).expect("no page has the number zero"))
+    }
 }
 
 impl Arena {
@@ -124,6 +144,33 @@ impl Arena {
         arena.begin_block(bytes)?;
         arena.is_one_block = true;
         Ok(arena)
+    }
+
+    /// Whether it becomes one segment.
+    pub(crate) fn is_one_block(&self) -> bool {
+        self.is_one_block
+    }
+
+    /// Notes how far it has come, if it is one of one block.
+    pub(crate) fn mark(&self, mark: &mut Mark) {
+        debug_assert!(self.is_one_block);
+        mark.cursors.clear();
+        mark.cursors.extend_from_slice(&self.cursors);
+        mark.pages = self.pages.len();
+        (mark.block_used, mark.block_pages) =
+            self.blocks.first().map_or((0, 0), |block| (block.used, block.pages));
+    }
+
+    /// Has its room back that was reserved since `mark` was made of it, which is written again then, as what was never written is.
+    pub(crate) fn take_back(&mut self, mark: &Mark) {
+        debug_assert!(self.is_one_block);
+        self.cursors.clear();
+        self.cursors.extend_from_slice(&mark.cursors);
+        // What is used of a page that a cursor is on again is not kept in the page.
+        self.pages.truncate(mark.pages);
+        if let Some(block) = self.blocks.first_mut() {
+            (block.used, block.pages) = (mark.block_used, mark.block_pages);
+        }
     }
 
     /// Bytes that records and pages take so far.
@@ -157,6 +204,19 @@ impl Arena {
             }
         }
         self.reserve_in_new_page::<T>(len)
+    }
+
+    /// How many objects of type `T` one reservation may have, each of which can be led to: as many as the page of the type has room for, or as a new one has.
+    #[inline]
+    pub(crate) fn run<T: Wire>(&self) -> usize {
+        if const { pages::step(size_of::<T>()) != size_of::<T>() } {
+            return 1;
+        }
+        let key = TypeId::of::<T>();
+        let cursor = self.cursors.iter().find(|cursor| cursor.key == key);
+        let rest = cursor.map_or(0, |cursor| (cursor.room - cursor.offset) as usize);
+        let room = if rest < size_of::<T>() { PAGE_BYTES } else { rest };
+        room / size_of::<T>()
     }
 
     /// Writes a record where it was reserved.

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use weft_transport::{Memory, Purpose, Shared};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Position};
 use crate::assembly::is_aligned;
 use crate::cast;
 use crate::error::Full;
@@ -113,6 +113,12 @@ impl<T> fmt::Debug for Ref<'_, T> {
     }
 }
 
+/// What was built.
+pub(crate) struct Built<R> {
+    pub(crate) root: Link<R>,
+    pub(crate) dead_bytes: u64,
+}
+
 impl Graph<'_> {
     /// A graph of objects of these `types`, whose root is the object that `build` returns, in blocks of `memory`.
     ///
@@ -127,11 +133,25 @@ impl Graph<'_> {
         types: &Types,
         build: impl for<'g> FnOnce(&mut Graph<'g>) -> Result<Ref<'g, R>, Full>,
     ) -> Result<Frozen<R>, Full> {
-        let arena = Arena::new(memory, purpose, types);
+        let (arena, built) = Graph::build_in(Arena::new(memory, purpose, types), build);
+        let Built { root, dead_bytes } = built?;
+        Ok(Frozen::new(arena.finish(root.raw()), types.clone(), dead_bytes))
+    }
+
+    /// Builds into an arena, beside what others have built there. Handles of theirs are of no use here.
+    ///
+    /// # Panics
+    /// As for [`build`](Self::build); the arena is lost then.
+    #[inline]
+    pub(crate) fn build_in<R: Wire>(
+        arena: Arena,
+        build: impl for<'g> FnOnce(&mut Graph<'g>) -> Result<Ref<'g, R>, Full>,
+    ) -> (Arena, Result<Built<R>, Full>) {
         let mut graph = Graph { arena, dead_bytes: 0, is_writing: false, brand: PhantomData };
-        let root = build(&mut graph)?;
+        let root = build(&mut graph);
         graph.assert_written();
-        Ok(Frozen::new(graph.arena.finish(root.raw.get()), types.clone(), graph.dead_bytes))
+        let Graph { arena, dead_bytes, .. } = graph;
+        (arena, root.map(|root| Built { root: root.link(), dead_bytes }))
     }
 }
 
@@ -230,9 +250,66 @@ impl<'g> Graph<'g> {
         Ok(Seq::new(at.raw, len as u32))
     }
 
+    /// New objects, as many as `objects` has, and a sequence with a link to each: what a vector of boxes is elsewhere. They are written as they come, which takes
+    /// less time than one after the other.
+    ///
+    /// # Errors
+    /// There is no room for them, or their links take more than 64 MiB.
+    ///
+    /// # Panics
+    /// `T` is none of the graph's types, no type of the graph has a sequence of links to it, or there are fewer objects than `objects` has said.
+    pub fn linked<T: Wire, I>(&mut self, objects: I) -> Result<Seq<Link<T>>, Full>
+    where
+        I: IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    {
+        let mut objects = objects.into_iter();
+        let len = objects.len();
+        if len == 0 {
+            return Ok(Seq::EMPTY);
+        }
+        self.assert_written();
+        // Before their links are reserved, so that these can be written whatever there is no room for.
+        let (first, mut run) = self.reserve_run::<T>(len)?;
+        self.is_writing = true;
+        let mut next = || objects.next().expect("an exact size is exact");
+        (0..run).for_each(|index| self.arena.write(first, index, next()));
+        self.is_writing = false;
+        let links = self.arena.reserve::<Link<T>>(len)?;
+        self.is_writing = true;
+        let (mut at, mut done) = (first, 0);
+        loop {
+            for index in 0..run {
+                self.arena.write(links, done + index, at.link_to::<T>(index));
+            }
+            done += run;
+            if done == len {
+                break;
+            }
+            match self.reserve_run::<T>(len - done) {
+                Ok(reserved) => (at, run) = reserved,
+                Err(full) => {
+                    (done..len)
+                        .for_each(|rest| self.arena.write(links, rest, first.link_to::<T>(0)));
+                    self.is_writing = false;
+                    return Err(full);
+                }
+            }
+            (0..run).for_each(|index| self.arena.write(at, index, next()));
+        }
+        self.is_writing = false;
+        Ok(Seq::new(links.raw, len as u32))
+    }
+
+    /// Room for up to `len` objects, one behind the other, each of which can be led to; and for how many.
+    #[inline]
+    fn reserve_run<T: Wire>(&mut self, len: usize) -> Result<(Position, usize), Full> {
+        let run = self.arena.run::<T>().min(len);
+        self.arena.reserve::<T>(run).map(|at| (at, run))
+    }
+
     /// Elements that were written before, to blocks of memory, or were received: from [`SHARED_MIN`](Self::SHARED_MIN) bytes on they are sent from where they lie, as a
     /// segment of their own that holds on to them. Fewer are copied, and so are those whose bytes do not begin at a multiple of eight or
-    /// are not a multiple of it.
+    /// are not a multiple of it, and all that a [record of a segment](crate::GraphSegmentWriter) has.
     ///
     /// # Errors
     /// As for [`seq`](Self::seq).
@@ -259,8 +336,8 @@ impl<'g> Graph<'g> {
         if len == 0 {
             return Ok(Seq::EMPTY);
         }
-        if elements.len() >= shared_min && elements.len().is_multiple_of(8) && is_aligned(elements)
-        {
+        let can_share = elements.len().is_multiple_of(8) && is_aligned(elements);
+        if elements.len() >= shared_min && can_share && !self.arena.is_one_block() {
             return Ok(Seq::new(self.arena.share::<T>(elements, len)?, len as u32));
         }
         let at = self.arena.reserve::<T>(len)?;

@@ -4,8 +4,8 @@
 //! its segments as they come, and a [`View`] then lends the objects where they lie. Sending is handing over blocks: no traversal, no encoding,
 //! and no copy of what is long, which is the idea of Naos (Taranov et al., ATC '21) carried to memory that is registered from the start. That
 //! a page holds one type, so that the check is one linear pass, is the design of typed pages drawn
-//! in `docs/object-graphs.md`. A [`SegmentWriter`] does the same for records without links, and a
-//! [`TextSegmentWriter`] for such with texts: the shuffle exchanges these ([`Record`]).
+//! in `docs/object-graphs.md`. A [`SegmentWriter`] does the same for records without links, a
+//! [`TextSegmentWriter`] for such with texts, and a [`GraphSegmentWriter`] for records that are graphs each: the shuffle exchanges these.
 //!
 //! The invariant: **no byte is read that has not been validated**. A view exists only after the one
 //! pass that checks every page.
@@ -53,6 +53,7 @@ mod error;
 mod fingerprint;
 mod frozen;
 mod graph;
+mod graph_writer;
 mod link;
 mod map;
 mod pages;
@@ -79,6 +80,7 @@ pub use error::{Fault, Full, Invalid, OtherRoot, TypesDiffer};
 pub use fingerprint::{Field, Fingerprint};
 pub use frozen::{CompactError, Frozen};
 pub use graph::{Graph, Ref};
+pub use graph_writer::{GraphSegmentWriter, Root};
 pub use link::{AnyLink, Link};
 pub use map::{Key, Map, MapView};
 pub use pages::Targets;

@@ -4,6 +4,7 @@
 
 use std::any::TypeId;
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -319,6 +320,47 @@ impl<'a> Checked<'a> {
 
     pub(crate) fn len(&self) -> usize {
         self.0.pages.len()
+    }
+
+    /// For links that are followed one after the other.
+    pub(crate) fn following<T: Wire>(self) -> Following<'a, T> {
+        let (base, bounds) = (NonNull::dangling(), Bounds::default());
+        Following { pages: self, base, bounds, records: PhantomData }
+    }
+}
+
+/// Follows links to records of type `T`, most of which lead to the page to which the one before led: they are compared with its bounds, without a look into the table.
+///
+/// Invariant: records of `T`, which are valid and kept, begin where links within the bounds lead in the page at `base`.
+#[derive(Debug)]
+pub(crate) struct Following<'a, T> {
+    pages: Checked<'a>,
+    base: NonNull<u8>,
+    bounds: Bounds,
+    records: PhantomData<fn() -> T>,
+}
+
+impl<'a, T: Wire> Following<'a, T> {
+    /// The record to which a link leads, if there is one.
+    #[inline(always)]
+    pub(crate) fn get(&mut self, raw: u32) -> Result<&'a T, Fault> {
+        if !self.bounds.have::<T>(raw) {
+            self.turn_to(raw)?;
+        }
+        // SAFETY: the link is within the bounds.
+        Ok(unsafe { self.base.byte_add(offset_of(raw)).cast().as_ref() })
+    }
+
+    #[inline(never)]
+    fn turn_to(&mut self, raw: u32) -> Result<(), Fault> {
+        let targets = &self.pages.0;
+        let page = targets.page_of::<T>(raw)?;
+        let bounds = Bounds::of::<T>(raw, page.len);
+        if !bounds.have::<T>(raw) {
+            return Err(targets.misplaced::<T>(raw));
+        }
+        (self.base, self.bounds) = (page.base, bounds);
+        Ok(())
     }
 }
 

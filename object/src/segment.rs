@@ -2,8 +2,11 @@
 
 use weft_transport::Shared;
 
+use crate::assembly::{Assembly, Limits};
 use crate::error::Invalid;
 use crate::pages::PAGE_LEN_MAX;
+use crate::types::Types;
+use crate::view::View;
 
 /// Bytes of a page within which a link can lead to a record. A longer page is one sequence, named by its start.
 pub const PAGE_BYTES: usize = 4096;
@@ -83,6 +86,16 @@ impl Segment {
     /// Whether it has no records.
     pub fn is_empty(&self) -> bool {
         self.records == 0
+    }
+
+    /// What it has, as its receiver sees it, where it lies here, if it is all of a graph. It is checked as any other.
+    ///
+    /// # Errors
+    /// A record leads where it may not.
+    pub fn view(&self, types: &Types) -> Result<View<&[u8]>, Invalid> {
+        let mut assembly = Assembly::new(types, Limits::NONE);
+        assembly.add_split(&self.head, &self.pages[..])?;
+        assembly.finish()
     }
 
     /// How many records it has; each byte of a text is one.

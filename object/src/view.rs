@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::assembly::{Assembly, Limits, Part};
 use crate::bytes::{AlignedBytes, StableBytes};
 use crate::error::{Invalid, OtherRoot};
+use crate::graph_writer::Root;
 use crate::link::{AnyLink, Link};
 use crate::map::{Key, Map, MapView};
 use crate::pages::{Checked, Page, Targets};
@@ -71,6 +72,11 @@ impl<B> View<B> {
         Records { pages: self.checked(), next: 0, records: PhantomData }
     }
 
+    /// The roots of the records that are graphs, in the order in which a [`GraphSegmentWriter`](crate::GraphSegmentWriter) has written them.
+    pub fn roots<R: Wire>(&self) -> impl Iterator<Item = &R> {
+        self.records::<Root<R>>().flatten().map(|root| self.get(root.object()))
+    }
+
     /// The root.
     ///
     /// # Errors
@@ -90,6 +96,17 @@ impl<B> View<B> {
     #[inline]
     pub fn get<T: Wire>(&self, link: Link<T>) -> &T {
         &self.checked().records::<T>(link.raw(), 1).expect(FOREIGN)[0]
+    }
+
+    /// The objects to which the links of a sequence lead, in their order. What [`get`](Self::get) does for each takes less for many, as most lead to the page to which
+    /// the one before led.
+    ///
+    /// # Panics
+    /// The sequence is of another graph, and there is none such in this one; the iterator panics as `get` does.
+    #[inline]
+    pub fn linked<T: Wire>(&self, links: Seq<Link<T>>) -> impl ExactSizeIterator<Item = &T> {
+        let mut following = self.checked().following::<T>();
+        self.seq(links).iter().map(move |link| following.get(link.raw()).expect(FOREIGN))
     }
 
     /// The object to which a link leads that may lead to objects of several types, if it is one of this type.

@@ -132,6 +132,14 @@ pub enum JobError {
         /// The longest segment.
         limit: usize,
     },
+    /// A record of objects that no segment has room for.
+    #[error(
+        "a record's objects need more than {limit} bytes, which is as much as can be exchanged in one piece"
+    )]
+    GraphTooLong {
+        /// The longest segment's pages, in bytes.
+        limit: usize,
+    },
     /// The limit has no room.
     #[error(transparent)]
     Memory(#[from] MemoryError),

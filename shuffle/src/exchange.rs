@@ -4,13 +4,16 @@
 //! disk, say, is pulled by the job's own thread: whenever it waits itself, and in the end. What was not pulled yet keeps its credit: so a reducer that is slow
 //! slows down those that send to it.
 
+mod graphs;
+
 use std::pin::pin;
 
 use weft_object::{Record, Records, View, Wire};
 use weft_transport::{Connection, Retained, SendError};
 
+pub(crate) use self::graphs::exchange_graphs;
 use crate::error::JobError;
-use crate::filling::{Filling, records_of};
+use crate::filling::{Fill, Filling, records_of};
 use crate::inbox::{Sink, in_place};
 use crate::message::{HEADER_BYTES, Header, Kind};
 use crate::stages::{Ended, Verb};
@@ -23,14 +26,14 @@ const SEGMENT_BYTES: usize = 64 << 10;
 /// Own records that are kept before others may see how many.
 const KEPT_AT_ONCE: u64 = 1 << 12;
 
-/// The sending side of an exchange of records of type `R`.
-pub(crate) struct Exchange<'w, R: Record> {
+/// The sending side of an exchange of records that segments are filled with.
+pub(crate) struct Exchange<'w, F> {
     worker: &'w Worker,
     /// What makes it.
     verb: Verb,
     /// Its number, once it has begun: an exchange upstream comes first, and is over before it gives a record.
     stage: Option<u32>,
-    outgoing: Vec<Outgoing<R>>,
+    outgoing: Vec<Outgoing<F>>,
     records_kept: u64,
     /// Takes what comes, if no sink does.
     pull: Option<Pull<'w>>,
@@ -39,14 +42,14 @@ pub(crate) struct Exchange<'w, R: Record> {
 type Pull<'w> = Box<dyn FnMut(WorkerId, &View<&[u8]>) -> Result<(), JobError> + 'w>;
 
 /// What goes to one worker.
-struct Outgoing<R: Record> {
-    filling: Filling<R>,
+struct Outgoing<F> {
+    filling: F,
     sent: u64,
     records: u64,
     bytes: u64,
 }
 
-impl<'w, R: Wire> Exchange<'w, R> {
+impl<'w, R: Wire> Exchange<'w, Filling<R>> {
     /// Opens the next exchange of the job: records that others send here go to `take`, in order a
     /// worker, on whatever thread receives them.
     pub(crate) fn open(
@@ -64,7 +67,7 @@ impl<'w, R: Wire> Exchange<'w, R> {
     }
 }
 
-impl<'w, R: Record> Exchange<'w, R> {
+impl<'w, R: Record> Exchange<'w, Filling<R>> {
     /// Opens an exchange: each record that others send here goes to `take`, on the thread of whoever pushes and finishes. It is the next one of the job when the first record is pushed, or it is
     /// finished, until when others may be made: those of what gives its records.
     pub(crate) fn open_pulled(
@@ -79,8 +82,31 @@ impl<'w, R: Record> Exchange<'w, R> {
         Self::new(worker, None, Some(Box::new(pull)))
     }
 
+    /// Writes `record` to where it will be sent to another worker from.
+    ///
+    /// # Errors
+    /// There is no such worker, no memory, or the worker is lost.
+    #[inline]
+    pub(crate) fn push(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
+        let outgoing = self.outgoing.get_mut(to.0);
+        if outgoing.is_some_and(|outgoing| outgoing.filling.push(&record)) {
+            return Ok(());
+        }
+        self.push_to_next(to, &record)
+    }
+
+    #[cold]
+    fn push_to_next(&mut self, to: WorkerId, record: &R) -> Result<(), JobError> {
+        self.check_place(to)?;
+        self.send(to)?;
+        let (memory, types) = (self.worker.memory(), self.worker.types());
+        self.outgoing[to.0].filling.begin(record, memory, types, SEGMENT_BYTES)
+    }
+}
+
+impl<'w, F: Fill> Exchange<'w, F> {
     fn new(worker: &'w Worker, stage: Option<u32>, pull: Option<Pull<'w>>) -> Self {
-        let none = || Outgoing { filling: Filling::new(), sent: 0, records: 0, bytes: 0 };
+        let none = || Outgoing { filling: F::new(), sent: 0, records: 0, bytes: 0 };
         let outgoing = worker.ids().map(|_| none()).collect();
         let verb = worker.recorder().begin();
         Self { worker, verb, stage, outgoing, records_kept: 0, pull }
@@ -108,19 +134,6 @@ impl<'w, R: Record> Exchange<'w, R> {
     /// Counts several such records.
     pub(crate) fn keep_all(&mut self, records: usize) {
         self.records_kept += records as u64;
-    }
-
-    /// Writes `record` to where it will be sent to another worker from.
-    ///
-    /// # Errors
-    /// There is no such worker, no memory, or the worker is lost.
-    #[inline]
-    pub(crate) fn push(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
-        let outgoing = self.outgoing.get_mut(to.0);
-        if outgoing.is_some_and(|outgoing| outgoing.filling.push(&record)) {
-            return Ok(());
-        }
-        self.push_to_next(to, &record)
     }
 
     /// Sends what is left, tells the others that this was all, and waits until they are done too.
@@ -171,14 +184,14 @@ impl<'w, R: Record> Exchange<'w, R> {
     }
 
     /// Sends to another worker; takes what comes meanwhile, if that is pulled, as nobody else would: two that wait for one another's credit would do so for ever.
-    fn deliver<'a, F>(
+    fn deliver<'a, S>(
         &mut self,
         to: WorkerId,
-        send: impl FnOnce(&'a Connection) -> F,
+        send: impl FnOnce(&'a Connection) -> S,
     ) -> Result<(), JobError>
     where
         'w: 'a,
-        F: Future<Output = Result<(), SendError>>,
+        S: Future<Output = Result<(), SendError>>,
     {
         let (worker, stage): (&'a Worker, u32) = (self.worker, self.stage());
         if self.pull.is_none() {
@@ -191,15 +204,10 @@ impl<'w, R: Record> Exchange<'w, R> {
         Ok(())
     }
 
-    #[cold]
-    fn push_to_next(&mut self, to: WorkerId, record: &R) -> Result<(), JobError> {
+    /// Whether there is such a worker.
+    fn check_place(&self, to: WorkerId) -> Result<(), JobError> {
         let workers = self.outgoing.len();
-        if to.0 >= workers {
-            return Err(JobError::NoSuchWorker { worker: to, workers });
-        }
-        self.send(to)?;
-        let (memory, types) = (self.worker.memory(), self.worker.types());
-        self.outgoing[to.0].filling.begin(record, memory, types, SEGMENT_BYTES)
+        if to.0 < workers { Ok(()) } else { Err(JobError::NoSuchWorker { worker: to, workers }) }
     }
 
     /// Sends the segment for `to` that is being written, if there is one.

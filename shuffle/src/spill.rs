@@ -16,7 +16,7 @@ use weft_transport::Memory;
 
 use crate::budget::{Budget, Taken};
 use crate::error::JobError;
-use crate::filling::{Filling, records_of};
+use crate::filling::{Fill as _, Filling, records_of};
 
 /// Bytes of the records of a segment: what is read at once of each of the runs that are merged.
 const SEGMENT_BYTES: usize = 256 << 10;

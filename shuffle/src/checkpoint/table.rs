@@ -13,7 +13,7 @@ use weft_transport::Memory;
 
 use super::CHECKPOINT_TABLE;
 use crate::error::JobError;
-use crate::filling::{Filling, records_of};
+use crate::filling::{Fill as _, Filling, records_of};
 use crate::spill::Spilling;
 
 /// Bytes of the records of a piece: small beside what a request carries.

@@ -12,6 +12,7 @@ mod rows;
 
 use weft_object::{Pair, Types, Wire};
 
+pub(crate) use self::dictionary::too_many;
 use self::incoming::Incoming;
 pub use self::links::Links;
 use self::mirrors::Mirrors;

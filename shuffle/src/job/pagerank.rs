@@ -6,10 +6,15 @@
 
 mod indexed;
 mod keyed;
+mod messages;
+mod naos;
 
 use weft_object::{Pair, Types, Wire};
 
 pub use self::keyed::KeyedLinks;
+pub use self::messages::{
+    Leaving, LeavingSums, LeavingUpdates, MessageLinks, NotOwn, Updates, VertexSums,
+};
 use crate::dataset::{Dataset, records};
 use crate::error::JobError;
 use crate::job::graph::{Edge, Graph, Links};
@@ -33,6 +38,10 @@ pub enum Shape {
     Indexed,
     /// An update for each edge, by identifiers of vertices: [`Dataset::reduce_by_key`].
     Keyed,
+    /// An object for each edge that leads to another worker, by identifiers of vertices, as Naos's first implementation sends it: [`Dataset::exchange_graphs`].
+    Naos,
+    /// Sums by identifiers of vertices, as two arrays in one object, as Naos's sparsity-aware implementation sends them: the same verb.
+    NaosSparse,
 }
 
 /// A graph over the workers, in one of the shapes.
@@ -44,6 +53,10 @@ pub enum Shaped {
     Indexed(Links),
     /// For [`Shape::Keyed`].
     Keyed(KeyedLinks),
+    /// For [`Shape::Naos`].
+    Naos(MessageLinks),
+    /// For [`Shape::NaosSparse`].
+    NaosSparse(MessageLinks),
 }
 
 /// A vertex and its rank.
@@ -60,7 +73,7 @@ impl Shape {
     /// Spreads the edges that the workers have read. Edges that occur several times count once.
     ///
     /// # Errors
-    /// More than 2^32 - 1 vertices, but with [`Shape::Keyed`], or what an exchange fails with.
+    /// More than 2^32 - 1 vertices, but with [`Shape::Keyed`], and more than 2^31 of one worker with Naos's shapes; or what an exchange fails with.
     pub fn spread(
         self,
         worker: &Worker,
@@ -70,6 +83,8 @@ impl Shape {
             Shape::Static => Shaped::Static(Graph::spread(worker, edges)?),
             Shape::Indexed => Shaped::Indexed(Links::spread(worker, edges)?),
             Shape::Keyed => Shaped::Keyed(KeyedLinks::spread(worker, edges)?),
+            Shape::Naos => Shaped::Naos(MessageLinks::spread(worker, edges)?),
+            Shape::NaosSparse => Shaped::NaosSparse(MessageLinks::spread(worker, edges)?),
         })
     }
 }
@@ -81,6 +96,7 @@ impl Shaped {
             Shaped::Static(graph) => graph.vertices(),
             Shaped::Indexed(links) => links.vertices(),
             Shaped::Keyed(links) => links.vertices(),
+            Shaped::Naos(links) | Shaped::NaosSparse(links) => links.vertices(),
         }
     }
 
@@ -90,6 +106,7 @@ impl Shaped {
             Shaped::Static(graph) => graph.edges(),
             Shaped::Indexed(links) => links.edges(),
             Shaped::Keyed(links) => links.edges(),
+            Shaped::Naos(links) | Shaped::NaosSparse(links) => links.edges(),
         }
     }
 }
@@ -97,7 +114,7 @@ impl Shaped {
 impl PageRank {
     /// The types of records that [`rank`](Self::rank) exchanges.
     pub fn types(types: Types) -> Types {
-        types.with::<Pair<u64, f64>>().with::<f64>().with::<Rank>()
+        naos::types(types.with::<Pair<u64, f64>>().with::<f64>().with::<Rank>())
     }
 
     /// The ranks of this worker's vertices, in any order. `at_round` is called as each round begins.
@@ -114,6 +131,8 @@ impl PageRank {
             Shaped::Static(graph) => self.rank_by_sums(worker, graph, at_round),
             Shaped::Indexed(links) => self.rank_by_index(worker, links, at_round),
             Shaped::Keyed(links) => self.rank_by_key(worker, links, at_round),
+            Shaped::Naos(links) => self.rank_by_objects(worker, links, at_round),
+            Shaped::NaosSparse(links) => self.rank_by_arrays(worker, links, at_round),
         }
     }
 

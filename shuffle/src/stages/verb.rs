@@ -28,12 +28,14 @@ pub enum Verb {
     SpreadGraph,
     /// [`combine_incoming`](crate::job::graph::Graph::combine_incoming).
     CombineIncoming,
+    /// [`exchange_graphs`](crate::Dataset::exchange_graphs).
+    ExchangeGraphs,
     /// A job by itself.
     Exchange,
 }
 
 impl Verb {
-    const ALL: [Verb; 12] = [
+    const ALL: [Verb; 13] = [
         Verb::ReduceByKey,
         Verb::ReduceByIndex,
         Verb::SortByKey,
@@ -45,6 +47,7 @@ impl Verb {
         Verb::Gather,
         Verb::SpreadGraph,
         Verb::CombineIncoming,
+        Verb::ExchangeGraphs,
         Verb::Exchange,
     ];
 
@@ -62,6 +65,7 @@ impl Verb {
             Verb::Gather => "gather",
             Verb::SpreadGraph => "spread_graph",
             Verb::CombineIncoming => "combine_incoming",
+            Verb::ExchangeGraphs => "exchange_graphs",
             Verb::Exchange => "exchange",
         }
     }

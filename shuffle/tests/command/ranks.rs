@@ -122,6 +122,13 @@ fn a_real_graph_has_the_checked_ranks_with_any_number_of_workers() {
             assert_eq!(report["edges"], 103_689);
         }
     }
+    for shape in ["naos", "naos-sparse"] {
+        for workers in [1, 2, 3, 5] {
+            let (report, ranks) = rank(Path::new(WIKI_VOTE), workers, &["--shape", shape]);
+            assert_equal(&ranks, &expected, 1e-9, &format!("{shape}, {workers} workers"));
+            assert_eq!(report["edges"], 103_689);
+        }
+    }
 }
 
 #[test]
@@ -164,7 +171,8 @@ fn a_graph_of_every_kind_of_line_has_the_ranks_of_a_plain_loop() {
         let more = ["--iterations", &iterations, "--damping", &damping, "--top", "3"];
         let runs = [(&plain, 1, "static"), (&plain, 2, "static"), (&packed, 3, "static")];
         let more_runs = [(&packed, 9, "static"), (&plain, 4, "indexed"), (&packed, 9, "keyed")];
-        for (input, workers, shape) in runs.into_iter().chain(more_runs) {
+        let naos_runs = [(&plain, 3, "naos"), (&packed, 9, "naos"), (&plain, 4, "naos-sparse")];
+        for (input, workers, shape) in runs.into_iter().chain(more_runs).chain(naos_runs) {
             let (report, ranks) = rank(input, workers, &[&more[..], &["--shape", shape]].concat());
             let what =
                 format!("{workers} workers, {iterations} iterations, damping {damping}, {shape}");

@@ -129,7 +129,7 @@ fn are_equal(expected: &str, found: &str) {
 
 #[test]
 fn ranks_are_the_same_whenever_a_worker_is_killed() {
-    for shape in ["static", "indexed", "keyed"] {
+    for shape in ["static", "indexed", "keyed", "naos", "naos-sparse"] {
         let more = ["--shape", shape, "--iterations", "60", "--checkpoint-every", "7"];
         Repeated::of("pagerank", Path::new(WIKI_VOTE), &more).kill_at_random_moments(are_equal);
     }

@@ -15,6 +15,9 @@ const EDGES: u64 = 103_689;
 /// What goes to another worker: what a vertex is given.
 const VALUE_BYTES: u64 = 8;
 
+/// A link to an object.
+const LINK_BYTES: u64 = 4;
+
 #[test]
 fn the_object_has_what_scripts_rely_on() {
     for workers in [1, 2, 3] {
@@ -66,8 +69,9 @@ fn only_what_goes_to_another_worker_is_shuffled() {
     let ends = edges.map(|edge| edge.split_whitespace().map(|end| end.parse::<u64>().unwrap()));
     let leading = ends.map(|mut ends| (ends.next().unwrap(), ends.next().unwrap()));
     let home = |vertex: u64| worker_of(&vertex, 2);
-    let given: HashSet<u64> =
-        leading.filter(|(from, to)| home(*from) != home(*to)).map(|(_, to)| to).collect();
+    let crossing: HashSet<(u64, u64)> =
+        leading.filter(|(from, to)| home(*from) != home(*to)).collect();
+    let given: HashSet<u64> = crossing.iter().map(|(_, to)| *to).collect();
     // What another worker gives a vertex is combined before it is sent. Which vertex it is for is said once or with each value.
     for (shape, bytes_each) in
         [("static", VALUE_BYTES), ("indexed", 2 * VALUE_BYTES), ("keyed", 2 * VALUE_BYTES)]
@@ -75,6 +79,17 @@ fn only_what_goes_to_another_worker_is_shuffled() {
         let least = bytes_each * given.len() as u64;
         // Beside heads of segments, and a sum.
         let most = least + 1_000;
+        let two = bytes(2, shape);
+        assert!((least..=most).contains(&two), "{shape}: {two} is not within {least} to {most}");
+    }
+    // Naos's shapes: for each edge an object and a link to it, or for each vertex an entry in two arrays.
+    for (shape, records, bytes_each) in [
+        ("naos", crossing.len(), 2 * VALUE_BYTES + LINK_BYTES),
+        ("naos-sparse", given.len(), 2 * VALUE_BYTES),
+    ] {
+        let least = bytes_each * records as u64;
+        // Beside heads, and what is left of pages.
+        let most = least + least / 10 + 2_000;
         let two = bytes(2, shape);
         assert!((least..=most).contains(&two), "{shape}: {two} is not within {least} to {most}");
     }

@@ -7,6 +7,7 @@ mod datasets;
 mod failing;
 mod graphs;
 mod joining;
+mod objects;
 mod reducing;
 mod sending;
 mod sorting;

@@ -1,5 +1,6 @@
 //! The shuffle's jobs, each beside what people would use in its place.
 
+mod messages;
 mod pagerank;
 mod sort;
 mod wordcount;
@@ -22,6 +23,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Value> {
     let spark = Spark::find(bench.workspace);
     Ok(json!({
         "pagerank": pagerank::run(bench, spark.as_ref())?,
+        "messages": messages::run(bench)?,
         "wordcount": wordcount::run(bench, spark.as_ref())?,
         "sort": sort::run(bench, spark.as_ref())?,
     }))

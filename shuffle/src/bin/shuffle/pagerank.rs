@@ -23,8 +23,13 @@ use crate::work::Needs;
 const LOADING: usize = 0;
 const RANKING: usize = 1;
 
-const SHAPES: [(&str, Shape); 3] =
-    [("static", Shape::Static), ("indexed", Shape::Indexed), ("keyed", Shape::Keyed)];
+const SHAPES: [(&str, Shape); 5] = [
+    ("static", Shape::Static),
+    ("indexed", Shape::Indexed),
+    ("keyed", Shape::Keyed),
+    ("naos", Shape::Naos),
+    ("naos-sparse", Shape::NaosSparse),
+];
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Pagerank {
@@ -40,8 +45,8 @@ pub(crate) struct Pagerank {
     /// Part of a rank that follows the edges; the rest goes to all vertices alike
     #[arg(long, value_name = "D", default_value = "0.85", value_parser = damping)]
     damping: f64,
-    /// What workers send: static (sums, in an order that was agreed on), indexed or keyed (an update an edge, combined by number or by identifier)
-    #[arg(long, value_name = "static|indexed|keyed", default_value = "static", value_parser = shape)]
+    /// What workers send: static (sums, in an order that was agreed on), indexed or keyed (an update an edge, combined by number or by identifier), naos (an object an edge) or naos-sparse (sums, as arrays in an object)
+    #[arg(long, value_name = "static|indexed|keyed|naos|naos-sparse", default_value = "static", value_parser = shape)]
     shape: Shape,
     #[command(flatten)]
     checkpoints: Checkpointing,
@@ -87,7 +92,9 @@ fn damping(text: &str) -> Result<f64, String> {
 
 fn shape(text: &str) -> Result<Shape, String> {
     let shape = SHAPES.into_iter().find(|(name, _)| *name == text);
-    shape.map(|(_, shape)| shape).ok_or_else(|| "not static, indexed or keyed".to_owned())
+    shape
+        .map(|(_, shape)| shape)
+        .ok_or_else(|| "not static, indexed, keyed, naos or naos-sparse".to_owned())
 }
 
 impl Asked for Pagerank {

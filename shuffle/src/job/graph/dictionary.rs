@@ -72,7 +72,7 @@ impl Dictionary {
 
 /// The error of so many vertices.
 #[cold]
-pub(super) fn too_many(vertices: u64) -> JobError {
+pub(crate) fn too_many(vertices: u64) -> JobError {
     JobError::Job(format!("{vertices} vertices, where 2^32 - 1 are the limit"))
 }
 

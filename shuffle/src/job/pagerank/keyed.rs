@@ -62,7 +62,18 @@ impl KeyedLinks {
         self.targets.len() as u64
     }
 
-    fn targets(&self, index: usize) -> &[u64] {
+    /// Its vertices, in ascending order.
+    pub(super) fn identifiers(&self) -> &[u64] {
+        &self.vertices
+    }
+
+    /// The same when nobody asks for edges any more.
+    pub(super) fn into_identifiers(self) -> Vec<u64> {
+        self.vertices
+    }
+
+    /// Where the edges lead that begin at a vertex.
+    pub(super) fn targets(&self, index: usize) -> &[u64] {
         &self.targets[self.offsets[index]..self.offsets[index + 1]]
     }
 

@@ -122,13 +122,13 @@ fn beside_spark(bench: &Bench<'_>, spark: &Spark) -> Result<Value> {
 }
 
 /// A seeded R-MAT graph.
-fn graph(bench: &Bench<'_>, size: [&str; 4]) -> Result<PathBuf> {
+pub(super) fn graph(bench: &Bench<'_>, size: [&str; 4]) -> Result<PathBuf> {
     let [_, vertices, _, edges] = size;
     let arguments = [["rmat"].as_slice(), &size].concat();
     input(bench, &format!("rmat-{vertices}-{edges}.txt"), &arguments)
 }
 
-fn ours(bench: &Bench<'_>, graph: &Path, arguments: &[&str]) -> Result<Value> {
+pub(super) fn ours(bench: &Bench<'_>, graph: &Path, arguments: &[&str]) -> Result<Value> {
     let mut ranking = program(bench, "shuffle", &["pagerank", "--json", "--top", "1"], graph);
     for (flag, value) in [("--workers", WORKERS), ("--iterations", ITERATIONS)] {
         if !arguments.contains(&flag) {
@@ -139,12 +139,12 @@ fn ours(bench: &Bench<'_>, graph: &Path, arguments: &[&str]) -> Result<Value> {
     report(ranking)
 }
 
-fn milliseconds(report: &Value) -> Result<f64> {
+pub(super) fn milliseconds(report: &Value) -> Result<f64> {
     Ok(figure(report, "seconds_per_iteration")? * 1e3)
 }
 
 /// Fails unless both have the same vertex on top with the same rank.
-fn compare(peer: &Value, ours: &Value) -> Result<()> {
+pub(super) fn compare(peer: &Value, ours: &Value) -> Result<()> {
     // Some print the highest alone.
     let peer = peer.get(0).unwrap_or(peer);
     let rank = |top: &Value| top["rank"].as_f64().context("a report without ranks");
