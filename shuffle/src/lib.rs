@@ -54,6 +54,8 @@ pub use record_file::{FileRecords, RecordFile};
 pub use reduce::{ByHash, ByIndex, Ranges, ReduceByKey, worker_of};
 pub use sort::SortByKey;
 pub use spill::check_spill_folder;
-pub use text_file::{InputError, Line, LineProblem, Lines, Share, TextFile, Words};
+pub use text_file::{
+    BinaryProblem, InputError, Line, LineProblem, Lines, Share, TextFile, Words,
+};
 pub use weft_transport::{LinkKind, LinkPolicy, Secret};
 pub use worker::{Listening, Worker, WorkerConfig, WorkerId};
