@@ -13,6 +13,7 @@
 mod broadcast;
 mod budget;
 mod checkpoint;
+mod csv_file;
 mod dataset;
 mod dispatch;
 mod edge_list;
@@ -41,6 +42,7 @@ pub use broadcast::Broadcast;
 pub use checkpoint::{
     CHECKPOINT_TABLE, CheckpointConfig, CheckpointPlace, forget_checkpoints, make_checkpoint_table,
 };
+pub use csv_file::{CsvFile, CsvRecords};
 pub use dataset::{
     Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, Round, records,
 };

@@ -141,6 +141,23 @@ pub enum LineProblem {
         /// The most that a line may have, in bytes.
         limit: usize,
     },
+    /// A quoted field does not end in it.
+    #[error("ends within quotes: a field must have no line break, as lines are read apart")]
+    LineBreakInQuotes,
+    /// It has not as many fields as the first line has names.
+    #[error("has {found} fields: expected {expected}, as many as the first line")]
+    OtherFieldCount {
+        /// How many it has.
+        found: usize,
+        /// How many names there are.
+        expected: usize,
+    },
+    /// Its fields are not those of the record that they are to be.
+    #[error("is not the record that was expected{}", of_field(*field))]
+    NotTheRecord {
+        /// Which field is something else, counted from 1, where that can be told.
+        field: Option<u64>,
+    },
     /// It begins a file of Matrix Market, whose first line of numbers is a size and would pass for an
     /// edge.
     #[error("begins a Matrix Market file: expected edges only; remove all before its first entry")]
@@ -163,6 +180,10 @@ fn before(skipped: u64) -> String {
         1 => "; 1 malformed line before it was skipped".to_owned(),
         _ => format!("; {skipped} malformed lines before it were skipped"),
     }
+}
+
+fn of_field(field: Option<u64>) -> String {
+    field.map_or_else(String::new, |field| format!(": look at field {field}"))
 }
 
 fn to_open(error: &io::Error) -> &'static str {
