@@ -17,4 +17,5 @@ mod recovery;
 mod report;
 mod skipping;
 mod sorting;
+mod tables;
 mod wrong_use;

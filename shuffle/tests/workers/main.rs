@@ -10,5 +10,6 @@ mod joining;
 mod reducing;
 mod sending;
 mod sorting;
+mod tables;
 mod texts;
 mod threads;

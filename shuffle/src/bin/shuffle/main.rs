@@ -9,7 +9,7 @@
 //! - `work`: the worker's process.
 //! - `progress`: bars on a terminal; `report`: what is printed in the end.
 //! - `job`: what the program asks of a job; `components`, `join`, `kmeans`, `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
-//! - `memory`, `output_file`, `output_folder`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
+//! - `memory`, `output_file`, `output_folder`, `output_format`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
 //! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
 #![forbid(unsafe_code)]
@@ -35,6 +35,7 @@ mod memory;
 mod onlooker;
 mod output_file;
 mod output_folder;
+mod output_format;
 mod pagerank;
 mod part_name;
 mod process;

@@ -16,6 +16,7 @@ pub(crate) struct Phase {
 pub(crate) enum Unit {
     Bytes,
     Rounds,
+    Slots,
 }
 
 pub(crate) struct Progress {
@@ -69,7 +70,7 @@ impl Drop for Progress {
 fn bar(phase: &Phase) -> ProgressBar {
     let counts = match phase.unit {
         Unit::Bytes => "{bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
-        Unit::Rounds => "{pos}/{len} {per_sec} {eta}",
+        Unit::Rounds | Unit::Slots => "{pos}/{len} {per_sec} {eta}",
     };
     let template = format!("{:<6}[{{bar:30}}] {counts}", phase.name);
     let style = ProgressStyle::with_template(&template).expect("the templates are constants");
