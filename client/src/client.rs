@@ -3,6 +3,7 @@
 mod fields;
 mod graph;
 mod hot_keys;
+mod partitions;
 mod revising;
 mod tables;
 mod typed;
@@ -13,6 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 pub use self::hot_keys::{HotKey, HotKeys};
+pub use self::partitions::TablePartition;
 pub use self::tables::TableSummary;
 use futures_util::StreamExt;
 use futures_util::lock::Mutex;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use weft_protocol::{ClusterMap, Member, Slot, TableClass, TableId};
+use weft_protocol::{ClusterMap, Member, PartitionEntry, Slot, TableClass, TableId};
 use weft_transport::{Connection, NodeId};
 
 use crate::error::{ClientError, NodeName};
@@ -77,6 +77,11 @@ impl Cluster {
             TableId::DEFAULT => self.map.default_class(),
             _ => table.class,
         }
+    }
+
+    /// The partitions that `table` is in, by slot.
+    pub(crate) fn partitions_of(&self, table: Table) -> &[PartitionEntry] {
+        self.map.partitions_of(self.class_of(table))
     }
 
     /// The node that serves `slot` of `table`.

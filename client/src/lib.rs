@@ -45,7 +45,7 @@ mod watch;
 
 pub use address::{Address, MalformedAddress};
 pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan, BlockingWatch};
-pub use client::{Client, HotKey, HotKeys, NodeStats, TableSummary};
+pub use client::{Client, HotKey, HotKeys, NodeStats, TablePartition, TableSummary};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
 pub use graph::{GraphError, GraphLookup, GraphObject};

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -24,6 +25,9 @@ pub struct ScanOptions {
     pub with_values: bool,
     /// Where to go on after an earlier scan; from the beginning by default.
     pub from: ScanCursor,
+    /// The slots whose objects are wanted; all by default. Nodes are asked for the partitions that have some of these, and look at all keys of each:
+    /// who divides a table among several scans does so by [partitions](crate::Client::partitions).
+    pub slots: Option<RangeInclusive<Slot>>,
     /// The most objects that are asked for at a time; 1,024 by default, which is the most that nodes return.
     pub page_objects: u32,
 }
@@ -34,6 +38,7 @@ impl Default for ScanOptions {
             key_prefix: Vec::new(),
             with_values: false,
             from: ScanCursor::START,
+            slots: None,
             page_objects: SCAN_OBJECTS_MAX as u32,
         }
     }
@@ -133,7 +138,7 @@ impl Scan {
         options: ScanOptions,
     ) -> Result<Self, LimitError> {
         Key::new(&options.key_prefix)?;
-        let from = options.from;
+        let from = within(options.from, options.slots.as_ref());
         Ok(Self { core, table, options, next: from, current: from, page: VecDeque::new() })
     }
 
@@ -196,9 +201,14 @@ impl Scan {
                 self.next = if cursor != 0 {
                     ScanCursor { slot: Some(slot), cursor }
                 } else {
-                    ScanCursor { slot: Slot::from_number(last_slot.number() + 1), cursor: 0 }
+                    let behind =
+                        ScanCursor { slot: Slot::from_number(last_slot.number() + 1), cursor: 0 };
+                    within(behind, self.options.slots.as_ref())
                 };
                 self.page = objects.into();
+                if let Some(slots) = &self.options.slots {
+                    self.page.retain(|object| slots.contains(&Slot::of(&object.key)));
+                }
                 Ok(())
             }
             // The node has another life: what it holds is met from the beginning.
@@ -217,9 +227,35 @@ impl Scan {
     }
 }
 
+/// Where a scan of these slots goes on that has come so far.
+fn within(cursor: ScanCursor, slots: Option<&RangeInclusive<Slot>>) -> ScanCursor {
+    match (cursor.slot, slots) {
+        (Some(slot), Some(slots)) if slot > *slots.end() || slots.is_empty() => {
+            ScanCursor { slot: None, cursor: 0 }
+        }
+        (Some(slot), Some(slots)) if slot < *slots.start() => {
+            ScanCursor { slot: Some(*slots.start()), cursor: 0 }
+        }
+        _ => cursor,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scan_of_some_slots_keeps_to_them() {
+        let slot = |number| Slot::from_number(number).unwrap();
+        let at = |number| ScanCursor { slot: Some(slot(number)), cursor: 7 };
+        let some = slot(10)..=slot(20);
+        assert_eq!(within(at(9), Some(&some)), ScanCursor { slot: Some(slot(10)), cursor: 0 });
+        assert_eq!(within(at(10), Some(&some)), at(10));
+        assert_eq!(within(at(20), Some(&some)), at(20));
+        assert!(within(at(21), Some(&some)).is_end());
+        assert_eq!(within(at(21), None), at(21));
+        assert!(within(at(12), Some(&(slot(20)..=slot(10)))).is_end());
+    }
 
     #[test]
     fn a_cursor_is_read_as_it_is_shown() {

@@ -9,14 +9,14 @@
 #[path = "tables/cluster.rs"]
 mod cluster;
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, RangeInclusive};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_client::{
     Applied, BlockingClient, CatalogError, ClientConfig, ClientError, Durability, ErrorCode,
-    Eviction, RangeOptions, ScanOptions, TableAlteration, TableId, TableOptions,
+    Eviction, RangeOptions, ScanOptions, Slot, TableAlteration, TableId, TableOptions,
 };
 use weft_server::node::Node;
 
@@ -24,6 +24,40 @@ use self::cluster::Cluster;
 
 fn ordered() -> TableOptions {
     TableOptions { ordered: true, ..TableOptions::default() }
+}
+
+#[test]
+fn a_table_is_scanned_in_parts() {
+    let cluster = Cluster::start(2);
+    let table = cluster.client().create_table("parts", TableOptions::default()).unwrap();
+    let keys: BTreeSet<_> = (0..2000).map(|number| format!("key-{number}").into_bytes()).collect();
+    let pairs: Vec<_> = keys.iter().map(|key| (key, "value")).collect();
+    table.multi_put(&pairs).try_collect_in_order().unwrap();
+    let scanned = |slots: RangeInclusive<Slot>| -> Vec<Vec<u8>> {
+        // Small pages, so that there are many.
+        let options =
+            ScanOptions { slots: Some(slots.clone()), page_objects: 50, ..ScanOptions::default() };
+        let keys = table.scan(options).unwrap().map(|scanned| scanned.unwrap().key);
+        keys.inspect(|key| assert!(slots.contains(&Slot::of(key)))).collect()
+    };
+    let partitions = table.partitions();
+    assert_eq!(partitions.len(), 6);
+    assert!(partitions.iter().all(|partition| partition.primary.is_some()));
+    let of_all: Vec<_> = partitions
+        .iter()
+        .map(|partition| scanned(partition.first_slot..=partition.last_slot))
+        .collect();
+    assert!(of_all.iter().all(|keys| (200..500).contains(&keys.len())));
+    let all = of_all.concat();
+    assert_eq!(all.len(), keys.len(), "each is met once");
+    assert!(all.into_iter().collect::<BTreeSet<_>>() == keys);
+    // Borders within partitions.
+    let slot = |number| Slot::from_number(number).unwrap();
+    let parts = [slot(0)..=slot(99), slot(100)..=slot(9_000), slot(9_001)..=slot(16_383)];
+    let all = parts.map(scanned).concat();
+    assert_eq!(all.len(), keys.len());
+    assert!(all.into_iter().collect::<BTreeSet<_>>() == keys);
+    assert_eq!(scanned(RangeInclusive::new(slot(5), slot(4))), Vec::<Vec<u8>>::new());
 }
 
 #[test]

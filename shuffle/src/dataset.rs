@@ -1,15 +1,19 @@
 //! A dataset: what to do with records, as a plan that nothing runs until its end is asked for.
 
 use std::hash::Hash;
+use std::io::Write;
 use std::marker::PhantomData;
 
+use serde::Serialize;
 use weft_object::{Full, Graph, Pair, Record, Ref, View, Wire};
 
 use crate::broadcast::Broadcast;
 use crate::checkpoint::Checkpoints;
+use crate::cluster_table::ClusterTable;
 use crate::error::JobError;
 use crate::exchange;
 use crate::join::{Join, JoinSmall};
+use crate::json_lines::JsonLines;
 use crate::partition::PartitionBy;
 use crate::reduce::{ByHash, ByIndex, Ranges, ReduceByKey};
 use crate::sort::SortByKey;
@@ -23,6 +27,8 @@ use crate::worker::{Worker, WorkerId};
 /// of them all verbs run as one loop, without a record ever being stored. Every worker has to run
 /// the same plans in the same order. The verbs and their names are Spark's, the execution in one
 /// loop a stage is that of Rust's iterators.
+///
+#[doc = include_str!("dataset/examples.md")]
 pub trait Dataset: Sized {
     /// A record.
     type Item;
@@ -205,6 +211,42 @@ pub trait Dataset: Sized {
             Ok(())
         })?;
         Ok(records)
+    }
+
+    /// Runs the plan, and writes this worker's records into a table of a cluster, as keys and values. Returns how many there were. [`TableWriter`] says what becomes of those of a
+    /// job that fails.
+    ///
+    /// # Errors
+    /// [`JobError::WriteTable`], and see [`run`](Self::run).
+    ///
+    /// [`TableWriter`]: crate::TableWriter
+    fn into_table<K, V>(self, worker: &Worker, table: &ClusterTable) -> Result<u64, JobError>
+    where
+        Self: Dataset<Item = (K, V)>,
+        K: Into<Vec<u8>>,
+        V: Into<Vec<u8>>,
+    {
+        let mut writer = table.writer();
+        self.run(worker, |(key, value)| writer.write(key.into(), value.into()))?;
+        writer.finish()
+    }
+
+    /// Runs the plan, and writes this worker's records to `out`, each a line of JSON ([`JsonLines`]). Returns how many there were.
+    ///
+    /// # Errors
+    /// [`JobError::Job`] if one cannot be written, which is named by its line, and see [`run`](Self::run).
+    fn into_json_lines(self, worker: &Worker, out: impl Write) -> Result<u64, JobError>
+    where
+        Self::Item: Serialize,
+    {
+        let (mut lines, mut line) = (JsonLines::new(out), 0_u64);
+        let failed =
+            |line, error| JobError::Job(format!("cannot write line {line} of JSON: {error}"));
+        self.run(worker, |record| {
+            line += 1;
+            lines.write(&record).map_err(|error| failed(line, error))
+        })?;
+        lines.finish().map_err(|error| failed(line, error))
     }
 
     /// Runs the plan, and returns the records of all workers on worker 0, in the order of the

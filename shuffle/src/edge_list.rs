@@ -1,7 +1,8 @@
-//! Reads a graph in the text format of SNAP, one worker's share of it at a time.
+//! Reads a graph, in the text format of SNAP or as numbers, one worker's share of it at a time.
 //!
-//! How the text is shared out is `text_file`'s; `docs/shuffle.md` says what is accepted.
+//! How a text is shared out is `text_file`'s; `docs/shuffle.md` says what is accepted.
 
+pub(crate) mod binary;
 mod line;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 
 use weft_object::Pair;
 
+use self::binary::BinaryEdges;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::text_file::{CHUNK_BYTES, Chunk, Cut, InputError, LineProblem, Share, TextFile};
@@ -28,12 +30,19 @@ const MATRIX_MARKET: &[u8] = b"%%MatrixMarket";
 /// As much of a text as tells a file of Matrix Market, and more than a message shows of a line.
 const HEAD_BYTES: u64 = 64;
 
-/// A file with an edge a line: a source vertex and a target vertex, in decimal.
+/// A file of edges, each a source vertex and a target vertex: one a line, in decimal, or all as numbers of 32 or 64
+/// bits (`docs/shuffle.md` draws that format). The first bytes of the file tell which it is.
 ///
 /// It can be read many times, also at once from several threads.
 #[derive(Debug)]
 pub struct EdgeList {
-    text: TextFile,
+    edges: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    Text(TextFile),
+    Binary(BinaryEdges),
 }
 
 /// See [`EdgeList::records`].
@@ -49,7 +58,7 @@ pub struct Edges<'f> {
 pub struct Summary {
     /// Edges of the share.
     pub edges: u64,
-    /// Lines of the share: edges, comments, blank ones, and malformed ones that were skipped.
+    /// Lines of the share: edges, comments, blank ones, and malformed ones that were skipped. A binary file has none.
     pub lines: u64,
 }
 
@@ -57,21 +66,41 @@ impl EdgeList {
     /// Opens the file; see [`TextFile::open`].
     ///
     /// # Errors
-    /// Those of [`TextFile::open`].
+    /// Those of [`TextFile::open`], and [`InputError::MalformedBinary`] if the file begins as a binary edge list does, and is not one
+    /// to its end.
     pub fn open(path: &Path) -> Result<EdgeList, InputError> {
-        Ok(EdgeList { text: TextFile::open(path)? })
+        let edges = match BinaryEdges::open(path)? {
+            Some(edges) => Form::Binary(edges),
+            None => Form::Text(TextFile::open(path)?),
+        };
+        Ok(EdgeList { edges })
+    }
+
+    fn path(&self) -> &Path {
+        match &self.edges {
+            Form::Text(text) => text.path(),
+            Form::Binary(edges) => edges.path(),
+        }
     }
 
     /// The same file, of which up to `limit` malformed lines are skipped and counted; see
-    /// [`TextFile::skip_malformed`]. The first line of a Matrix Market file is never skipped.
+    /// [`TextFile::skip_malformed`]. The first line of a Matrix Market file is never skipped, and of a binary file there is nothing that
+    /// could be.
     #[must_use]
     pub fn skip_malformed(self, limit: u64) -> EdgeList {
-        EdgeList { text: self.text.skip_malformed(limit) }
+        let edges = match self.edges {
+            Form::Text(text) => Form::Text(text.skip_malformed(limit)),
+            Form::Binary(edges) => Form::Binary(edges),
+        };
+        EdgeList { edges }
     }
 
     /// Malformed lines that were skipped so far, in all that was read through this value.
     pub fn skipped(&self) -> u64 {
-        self.text.skipped()
+        match &self.edges {
+            Form::Text(text) => text.skipped(),
+            Form::Binary(_) => 0,
+        }
     }
 
     /// Malformed lines that all workers have skipped, an exchange; see [`TextFile::skipped_in_all`].
@@ -79,13 +108,20 @@ impl EdgeList {
     /// # Errors
     /// Those of [`TextFile::skipped_in_all`].
     pub fn skipped_in_all(&self, worker: &Worker) -> Result<u64, JobError> {
-        self.text.skipped_in_all(worker)
+        match &self.edges {
+            Form::Text(text) => text.skipped_in_all(worker),
+            // An exchange all the same: who finds another file by the name has one.
+            Form::Binary(_) => Ok(worker.gather(0_u64)?.iter().sum()),
+        }
     }
 
     /// What the counters given to [`edges`](Self::edges) by `workers` workers grow by together; see
-    /// [`TextFile::bytes_to_read`].
+    /// [`TextFile::bytes_to_read`]. Of a binary file, the bytes of its edges.
     pub fn bytes_to_read(&self, workers: usize) -> u64 {
-        self.text.bytes_to_read(workers)
+        match &self.edges {
+            Form::Text(text) => text.bytes_to_read(workers),
+            Form::Binary(edges) => edges.bytes(),
+        }
     }
 
     /// Calls `each` with source and target of every edge of the share, in the order of the file.
@@ -123,15 +159,22 @@ impl EdgeList {
         file_bytes_read: &AtomicU64,
         mut each: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<Summary, E> {
-        let head = self.text.head(HEAD_BYTES)?;
+        let text = match &self.edges {
+            Form::Text(text) => text,
+            Form::Binary(edges) => {
+                let edges = edges.each(share, file_bytes_read, each)?;
+                return Ok(Summary { edges, lines: 0 });
+            }
+        };
+        let head = text.head(HEAD_BYTES)?;
         if head.starts_with(MATRIX_MARKET) {
-            return Err(self.text.malformed(0, 0, LineProblem::MatrixMarket, &head).into());
+            return Err(text.malformed(0, 0, LineProblem::MatrixMarket, &head).into());
         }
         let mut edges = 0;
-        let lines = self.text.each_chunk(cut, share, file_bytes_read, |chunk| {
+        let lines = text.each_chunk(cut, share, file_bytes_read, |chunk| {
             let Chunk { bytes, begin } = chunk;
             let skip = |lines_of_chunk, problem, line: &[u8]| {
-                Ok(self.text.pass_over(begin, lines_of_chunk, problem, line)?)
+                Ok(text.pass_over(begin, lines_of_chunk, problem, line)?)
             };
             let parsed = line::parse(bytes, cut.line_bytes_max, &mut each, skip)?;
             edges += parsed.edges;
@@ -149,7 +192,7 @@ impl Dataset for Edges<'_> {
         worker: &Worker,
         mut sink: impl FnMut(Pair<u64, u64>) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        worker.has_read(self.list.text.path());
+        worker.has_read(self.list.path());
         let Edges { list, share, file_bytes_read } = self;
         let read =
             list.edges_cut(CUT, share, file_bytes_read, |key, value| sink(Pair { key, value }));

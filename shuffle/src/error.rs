@@ -124,6 +124,36 @@ pub enum JobError {
         /// What its client says.
         reason: Box<ClientError>,
     },
+    /// There is no such table, or no such cluster.
+    #[error("cannot open the table {table} of the cluster: {reason}")]
+    OpenTable {
+        /// Which table.
+        table: String,
+        /// What the client says.
+        reason: Box<ClientError>,
+    },
+    /// Objects of a table could not be read.
+    #[error("cannot read the table {table} of the cluster: {reason}")]
+    ReadTable {
+        /// Which table.
+        table: String,
+        /// What the client says.
+        reason: Box<ClientError>,
+    },
+    /// Objects could not be written into a table.
+    #[error(
+        "cannot write to the table {table} of the cluster: {failed} objects failed, that of the key \"{key}\" because {reason}"
+    )]
+    WriteTable {
+        /// Which table.
+        table: String,
+        /// How many of those that were written at once.
+        failed: usize,
+        /// The key of the first one, in ASCII: other bytes are escaped, and it may be cut off.
+        key: String,
+        /// What the client says of that one.
+        reason: Box<ClientError>,
+    },
     /// A record that no segment has room for, such as a text of a million bytes as a key.
     #[error("a record needs {bytes} bytes, and at most {limit} can be exchanged in one piece")]
     TooLong {

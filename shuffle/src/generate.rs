@@ -7,7 +7,7 @@ mod zipf_words;
 use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng as _};
 
-pub use rmat::Rmat;
+pub use rmat::{EdgeFormat, Rmat};
 pub use terasort::TeraSort;
 pub use zipf_words::ZipfWords;
 

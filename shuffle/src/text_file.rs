@@ -18,6 +18,7 @@ mod zstd_frames;
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +29,7 @@ use self::source::{Decoder, Format};
 use crate::error::JobError;
 use crate::worker::Worker;
 
-pub use self::error::{InputError, LineProblem};
+pub use self::error::{BinaryProblem, InputError, LineProblem};
 pub use self::lines::{Line, Lines};
 pub use self::words::Words;
 
@@ -251,6 +252,12 @@ impl Share {
     /// The share of worker `index`, counted from 0, among `of` workers; none unless `index < of`.
     pub fn new(index: usize, of: usize) -> Option<Share> {
         (index < of).then_some(Share { index, of })
+    }
+
+    /// Which of `count` things are in the share, where each has a range of them: as many for each but for one.
+    pub(crate) fn of_count(self, count: u64) -> Range<u64> {
+        let start = |index: usize| (u128::from(count) * index as u128 / self.of as u128) as u64;
+        start(self.index)..start(self.index + 1)
     }
 }
 

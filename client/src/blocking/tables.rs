@@ -3,7 +3,7 @@
 use weft_protocol::{TableAlteration, TableOptions};
 
 use super::BlockingClient;
-use crate::client::{Client, TableSummary};
+use crate::client::{Client, TablePartition, TableSummary};
 use crate::error::ClientError;
 use crate::range::{Range, RangeOptions};
 use crate::scan::Scanned;
@@ -15,6 +15,11 @@ impl BlockingClient {
     /// See [`Client::table`].
     pub fn table(&self, name: &str) -> Result<Self, ClientError> {
         self.client.block_on(self.client.table(name)).map(Self::new)
+    }
+
+    /// See [`Client::partitions`].
+    pub fn partitions(&self) -> Vec<TablePartition> {
+        self.client.partitions()
     }
 
     /// See [`Client::create_table`].

@@ -2,6 +2,7 @@
 //! benchmark suite (Beamer, Asanović, Patterson 2015).
 
 use super::Bits;
+use crate::edge_list::binary::{self, Width};
 
 /// Where an edge goes at each halving of the adjacency matrix, in 2^32 parts: where the left upper quarter ends, and the right upper and the left lower one
 /// behind it, of 0.57, 0.19 and 0.19. What is left is the right lower one's.
@@ -17,6 +18,16 @@ const fn part(of_one: f64) -> u32 {
     (of_one * (1_u64 << 32) as f64) as u32
 }
 
+/// How edges are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EdgeFormat {
+    /// A line of two decimal numbers each.
+    #[default]
+    Text,
+    /// The binary format of edge lists, with identifiers of 32 bits.
+    Binary,
+}
+
 /// A directed graph. Parallel edges and loops are kept, and some vertices have no edge, as with real ones' generators.
 #[derive(Clone, Debug)]
 pub struct Rmat {
@@ -26,6 +37,7 @@ pub struct Rmat {
     scale: u32,
     /// What the vertices are called: otherwise low numbers would be the popular ones.
     names: Box<[u32]>,
+    format: EdgeFormat,
 }
 
 impl Rmat {
@@ -45,22 +57,45 @@ impl Rmat {
             names.swap(index, bits.below(index as u64 + 1) as usize);
         }
         let scale = vertices.next_power_of_two().trailing_zeros();
-        Rmat { edges, seed, scale, names: names.into() }
+        Rmat { edges, seed, scale, names: names.into(), format: EdgeFormat::Text }
+    }
+
+    /// The same graph, written as `format` says; text unless it is said.
+    #[must_use]
+    pub fn with_format(self, format: EdgeFormat) -> Rmat {
+        Rmat { format, ..self }
     }
 
     pub(super) fn chunks(&self) -> u64 {
-        self.edges.div_ceil(CHUNK_EDGES)
+        let chunks = self.edges.div_ceil(CHUNK_EDGES);
+        match self.format {
+            EdgeFormat::Text => chunks,
+            // A header without an edge, too.
+            EdgeFormat::Binary => chunks.max(1),
+        }
     }
 
     pub(super) fn write_chunk(&self, chunk: u64, into: &mut Vec<u8>) {
         let mut bits = Bits::of_chunk(self.seed, chunk);
         let first = chunk * CHUNK_EDGES;
+        if chunk == 0 && self.format == EdgeFormat::Binary {
+            into.extend_from_slice(&binary::header(Width::Narrow, self.edges));
+        }
         for _ in first..self.edges.min(first + CHUNK_EDGES) {
             let (from, to) = self.edge(&mut bits);
-            push_decimal(into, self.name(from));
-            into.push(b' ');
-            push_decimal(into, self.name(to));
-            into.push(b'\n');
+            let (from, to) = (self.name(from), self.name(to));
+            match self.format {
+                EdgeFormat::Text => {
+                    push_decimal(into, from);
+                    into.push(b' ');
+                    push_decimal(into, to);
+                    into.push(b'\n');
+                }
+                EdgeFormat::Binary => {
+                    into.extend_from_slice(&from.to_le_bytes());
+                    into.extend_from_slice(&to.to_le_bytes());
+                }
+            }
         }
     }
 

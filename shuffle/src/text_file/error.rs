@@ -39,6 +39,16 @@ pub enum InputError {
         /// Those of a record.
         record_bytes: usize,
     },
+    /// A file begins as a binary edge list does, and goes on as none.
+    #[error("{} is no binary edge list from byte {offset} on: {problem}", path.display())]
+    MalformedBinary {
+        /// Which file.
+        path: PathBuf,
+        /// Where what is wrong begins, in bytes.
+        offset: u64,
+        /// What is wrong.
+        problem: BinaryProblem,
+    },
     /// A line is not what the input has to have: no text, or of an edge list, neither an edge nor a comment
     /// nor blank.
     #[error("line {line} of {} {problem}; it reads \"{found}\"{}", path.display(), before(*skipped))]
@@ -63,6 +73,43 @@ pub enum InputError {
         found: u64,
         /// How many may be skipped.
         limit: u64,
+    },
+}
+
+/// What is wrong with a binary edge list.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum BinaryProblem {
+    /// It ends before its header says.
+    #[error("{missing} bytes are missing: it is cut off; fetch or make it again")]
+    CutOff {
+        /// Bytes that are not there.
+        missing: u64,
+    },
+    /// It goes on behind the last edge that its header counts.
+    #[error("{bytes} bytes are behind its last edge; make it again")]
+    MoreBehind {
+        /// How many there are.
+        bytes: u64,
+    },
+    /// It has another version.
+    #[error(
+        "expected version 1, and it has version {found}: a newer program made it, or it is damaged"
+    )]
+    OtherVersion {
+        /// Which.
+        found: u32,
+    },
+    /// Its identifiers are of no width that there is.
+    #[error("expected identifiers of 4 or 8 bytes, and it has such of {found}: it is damaged")]
+    OtherWidth {
+        /// Bytes that they have.
+        found: u32,
+    },
+    /// It counts more edges than a file can have.
+    #[error("no file has {found} edges: it is damaged")]
+    TooManyEdges {
+        /// How many.
+        found: u64,
     },
 }
 
@@ -94,6 +141,23 @@ pub enum LineProblem {
         /// The most that a line may have, in bytes.
         limit: usize,
     },
+    /// A quoted field does not end in it.
+    #[error("ends within quotes: a field must have no line break, as lines are read apart")]
+    LineBreakInQuotes,
+    /// It has not as many fields as the first line has names.
+    #[error("has {found} fields: expected {expected}, as many as the first line")]
+    OtherFieldCount {
+        /// How many it has.
+        found: usize,
+        /// How many names there are.
+        expected: usize,
+    },
+    /// Its fields are not those of the record that they are to be.
+    #[error("is not the record that was expected{}", of_field(*field))]
+    NotTheRecord {
+        /// Which field is something else, counted from 1, where that can be told.
+        field: Option<u64>,
+    },
     /// It begins a file of Matrix Market, whose first line of numbers is a size and would pass for an
     /// edge.
     #[error("begins a Matrix Market file: expected edges only; remove all before its first entry")]
@@ -116,6 +180,10 @@ fn before(skipped: u64) -> String {
         1 => "; 1 malformed line before it was skipped".to_owned(),
         _ => format!("; {skipped} malformed lines before it were skipped"),
     }
+}
+
+fn of_field(field: Option<u64>) -> String {
+    field.map_or_else(String::new, |field| format!(": look at field {field}"))
 }
 
 fn to_open(error: &io::Error) -> &'static str {

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use weft_client::{BlockingClient, ClientConfig};
+use weft_client::{BlockingClient, ClientConfig, TableOptions};
 use weft_server::config::{Config, Host, HttpAddress, Settings};
 use weft_server::node::Node;
 
@@ -257,6 +257,27 @@ fn every_job_comes_to_the_same_as_without_a_cluster() {
         (&10_000.into(), &1.into()),
         "{shown}"
     );
+}
+
+#[test]
+fn a_submitted_job_reads_and_writes_tables_of_its_cluster() {
+    let cluster = Cluster::start(&[3]);
+    let client = BlockingClient::connect(ClientConfig::new([cluster.address()])).unwrap();
+    let [texts, words] =
+        ["texts", "words"].map(|name| client.create_table(name, TableOptions::default()).unwrap());
+    for number in 0..500 {
+        texts.put(format!("text {number}"), format!("all of {} words", number % 7)).unwrap();
+    }
+    let address = cluster.address();
+    let job = ["wordcount", "--input-table", "texts", "--output-table", "words", "--workers", "3"];
+    let id = cluster.submit(&[], &[&job[..], &["--cluster", &address]].concat());
+    let job = cluster.wait_for_state(id, "succeeded");
+    assert_eq!((&job["result"]["words"], &job["result"]["distinct"]), (&2000.into(), &10.into()));
+    assert_eq!(words.count().unwrap(), 10);
+    for (word, count) in [("all", 500), ("0", 72), ("6", 71)] {
+        let found = words.get(word).unwrap().into_object().unwrap();
+        assert_eq!(std::str::from_utf8(&found).unwrap(), count.to_string(), "{word}");
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use crate::job::run;
 
 /// What standard output got.
@@ -41,6 +43,61 @@ fn a_graph_that_was_made_can_be_ranked() {
     assert_eq!(ranked.code, Some(0), "{}", ranked.stderr);
 }
 
+/// What jobs make of a graph is the same, in whichever form it is written.
+#[test]
+fn a_graph_in_binary_is_the_same_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (text, binary) = (path("text"), path("binary"));
+    let graph = ["rmat", "--vertices", "3000", "--edges", "100000", "--output"];
+    printed(&[&graph[..], &[&text]].concat());
+    printed(&[&graph[..], &[&binary, "--format", "binary"]].concat());
+    assert_eq!(std::fs::metadata(&binary).unwrap().len(), 24 + 100_000 * 8);
+    let report = |job: &[&str], input: &str| -> Value {
+        let ended = run(job.iter().copied().chain(["--json", "--workers", "3", "--input", input]));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let components = |input: &str| {
+        let report = report(&["components"], input);
+        (report["vertices"].clone(), report["components"].clone(), report["top"].clone())
+    };
+    assert_eq!(components(&binary), components(&text));
+    let ranked = ["pagerank", "--iterations", "3", "--top", "5"];
+    let (of_binary, of_text) = (report(&ranked, &binary), report(&ranked, &text));
+    assert_eq!((&of_binary["edges"], &of_binary["lines_skipped"]), (&of_text["edges"], &json!(0)));
+    let top = |report: &Value| -> Vec<Value> {
+        report["top"].as_array().unwrap().iter().map(|rank| rank["vertex"].clone()).collect()
+    };
+    assert_eq!(top(&of_binary), top(&of_text));
+    let joined = |left: &str, output: &str| {
+        let output = path(output);
+        let sides = ["join", "--json", "--left", left, "--right", &text, "--output", &output];
+        let ended = run(sides);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        serde_json::from_str::<Value>(&ended.stdout).unwrap()["joined"].clone()
+    };
+    assert_eq!(joined(&binary, "of binary"), joined(&text, "of text"));
+}
+
+#[test]
+fn a_binary_graph_without_edges_has_a_header_and_one_that_is_cut_off_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = folder.path().join("graph");
+    let path = graph.to_str().unwrap();
+    printed(&["rmat", "--edges", "0", "--format", "binary", "--output", path]);
+    assert_eq!(std::fs::metadata(&graph).unwrap().len(), 24);
+    let refused = |says: &str| {
+        let ended = run(["pagerank", "--skip-bad", "9", "--input", path]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let is_said = ended.stderr.contains(path) && ended.stderr.contains(says);
+        assert!(is_said && !ended.stderr.contains("--skip-bad"), "{}", ended.stderr);
+    };
+    refused("has no edges");
+    std::fs::OpenOptions::new().write(true).open(&graph).unwrap().set_len(23).unwrap();
+    refused("from byte 23 on: 1 bytes are missing");
+}
+
 #[test]
 fn a_file_that_is_there_is_kept_and_what_cannot_be_written_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -69,6 +126,7 @@ fn numbers_out_of_range_are_wrong_usage() {
         (&["zipf-words", "--bytes", "1MB", "--exponent=-1"], "--exponent"),
         (&["zipf-words", "--bytes", "1MB", "--exponent=NaN"], "not a number from 0 to 10"),
         (&["rmat", "--threads", "0"], "--threads"),
+        (&["rmat", "--format", "csv"], "not text or binary"),
     ] {
         let ended = run(["generate"].iter().chain(arguments));
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);

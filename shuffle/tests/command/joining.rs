@@ -100,3 +100,71 @@ fn an_empty_side_joins_with_nothing() {
         }
     }
 }
+
+/// Each job writes the same with tabs between and as objects.
+#[test]
+fn outputs_can_be_lines_of_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
+    std::fs::write(path("edges"), "1 2\n2 3\n18446744073709551615 7\n1 7\n").unwrap();
+    std::fs::write(path("text"), "a \"b\" a größe\n").unwrap();
+    let lines = |output: &str| -> Vec<String> {
+        let written = std::path::PathBuf::from(output);
+        let files: Vec<_> = match written.is_dir() {
+            true => std::fs::read_dir(written).unwrap().map(|file| file.unwrap().path()).collect(),
+            false => vec![written],
+        };
+        let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
+        let mut lines: Vec<String> =
+            texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        lines.sort();
+        lines
+    };
+    let (edges, text) = (path("edges"), path("text"));
+    for (job, members) in [
+        (&["components", "--input", &edges][..], &["vertex", "component"][..]),
+        (&["join", "--left", &edges, "--right", &edges], &["key", "left", "right"]),
+        (&["pagerank", "--input", &edges], &["vertex", "rank"]),
+        (&["wordcount", "--input", &text], &["word", "count"]),
+    ] {
+        let write = |more: &[&str], name: &str| {
+            let output = path(&format!("{}-{name}", job[0]));
+            let ended = run(job.iter().chain(&["--output", &output]).chain(more));
+            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+            lines(&output)
+        };
+        let tsv = write(&[], "default");
+        if job[0] != "pagerank" {
+            assert_eq!(tsv, write(&["--format", "tsv"], "tsv"));
+        }
+        let mut from_json = Vec::new();
+        for line in write(&["--format", "json"], "json") {
+            let object: serde_json::Map<String, Value> = serde_json::from_str(&line).unwrap();
+            assert_eq!(object.len(), members.len(), "{line}");
+            let value = |member: &&str| match &object[*member] {
+                Value::String(text) => text.clone(),
+                Value::Number(number) if *member == "rank" => {
+                    format!("{:.12}", number.as_f64().unwrap())
+                }
+                number => number.to_string(),
+            };
+            from_json.push(members.iter().map(value).collect::<Vec<_>>().join("\t"));
+        }
+        let mut expected: Vec<String> = match job[0] {
+            "pagerank" => tsv
+                .iter()
+                .map(|line| {
+                    let (vertex, rank) = line.split_once('\t').unwrap();
+                    format!("{vertex}\t{:.12}", rank.parse::<f64>().unwrap())
+                })
+                .collect(),
+            _ => tsv,
+        };
+        from_json.sort();
+        expected.sort();
+        assert_eq!(from_json, expected, "{job:?}");
+    }
+    let wrong = run(["wordcount", "--input", &text, "--format", "csv"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("not tsv or json"), "{}", wrong.stderr);
+}

@@ -20,4 +20,5 @@ mod recovery;
 mod report;
 mod skipping;
 mod sorting;
+mod tables;
 mod wrong_use;

@@ -12,5 +12,6 @@ mod reducing;
 mod sending;
 mod sorting;
 mod stages;
+mod tables;
 mod texts;
 mod threads;

@@ -14,6 +14,7 @@ use crate::args::{Common, check_path};
 use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_folder::OutputFolder;
+use crate::output_format::OutputFormat;
 use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
@@ -24,7 +25,7 @@ const LOADING: usize = 0;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Components {
-    /// Edge list: two vertices a line, as SNAP has it; plain, gzip or zstd. Edges lead both ways
+    /// Edge list: two vertices a line, as SNAP has it; plain, gzip or zstd; or a binary one. Edges lead both ways
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
     /// Malformed lines to skip, of all the input, before the job fails
@@ -38,6 +39,8 @@ pub(crate) struct Components {
     /// Folder for every vertex and its component, a file for each worker; it must not be there
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    format: OutputFormat,
     #[command(flatten)]
     common: Common,
 }
@@ -97,6 +100,7 @@ impl Asked for Components {
         flags.command("components");
         flags.add("input", &self.input);
         flags.add("skip-bad", self.skip_bad.to_string());
+        self.format.add_to(flags);
         self.checkpoints.add_to(flags);
         flags.add("top", self.top.to_string());
         if let Some(output) = &self.output {

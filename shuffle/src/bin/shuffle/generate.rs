@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
-use weft_shuffle::generate::{Generator, Rmat, TeraSort, ZipfWords};
+use weft_shuffle::generate::{EdgeFormat, Generator, Rmat, TeraSort, ZipfWords};
 
 use crate::args::size;
 use crate::part_name::part_name;
@@ -40,6 +40,9 @@ enum What {
         /// Edges, parallel ones and loops among them [default: 16 a vertex]
         #[arg(long, value_name = "N")]
         edges: Option<u64>,
+        /// text: an edge a line; binary: numbers of 32 bits, which jobs read without parsing
+        #[arg(long, value_name = "text|binary", default_value = "text", value_parser = edge_format)]
+        format: EdgeFormat,
         #[command(flatten)]
         common: Common,
     },
@@ -82,6 +85,24 @@ struct Common {
     threads: Option<NonZeroUsize>,
 }
 
+impl Common {
+    /// What is no text is not for a terminal.
+    fn check_no_text(&self, what: &str) -> anyhow::Result<()> {
+        if self.output.is_none() && io::stdout().is_terminal() {
+            bail!("{what} are no text: give --output, or send them elsewhere");
+        }
+        Ok(())
+    }
+}
+
+fn edge_format(text: &str) -> Result<EdgeFormat, String> {
+    match text {
+        "text" => Ok(EdgeFormat::Text),
+        "binary" => Ok(EdgeFormat::Binary),
+        _ => Err("not text or binary".to_owned()),
+    }
+}
+
 fn exponent(text: &str) -> Result<f64, String> {
     let (allowed, number) = (0.0..=ZipfWords::EXPONENT_MAX, text.parse().ok());
     let number = number.filter(|number| allowed.contains(number));
@@ -91,14 +112,16 @@ fn exponent(text: &str) -> Result<f64, String> {
 /// Makes what was asked for.
 pub(crate) fn run(generate: Generate) -> anyhow::Result<()> {
     let (generator, common) = match generate.what {
-        What::Rmat { vertices, edges, common } => {
+        What::Rmat { vertices, edges, format, common } => {
+            if format == EdgeFormat::Binary {
+                common.check_no_text("edges in binary")?;
+            }
             let edges = edges.unwrap_or(16 * u64::from(vertices));
-            (Generator::Rmat(Rmat::new(vertices, edges, common.seed)), common)
+            let graph = Rmat::new(vertices, edges, common.seed).with_format(format);
+            (Generator::Rmat(graph), common)
         }
         What::Terasort { records, common } => {
-            if common.output.is_none() && io::stdout().is_terminal() {
-                bail!("the records are no text: give --output, or send them elsewhere");
-            }
+            common.check_no_text("the records")?;
             (Generator::TeraSort(TeraSort::new(records, common.seed)), common)
         }
         What::ZipfWords { bytes, words, exponent, common } => {

@@ -14,6 +14,7 @@ use crate::args::{Common, check_path};
 use crate::job::{Asked, Flags};
 use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
+use crate::output_format::OutputFormat;
 use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::usage::Usage;
@@ -25,7 +26,7 @@ const READING_RIGHT: usize = 1;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Join {
-    /// One side: a key and a value a line, two whole numbers with blanks or tabs between; plain, gzip or zstd
+    /// One side: a key and a value a line, two whole numbers with blanks or tabs between; plain, gzip or zstd; or a binary one
     #[arg(long, value_name = "FILE")]
     left: PathBuf,
     /// The other side. What it has of one key has to have room in memory
@@ -40,6 +41,8 @@ pub(crate) struct Join {
     /// Folder for a line for each two pairs with the same key: that, and both values; a file for each worker. It must not be there
     #[arg(long, value_name = "FOLDER")]
     output: PathBuf,
+    #[command(flatten)]
+    format: OutputFormat,
     #[command(flatten)]
     memory: Memory,
     #[command(flatten)]
@@ -98,6 +101,7 @@ impl Asked for Join {
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.switch("small-right", self.small_right);
         flags.add("output", &self.output);
+        self.format.add_to(flags);
         self.memory.add_to(flags, Some(&self.output));
     }
 

@@ -10,7 +10,7 @@
 //! - `work`: the worker's process; `panics`: what it tells when a job panics.
 //! - `progress`: bars on a terminal, with `amounts` as people read them; `report`: what is printed in the end.
 //! - `job`: what the program asks of a job; `components`, `join`, `kmeans`, `pagerank`, `sort`, `wordcount`: the jobs, each with what it is asked, what a worker does, and what is printed.
-//! - `memory`, `output_file`, `output_folder`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
+//! - `memory`, `output_file`, `output_folder`, `output_format`, `part_name`, `checkpointing`: what several jobs are asked; `usage`: what they took.
 //! - `fault`: what a job does wrong, for tests.
 //! - `validate`: whether records are sorted; `generate`: synthetic inputs.
 
@@ -40,6 +40,7 @@ mod memory;
 mod onlooker;
 mod output_file;
 mod output_folder;
+mod output_format;
 mod pagerank;
 mod panics;
 mod part_name;

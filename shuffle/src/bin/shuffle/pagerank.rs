@@ -15,6 +15,7 @@ use crate::args::{Common, check_path, rounds};
 use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
 use crate::output_file::OutputFile;
+use crate::output_format::OutputFormat;
 use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
 use crate::work::Needs;
@@ -33,7 +34,7 @@ const SHAPES: [(&str, Shape); 5] = [
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Pagerank {
-    /// Edge list: a source and a target vertex a line, as SNAP has it; plain, gzip or zstd
+    /// Edge list: a source and a target vertex a line, as SNAP has it; plain, gzip or zstd; or a binary one
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
     /// Malformed lines to skip, of all the input, before the job fails
@@ -56,6 +57,8 @@ pub(crate) struct Pagerank {
     /// Write every vertex and its rank to FILE, highest first
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    format: OutputFormat,
     #[command(flatten)]
     common: Common,
 }
@@ -136,6 +139,7 @@ impl Asked for Pagerank {
 
     fn add_to(&self, flags: &mut Flags) {
         flags.command("pagerank");
+        self.format.add_to(flags);
         self.checkpoints.add_to(flags);
         flags.add("skip-bad", self.skip_bad.to_string());
         flags.add("iterations", self.iterations.to_string());

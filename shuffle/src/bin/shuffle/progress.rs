@@ -22,6 +22,7 @@ pub(crate) struct Phase {
 pub(crate) enum Unit {
     Bytes,
     Rounds,
+    Slots,
 }
 
 pub(crate) struct Progress {
@@ -106,7 +107,7 @@ fn line(phase: &Phase, done: u64, per_second: f64, left: Duration, stage: &str) 
             let part = u128::from(done.min(total)) * 100 / u128::from(total.max(1));
             format!("{part}% of {} {}/s", bytes(total), bytes(per_second))
         }
-        Unit::Rounds => format!("{done}/{total} {}/s", count(per_second)),
+        Unit::Rounds | Unit::Slots => format!("{done}/{total} {}/s", count(per_second)),
     };
     format!("{how_far} {}{stage}", span(left.as_secs()))
 }

@@ -1,8 +1,7 @@
 //! What a worker does.
 
-use std::io::Write as _;
-
 use anyhow::Context as _;
+use serde::Serialize;
 use weft_object::Pair;
 use weft_shuffle::job::components::{both_ways, components};
 use weft_shuffle::job::graph::Graph;
@@ -13,6 +12,13 @@ use super::{Component, Components, Connected, LOADING};
 use crate::event::{Event, Outcome, tell};
 use crate::usage::Usage;
 use crate::work::while_telling;
+
+/// A vertex as a line of JSON.
+#[derive(Serialize)]
+struct MemberLine {
+    vertex: u64,
+    component: u64,
+}
 
 /// A worker's part of the job.
 pub(super) fn run(job: &Components, worker: &Worker, report: bool) -> anyhow::Result<()> {
@@ -32,7 +38,9 @@ pub(super) fn run(job: &Components, worker: &Worker, report: bool) -> anyhow::Re
     })?;
     if let Some(out) = &mut out {
         for member in &members {
-            out.write(|out| writeln!(out, "{}\t{}", member.vertex, member.component))?;
+            let (vertex, component) = (member.vertex, member.component);
+            let line = format_args!("{vertex}\t{component}");
+            out.write(|out| job.format.write(out, line, &MemberLine { vertex, component }))?;
         }
     }
     out.map_or(Ok(()), |out| out.finish())?;

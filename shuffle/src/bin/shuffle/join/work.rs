@@ -1,15 +1,23 @@
 //! What a worker does.
 
 use std::cell::Cell;
-use std::io::Write as _;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use weft_shuffle::{Dataset, EdgeList, JobError, Share, Worker, WorkerId};
 
 use super::{Join, Joined, READING_LEFT, READING_RIGHT};
 use crate::event::{Event, Outcome, tell};
 use crate::usage::Usage;
 use crate::work::while_telling;
+
+/// Two pairs with the same key, as a line of JSON.
+#[derive(Serialize)]
+struct PairLine {
+    key: u64,
+    left: u64,
+    right: u64,
+}
 
 /// A worker's part of the job.
 pub(super) fn run(job: &Join, worker: &Worker, report: bool) -> anyhow::Result<()> {
@@ -25,7 +33,10 @@ pub(super) fn run(job: &Join, worker: &Worker, report: bool) -> anyhow::Result<(
             let right = counted(right.records(share, right_read), &of_right);
             let mut write = |(key, value, other)| {
                 joined.set(joined.get() + 1);
-                out.write(|out| writeln!(out, "{key}\t{value}\t{other}"))
+                let line = format_args!("{key}\t{value}\t{other}");
+                out.write(|out| {
+                    job.format.write(out, line, &PairLine { key, left: value, right: other })
+                })
             };
             match job.small_right {
                 true => left.join_small(right).run(worker, &mut write),

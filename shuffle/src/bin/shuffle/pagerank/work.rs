@@ -46,7 +46,7 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
         ranks.sort_unstable_by(|one, other| {
             other.rank.total_cmp(&one.rank).then(one.vertex.cmp(&other.vertex))
         });
-        job.output().map_or(Ok(()), |output| write(&output, &ranks))?;
+        job.output().map_or(Ok(()), |output| write(job, &output, &ranks))?;
         job.output.iter().for_each(|file| worker.has_written(file));
         let top = ranks.iter().take(job.top);
         tell(&Event::Done(Outcome::Pagerank(Ranked {
@@ -79,12 +79,13 @@ fn load(
     Ok((graph, list.skipped_in_all(worker)?))
 }
 
-/// Vertex, tab, rank with 17 significant digits, which is every bit of it.
-fn write(output: &OutputFile<'_>, ranks: &[Rank]) -> anyhow::Result<()> {
+/// Vertex, tab, rank with 17 significant digits, which is every bit of it, as is what JSON has.
+fn write(job: &Pagerank, output: &OutputFile<'_>, ranks: &[Rank]) -> anyhow::Result<()> {
     let failed = || output.cannot_write();
     let mut file = output.create()?;
-    for rank in ranks {
-        writeln!(file, "{}\t{:.16e}", rank.vertex, rank.rank).with_context(failed)?;
+    for &Rank { vertex, rank, .. } in ranks {
+        let line = format_args!("{vertex}\t{rank:.16e}");
+        job.format.write(&mut file, line, &TopRank { vertex, rank }).with_context(failed)?;
     }
     file.flush().with_context(failed)
 }

@@ -1,36 +1,53 @@
 //! What a worker does.
 
-use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use weft_shuffle::job::top::Top;
-use weft_shuffle::job::wordcount;
-use weft_shuffle::{Dataset as _, Share, TextFile, Worker, WorkerId, records};
+use weft_shuffle::job::wordcount::{self, Count};
+use weft_shuffle::{Dataset as _, JobError, Share, TextFile, Worker, WorkerId, records};
 
+use super::table_words::TableWords;
 use super::{Counted, READING, TopWord, Wordcount};
 use crate::event::{Event, Outcome, tell};
 use crate::output_folder::PartFile;
 use crate::usage::Usage;
 use crate::work::while_telling;
 
+/// A word as a line of JSON.
+#[derive(Serialize)]
+struct WordLine<'w> {
+    word: &'w str,
+    count: u64,
+}
+
 /// A worker's part of the job.
 pub(super) fn run(job: &Wordcount, worker: &Worker, report: bool) -> anyhow::Result<()> {
     let began = worker.clock().now();
-    let text = TextFile::open(&job.input)?.skip_malformed(job.skip_bad);
-    let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
     let mut out = job.output().map(|output| output.create(worker.id())).transpose()?;
+    let table_out = job.output_table()?;
+    let mut into_table = table_out.as_ref().map(|table| table.writer());
     let (mut words, mut distinct, mut top) = (0, 0, Top::new(job.top));
-    while_telling(report, READING, |read| {
-        wordcount::count(job.fault.in_words(text.words(share, read))).run(worker, |count| {
-            (words, distinct) = (words + count.value, distinct + 1);
-            top.see(&count);
-            let Some(out) = &mut out else { return Ok(()) };
-            out.write(|out| writeln!(out, "{}\t{}", count.key, count.value))
+    let take = |count: Count| {
+        (words, distinct) = (words + count.value, distinct + 1);
+        top.see(&count);
+        if let Some(into_table) = &mut into_table {
+            into_table.write(count.key.as_bytes().into(), count.value.to_string().into_bytes())?;
+        }
+        let Some(out) = &mut out else { return Ok(()) };
+        out.write(|out| {
+            let (word, count) = (&*count.key, count.value);
+            let line = format_args!("{word}\t{count}");
+            job.format.write(out, line, &WordLine { word, count })
         })
-    })?;
+    };
+    let lines_skipped = while_telling(report, READING, |read| count(job, worker, read, take))?;
     out.map_or(Ok(()), PartFile::finish)?;
+    into_table.map_or(Ok(0), |into_table| into_table.finish())?;
     job.output.iter().for_each(|folder| worker.has_written(folder));
-    let lines_skipped = text.skipped_in_all(worker)?;
+    job.output_table.iter().for_each(|table| worker.has_written(&named(table)));
     let words = worker.gather(words)?.iter().sum();
     let distinct_by_worker = worker.gather(distinct)?;
     let usage = Usage::gather(worker, began)?;
@@ -53,4 +70,34 @@ pub(super) fn run(job: &Wordcount, worker: &Worker, report: bool) -> anyhow::Res
     // Nobody leaves before the result is safe: until then, an end is a failure.
     worker.gather(0_u64)?;
     Ok(())
+}
+
+/// What a report calls a table.
+fn named(table: &str) -> PathBuf {
+    format!("table:{table}").into()
+}
+
+/// Counts the words of the input, and gives `take` those that are this worker's. Returns how many lines or values of all were skipped.
+fn count(
+    job: &Wordcount,
+    worker: &Worker,
+    read: &AtomicU64,
+    take: impl FnMut(Count) -> Result<(), JobError>,
+) -> anyhow::Result<u64> {
+    match (&job.input, job.input_table()?) {
+        (_, Some(table)) => {
+            let (share, words) = (table.share(worker)?, TableWords::new(&table, job.skip_bad));
+            worker.has_read(&named(table.name()));
+            wordcount::count(words.of(share.objects(read))).run(worker, take)?;
+            Ok(words.skipped_in_all(worker)?)
+        }
+        (Some(input), None) => {
+            let text = TextFile::open(input)?.skip_malformed(job.skip_bad);
+            let share = Share::new(worker.id().0, worker.workers());
+            let share = share.context("a share of the input")?;
+            wordcount::count(job.fault.in_words(text.words(share, read))).run(worker, take)?;
+            Ok(text.skipped_in_all(worker)?)
+        }
+        (None, None) => anyhow::bail!("there is no input"),
+    }
 }
