@@ -46,8 +46,6 @@ pub(super) fn run(job: &Wordcount, worker: &Worker, report: bool) -> anyhow::Res
     let lines_skipped = while_telling(report, READING, |read| count(job, worker, read, take))?;
     out.map_or(Ok(()), PartFile::finish)?;
     into_table.map_or(Ok(0), |into_table| into_table.finish())?;
-    job.output.iter().for_each(|folder| worker.has_written(folder));
-    job.output_table.iter().for_each(|table| worker.has_written(&named(table)));
     let words = worker.gather(words)?.iter().sum();
     let distinct_by_worker = worker.gather(distinct)?;
     let usage = Usage::gather(worker, began)?;
@@ -72,6 +70,12 @@ pub(super) fn run(job: &Wordcount, worker: &Worker, report: bool) -> anyhow::Res
     Ok(())
 }
 
+/// Notes where the words go, which have come out just now.
+fn note_written(job: &Wordcount, worker: &Worker) {
+    job.output.iter().for_each(|folder| worker.has_written(folder));
+    job.output_table.iter().for_each(|table| worker.has_written(&named(table)));
+}
+
 /// What a report calls a table.
 fn named(table: &str) -> PathBuf {
     format!("table:{table}").into()
@@ -89,6 +93,7 @@ fn count(
             let (share, words) = (table.share(worker)?, TableWords::new(&table, job.skip_bad));
             worker.has_read(&named(table.name()));
             wordcount::count(words.of(share.objects(read))).run(worker, take)?;
+            note_written(job, worker);
             Ok(words.skipped_in_all(worker)?)
         }
         (Some(input), None) => {
@@ -96,6 +101,7 @@ fn count(
             let share = Share::new(worker.id().0, worker.workers());
             let share = share.context("a share of the input")?;
             wordcount::count(job.fault.in_words(text.words(share, read))).run(worker, take)?;
+            note_written(job, worker);
             Ok(text.skipped_in_all(worker)?)
         }
         (None, None) => anyhow::bail!("there is no input"),
