@@ -392,6 +392,85 @@ fn an_agent_that_stands_still_and_goes_on_later_harms_nothing() {
     cluster.wait_for_state(next, "succeeded");
 }
 
+#[test]
+fn slots_of_an_attempt_whose_driver_stands_still_are_free_for_other_jobs() {
+    let mut cluster = Cluster::start(&[2, 2]);
+    let job = cluster.long_ranks("ranks");
+    let job = words(&job).into_iter().map(|word| if word == "3" { "2" } else { word });
+    let id = cluster.submit(&[], &job.collect::<Vec<_>>());
+    cluster.wait_for_rounds(id);
+    cluster.add_agent(6);
+    let agent = cluster.agents[0].child.id();
+    let mut stopped = vec![agent];
+    stopped.extend(children_of(&[agent]));
+    stopped.iter().for_each(|process| send(*process, Signal::STOP));
+    wait_for("another attempt", || {
+        (!cluster.show(id)["attempts_lost"].as_array().unwrap().is_empty()).then_some(())
+    });
+    // All slots but those of the agent that stands still: one of these was the attempt's.
+    let next = cluster.submit(&[], &["wordcount", "--input", WIKI_VOTE, "--workers", "8"]);
+    cluster.wait_for_state(id, "succeeded");
+    let next = cluster.wait_for_state(next, "succeeded");
+    assert_eq!(next["attempts_lost"].as_array().unwrap().len(), 0, "{next}");
+}
+
+/// The driver that an agent has started.
+fn driver_of(agent: &Agent) -> u32 {
+    wait_for("a driver", || {
+        children_of(&[agent.child.id()]).into_iter().find(|process| {
+            let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == b"drive")
+        })
+    })
+}
+
+#[test]
+fn a_driver_that_stands_still_or_is_killed_costs_an_attempt_and_the_last_one_is_tidied_up_behind() {
+    let cluster = Cluster::start(&[3]);
+    let job = cluster.long_ranks("ranks");
+    let more = ["--report", "report", "--max-attempts", "2"];
+    let id = cluster.submit(&[], &[&words(&job)[..], &more].concat());
+    for (signal, lost) in [(Signal::STOP, 1), (Signal::KILL, 2)] {
+        cluster.wait_for_rounds(id);
+        send(driver_of(&cluster.agents[0]), signal);
+        wait_for("the loss of an attempt", || {
+            (cluster.show(id)["attempts_lost"].as_array().unwrap().len() == lost).then_some(())
+        });
+    }
+    let job = cluster.wait_for_state(id, "failed");
+    let text = "the process that drove the job ended, in attempt 2 of 2: the job stops";
+    assert_eq!(job["error"], text);
+    wait_for("the report", || cluster.path("report.json").exists().then_some(()));
+    cluster.assert_left(&["report.html", "report.json"]);
+    let report = std::fs::read(cluster.path("report.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!((&report["error"], &report["attempts"][1]["end"]), (&text.into(), &"lost".into()));
+}
+
+#[test]
+fn what_came_out_is_said_though_the_report_cannot_be_written() {
+    let cluster = Cluster::start(&[1]);
+    std::fs::create_dir(cluster.path("folder")).unwrap();
+    let job = cluster.long_ranks("ranks");
+    let job = words(&job).into_iter().map(|word| if word == "3" { "1" } else { word });
+    let address = cluster.address();
+    let submit = ["submit", "--wait", "--cluster", &address].into_iter();
+    let waiting = Job::start_in(
+        cluster.folder.path(),
+        submit.chain(job).chain(["--json", "--report", "folder/report"]),
+    );
+    cluster.workers(1);
+    std::fs::remove_dir_all(cluster.path("folder")).unwrap();
+    let ended = waiting.end();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let result: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(result["vertices"], 7115);
+    assert!(ended.stderr.contains("cannot write folder/report"), "{}", ended.stderr);
+    let job = cluster.wait_for_state(1, "succeeded");
+    assert!(job["unreported"].as_str().unwrap().contains("cannot write folder/report"), "{job}");
+    cluster.assert_left(&["ranks"]);
+}
+
 /// Processes that any of these have started.
 fn children_of(parents: &[u32]) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
@@ -508,6 +587,9 @@ fn what_is_wrong_with_a_job_is_told_and_ends_it_at_once() {
         assert_eq!(ended.code, Some(code), "{command:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(told), "{command:?}: {}", ended.stderr);
     }
+    // A variable that is set to nothing counts as unset.
+    let unset = Job::start_with(["job", "ls"], [("WEFT_CLUSTER", "")]).end();
+    assert!(unset.code == Some(0) || unset.stderr.contains("127.0.0.1:7400"), "{}", unset.stderr);
     let nowhere = run(["job", "ls", "--cluster", "127.0.0.1:1"]);
     assert_eq!(nowhere.code, Some(1));
     assert!(nowhere.stderr.contains("no node of the cluster answered"), "{}", nowhere.stderr);

@@ -24,6 +24,7 @@ pub(crate) fn join<R: Serialize>(
         arguments: String::new(),
         secret: Secret::new(0x5ec7e7),
         hang_timeout: Duration::from_secs(30),
+        listen: std::net::Ipv4Addr::LOCALHOST.into(),
         attempt: 1,
         checkpoints: None,
         links,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use bytesize::ByteSize;
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, Resettable};
 use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_shuffle::LinkPolicy;
@@ -86,8 +86,9 @@ fn with_variables_of_its_own(command: clap::Command) -> clap::Command {
 fn with_variables_of(command: clap::Command, of: &str) -> clap::Command {
     let heed = |argument: Arg| {
         let Some(flag) = argument.get_long() else { return argument };
-        if argument.get_env().is_some() {
-            return argument;
+        if let Some(own) = argument.get_env() {
+            let is_empty = std::env::var_os(own).is_some_and(|value| value.is_empty());
+            return if is_empty { argument.env(Resettable::Reset) } else { argument };
         }
         let name = format!("WEFT_{of}_{flag}").to_uppercase().replace('-', "_");
         let is_empty = std::env::var_os(&name).is_some_and(|value| value.is_empty());

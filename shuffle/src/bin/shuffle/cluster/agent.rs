@@ -90,7 +90,7 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
         row.build.clone(),
         store.clone(),
         (cluster.clone(), secret),
-        endpoint.clone(),
+        (endpoint.clone(), hosting.clone()),
     );
     let mut registered = Instant::now();
     let mut complained = None;

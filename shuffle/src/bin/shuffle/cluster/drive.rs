@@ -92,8 +92,18 @@ fn drive(order: &Order) -> anyhow::Result<()> {
         Ok(job) => job,
         Err(error) => return fail(&look, order, error.into()),
     };
-    if let State::Finishing { outcome, .. } = record.state {
-        return finish(&look, order, &job, outcome, None);
+    if record.is_ended() {
+        return tidy_up(&look, order, &record);
+    }
+    if let State::Finishing { outcome, .. } = &record.state {
+        // Its driver was lost, and with it what workers had told: the report has the attempts, and what came out.
+        account::remove_parts(&job);
+        let account = account(&record, &job).map(|mut account| {
+            account.begin_attempt(order.attempt);
+            account.end_attempt(&Ok(()));
+            account
+        });
+        return finish(&look, order, &job, outcome.clone(), account, true);
     }
     let mut account = match account(&record, &job) {
         Ok(account) => account,
@@ -104,7 +114,7 @@ fn drive(order: &Order) -> anyhow::Result<()> {
     let done = attempt_it(&look, order, &record, &job, &mut account);
     account.end_attempt(&done);
     match done {
-        Ok(outcome) => finish(&look, order, &job, outcome, Some(&account)),
+        Ok(outcome) => finish(&look, order, &job, outcome, Ok(account), false),
         Err(stopped) => {
             // What it made is of no use; why it failed is told.
             let _ = job.asked().end(false);
@@ -156,6 +166,28 @@ fn parse(record: &JobRecord, id: u64, attempt: u32) -> anyhow::Result<Job> {
     Args::job_of(record.command.iter().map(String::as_str).chain([part.as_str()]))
 }
 
+/// The job is over, and whoever drove its last attempt was lost: removes what that has left behind, and writes the report.
+fn tidy_up(look: &Look, order: &Order, record: &JobRecord) -> anyhow::Result<()> {
+    look.is_over.store(true, Ordering::Relaxed);
+    remove_left(record, order, order.attempt + 1);
+    let why = match &record.state {
+        State::Failed { error, .. } => anyhow!("{error}"),
+        _ => anyhow!("the job was cancelled"),
+    };
+    let job = parse(record, order.job, order.attempt)?;
+    account(record, &job)?.end(&job, Err(&why))
+}
+
+/// Removes what attempts before this one have left behind: whoever drove them may have been killed before it could.
+fn remove_left(record: &JobRecord, order: &Order, before: u32) {
+    for attempt in 1..before {
+        if let Ok(job) = parse(record, order.job, attempt) {
+            let _ = job.asked().end(false);
+            account::remove_parts(&job);
+        }
+    }
+}
+
 /// Has the workers work.
 fn attempt_it(
     look: &Look,
@@ -165,13 +197,7 @@ fn attempt_it(
     account: &mut Account,
 ) -> Result<Outcome, Stopped> {
     let asked = job.asked();
-    for before in 1..order.attempt {
-        // Whoever drove it may have been killed before it could.
-        if let Ok(job) = parse(record, order.job, before) {
-            let _ = job.asked().end(false);
-            account::remove_parts(&job);
-        }
-    }
+    remove_left(record, order, order.attempt);
     let phases = asked.prepare()?;
     check_inputs(look, asked)?;
     let how_far = Arc::new(Mutex::new(HowFar::new(phases, record.workers)));
@@ -208,13 +234,14 @@ fn check_inputs(look: &Look, asked: &dyn Asked) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All workers are done: what they made gets its name, once it is written down that it does. Without an account, another driver was lost meanwhile, whose report there is none of.
+/// All workers are done: what they made gets its name, once it is written down that it does, and then the report. Of one that is taken over, another driver was lost meanwhile.
 fn finish(
     look: &Look,
     order: &Order,
     job: &Job,
     outcome: Outcome,
-    account: Option<&Account>,
+    account: anyhow::Result<Account>,
+    is_taken_over: bool,
 ) -> anyhow::Result<()> {
     look.is_over.store(true, Ordering::Relaxed);
     let (store, asked) = (&look.store, job.asked());
@@ -232,25 +259,24 @@ fn finish(
     let (record, _) = changed.context("the job is gone")?;
     let is_own = matches!(&record.state, State::Finishing { attempt, .. } if attempt.number == order.attempt);
     if !is_own {
-        account.inspect(|account| account.discard());
+        account.iter().for_each(Account::discard);
         return asked.end(false);
     }
     let named = match asked.end(true) {
         // Whoever drove it before has come so far.
-        Err(error) if account.is_none() && is_not_found(&error) => Ok(()),
+        Err(error) if is_taken_over && is_not_found(&error) => Ok(()),
         other => other,
     };
-    let named = named.and_then(|()| {
-        let said = report::of(job, &outcome)?;
-        account.map_or(Ok(()), |account| account.end(job, Ok(&said.object)))
-    });
+    let reported = report::of(job, &outcome).and_then(|said| account?.end(job, Ok(&said.object)));
+    let unreported = reported.err().map(|error| format!("{error:#}"));
     let ended_ms = now_ms();
     store.change(order.job, |job| {
         let is_own = job.is_at(order.attempt);
         if is_own {
             job.state = match &named {
                 Ok(()) => {
-                    State::Succeeded { attempt: order.attempt, ended_ms, outcome: outcome.clone() }
+                    let (outcome, unreported) = (outcome.clone(), unreported.clone());
+                    State::Succeeded { attempt: order.attempt, ended_ms, outcome, unreported }
                 }
                 Err(error) => State::Failed { ended_ms, error: format!("{error:#}") },
             };

@@ -64,6 +64,13 @@ impl Hosting {
         }
     }
 
+    /// Kills a process, if it is there.
+    pub(crate) fn kill(&self, task: Task) {
+        if let Some(process) = self.state.lock().processes.get_mut(&task) {
+            process.kill();
+        }
+    }
+
     fn take(&self, message: ToAgent, driver: &Connection) {
         match message {
             ToAgent::Start { task, folder, arguments } => {
@@ -82,11 +89,7 @@ impl Hosting {
                     let _ = writeln!(stdin, "{line}");
                 }
             }
-            ToAgent::Kill { task } => {
-                if let Some(process) = self.state.lock().processes.get_mut(&task) {
-                    process.kill();
-                }
-            }
+            ToAgent::Kill { task } => self.kill(task),
         }
     }
 

@@ -164,9 +164,10 @@ fn object(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<V
         object["progress"] = serde_json::to_value(progress)?;
     }
     match &job.state {
-        State::Succeeded { attempt, outcome, .. } => {
+        State::Succeeded { attempt, outcome, unreported, .. } => {
             object["attempt"] = (*attempt).into();
             object["result"] = result(job, outcome)?.object;
+            object["unreported"] = unreported.as_deref().into();
         }
         State::Failed { error, .. } => object["error"] = error.as_str().into(),
         _ => {}
@@ -205,7 +206,9 @@ fn text(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<Str
         }
     }
     match &job.state {
-        State::Succeeded { outcome, .. } => {
+        State::Succeeded { outcome, unreported, .. } => {
+            let unreported = unreported.iter().map(|why| format!("no report         {why}\n"));
+            text += &unreported.collect::<String>();
             text += "\n";
             text += &result(job, outcome)?.text;
         }

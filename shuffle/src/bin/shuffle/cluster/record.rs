@@ -49,6 +49,8 @@ pub(crate) enum State {
         attempt: u32,
         ended_ms: u64,
         outcome: Outcome,
+        /// Why there is no report, if one was asked for and there is none.
+        unreported: Option<String>,
     },
     Failed {
         ended_ms: u64,

@@ -15,8 +15,16 @@ pub(crate) struct Slots {
     pub(crate) slots: usize,
 }
 
+/// How long a job waits that has lost an attempt, in milliseconds: twice as long after each, up to the most. What it was lost by may be gone then.
+const PAUSE_MS: u64 = 250;
+const PAUSE_MS_MAX: u64 = 5_000;
+
 /// The job that begins next, if there is room for it, and the agent of each of its workers. `jobs` have not ended and are in the order in which they were submitted.
-pub(crate) fn next(jobs: &[(u64, JobRecord)], agents: &[Slots]) -> Option<(u64, Vec<AgentId>)> {
+pub(crate) fn next(
+    jobs: &[(u64, JobRecord)],
+    agents: &[Slots],
+    now_ms: u64,
+) -> Option<(u64, Vec<AgentId>)> {
     let mut taken: HashMap<&AgentId, usize> = HashMap::new();
     let mut of_pool: HashMap<&str, usize> = HashMap::new();
     for (_, job) in jobs {
@@ -26,7 +34,9 @@ pub(crate) fn next(jobs: &[(u64, JobRecord)], agents: &[Slots]) -> Option<(u64, 
     }
     // What all agents together have no room for waits for more of them, and keeps nobody else waiting.
     let all: usize = agents.iter().map(|agent| agent.slots).sum();
-    let may_begin = |job: &JobRecord| matches!(job.state, State::Queued) && job.workers <= all;
+    let may_begin = |job: &JobRecord| {
+        matches!(job.state, State::Queued) && job.workers <= all && begins_ms(job) <= now_ms
+    };
     let waiting = jobs.iter().filter(|(_, job)| may_begin(job));
     // The first of those that are equal.
     let (id, job) = waiting.min_by_key(|(_, job)| of_pool.get(&*job.pool).copied().unwrap_or(0))?;
@@ -48,6 +58,13 @@ pub(crate) fn next(jobs: &[(u64, JobRecord)], agents: &[Slots]) -> Option<(u64, 
     Some((*id, places))
 }
 
+/// When a job that waits may begin.
+fn begins_ms(job: &JobRecord) -> u64 {
+    let Some(last) = job.lost.last() else { return 0 };
+    let doublings = job.lost.len().min(10) as u32 - 1;
+    last.ended_ms.saturating_add((PAUSE_MS << doublings).min(PAUSE_MS_MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::record::tests::{record, running};
@@ -62,7 +79,7 @@ mod tests {
     }
 
     fn begins(jobs: &[(u64, JobRecord)], slots: &[(&str, usize)]) -> Option<(u64, Vec<String>)> {
-        let (id, places) = next(jobs, &agents(slots))?;
+        let (id, places) = next(jobs, &agents(slots), 1_000_000)?;
         Some((id, places.into_iter().map(|AgentId(name)| name).collect()))
     }
 
@@ -102,6 +119,20 @@ mod tests {
         assert_eq!(begins(&jobs, &[("a", 4)]).unwrap().0, 3);
         let equal = [(2, record("many", 1)), (3, record("few", 1))];
         assert_eq!(begins(&equal, &[("a", 4)]).unwrap().0, 2);
+    }
+
+    #[test]
+    fn a_job_that_has_lost_an_attempt_waits_and_keeps_nobody_else_waiting() {
+        let mut lost = running(record("default", 1), &["a"]);
+        lost.lose("it was killed".to_owned(), 10_000);
+        let jobs = [(1, lost.clone()), (2, record("default", 1))];
+        let first =
+            |jobs: &[(u64, JobRecord)], now_ms| next(jobs, &agents(&[("a", 1)]), now_ms).unwrap().0;
+        assert_eq!((first(&jobs, 10_249), first(&jobs, 10_250)), (2, 1));
+        lost = running(lost, &["a"]);
+        lost.lose("it was killed".to_owned(), 20_000);
+        let jobs = [(1, lost), (2, record("default", 1))];
+        assert_eq!((first(&jobs, 20_499), first(&jobs, 20_500)), (2, 1));
     }
 
     #[test]

@@ -12,12 +12,14 @@ use weft_transport::{Connection, Endpoint};
 
 use super::drive::Order;
 use super::fleet::Place;
+use super::hosting::Hosting;
+use super::message::{Task, ToAgent, encode};
 use super::record::{AgentId, Attempt, JobRecord, State};
 use super::schedule::{self, Slots};
 use super::store::{AgentRow, Store, now_ms};
 
 /// How long a driver may say nothing. It says something every second.
-const SILENCE_MAX: Duration = Duration::from_secs(20);
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// How long an agent may take to be connected to, while nothing else is done.
 const REACH_TIMEOUT: Duration = Duration::from_millis(500);
@@ -31,6 +33,8 @@ pub(crate) struct Scheduler {
     store: Store,
     cluster: Vec<String>,
     secret: u128,
+    /// What this agent has itself.
+    hosting: Hosting,
     /// By which other agents are seen to be there, before the table forgets those that are not.
     endpoint: Endpoint,
     seen: HashMap<AgentId, Connection>,
@@ -53,10 +57,10 @@ impl Scheduler {
         build: String,
         store: Store,
         (cluster, secret): (Vec<String>, u128),
-        endpoint: Endpoint,
+        (endpoint, hosting): (Endpoint, Hosting),
     ) -> Scheduler {
         let (seen, missed, drivers) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Scheduler { me, build, store, cluster, secret, endpoint, seen, missed, drivers }
+        Scheduler { me, build, store, cluster, secret, endpoint, hosting, seen, missed, drivers }
     }
 
     /// Does what is to be done now.
@@ -89,7 +93,7 @@ impl Scheduler {
                 slots.push(Slots { agent: agent.clone(), slots: row.slots });
             }
         }
-        while let Some((id, places)) = schedule::next(&jobs, &slots) {
+        while let Some((id, places)) = schedule::next(&jobs, &slots, now_ms()) {
             let job = self.begin(id, places, &agents)?;
             jobs.iter_mut()
                 .filter(|(other, _)| *other == id)
@@ -160,14 +164,35 @@ impl Scheduler {
             })?;
             return if changed { self.drive(id, job, agents) } else { Ok(()) };
         }
-        self.change(id, job, |job| {
+        let is_lost = self.change(id, job, |job| {
             let is_lost = job.attempt() == Some(&attempt) && matches!(job.state, State::Running(_));
             if is_lost {
                 job.lose(why.to_owned(), now_ms());
             }
             is_lost
         })?;
+        if is_lost {
+            self.kill_left(id, &attempt);
+        }
+        if is_lost && job.is_ended() {
+            // Its driver would have tidied up behind it, and would have written its report.
+            self.start_driver(id, job, attempt.number, Vec::new())?;
+        }
         Ok(())
+    }
+
+    /// Has agents kill what they have of an attempt whose driver is lost: they see that only when the connection to it ends, and it may stand still.
+    fn kill_left(&self, job: u64, attempt: &Attempt) {
+        for (worker, agent) in attempt.places.iter().enumerate() {
+            let task = Task { job, attempt: attempt.number, worker };
+            if *agent == self.me {
+                self.hosting.kill(task);
+            }
+            let Some(connection) = self.seen.get(agent) else { continue };
+            let message = encode(&ToAgent::Kill { task });
+            // Whom it does not reach is gone.
+            let _ = self.endpoint.block_on(connection.send(message.as_slice()));
+        }
     }
 
     /// Gives a job its slots, and has it driven. Returns it as it is then.
@@ -207,6 +232,16 @@ impl Scheduler {
         };
         // Of one that only names its output, workers may be gone.
         let places = attempt.places.iter().filter_map(place).collect();
+        self.start_driver(id, job, number, places)
+    }
+
+    fn start_driver(
+        &mut self,
+        id: u64,
+        job: &mut JobRecord,
+        number: u32,
+        places: Vec<Place>,
+    ) -> anyhow::Result<()> {
         let (mut cluster, secret) = (self.store.nodes(), self.secret);
         cluster.extend(
             self.cluster.iter().filter(|node| !cluster.contains(node)).cloned().collect::<Vec<_>>(),

@@ -90,8 +90,11 @@ fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
         }
         told = record.lost.len();
         match record.state {
-            State::Succeeded { outcome, .. } => {
-                return Ok(report::print(&report::of(job, &outcome)?));
+            State::Succeeded { outcome, unreported, .. } => {
+                let code = report::print(&report::of(job, &outcome)?);
+                // What came out is said in any case.
+                let why = unreported.map(anyhow::Error::msg);
+                return Ok(why.map_or(code, |error| report::complain(&error)));
             }
             State::Failed { error, .. } => bail!("job {id}: {error}"),
             State::Cancelled { .. } => bail!("job {id} was cancelled"),
