@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should panic")]
 
 mod accounts;
+mod agents;
 mod balance;
 mod cluster;
 mod clustering;
@@ -13,6 +14,7 @@ mod death;
 mod generating;
 mod job;
 mod joining;
+mod losses;
 mod pages;
 mod panics;
 mod ranks;
