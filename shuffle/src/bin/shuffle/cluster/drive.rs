@@ -44,7 +44,7 @@ pub(crate) struct Order {
 
 /// What a driver's own thread looks after.
 struct Look {
-    /// The driver is about to write down how the attempt ended.
+    /// The driver is about to write down how the attempt ended, or the job was over when it began.
     is_over: AtomicBool,
     store: Store,
     job: u64,
@@ -74,6 +74,7 @@ fn order() -> anyhow::Result<Order> {
         let _ = std::io::stdin().lock().read_line(&mut String::new());
         std::process::exit(1);
     });
+    std::thread::spawn(say_alive);
     Ok(order)
 }
 
@@ -82,7 +83,7 @@ fn drive(order: &Order) -> anyhow::Result<()> {
     let record = store.job(order.job)?.context("the job is gone")?;
     let (known, how_far) = (Arc::default(), Mutex::default());
     let (job, attempt) = (order.job, order.attempt);
-    let is_over = AtomicBool::new(false);
+    let is_over = AtomicBool::new(record.is_ended());
     let look = Arc::new(Look { is_over, store: store.clone(), job, attempt, known, how_far });
     {
         let look = Arc::clone(&look);
@@ -90,10 +91,10 @@ fn drive(order: &Order) -> anyhow::Result<()> {
     }
     let job = match parse(&record, order.job, order.attempt) {
         Ok(job) => job,
-        Err(error) => return fail(&look, order, error.into()),
+        Err(error) => return fail(&look, order, error.into()).map(drop),
     };
     if record.is_ended() {
-        return tidy_up(&look, order, &record);
+        return tidy_up(order, &record);
     }
     if let State::Finishing { outcome, .. } = &record.state {
         // Its driver was lost, and with it what workers had told: the report has the attempts, and what came out.
@@ -107,10 +108,9 @@ fn drive(order: &Order) -> anyhow::Result<()> {
     }
     let mut account = match account(&record, &job) {
         Ok(account) => account,
-        Err(error) => return fail(&look, order, error.into()),
+        Err(error) => return fail(&look, order, error.into()).map(drop),
     };
-    let number = order.attempt;
-    account.begin_attempt(number);
+    account.begin_attempt(order.attempt);
     let done = attempt_it(&look, order, &record, &job, &mut account);
     account.end_attempt(&done);
     match done {
@@ -119,9 +119,7 @@ fn drive(order: &Order) -> anyhow::Result<()> {
             // What it made is of no use; why it failed is told.
             let _ = job.asked().end(false);
             let error = anyhow!("{:#}", stopped.error);
-            let is_last = !stopped.is_loss || number >= record.max_attempts;
-            fail(&look, order, stopped)?;
-            if is_last {
+            if fail(&look, order, stopped)? {
                 return account.end(&job, Err(&error));
             }
             account.discard();
@@ -142,11 +140,11 @@ fn account(record: &JobRecord, job: &Job) -> anyhow::Result<Account> {
     Ok(account)
 }
 
-/// The attempt came to nothing.
-fn fail(look: &Look, order: &Order, Stopped { error, is_loss }: Stopped) -> anyhow::Result<()> {
+/// The attempt came to nothing. Whether the job is over by that.
+fn fail(look: &Look, order: &Order, Stopped { error, is_loss }: Stopped) -> anyhow::Result<bool> {
     let error = format!("{error:#}");
     look.is_over.store(true, Ordering::Relaxed);
-    look.store.change(order.job, |job| {
+    let changed = look.store.change(order.job, |job| {
         let is_own = job.is_at(order.attempt);
         if is_own && job.is_cancelled {
             job.state = State::Cancelled { ended_ms: now_ms() };
@@ -157,7 +155,7 @@ fn fail(look: &Look, order: &Order, Stopped { error, is_loss }: Stopped) -> anyh
         }
         is_own
     })?;
-    Ok(())
+    Ok(changed.is_some_and(|(job, is_own)| is_own && job.is_ended()))
 }
 
 /// The job, as workers of the attempt are told.
@@ -167,8 +165,7 @@ fn parse(record: &JobRecord, id: u64, attempt: u32) -> anyhow::Result<Job> {
 }
 
 /// The job is over, and whoever drove its last attempt was lost: removes what that has left behind, and writes the report.
-fn tidy_up(look: &Look, order: &Order, record: &JobRecord) -> anyhow::Result<()> {
-    look.is_over.store(true, Ordering::Relaxed);
+fn tidy_up(order: &Order, record: &JobRecord) -> anyhow::Result<()> {
     remove_left(record, order, order.attempt + 1);
     let why = match &record.state {
         State::Failed { error, .. } => anyhow!("{error}"),
@@ -292,18 +289,21 @@ fn is_not_found(error: &anyhow::Error) -> bool {
     kind == Some(std::io::ErrorKind::NotFound) || errno == Some(&rustix::io::Errno::NOENT)
 }
 
-/// Whoever hears it is an agent; without one, the end of standard input ends this process.
+/// Says now and then that this process is not stopped, whether the store answers or not. Without an agent to hear it, the end of standard input ends this process.
 fn say_alive() {
-    let mut stdout = std::io::stdout().lock();
-    let _ = writeln!(stdout, "alive").and_then(|()| stdout.flush());
+    loop {
+        let mut stdout = std::io::stdout().lock();
+        let _ = writeln!(stdout, "alive").and_then(|()| stdout.flush());
+        drop(stdout);
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 impl Look {
-    /// Looks, and says, until the process ends.
+    /// Looks, until the process ends.
     fn run(&self) {
         let mut told = None;
         loop {
-            say_alive();
             match self.store.job(self.job) {
                 Ok(Some(job)) if job.is_at(self.attempt) => {
                     if job.is_cancelled {

@@ -18,7 +18,7 @@ use super::record::{AgentId, Attempt, JobRecord, State};
 use super::schedule::{self, Slots};
 use super::store::{AgentRow, Store, now_ms};
 
-/// How long a driver may say nothing. It says something every second.
+/// How long a driver may say nothing. It says something twice a second, unless it stands still.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// How long an agent may take to be connected to, while nothing else is done.
@@ -172,7 +172,7 @@ impl Scheduler {
             is_lost
         })?;
         if is_lost {
-            self.kill_left(id, &attempt);
+            self.kill_left(id, &attempt, agents);
         }
         if is_lost && job.is_ended() {
             // Its driver would have tidied up behind it, and would have written its report.
@@ -182,11 +182,16 @@ impl Scheduler {
     }
 
     /// Has agents kill what they have of an attempt whose driver is lost: they see that only when the connection to it ends, and it may stand still.
-    fn kill_left(&self, job: u64, attempt: &Attempt) {
+    fn kill_left(&mut self, job: u64, attempt: &Attempt, agents: &[(AgentId, AgentRow)]) {
         for (worker, agent) in attempt.places.iter().enumerate() {
             let task = Task { job, attempt: attempt.number, worker };
             if *agent == self.me {
                 self.hosting.kill(task);
+            }
+            let row = agents.iter().find(|(other, _)| other == agent);
+            // It may be the first time that this agent has to do with that one.
+            if !row.is_some_and(|(_, row)| self.is_there(agent, row)) {
+                continue;
             }
             let Some(connection) = self.seen.get(agent) else { continue };
             let message = encode(&ToAgent::Kill { task });
