@@ -216,10 +216,11 @@ fn calls_of_a_client_that_is_gone_never_begin_and_its_references_end_though_all_
     for _ in 0..3 {
         let other = Other::of(&world);
         other.pass_often(50);
+        // Else the first client may be gone before the thread has taken a call, and none ever begins.
+        wait_until(&world.client, "the first call", || gated.begun() == 1);
         other.endpoint.shutdown();
     }
     wait_until(&world.client, "the end of all references", || world.exporter.references() == 0);
-    wait_until(&world.client, "the first call", || gated.begun() == 1);
     let client = import(&world);
     let late = thread::spawn(move || client.blocking().nod());
     gated.open();
