@@ -8,10 +8,12 @@ use serde::Serialize;
 use weft_object::{Full, Graph, Pair, Record, Ref, View, Wire};
 
 use crate::broadcast::Broadcast;
+use crate::cache::Cached;
 use crate::checkpoint::Checkpoints;
 use crate::cluster_table::ClusterTable;
 use crate::error::JobError;
 use crate::exchange;
+use crate::group::{Cogroup, GroupByKey, Values};
 use crate::join::{Join, JoinSmall};
 use crate::json_lines::JsonLines;
 use crate::partition::PartitionBy;
@@ -68,6 +70,14 @@ pub trait Dataset: Sized {
         FlatMapInto { upstream: self, change, given: PhantomData }
     }
 
+    /// Each record with a key beside it.
+    fn key_by<K, F>(self, mut key: F) -> impl Dataset<Item = Pair<K, Self::Item>>
+    where
+        F: FnMut(&Self::Item) -> K,
+    {
+        self.map(move |record| Pair { key: key(&record), value: record })
+    }
+
     /// An exchange: one record a key, with the values of all workers' records of that key combined.
     /// Values are combined before they are sent, too. `combine` must not care about the order. What memory has no room for is kept in files
     /// ([`WorkerConfig::spill_folder`]). Keys are plain values, or texts
@@ -80,6 +90,16 @@ pub trait Dataset: Sized {
         F: Fn(V, V) -> V,
     {
         ReduceByKey { upstream: self, keys: ByHash, combine }
+    }
+
+    /// An exchange: each record once, however many there are of it, in no order. A reduction of [`KeyAlone`], of which the form has to be one of the job's types.
+    fn distinct(self) -> impl Dataset<Item = Self::Item>
+    where
+        Self::Item: Eq + Hash,
+        KeyAlone<Self::Item>: Record,
+    {
+        let alone = self.map(|key| KeyAlone { key, value: [] });
+        alone.reduce_by_key(|one, _| one).map(|alone| alone.key)
     }
 
     /// As [`reduce_by_key`](Self::reduce_by_key), for keys that are numbers without large holes:
@@ -106,8 +126,35 @@ pub trait Dataset: Sized {
         SortByKey { upstream: self }
     }
 
+    /// An exchange: what `group` makes of each key and of all its values, which are at one worker then. Where values can be combined one by one, [`reduce_by_key`](Self::reduce_by_key) sends less: this one sends all of them. What memory has no
+    /// room for is kept in files ([`WorkerConfig::spill_folder`]). Keys come in order, a worker; the pair has to be one of the job's types.
+    ///
+    /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
+    fn group_by_key<K, V, T, F>(self, group: F) -> GroupByKey<Self, F>
+    where
+        Self: Dataset<Item = Pair<K, V>>,
+        K: Wire + Ord + Hash,
+        V: Wire,
+        F: FnMut(K, &mut Values<'_, V>) -> T,
+    {
+        GroupByKey { upstream: self, group }
+    }
+
+    /// Exchanges: the same of two datasets: what `group` makes of each key that either has, of the values that this one has of it, and of those of `other`. Both kinds of pairs have to be among the job's types.
+    fn cogroup<E, K, V, W, T, F>(self, other: E, group: F) -> Cogroup<Self, E, F>
+    where
+        Self: Dataset<Item = Pair<K, V>>,
+        E: Dataset<Item = Pair<K, W>>,
+        K: Wire + Ord + Hash,
+        V: Wire,
+        W: Wire,
+        F: FnMut(K, &mut Values<'_, V>, &mut Values<'_, W>) -> T,
+    {
+        Cogroup { left: self, right: other, group }
+    }
+
     /// Exchanges: for each two pairs with the same key, one of this dataset and one of `other`, that key and both values. What memory has no room for is kept in files
-    /// ([`WorkerConfig::spill_folder`]), but for what `other` has of one key. Both kinds of pairs have to be among the job's types.
+    /// ([`WorkerConfig::spill_folder`]). Pairs of keys that are frequent are spread over the workers, so a key may be at several. Both kinds of pairs have to be among the job's types.
     ///
     /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn join<E, K, V, W>(self, other: E) -> Join<Self, E>
@@ -213,6 +260,19 @@ pub trait Dataset: Sized {
         Ok(records)
     }
 
+    /// Runs the plan once, and keeps this worker's records, to be gone through as often as one likes, in their order: in half of the memory, and behind that in a file ([`WorkerConfig::spill_folder`]). A record has to be of one of the job's types.
+    ///
+    /// # Errors
+    /// See [`run`](Self::run).
+    ///
+    /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
+    fn cache(self, worker: &Worker) -> Result<Cached<Self::Item>, JobError>
+    where
+        Self::Item: Wire,
+    {
+        Cached::of(worker, self)
+    }
+
     /// Runs the plan, and writes this worker's records into a table of a cluster, as keys and values. Returns how many there were. [`TableWriter`] says what becomes of those of a
     /// job that fails.
     ///
@@ -261,6 +321,9 @@ pub trait Dataset: Sized {
         self.partition_by(|_| WorkerId(0)).to_vec(worker)
     }
 }
+
+/// A key with nothing that is said of it.
+pub type KeyAlone<K> = Pair<K, [u8; 0]>;
 
 /// The dataset of this worker's `records`.
 pub fn records<I: IntoIterator>(records: I) -> FromRecords<I> {

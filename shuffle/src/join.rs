@@ -1,17 +1,23 @@
 //! Two datasets brought together by their keys.
 
+mod heavy;
+mod product;
+mod small;
+
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use weft_object::{Pair, Wire};
 
+use self::heavy::{HeavyHitters, HeavyKeys};
+use self::product::Product;
+pub use self::small::JoinSmall;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
-use crate::reduce::worker_of;
-use crate::sort::{Sorter, by_key};
+use crate::reduce::hash_of;
+use crate::sort::{Cursor, Place, Sorter, by_key, sort_by_hash};
 use crate::stages::Verb;
 use crate::worker::Worker;
 
@@ -22,15 +28,11 @@ pub struct Join<D, E> {
     pub(crate) right: E,
 }
 
-/// See [`Dataset::join_small`].
-#[derive(Debug)]
-pub struct JoinSmall<D, E> {
-    pub(crate) large: D,
-    pub(crate) small: E,
-}
-
-/// Both sides go to where their keys hash to, are sorted there within the worker's memory, and gone through side by side: so no side has to be small, and all that is in memory at once is what the right side
-/// has of one key. It is the sort-merge join of databases.
+/// Both sides go to where their keys hash to, are sorted there within the worker's memory, and gone through side by side: so no side has to be small. It is the sort-merge join of databases.
+///
+/// A key that many pairs of one side have would keep a single worker busy. Each worker finds such keys in what it sends (`shuffle/src/join/heavy.rs`), and from then on spreads their pairs over all workers, where those of the other side go
+/// as well: whoever has a pair of the one has all of the other. What is heavy on the left is known to all before they send the right. What is heavy on the right alone is known when the left has been sent; those who have the few
+/// pairs of it then send them to all. It is partial redistribution and partial duplication (Xu, Kostamaa, Zhou and Chen, SIGMOD '08), with what is heavy found on the way and not given by statistics.
 impl<D, E, K, V, W> Dataset for Join<D, E>
 where
     D: Dataset<Item = Pair<K, V>>,
@@ -49,87 +51,61 @@ where
         let recorder = worker.recorder();
         let _verb = recorder.enter(Verb::Join);
         let spilling = worker.spilling();
+        let mut product = Product::new(spilling.clone());
         let left = RefCell::new(Sorter::new(spilling.clone(), by_key::<K, V>));
         let right = RefCell::new(Sorter::new(spilling.clone(), by_key::<K, W>));
-        let (sorted, of_left) = recorder.aside(|| sort_here(worker, self.left, &left));
-        sorted?;
-        left.borrow_mut().keep_at_most(spilling.budget.share())?;
-        sort_here(worker, self.right, &right)?;
-        recorder.joined(of_left);
-        let (mut left, mut right) = (left.into_inner().finish()?, right.into_inner().finish()?);
-        let (mut next, mut group) = (right.next()?, Group { key: None, values: Vec::new() });
-        while let Some(Pair { key, value }) = left.next()? {
-            if group.key != Some(key) {
-                group.key = Some(key);
-                group.values.clear();
-                while let Some(pair) = next.filter(|pair| pair.key <= key) {
-                    if pair.key == key {
-                        group.values.push(pair.value);
-                    }
-                    next = right.next()?;
-                }
-            }
-            group.values.iter().try_for_each(|other| sink((key, value, *other)))?;
-        }
-        Ok(())
-    }
-}
-
-/// What the right side has of the key that the left one is at.
-struct Group<K, W> {
-    key: Option<K>,
-    values: Vec<W>,
-}
-
-/// An exchange: the sorter takes the pairs whose keys belong to this worker.
-fn sort_here<K: Wire + Hash, V: Wire>(
-    worker: &Worker,
-    pairs: impl Dataset<Item = Pair<K, V>>,
-    sorter: &RefCell<Sorter<Pair<K, V>, impl Fn(&Pair<K, V>, &Pair<K, V>) -> Ordering + Copy>>,
-) -> Result<(), JobError> {
-    let take = |pair| sorter.borrow_mut().push(pair);
-    let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
-    pairs.run(worker, |pair| match worker_of(&pair.key, worker.workers()) {
-        home if home == worker.id() => {
-            exchange.keep();
-            take(pair)
-        }
-        home => exchange.push(home, pair),
-    })?;
-    exchange.finish()
-}
-
-/// The small side goes to everybody, and the large one nowhere: it is gone through where it is.
-impl<D, E, K, V, W> Dataset for JoinSmall<D, E>
-where
-    D: Dataset<Item = Pair<K, V>>,
-    E: Dataset<Item = Pair<K, W>>,
-    K: Wire + Eq + Hash,
-    V: Copy,
-    W: Wire,
-{
-    type Item = (K, V, W);
-
-    fn run(
-        self,
-        worker: &Worker,
-        mut sink: impl FnMut((K, V, W)) -> Result<(), JobError>,
-    ) -> Result<(), JobError> {
-        let recorder = worker.recorder();
-        let _verb = recorder.enter(Verb::JoinSmall);
-        let mut small: HashMap<K, Vec<W>, foldhash::fast::RandomState> = HashMap::default();
-        let (took, of_small) = recorder.aside(|| {
-            self.small.broadcast().run(worker, |pair| {
-                small.entry(pair.key).or_default().push(pair.value);
-                Ok(())
-            })
+        let (heavy_left, of_left) = recorder.aside(|| {
+            let mut heavy = HeavyHitters::new(worker);
+            let place = |hash| if heavy.see(hash) { Place::Turn } else { Place::Home };
+            sort_by_hash(worker, self.left, &left, place)?;
+            heavy.agree(worker)
         });
-        took?;
-        self.large.run(worker, |Pair { key, value }| {
-            let others = small.get(&key).into_iter().flatten();
-            others.into_iter().try_for_each(|other| sink((key, value, *other)))
-        })?;
-        recorder.joined(of_small);
+        let (heavy_left, mut left) = (heavy_left?, left.into_inner());
+        left.keep_at_most(spilling.budget.share())?;
+        let mut heavy = HeavyHitters::new(worker);
+        let place = |hash| match () {
+            () if heavy_left.contains(hash) => Place::All,
+            () if heavy.see(hash) => Place::Turn,
+            () => Place::Home,
+        };
+        sort_by_hash(worker, self.right, &right, place)?;
+        let heavy_right = heavy.agree(worker)?;
+        let copies = copy_to_all(worker, &mut left, &heavy_right)?;
+        recorder.joined(of_left);
+        let mut left = Cursor::new(left.finish_with(copies)?)?;
+        let mut right = Cursor::new(right.into_inner().finish()?)?;
+        while let (Some(key), Some(other)) = (left.key(), right.key()) {
+            match key.cmp(&other) {
+                Ordering::Less => left.pass()?,
+                Ordering::Greater => right.pass()?,
+                Ordering::Equal => product.of_key(key, &mut left, &mut right, &mut sink)?,
+            }
+        }
         Ok(())
     }
+}
+
+/// An exchange, if there are such keys: every worker gets the pairs that the others have of them.
+fn copy_to_all<K: Wire + Hash, V: Wire, F>(
+    worker: &Worker,
+    pairs: &mut Sorter<Pair<K, V>, F>,
+    keys: &HeavyKeys,
+) -> Result<Sorter<Pair<K, V>, F>, JobError>
+where
+    F: Fn(&Pair<K, V>, &Pair<K, V>) -> Ordering + Copy,
+{
+    let copies = RefCell::new(pairs.another());
+    if keys.is_empty() {
+        return Ok(copies.into_inner());
+    }
+    let mut exchange = Exchange::open_pulled(worker, |_, pair| copies.borrow_mut().push(pair));
+    pairs.for_each(|pair| {
+        if !keys.contains(hash_of(&pair.key)) {
+            return Ok(());
+        }
+        let mut others = worker.ids().filter(|to| *to != worker.id());
+        others.try_for_each(|to| exchange.push(to, *pair))
+    })?;
+    exchange.finish()?;
+    Ok(copies.into_inner())
 }

@@ -12,6 +12,7 @@
 
 mod broadcast;
 mod budget;
+mod cache;
 mod checkpoint;
 mod cluster_table;
 mod csv_file;
@@ -22,6 +23,7 @@ mod error;
 mod exchange;
 mod filling;
 pub mod generate;
+mod group;
 mod inbox;
 mod index_table;
 pub mod job;
@@ -44,16 +46,18 @@ mod watcher;
 mod worker;
 
 pub use broadcast::Broadcast;
+pub use cache::Cached;
 pub use checkpoint::{
     CHECKPOINT_TABLE, CheckpointConfig, CheckpointPlace, forget_checkpoints, make_checkpoint_table,
 };
 pub use cluster_table::ClusterTable;
 pub use csv_file::{CsvFile, CsvRecords};
 pub use dataset::{
-    Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, Map, Round, records,
+    Dataset, Filter, FlatMap, FlatMapInto, FromRecords, Iterate, KeyAlone, Map, Round, records,
 };
 pub use edge_list::{EdgeList, Edges, Summary};
 pub use error::{JobError, ProgramsDiffer};
+pub use group::{Cogroup, GroupByKey, Values};
 pub use join::{Join, JoinSmall};
 pub use json_lines::JsonLines;
 pub use partition::PartitionBy;

@@ -70,7 +70,16 @@ impl Ranges {
 
 /// The worker that has `key`, of `workers`. The same on all of them: the hash has a fixed seed.
 pub fn worker_of<K: Hash>(key: &K, workers: usize) -> WorkerId {
-    let hash = FixedState::default().hash_one(key);
+    home_of(hash_of(key), workers)
+}
+
+/// The hash by which keys are told apart on all workers alike.
+pub(crate) fn hash_of<K: Hash>(key: &K) -> u64 {
+    FixedState::default().hash_one(key)
+}
+
+/// The worker that has the keys with a hash, of `workers`.
+pub(crate) fn home_of(hash: u64, workers: usize) -> WorkerId {
     WorkerId(((u128::from(hash) * workers as u128) >> 64) as usize)
 }
 

@@ -1,5 +1,7 @@
 //! All records in the order of their keys, over all workers.
 
+mod by_hash;
+mod cursor;
 mod merge;
 mod sample;
 mod sorter;
@@ -10,6 +12,8 @@ use std::cmp::Ordering;
 
 use weft_object::{Pair, Wire};
 
+pub(crate) use self::by_hash::{Place, sort_by_hash};
+pub(crate) use self::cursor::Cursor;
 use self::sample::Sample;
 pub(crate) use self::sorter::Sorter;
 use crate::dataset::Dataset;

@@ -44,7 +44,7 @@ pub(crate) struct SpillFile<R> {
 }
 
 /// Records that were written one behind the other.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Run {
     file: Arc<File>,
     start: u64,

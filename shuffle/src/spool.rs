@@ -82,6 +82,21 @@ impl<R: Wire> Spool<R> {
         !self.runs.is_empty()
     }
 
+    /// Shows all of them, in order, and keeps them.
+    pub(crate) fn for_each(
+        &self,
+        mut show: impl FnMut(&R) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        self.chunks.iter().flat_map(|(chunk, _)| chunk).try_for_each(&mut show)?;
+        for run in &self.runs {
+            let mut reader = self.file.read(run.clone());
+            while let Some(record) = reader.next()? {
+                show(&record)?;
+            }
+        }
+        self.last.iter().flat_map(|(chunk, _)| chunk).try_for_each(show)
+    }
+
     /// Gives all of them to `each`, in order. Memory is given back as they go.
     pub(crate) fn drain(
         mut self,
@@ -131,6 +146,16 @@ mod tests {
                     is_spilled && count > 2 * chunk,
                     "{chunks} {count}"
                 );
+                for _ in 0..2 {
+                    let mut shown = 0;
+                    let all = spool.for_each(|number| {
+                        assert_eq!(*number, shown);
+                        shown += 1;
+                        Ok(())
+                    });
+                    all.unwrap();
+                    assert_eq!(shown, count);
+                }
                 let mut next = 0;
                 let drained = spool.drain(|number| {
                     assert_eq!(number, next);

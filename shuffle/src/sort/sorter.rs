@@ -95,13 +95,44 @@ impl<R: Wire, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
         Ok(())
     }
 
+    /// An empty one that sorts alike.
+    pub(crate) fn another(&self) -> Sorter<R, F> {
+        Sorter::new(self.spilling.clone(), self.compare)
+    }
+
+    /// Shows all of them, in no order, and keeps them.
+    pub(crate) fn for_each(
+        &mut self,
+        mut show: impl FnMut(&R) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        self.end_chunk();
+        self.chunks.iter().flat_map(|(chunk, _)| chunk).try_for_each(&mut show)?;
+        for run in &self.runs {
+            let mut reader = self.file.read(run.clone());
+            while let Some(record) = reader.next()? {
+                show(&record)?;
+            }
+        }
+        Ok(())
+    }
+
     /// All of them, in order.
-    pub(crate) fn finish(mut self) -> Result<Merge<R, F>, JobError> {
+    pub(crate) fn finish(self) -> Result<Merge<R, F>, JobError> {
+        let compare = self.compare;
+        Merge::new(self.into_sources(), compare)
+    }
+
+    /// All of both, in order.
+    pub(crate) fn finish_with(self, other: Sorter<R, F>) -> Result<Merge<R, F>, JobError> {
+        let compare = self.compare;
+        Merge::new(self.into_sources().chain(other.into_sources()), compare)
+    }
+
+    fn into_sources(mut self) -> impl Iterator<Item = Source<R>> {
         self.end_chunk();
         let Sorter { chunks, file, runs, .. } = self;
         let chunks = chunks.into_iter().map(Source::of_chunk);
-        let runs = runs.into_iter().map(|run| Source::Run(file.read(run)));
-        Merge::new(chunks.chain(runs), self.compare)
+        chunks.chain(runs.into_iter().map(move |run| Source::Run(file.read(run))))
     }
 }
 

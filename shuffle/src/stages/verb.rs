@@ -10,11 +10,15 @@ pub enum Verb {
     ReduceByKey,
     /// [`reduce_by_index`](crate::Dataset::reduce_by_index).
     ReduceByIndex,
+    /// [`group_by_key`](crate::Dataset::group_by_key).
+    GroupByKey,
     /// [`sort_by_key`](crate::Dataset::sort_by_key).
     SortByKey,
-    /// The samples by which a sort gives every worker its part.
+    /// The samples by which a sort gives every worker its part, and those in which a join finds keys that are frequent.
     Sample,
-    /// One of the two sides of a [`join`](crate::Dataset::join).
+    /// One of the two sides of a [`cogroup`](crate::Dataset::cogroup).
+    Cogroup,
+    /// One of the two sides of a [`join`](crate::Dataset::join), or what one has of keys that are frequent on the other.
     Join,
     /// [`join_small`](crate::Dataset::join_small).
     JoinSmall,
@@ -35,11 +39,13 @@ pub enum Verb {
 }
 
 impl Verb {
-    const ALL: [Verb; 13] = [
+    const ALL: [Verb; 15] = [
         Verb::ReduceByKey,
         Verb::ReduceByIndex,
+        Verb::GroupByKey,
         Verb::SortByKey,
         Verb::Sample,
+        Verb::Cogroup,
         Verb::Join,
         Verb::JoinSmall,
         Verb::Broadcast,
@@ -56,8 +62,10 @@ impl Verb {
         match self {
             Verb::ReduceByKey => "reduce_by_key",
             Verb::ReduceByIndex => "reduce_by_index",
+            Verb::GroupByKey => "group_by_key",
             Verb::SortByKey => "sort_by_key",
             Verb::Sample => "sample",
+            Verb::Cogroup => "cogroup",
             Verb::Join => "join",
             Verb::JoinSmall => "join_small",
             Verb::Broadcast => "broadcast",

@@ -1,7 +1,7 @@
 //! Joins that memory has no room for, and records that all workers get.
 
 use weft_object::Pair;
-use weft_shuffle::{Dataset, WorkerConfig, records};
+use weft_shuffle::{Dataset, Worker, WorkerConfig, records};
 
 use crate::threads::{run, run_with, share};
 
@@ -32,6 +32,95 @@ fn both_sides_may_be_larger_than_memory() {
     let of_keys: u64 = (0..keys).map(|key| 2 * (2 * 3 * key) + 1).sum();
     assert_eq!(parts.iter().map(|part| part.1).sum::<u64>(), of_keys);
     assert!(parts.iter().all(|part| part.2 > 0), "{parts:?}");
+}
+
+/// A pair a key.
+fn plain(worker: &Worker, count: u64) -> impl Dataset<Item = Pair<u64, u64>> + use<> {
+    records(share(worker, count)).map(|key| Pair { key, value: key + 1 })
+}
+
+/// Pairs whose key is `often` in so many of a hundred, and else one that no other has.
+fn skewed(
+    worker: &Worker,
+    count: u64,
+    often: u64,
+    of_hundred: u64,
+) -> impl Dataset<Item = Pair<u64, u64>> + use<> {
+    records(share(worker, count)).map(move |value| {
+        // In no step with how the numbers are shared.
+        let is_often = value * 7_919 % 100 < of_hundred;
+        Pair { key: if is_often { often } else { value }, value }
+    })
+}
+
+/// How many pairs of pairs there are, and a sum of all that is in them, by worker.
+fn joined(
+    worker: &Worker,
+    left: impl Dataset<Item = Pair<u64, u64>>,
+    right: impl Dataset<Item = Pair<u64, u64>>,
+) -> (u64, u64) {
+    let (mut count, mut sum) = (0_u64, 0_u64);
+    let ran = left.join(right).run(worker, |(key, value, other)| {
+        count += 1;
+        sum = sum.wrapping_add((key ^ (value << 20) ^ (other << 40)).wrapping_mul(0x9e37_79b9));
+        Ok(())
+    });
+    ran.unwrap();
+    (count, sum)
+}
+
+/// Left and right are what `sides` makes; they are joined by one worker, whose result is taken for right, and by `workers`.
+fn is_spread<D, E>(workers: usize, memory_bytes: u64, sides: impl Fn(&Worker) -> (D, E) + Sync)
+where
+    D: Dataset<Item = Pair<u64, u64>>,
+    E: Dataset<Item = Pair<u64, u64>>,
+{
+    let with = |workers| {
+        let change = |config| WorkerConfig { memory_bytes, ..config };
+        run_with(workers, change, |worker, _| {
+            let (left, right) = sides(worker);
+            (joined(worker, left, right), worker.bytes_spilled())
+        })
+    };
+    let sums = |parts: &[((u64, u64), u64)]| {
+        let counts = parts.iter().map(|((count, _), _)| count).sum::<u64>();
+        (counts, parts.iter().fold(0_u64, |sum, ((_, part), _)| sum.wrapping_add(*part)))
+    };
+    let (alone, parts) = (with(1), with(workers));
+    assert_eq!(sums(&alone), sums(&parts));
+    let mean = sums(&parts).0 as f64 / workers as f64;
+    let most = parts.iter().map(|((count, _), _)| *count).max().unwrap() as f64;
+    assert!(most < 1.15 * mean, "{parts:?}");
+    let has_room = memory_bytes > 100 << 20;
+    assert!(parts.iter().all(|(_, spilled)| (*spilled == 0) == has_room), "{parts:?}");
+}
+
+#[test]
+fn a_key_that_two_fifths_of_one_side_have_keeps_all_workers_busy() {
+    for workers in [2, 3, 5] {
+        is_spread(workers, 1 << 30, |worker| {
+            (skewed(worker, 300_000, 7, 40), plain(worker, 400_000))
+        });
+        is_spread(workers, 1 << 30, |worker| {
+            (plain(worker, 400_000), skewed(worker, 300_000, 7, 40))
+        });
+    }
+}
+
+#[test]
+fn frequent_keys_are_spread_though_memory_has_no_room_for_a_side() {
+    is_spread(2, 16 << 20, |worker| (plain(worker, 2_400_000), skewed(worker, 1_200_000, 7, 40)));
+    is_spread(2, 16 << 20, |worker| (skewed(worker, 2_400_000, 7, 40), plain(worker, 1_200_000)));
+}
+
+#[test]
+fn a_key_may_be_frequent_on_both_sides() {
+    is_spread(2, 1 << 30, |worker| (skewed(worker, 60_000, 7, 10), skewed(worker, 60_000, 7, 10)));
+    // Of which each side has another one, too.
+    is_spread(2, 1 << 30, |worker| {
+        let other = |pair: Pair<u64, u64>| Pair { key: pair.key / 2, ..pair };
+        (skewed(worker, 60_000, 7, 10), skewed(worker, 60_000, 14, 10).map(other))
+    });
 }
 
 #[test]

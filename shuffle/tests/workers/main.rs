@@ -6,6 +6,7 @@ mod checkpoints;
 mod datasets;
 mod failing;
 mod graphs;
+mod grouping;
 mod joining;
 mod objects;
 mod reducing;

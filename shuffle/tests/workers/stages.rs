@@ -140,14 +140,16 @@ fn a_join_goes_on_with_both_of_its_sides() {
     let expected = [
         (0, Verb::ReduceByKey, vec![]),
         (1, Verb::Join, vec![0]),
-        (2, Verb::ReduceByKey, vec![]),
-        (3, Verb::Join, vec![2]),
-        (4, Verb::Sample, vec![1, 3]),
+        (2, Verb::Sample, vec![1]),
+        (3, Verb::ReduceByKey, vec![]),
+        (4, Verb::Join, vec![3]),
         (5, Verb::Sample, vec![4]),
-        (6, Verb::SortByKey, vec![5]),
-        (7, Verb::Broadcast, vec![6]),
-        (8, Verb::ReduceByKey, vec![6]),
-        (9, Verb::ReduceByKey, vec![7, 8]),
+        (6, Verb::Sample, vec![2, 5]),
+        (7, Verb::Sample, vec![6]),
+        (8, Verb::SortByKey, vec![7]),
+        (9, Verb::Broadcast, vec![8]),
+        (10, Verb::ReduceByKey, vec![8]),
+        (11, Verb::ReduceByKey, vec![9, 10]),
     ];
     assert_eq!(graph(&of_workers[0]), expected);
 }
