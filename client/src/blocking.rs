@@ -6,6 +6,7 @@ mod revising;
 mod tables;
 mod typed;
 mod watches;
+mod workers;
 
 pub use self::tables::BlockingRange;
 pub use self::watches::BlockingWatch;

@@ -1,4 +1,4 @@
-//! Which tables there are: the coordinators decide, and nodes learn of it.
+//! What the coordinators decide for clients, and which tables there are by that.
 //!
 //! Any node has the coordinators change the tables, and answers when that is decided, with the version of a catalog in which it is so. One node is
 //! asked after the other, each for a while, under one completion id: so it is one proposal, that is done once.
@@ -175,16 +175,63 @@ impl Core {
         read: impl Fn(&[u8]) -> Result<(T, u64), ReplyError<'_>>,
     ) -> Result<T, ClientError> {
         let deadline = self.deadline();
-        let ticket = self.begin_change(deadline).await?;
-        let decided = self.have_decided(ticket.completion(), request, read, deadline).await;
+        let decided = self.propose(request, read, deadline).await;
         let (told, version) = decided.map_err(|error| forbidden(error, name))?;
-        drop(ticket);
         self.catalog.of(version);
         self.see_spread(deadline).await;
         Ok(told)
     }
 
-    /// A number for a change of the tables. Whoever has no lease yet is given one by the coordinators too, so that is tried for as long as they are asked
+    /// Has the coordinators decide a `request`, which is one and the same however often it has to be made. Returns what is `read` from the reply.
+    ///
+    /// # Errors
+    /// What they say; [`ClientError::Undecided`] if they have not decided in time.
+    pub(crate) async fn propose<B: Body, T>(
+        &self,
+        request: impl Fn(Option<Completion>) -> B,
+        read: impl Fn(&[u8]) -> Result<T, ReplyError<'_>>,
+        deadline: Time,
+    ) -> Result<T, ClientError> {
+        let ticket = self.begin_change(deadline).await?;
+        self.have_decided(ticket.completion(), request, read, deadline).await
+    }
+
+    /// Has the coordinators do or say what can as well be done twice: one node is asked after the other until one answers.
+    ///
+    /// # Errors
+    /// What they say, or the last error when the time is over.
+    pub(crate) async fn ask_coordinators<T>(
+        &self,
+        request: impl Body + Copy,
+        read: impl Fn(&[u8]) -> Result<T, ReplyError<'_>>,
+    ) -> Result<T, ClientError> {
+        let deadline = self.deadline();
+        let mut retry = Retry::new(Effect::Read, deadline);
+        for turn in self.random() >> 1.. {
+            let cluster = self.keeper.current_owned();
+            let remotes = cluster.remotes();
+            let remote = &remotes[(turn % remotes.len() as u64) as usize];
+            let until = self.endpoint.clock().now() + DECISION_PATIENCE;
+            let until = if remotes.len() > 1 { deadline.min(until) } else { deadline };
+            let error = match self.ask_node(remote, request, Effect::Read, until).await {
+                Ok((reply, connection)) => match read(&reply) {
+                    Ok(said) => return Ok(said),
+                    Err(error) => ClientError::of_reply(&connection, error),
+                },
+                Err(error) => error,
+            };
+            let need = match error.code() {
+                ErrorCode::CoordinatorsUnavailable => Some(MapNeed::Recheck),
+                _ => retry.need(&error, cluster.epoch(), Identity::None),
+            };
+            let next = need.and_then(|need| self.next_attempt(&mut retry, need));
+            let Some(next) = next else { return Err(error) };
+            self.prepare(Table::DEFAULT, next, &mut retry).await;
+        }
+        unreachable!("there are more turns than time")
+    }
+
+    /// A number for what the coordinators are to decide. Whoever has no lease yet is given one by the coordinators too, so that is tried for as long as they are asked
     /// to decide.
     async fn begin_change(&self, deadline: Time) -> Result<Ticket<&Session>, ClientError> {
         let mut retry = Retry::new(Effect::Mutation, deadline);
@@ -286,6 +333,7 @@ fn is_decision(code: ErrorCode) -> bool {
         ErrorCode::TableExists
             | ErrorCode::TableUnknown
             | ErrorCode::TooManyTables
+            | ErrorCode::TooManyWorkers
             | ErrorCode::TableNameMalformed
             | ErrorCode::UnsupportedReplicas
     )

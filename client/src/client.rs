@@ -8,6 +8,7 @@ mod revising;
 mod tables;
 mod typed;
 mod watches;
+mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub use self::hot_keys::{HotKey, HotKeys};
 pub use self::partitions::TablePartition;
 pub use self::tables::TableSummary;
+pub use self::workers::Registration;
 use futures_util::StreamExt;
 use futures_util::lock::Mutex;
 use futures_util::stream::FuturesOrdered;
@@ -447,7 +449,7 @@ fn start_endpoint(config: &ClientConfig) -> Result<Endpoint, ClientError> {
 
 #[cfg(test)]
 mod tests {
-    use weft_protocol::{TableAlteration, TableOptions};
+    use weft_protocol::{TableAlteration, TableOptions, WorkerDescription};
 
     use super::*;
     use crate::range::RangeOptions;
@@ -479,6 +481,11 @@ mod tests {
         check(client.alter_table("name", TableAlteration::default()));
         check(client.drop_table("name"));
         check(client.tables());
+        let worker = WorkerDescription { address: "host:1", slots: 1, build: "", process: 1 };
+        check(client.register_worker(worker, None));
+        check(client.renew_worker(1));
+        check(client.unregister_worker(1));
+        check(client.workers());
         check(client.truncate());
         check(client.count());
         check(async { client.range(RangeOptions::default()).unwrap().next().await });

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weft_protocol::limits::{ADDRESS_MAX, WORKER_BUILD_MAX};
 use weft_protocol::{
     CatalogError, DecodeError, ErrorCode, ErrorReply, LimitError, PartitionId, ReplyError, Slot,
 };
@@ -39,6 +40,11 @@ pub enum ClientError {
     /// The key, the value or the request is larger than the protocol carries.
     #[error("{}; {}", .0, Advice(.0.code()))]
     Limit(LimitError),
+    /// A worker's address is empty, or what it says of itself is longer than the protocol carries.
+    #[error(
+        "a worker's address has 1 to {ADDRESS_MAX} bytes, and its build at most {WORKER_BUILD_MAX}; give shorter ones"
+    )]
+    WorkerLength,
     /// The map names no owner for the key's slot.
     #[error(
         "no node owns slot {slot} by the cluster's map of epoch {epoch}; check that all nodes are up"
@@ -271,6 +277,7 @@ impl ClientError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Limit(error) => error.code(),
+            Self::WorkerLength => ErrorCode::MalformedRequest,
             Self::SlotUnowned { .. } => ErrorCode::SlotUnowned,
             Self::PartitionLost { .. } => ErrorCode::PartitionLost,
             Self::TooManyUnderWay { .. } => ErrorCode::DeadlineNotApplied,

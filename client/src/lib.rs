@@ -11,7 +11,7 @@
 //! - `typed`: values that are a program's types, archived by rkyv and used where they were received.
 //! - `graph`: values that are graphs of objects, used where they were received.
 //! - `watch`: what happens to keys, as it happens, of all nodes that matter.
-//! - `catalog`: which tables there are, and how they are changed.
+//! - `catalog`: what the coordinators are asked to decide, and which tables there are by that.
 //! - `retry`: what is tried again, and when; `session`: which mutation is which, for however often it is tried; both without I/O and
 //!   without a clock.
 //! - [`ClientError`]: where it went wrong, whether it may have had an effect, what to do.
@@ -45,7 +45,7 @@ mod watch;
 
 pub use address::{Address, MalformedAddress};
 pub use blocking::{BlockingClient, BlockingMulti, BlockingRange, BlockingScan, BlockingWatch};
-pub use client::{Client, HotKey, HotKeys, NodeStats, TablePartition, TableSummary};
+pub use client::{Client, HotKey, HotKeys, NodeStats, Registration, TablePartition, TableSummary};
 pub use config::ClientConfig;
 pub use error::{AddressError, Attempt, ClientError, NodeName, Unreachable};
 pub use graph::{GraphError, GraphLookup, GraphObject};
@@ -65,6 +65,6 @@ pub use watch::{Watch, WatchEvent, WatchOptions};
 pub use weft_protocol::{
     CatalogError, ClusterMap, Durability, ErrorCode, Eviction, FieldChange, KeyChange,
     MalformedVersion, NotARecord, Record, Slot, StatsReply, TableAlteration, TableId, TableOptions,
-    TableRemoval, Version, stat_name,
+    TableRemoval, Version, WorkerDescription, WorkerEntry, stat_name,
 };
 pub use weft_transport::{Applied, LinkPolicy, NodeId, PollPolicy, VerbsOptions};

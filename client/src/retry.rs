@@ -130,6 +130,7 @@ impl Retry {
                 self.may_repeat(*applied, identity).then_some(MapNeed::Recheck)
             }
             ClientError::Limit(_)
+            | ClientError::WorkerLength
             | ClientError::PartitionLost { .. }
             | ClientError::TooManyUnderWay { .. }
             | ClientError::UnknownNode { .. }

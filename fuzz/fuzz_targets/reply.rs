@@ -9,15 +9,15 @@ use weft_protocol::{
     AbortUploadReply, AppendReply, ClusterMap, CompareAndSetReply, CreateTableReply, DeleteReply,
     ExistsReply, ExpireReply, FieldsReply, GetRangeReply, GetReply, HotKeysReply, IncrementReply,
     MapReply, MultiDeletePart, MultiGetPart, MultiPutPart, NodeEntry, OpenClientReply,
-    PreviousReply, PutReply, Record, ReplyError, ScanReply, Slot, StatsReply, TableChangedReply,
-    TableStatsReply, TablesReply, TruncateReply, UploadPieceReply, WatchEndReply, WatchNextReply,
-    WatchReply,
+    PreviousReply, PutReply, Record, RegisterWorkerReply, ReplyError, ScanReply, Slot, StatsReply,
+    TableChangedReply, TableStatsReply, TablesReply, TruncateReply, UnregisterWorkerReply,
+    UploadPieceReply, WatchEndReply, WatchNextReply, WatchReply, WorkersReply,
 };
 use weft_transport::{Incarnation, NodeId};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&operation, message)) = bytes.split_first() else { return };
-    let outcome = match operation % 30 {
+    let outcome = match operation % 33 {
         0 => GetReply::decode(message).map(drop),
         1 => PutReply::decode(message).map(drop),
         2 => DeleteReply::decode(message).map(drop),
@@ -73,6 +73,12 @@ fuzz_target!(|bytes: &[u8]| {
         26 => OpenClientReply::decode(message).map(drop),
         27 => CreateTableReply::decode(message).map(drop),
         28 => TableChangedReply::decode(message).map(drop),
+        29 => RegisterWorkerReply::decode(message).map(drop),
+        30 => UnregisterWorkerReply::decode(message).map(drop),
+        31 => WorkersReply::decode(message).map(|reply| {
+            assert!(reply.workers.iter().all(|entry| entry.description().is_within_limits()));
+            assert_eq!(reply.encoded_len() + 1, bytes.len());
+        }),
         _ => ScanReply::decode(message).map(|page| {
             assert_eq!(page.objects().count(), page.len());
             page.objects()

@@ -82,7 +82,11 @@ fuzz_target!(|message: &[u8]| {
         | Request::WatchNext(_)
         | Request::WatchEnd(_)
         | Request::OpenClient(_)
-        | Request::RenewClient(_) => {}
+        | Request::RenewClient(_)
+        | Request::RegisterWorker(_)
+        | Request::RenewWorker(_)
+        | Request::UnregisterWorker(_)
+        | Request::Workers(_) => {}
     }
     let mut again = vec![0; request.encoded_len()];
     request.encode(&mut again);

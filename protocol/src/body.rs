@@ -29,16 +29,20 @@ use crate::operation::open_client::{OpenClient, OpenClientReply};
 use crate::operation::put::{Put, PutReply};
 use crate::operation::put_fields::PutFields;
 use crate::operation::range::Range;
+use crate::operation::register_worker::{RegisterWorker, RegisterWorkerReply};
 use crate::operation::renew_client::RenewClient;
+use crate::operation::renew_worker::RenewWorker;
 use crate::operation::scan::Scan;
 use crate::operation::stats::{Stats, StatsReply};
 use crate::operation::table_stats::{TableStats, TableStatsReply};
 use crate::operation::tables::{Tables, TablesReply};
 use crate::operation::truncate::{Truncate, TruncateReply};
+use crate::operation::unregister_worker::{UnregisterWorker, UnregisterWorkerReply};
 use crate::operation::upload_piece::{UploadPiece, UploadPieceReply};
 use crate::operation::watch::{Watch, WatchReply};
 use crate::operation::watch_end::{WatchEnd, WatchEndReply};
 use crate::operation::watch_next::{WatchNext, WatchNextReply};
+use crate::operation::workers::{Workers, WorkersReply};
 use crate::previous::PreviousReply;
 use crate::reply::ErrorReply;
 use crate::request::Request;
@@ -109,6 +113,10 @@ bodies!(
     CreateTable<'_>,
     DropTable<'_>,
     AlterTable<'_>,
+    RegisterWorker<'_>,
+    RenewWorker,
+    UnregisterWorker,
+    Workers,
     GetReply<'_>,
     GetFoundHead,
     PutReply,
@@ -137,5 +145,8 @@ bodies!(
     AskReply<'_>,
     CreateTableReply,
     TableChangedReply,
+    RegisterWorkerReply,
+    UnregisterWorkerReply,
+    WorkersReply,
     ErrorReply<'_>,
 );

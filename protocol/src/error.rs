@@ -4,7 +4,10 @@ use thiserror::Error;
 
 use crate::cluster_map::MapError;
 use crate::error_code::ErrorCode;
-use crate::limits::{FIELDS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, VALUE_MAX};
+use crate::limits::{
+    ADDRESS_MAX, FIELDS_MAX, KEY_MAX, MULTI_KEYS_MAX, REQUEST_VALUE_MAX, VALUE_MAX,
+    WORKER_BUILD_MAX,
+};
 use crate::operation::Operation;
 use crate::prefix::PROTOCOL_VERSION;
 use crate::reply::ErrorReply;
@@ -137,6 +140,17 @@ pub enum DecodeError {
         /// The bounds.
         bounds: u16,
     },
+    /// A worker whose address is empty, or one of whose texts is too long.
+    #[error(
+        "a worker's address has 1 to {ADDRESS_MAX} bytes, and its build at most {WORKER_BUILD_MAX}"
+    )]
+    WorkerLength,
+    /// Workers that are not in the order of their numbers, or one that has none.
+    #[error("worker {worker} is out of order")]
+    WorkersUnordered {
+        /// Its number.
+        worker: u64,
+    },
     /// A piece of an upload that begins where none does, or copies more than it has bytes.
     #[error("a value of {value_len} bytes has no such piece at {offset}")]
     PieceMisplaced {
@@ -256,6 +270,8 @@ impl DecodeError {
             | Self::UnexpectedStatus { .. }
             | Self::UnknownChange { .. }
             | Self::ContradictoryTables { .. }
+            | Self::WorkerLength
+            | Self::WorkersUnordered { .. }
             | Self::UnknownMessage { .. }
             | Self::EpochRange { .. }
             | Self::EntryOutOfOrder { .. }

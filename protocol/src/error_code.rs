@@ -188,6 +188,12 @@ error_codes! {
     DiskFailedMeanwhile = 1131, "disk failed meanwhile",
         "A write or a sync of the node's disk failed while the request waited until what it did was on it. It may have been applied.",
         "Read the key to see what is there before you repeat a mutation that does not bear repeating. Check the disk and restart the node; its log names what failed.";
+    WorkerUnknown = 1132, "worker unknown",
+        "The cluster has no worker of this number: its registration was not renewed in time, or it left.",
+        "Register it again. An agent of `shuffle` does so by itself.";
+    TooManyWorkers = 1133, "too many workers",
+        "The cluster has as many workers registered as it may have, 1024. Nothing was registered.",
+        "Have some leave; those that are gone are forgotten within seconds.";
     Internal = 1199, "internal error",
         "The server met a condition that its authors thought impossible. A mutation may have been applied.",
         "See the server's log and report a bug.";

@@ -75,6 +75,12 @@ pub const MEMBERS_MAX: usize = 5;
 /// The longest address of a node, in bytes: a DNS name is at most 253, and the port follows.
 pub const ADDRESS_MAX: usize = 260;
 
+/// The most workers of a cluster.
+pub const WORKERS_MAX: usize = 1_024;
+
+/// The longest name of a worker's build, in bytes: a SHA-256 as digits.
+pub const WORKER_BUILD_MAX: usize = 64;
+
 /// The most counters of a stats reply.
 pub const COUNTERS_MAX: usize = 4_096;
 

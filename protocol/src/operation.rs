@@ -26,16 +26,20 @@ pub mod open_client;
 pub mod put;
 pub mod put_fields;
 pub mod range;
+pub mod register_worker;
 pub mod renew_client;
+pub mod renew_worker;
 pub mod scan;
 pub mod stats;
 pub mod table_stats;
 pub mod tables;
 pub mod truncate;
+pub mod unregister_worker;
 pub mod upload_piece;
 pub mod watch;
 pub mod watch_end;
 pub mod watch_next;
+pub mod workers;
 
 use std::fmt;
 
@@ -115,13 +119,21 @@ pub enum Operation {
     DropTable = 36,
     /// Have the cluster change a table.
     AlterTable = 37,
+    /// Have the cluster keep that a process is there which works for it.
+    RegisterWorker = 38,
+    /// Have that hold for longer.
+    RenewWorker = 39,
+    /// Have the cluster forget such a process.
+    UnregisterWorker = 40,
+    /// Ask which of them there are.
+    Workers = 41,
 }
 
 impl Operation {
     /// How many operations there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    const ALL: [Self; 36] = [
+    const ALL: [Self; 40] = [
         Self::Get,
         Self::Put,
         Self::Delete,
@@ -158,6 +170,10 @@ impl Operation {
         Self::CreateTable,
         Self::DropTable,
         Self::AlterTable,
+        Self::RegisterWorker,
+        Self::RenewWorker,
+        Self::UnregisterWorker,
+        Self::Workers,
     ];
 
     /// All operations, by number.
@@ -205,6 +221,10 @@ impl Operation {
             35 => Self::CreateTable,
             36 => Self::DropTable,
             37 => Self::AlterTable,
+            38 => Self::RegisterWorker,
+            39 => Self::RenewWorker,
+            40 => Self::UnregisterWorker,
+            41 => Self::Workers,
             _ => return None,
         })
     }
@@ -256,6 +276,10 @@ impl Operation {
             Self::CreateTable => "create_table",
             Self::DropTable => "drop_table",
             Self::AlterTable => "alter_table",
+            Self::RegisterWorker => "register_worker",
+            Self::RenewWorker => "renew_worker",
+            Self::UnregisterWorker => "unregister_worker",
+            Self::Workers => "workers",
         }
     }
 
@@ -298,6 +322,10 @@ impl Operation {
             | Self::WatchEnd
             | Self::OpenClient
             | Self::RenewClient
+            | Self::RegisterWorker
+            | Self::RenewWorker
+            | Self::UnregisterWorker
+            | Self::Workers
             | Self::Ask => false,
         }
     }

@@ -30,16 +30,20 @@ use crate::operation::open_client::OpenClient;
 use crate::operation::put::Put;
 use crate::operation::put_fields::PutFields;
 use crate::operation::range::Range;
+use crate::operation::register_worker::RegisterWorker;
 use crate::operation::renew_client::RenewClient;
+use crate::operation::renew_worker::RenewWorker;
 use crate::operation::scan::Scan;
 use crate::operation::stats::Stats;
 use crate::operation::table_stats::TableStats;
 use crate::operation::tables::Tables;
 use crate::operation::truncate::Truncate;
+use crate::operation::unregister_worker::UnregisterWorker;
 use crate::operation::upload_piece::UploadPiece;
 use crate::operation::watch::{Watch, Watched};
 use crate::operation::watch_end::WatchEnd;
 use crate::operation::watch_next::WatchNext;
+use crate::operation::workers::Workers;
 use crate::prefix::Prefix;
 use crate::table::TableId;
 
@@ -119,6 +123,14 @@ pub enum Request<'a> {
     DropTable(DropTable<'a>),
     /// Have the cluster change a table.
     AlterTable(AlterTable<'a>),
+    /// Have the cluster keep that a process is there which works for it.
+    RegisterWorker(RegisterWorker<'a>),
+    /// Have that hold for longer.
+    RenewWorker(RenewWorker),
+    /// Have the cluster forget such a process.
+    UnregisterWorker(UnregisterWorker),
+    /// Ask which of them there are.
+    Workers(Workers),
 }
 
 impl<'a> Request<'a> {
@@ -169,6 +181,14 @@ impl<'a> Request<'a> {
             Operation::CreateTable => Self::CreateTable(CreateTable::decode(prefix, reader)?),
             Operation::DropTable => Self::DropTable(DropTable::decode(prefix, reader)?),
             Operation::AlterTable => Self::AlterTable(AlterTable::decode(prefix, reader)?),
+            Operation::RegisterWorker => {
+                Self::RegisterWorker(RegisterWorker::decode(prefix, reader)?)
+            }
+            Operation::RenewWorker => Self::RenewWorker(RenewWorker::decode(prefix, reader)?),
+            Operation::UnregisterWorker => {
+                Self::UnregisterWorker(UnregisterWorker::decode(prefix, reader)?)
+            }
+            Operation::Workers => Self::Workers(Workers::decode(prefix, reader)?),
         })
     }
 
@@ -212,6 +232,10 @@ impl<'a> Request<'a> {
             Self::CreateTable(_) => Operation::CreateTable,
             Self::DropTable(_) => Operation::DropTable,
             Self::AlterTable(_) => Operation::AlterTable,
+            Self::RegisterWorker(_) => Operation::RegisterWorker,
+            Self::RenewWorker(_) => Operation::RenewWorker,
+            Self::UnregisterWorker(_) => Operation::UnregisterWorker,
+            Self::Workers(_) => Operation::Workers,
         }
     }
 
@@ -257,7 +281,11 @@ impl<'a> Request<'a> {
             | Self::Ask(_)
             | Self::CreateTable(_)
             | Self::DropTable(_)
-            | Self::AlterTable(_) => return None,
+            | Self::AlterTable(_)
+            | Self::RegisterWorker(_)
+            | Self::RenewWorker(_)
+            | Self::UnregisterWorker(_)
+            | Self::Workers(_) => return None,
         };
         Some((target.table, target.key))
     }
@@ -281,6 +309,7 @@ impl<'a> Request<'a> {
             Self::CreateTable(create) => create.completion,
             Self::DropTable(dropped) => dropped.completion,
             Self::AlterTable(alter) => alter.completion,
+            Self::RegisterWorker(register) => register.completion,
             // Nothing but memory is taken and given back by the one and the other, so that nothing is to be remembered of them.
             Self::UploadPiece(_)
             | Self::AbortUpload(_)
@@ -302,6 +331,9 @@ impl<'a> Request<'a> {
             | Self::WatchEnd(_)
             | Self::OpenClient(_)
             | Self::RenewClient(_)
+            | Self::RenewWorker(_)
+            | Self::UnregisterWorker(_)
+            | Self::Workers(_)
             | Self::Ask(_) => None,
         }
     }
@@ -346,6 +378,10 @@ impl<'a> Request<'a> {
             Self::CreateTable(request) => request.encoded_len(),
             Self::DropTable(request) => request.encoded_len(),
             Self::AlterTable(request) => request.encoded_len(),
+            Self::RegisterWorker(request) => request.encoded_len(),
+            Self::RenewWorker(request) => request.encoded_len(),
+            Self::UnregisterWorker(request) => request.encoded_len(),
+            Self::Workers(request) => request.encoded_len(),
         }
     }
 
@@ -390,6 +426,10 @@ impl<'a> Request<'a> {
             Self::CreateTable(request) => request.encode(buffer),
             Self::DropTable(request) => request.encode(buffer),
             Self::AlterTable(request) => request.encode(buffer),
+            Self::RegisterWorker(request) => request.encode(buffer),
+            Self::RenewWorker(request) => request.encode(buffer),
+            Self::UnregisterWorker(request) => request.encode(buffer),
+            Self::Workers(request) => request.encode(buffer),
         }
     }
 }
@@ -426,6 +466,9 @@ mod tests {
             Request::CreateTable(create) => create.name.len(),
             Request::DropTable(dropped) => dropped.name.len(),
             Request::AlterTable(alter) => alter.name.len(),
+            Request::RegisterWorker(register) => {
+                register.worker.address.len() + register.worker.build.len()
+            }
             Request::Range(range) => [range.lower, range.upper]
                 .iter()
                 .map(|bound| match bound {
@@ -468,6 +511,9 @@ mod tests {
             | Request::WatchEnd(_)
             | Request::OpenClient(_)
             | Request::RenewClient(_)
+            | Request::RenewWorker(_)
+            | Request::UnregisterWorker(_)
+            | Request::Workers(_)
             | Request::Ask(_) => 0,
         };
         value_len + request.key().map_or(0, |(_, key)| key.len())

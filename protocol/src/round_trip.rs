@@ -58,7 +58,8 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::AbortUpload
         | Operation::CreateTable
         | Operation::DropTable
-        | Operation::AlterTable => FLAG_COMPLETION,
+        | Operation::AlterTable
+        | Operation::RegisterWorker => FLAG_COMPLETION,
         Operation::Scan | Operation::Range => FLAG_VALUES,
         Operation::Watch => FLAG_PREFIX,
         Operation::Get
@@ -76,6 +77,9 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::WatchEnd
         | Operation::OpenClient
         | Operation::RenewClient
+        | Operation::RenewWorker
+        | Operation::UnregisterWorker
+        | Operation::Workers
         | Operation::Ask => 0,
     };
     for bit in 0..8 {
@@ -132,6 +136,10 @@ fn check_prefix(operation: Operation, message: &[u8]) {
         | Operation::WatchEnd
         | Operation::OpenClient
         | Operation::RenewClient
+        | Operation::RegisterWorker
+        | Operation::RenewWorker
+        | Operation::UnregisterWorker
+        | Operation::Workers
         | Operation::CreateTable => {
             reserved(10, "key length");
             reserved(12, "argument");

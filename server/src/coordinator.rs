@@ -30,6 +30,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod worker;
 
 pub use ask::{Answer, Ask, Denial, DenialKind, Introduction, Leader};
 pub use changes::Changes;
@@ -50,3 +51,4 @@ pub use seat::{
 };
 pub use state::ClusterState;
 pub use timing::{Timing, TimingError};
+pub use worker::{Worker, WorkerDescription, WorkerId};

@@ -9,8 +9,8 @@ use crate::operation::{
     abort_upload, alter_table, append, ask, compare_and_set, complete_upload, create_table, delete,
     drop_table, exists, expire, get, get_and_delete, get_and_put, get_fields, get_range, hot_keys,
     increment, map, multi_delete, multi_get, multi_put, open_client, put, put_fields, range,
-    renew_client, scan, stats, table_stats, tables, truncate, upload_piece, watch, watch_end,
-    watch_next,
+    register_worker, renew_client, renew_worker, scan, stats, table_stats, tables, truncate,
+    unregister_worker, upload_piece, watch, watch_end, watch_next, workers,
 };
 use crate::work::Work;
 
@@ -105,5 +105,9 @@ fn execute(
         Request::CreateTable(create) => create_table::execute(work, create),
         Request::DropTable(dropped) => drop_table::execute(work, dropped),
         Request::AlterTable(alter) => alter_table::execute(work, alter),
+        Request::RegisterWorker(register) => register_worker::execute(work, register),
+        Request::RenewWorker(renew) => renew_worker::execute(work, *renew),
+        Request::UnregisterWorker(unregister) => unregister_worker::execute(work, *unregister),
+        Request::Workers(_) => workers::execute(work),
     }
 }

@@ -66,3 +66,4 @@ mod watch_thread;
 mod watches;
 mod withheld;
 mod work;
+mod workers;

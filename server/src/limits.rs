@@ -89,6 +89,10 @@ pub const HOT_KEYS_HALVED_EVERY: Duration = Duration::from_secs(10);
 /// change of coordinator; what it leaves behind is kept for as long.
 pub const CLIENT_LEASE: Duration = Duration::from_secs(60);
 
+/// For how long a worker is registered that says nothing: short enough that its work is soon given to others, and longer than the coordinators take to find another
+/// leader.
+pub const WORKER_LIFETIME: Duration = Duration::from_secs(6);
+
 /// The most clients that have leases, of a megabyte or two.
 pub const CLIENTS_MAX: usize = 1 << 16;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 use weft_client::ErrorCode;
 use weft_protocol::control::v1::{
-    Coordinator, Durability, MapUpdate, Member, Node, Partition, Standing, StatusResponse,
+    Coordinator, Durability, MapUpdate, Member, Node, Partition, Standing, StatusResponse, Worker,
 };
 
 use crate::cluster::{Ran, finish, kv, start_kv};
@@ -171,6 +171,33 @@ fn nodes_and_partitions_are_listed() {
     );
     let port = port_of(lost());
     assert_eq!(cluster(&port, &["partitions", "--lacking"]).ok(), "1\tlost\t-\t-\n");
+}
+
+#[test]
+fn workers_are_listed_in_the_order_in_which_they_registered() {
+    let worker = |worker, slots, build: &str| Worker {
+        worker,
+        address: format!("10.0.0.{worker}:9000"),
+        slots,
+        build: build.to_owned(),
+        process: 70 + worker as u32,
+    };
+    let workers = vec![worker(3, 4, "1f2e"), worker(12, 16, "")];
+    let port = ControlPort::start(Script { workers, ..Script::default() });
+    assert_eq!(
+        cluster(&port, &["-o", "table", "workers"]).ok(),
+        "worker  address         build  slots  process\n\
+         3       10.0.0.3:9000   1f2e       4       73\n\
+         12      10.0.0.12:9000  -         16       82\n"
+    );
+    let raw = cluster(&port, &["workers"]).ok();
+    assert_eq!(raw, "3\t10.0.0.3:9000\t1f2e\t4\t73\n12\t10.0.0.12:9000\t-\t16\t82\n");
+    let told = as_json(&cluster(&port, &["--json", "workers"]).ok());
+    assert_eq!(
+        told[0],
+        json!({ "worker": 3, "address": "10.0.0.3:9000", "slots": 4, "build": "1f2e", "process": 73 })
+    );
+    assert_eq!(told.as_array().unwrap().len(), 2);
 }
 
 #[test]

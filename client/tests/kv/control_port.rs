@@ -21,6 +21,7 @@ use weft_protocol::control::v1::*;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
     pub(crate) status: StatusResponse,
+    pub(crate) workers: Vec<Worker>,
     /// Refuses everything.
     pub(crate) refusal: Option<(Code, ErrorCode, &'static str)>,
     /// What watchers of each version are told, before the stream ends with an error.
@@ -179,5 +180,13 @@ impl Control for Scripted {
         self.ask(format!("accept {partitions:?} {give_up}"))?;
         let partitions = if partitions.is_empty() { vec![2] } else { partitions };
         Ok(Response::new(AcceptLossResponse { partitions, map_version: 45 }))
+    }
+
+    async fn list_workers(
+        &self,
+        _request: Request<ListWorkersRequest>,
+    ) -> Result<Response<ListWorkersResponse>, Status> {
+        self.ask("workers".to_owned())?;
+        Ok(Response::new(ListWorkersResponse { workers: self.script.workers.clone() }))
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use tonic::Status;
-use weft_protocol::control::v1::{ListTablesResponse, StatusResponse};
+use weft_protocol::control::v1::{ListTablesResponse, ListWorkersResponse, StatusResponse};
 
 use super::refusal::{self, Subject};
 use super::service::Service;
@@ -37,6 +37,14 @@ impl Service {
     pub(super) async fn tables(&self) -> Result<ListTablesResponse, Status> {
         match self.ask(Ask::Tables).await {
             Answer::Tables(tables) => Ok(*tables),
+            answer => Err(no_answer(&answer, false)),
+        }
+    }
+
+    /// Which workers are registered.
+    pub(super) async fn workers(&self) -> Result<ListWorkersResponse, Status> {
+        match self.ask(Ask::Workers).await {
+            Answer::Workers(workers) => Ok(*workers),
             answer => Err(no_answer(&answer, false)),
         }
     }

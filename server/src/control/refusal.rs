@@ -13,6 +13,7 @@ pub(crate) enum Subject {
     Node,
     Table,
     Partition,
+    Worker,
 }
 
 /// What whoever called is told: `code` of gRPC, and ours.
@@ -59,8 +60,10 @@ pub(crate) const fn error_code(subject: Subject, kind: DenialKind) -> ErrorCode 
         (DenialKind::NotFound, Subject::Node) => ErrorCode::NodeUnknown,
         (DenialKind::NotFound, Subject::Table) => ErrorCode::TableUnknown,
         (DenialKind::NotFound, Subject::Partition) => ErrorCode::PartitionUnknown,
+        (DenialKind::NotFound, Subject::Worker) => ErrorCode::WorkerUnknown,
         (DenialKind::AlreadyExists, Subject::Table) => ErrorCode::TableExists,
         (DenialKind::Exhausted, Subject::Table) => ErrorCode::TooManyTables,
+        (DenialKind::Exhausted, Subject::Worker) => ErrorCode::TooManyWorkers,
         (DenialKind::Precondition | DenialKind::AlreadyExists | DenialKind::Exhausted, _) => {
             ErrorCode::NotPossible
         }

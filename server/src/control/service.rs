@@ -10,8 +10,9 @@ use weft_protocol::control::v1::control_server::Control;
 use weft_protocol::control::v1::{
     AcceptLossRequest, AcceptLossResponse, AlterTableRequest, AlterTableResponse,
     CreateTableRequest, CreateTableResponse, DropTableRequest, DropTableResponse, JoinRequest,
-    JoinResponse, LeaveRequest, LeaveResponse, ListTablesRequest, ListTablesResponse, MapUpdate,
-    StatusRequest, StatusResponse, StayRequest, StayResponse, WatchMapRequest,
+    JoinResponse, LeaveRequest, LeaveResponse, ListTablesRequest, ListTablesResponse,
+    ListWorkersRequest, ListWorkersResponse, MapUpdate, StatusRequest, StatusResponse, StayRequest,
+    StayResponse, WatchMapRequest,
 };
 use weft_transport::NodeId;
 
@@ -153,5 +154,12 @@ impl Control for Service {
         request: Request<AcceptLossRequest>,
     ) -> Result<Response<AcceptLossResponse>, Status> {
         self.accept_losses(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_workers(
+        &self,
+        _request: Request<ListWorkersRequest>,
+    ) -> Result<Response<ListWorkersResponse>, Status> {
+        self.workers().await.map(Response::new)
     }
 }

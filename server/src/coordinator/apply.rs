@@ -5,6 +5,7 @@ mod membership;
 mod partition;
 mod placement;
 mod table;
+mod worker;
 
 use weft_transport::NodeId;
 
@@ -27,8 +28,10 @@ impl ClusterState {
             return Ok(outcome.clone());
         }
         let outcome = self.apply_command(&proposal.command)?;
-        // Leases may well be renewed twice, and the answers would take much room.
-        if !matches!(outcome, Outcome::Renewed { .. }) {
+        // What holds for a while may well be renewed twice, and the answers would take much room.
+        let is_renewal =
+            matches!(proposal.command, Command::RenewClients { .. } | Command::RenewWorker { .. });
+        if !is_renewal {
             self.proposals.remember(proposal.id, outcome.clone());
         }
         Ok(outcome)
@@ -72,6 +75,12 @@ impl ClusterState {
             Command::OpenClient => self.open_client(),
             Command::RenewClients { clients } => self.renew_clients(clients),
             Command::ExpireClient { client, renewals } => self.expire_client(*client, *renewals),
+            Command::RegisterWorker { former, description } => {
+                self.register_worker(*former, description)
+            }
+            Command::RenewWorker { worker } => self.renew_worker(*worker),
+            Command::UnregisterWorker { worker } => self.unregister_worker(*worker),
+            Command::ExpireWorker { worker, renewal } => self.expire_worker(*worker, *renewal),
         }
     }
 

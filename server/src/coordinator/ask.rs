@@ -1,7 +1,7 @@
 //! What a coordinator can be asked, and what it answers.
 
 use thiserror::Error;
-use weft_protocol::control::v1::{ListTablesResponse, StatusResponse};
+use weft_protocol::control::v1::{ListTablesResponse, ListWorkersResponse, StatusResponse};
 use weft_transport::NodeId;
 
 use super::command::{ClusterId, Outcome, Proposal, ProposalId};
@@ -25,6 +25,8 @@ pub enum Ask {
     Status,
     /// Which tables there are.
     Tables,
+    /// Which workers are registered.
+    Workers,
 }
 
 /// An answer.
@@ -45,6 +47,8 @@ pub enum Answer {
     Status(Box<StatusResponse>),
     /// To [`Ask::Tables`].
     Tables(Box<ListTablesResponse>),
+    /// To [`Ask::Workers`].
+    Workers(Box<ListWorkersResponse>),
     /// Another leads, or nobody does as far as is known here.
     NotLeader {
         /// Where to ask.

@@ -13,6 +13,7 @@ mod fields;
 mod notice;
 mod outcome;
 mod snapshot;
+mod worker;
 
 use prost::Message;
 use thiserror::Error;
@@ -29,10 +30,13 @@ use crate::limits::{ANSWER_MAX, CLUSTER_SNAPSHOT_MAX, ENTRY_COMMANDS_MAX, ENTRY_
 
 /// The newest version of entries and snapshots. What says nothing that the first could not say is written in that, so that coordinators of a build which knows no
 /// other go on.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
-/// The version that knows no nodes without disks.
+/// The version that knows no nodes without disks, and no workers.
 const FIRST_FORMAT: u32 = 1;
+
+/// The version that knows nodes without disks, and no workers.
+const DISKLESS_FORMAT: u32 = 2;
 
 /// Bytes that are no entry and no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -83,8 +87,8 @@ pub fn encode_entry(proposals: &[Proposal]) -> Result<Vec<u8>, CodecError> {
     if proposals.len() > ENTRY_COMMANDS_MAX {
         return Err(CodecError::ListTooLong { field: "proposals" });
     }
-    let joins_diskless = |proposal: &Proposal| matches!(&proposal.command, Command::Join(join) if join.description.is_diskless);
-    let format = format_of(proposals.iter().any(joins_diskless));
+    let formats = proposals.iter().map(|proposal| format_of_command(&proposal.command));
+    let format = formats.max().unwrap_or(FIRST_FORMAT);
     let proposals = proposals.iter().map(Into::into).collect();
     let bytes = EntryMessage { format, proposals }.encode_to_vec();
     check_len(&bytes, ENTRY_MAX)?;
@@ -189,9 +193,25 @@ fn check_len(bytes: &[u8], limit: usize) -> Result<(), CodecError> {
     if len > limit { Err(CodecError::TooLong { len, limit }) } else { Ok(()) }
 }
 
-/// In which format that is written which tells of nodes without disks, or of none: a coordinator that left that out would hold something else than the others.
-fn format_of(tells_of_diskless: bool) -> u32 {
-    if tells_of_diskless { FORMAT } else { FIRST_FORMAT }
+/// In which format a command is written: a coordinator that left out what it does not know would hold something else than the others.
+fn format_of_command(command: &Command) -> u32 {
+    match command {
+        Command::RegisterWorker { .. }
+        | Command::RenewWorker { .. }
+        | Command::UnregisterWorker { .. }
+        | Command::ExpireWorker { .. } => FORMAT,
+        Command::Join(join) if join.description.is_diskless => DISKLESS_FORMAT,
+        _ => FIRST_FORMAT,
+    }
+}
+
+/// The same of a state. Whoever did not know that there were workers would give out their numbers again.
+fn format_of_state(state: &ClusterState) -> u32 {
+    if state.last_worker > 0 {
+        return FORMAT;
+    }
+    let has_diskless = state.nodes().any(|node| node.description.is_diskless);
+    if has_diskless { DISKLESS_FORMAT } else { FIRST_FORMAT }
 }
 
 fn check_format(format: u32) -> Result<(), CodecError> {

@@ -9,6 +9,7 @@ use super::node::NodeDescription;
 pub use super::raft::{ClusterId, ProposalId};
 use super::rejection::Rejection;
 use super::timing::Timing;
+use super::worker::{WorkerDescription, WorkerId};
 
 /// A client with a lease, whose mutations have an effect exactly once. From 1 on, and never given out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,6 +160,30 @@ pub enum Command {
         /// How often it had been renewed when that was found: another renewal saves it.
         renewals: u64,
     },
+    /// A process is there that works for the cluster and is no node of it.
+    RegisterWorker {
+        /// The worker that it was until its registration ran out.
+        former: Option<WorkerId>,
+        /// What it says of itself.
+        description: WorkerDescription,
+    },
+    /// It still is.
+    RenewWorker {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// It leaves.
+    UnregisterWorker {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// It was not heard of for too long.
+    ExpireWorker {
+        /// The worker.
+        worker: WorkerId,
+        /// Its [renewal](super::Worker::renewal) when that was found: another one saves it.
+        renewal: u64,
+    },
 }
 
 /// How a cluster begins.
@@ -234,5 +259,10 @@ pub enum Outcome {
     Renewed {
         /// The clients whose leases have run out.
         expired: Vec<ClientId>,
+    },
+    /// There is one more worker.
+    WorkerRegistered {
+        /// Its id.
+        worker: WorkerId,
     },
 }

@@ -28,7 +28,8 @@ fn kind(rejection: &Rejection) -> DenialKind {
         | Rejection::NotReady { .. } => DenialKind::NotYet,
         Rejection::NodeUnknown { .. }
         | Rejection::PartitionUnknown { .. }
-        | Rejection::ClientUnknown { .. } => DenialKind::NotFound,
+        | Rejection::ClientUnknown { .. }
+        | Rejection::WorkerUnknown { .. } => DenialKind::NotFound,
         Rejection::AlreadyFounded { .. } => DenialKind::AlreadyExists,
         Rejection::OtherCluster { .. }
         | Rejection::WireVersion { .. }
@@ -51,14 +52,17 @@ fn kind(rejection: &Rejection) -> DenialKind {
         | Rejection::AlreadyInvolved { .. }
         | Rejection::ReplicaCount
         | Rejection::NotAReconfiguration
-        | Rejection::TooManyRenewals => DenialKind::Invalid,
+        | Rejection::TooManyRenewals
+        | Rejection::WorkerLength => DenialKind::Invalid,
         Rejection::IncarnationPast { .. }
         | Rejection::Superseded { .. }
         | Rejection::EpochMismatch { .. }
-        | Rejection::ClientRenewed { .. } => DenialKind::Conflict,
-        Rejection::TooManyNodes | Rejection::EpochsExhausted | Rejection::TooManyClients => {
-            DenialKind::Exhausted
-        }
+        | Rejection::ClientRenewed { .. }
+        | Rejection::WorkerRenewed { .. } => DenialKind::Conflict,
+        Rejection::TooManyNodes
+        | Rejection::EpochsExhausted
+        | Rejection::TooManyClients
+        | Rejection::TooManyWorkers => DenialKind::Exhausted,
         Rejection::Catalog(error) => match error {
             CatalogError::Exists { .. } => DenialKind::AlreadyExists,
             CatalogError::Unknown { .. } => DenialKind::NotFound,

@@ -75,6 +75,7 @@ impl Planner {
             self.memory.handed_over = now;
         }
         self.expire_clients(state, now, &mut plan.commands);
+        self.expire_workers(state, now, &mut plan.commands);
         plan.commands.truncate(self.settings.commands_max);
         plan
     }
@@ -100,10 +101,21 @@ impl Planner {
             return;
         }
         self.memory.clients_checked = now;
-        let lease = self.settings.client_lease;
-        let lease = lease + lease / 100 + settings::LEASE_SLACK;
+        let lease = settings::over_after(self.settings.client_lease);
         let silent = self.memory.silent_clients(state, lease, now);
         let expiry = |(client, renewals)| Command::ExpireClient { client, renewals };
+        commands.extend(silent.into_iter().map(expiry));
+    }
+
+    /// As for clients, a new leader gives each its time anew.
+    fn expire_workers(&mut self, state: &ClusterState, now: Time, commands: &mut Vec<Command>) {
+        if now.since(self.memory.workers_checked) < settings::WORKERS_EVERY {
+            return;
+        }
+        self.memory.workers_checked = now;
+        let lifetime = settings::over_after(self.settings.worker_lifetime);
+        let silent = self.memory.silent_workers(state, lifetime, now);
+        let expiry = |(worker, renewal)| Command::ExpireWorker { worker, renewal };
         commands.extend(silent.into_iter().map(expiry));
     }
 }

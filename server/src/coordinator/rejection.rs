@@ -1,10 +1,12 @@
 //! Why a proposal was refused.
 
 use thiserror::Error;
+use weft_protocol::limits::{ADDRESS_MAX, WORKER_BUILD_MAX, WORKERS_MAX};
 use weft_protocol::{CatalogError, PartitionId};
 use weft_transport::{Incarnation, NodeId};
 
 use super::command::{ClientId, ClusterId};
+use super::worker::WorkerId;
 use crate::limits::{PARTITIONS_PER_CLASS_MAX, REPLICAS_HELD_MAX, ZONE_MAX};
 
 /// Why a proposal was refused. Nothing was changed.
@@ -216,5 +218,25 @@ pub enum Rejection {
     ClientRenewed {
         /// The client.
         client: ClientId,
+    },
+    /// A worker's address is empty, or one of its texts is too long.
+    #[error(
+        "a worker's address has 1 to {ADDRESS_MAX} bytes, and its build at most {WORKER_BUILD_MAX}"
+    )]
+    WorkerLength,
+    /// There are as many workers as a cluster may have.
+    #[error("the cluster has as many workers as it may have: {WORKERS_MAX}")]
+    TooManyWorkers,
+    /// The worker is not registered.
+    #[error("worker {} is not registered", worker.0)]
+    WorkerUnknown {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// The worker's registration was renewed meanwhile.
+    #[error("worker {} has renewed its registration", worker.0)]
+    WorkerRenewed {
+        /// The worker.
+        worker: WorkerId,
     },
 }

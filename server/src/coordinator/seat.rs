@@ -94,7 +94,15 @@ pub struct Coordinator {
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     token: u64,
-    is_of_tables: bool,
+    of: Subject,
+}
+
+/// What of the state a question is about.
+#[derive(Debug, Clone, Copy)]
+enum Subject {
+    Status,
+    Tables,
+    Workers,
 }
 
 /// Why a coordinator takes no part any more.

@@ -13,6 +13,7 @@ use super::partition::Partition;
 use super::proposals::Proposals;
 use super::rejection::Rejection;
 use super::timing::Timing;
+use super::worker::{Worker, WorkerId};
 
 /// Everything that the cluster agrees about. Two that were given the same proposals in the same order are equal.
 ///
@@ -40,6 +41,10 @@ pub struct ClusterState {
     pub(super) last_client: u64,
     /// How often each lease was renewed.
     pub(super) clients: BTreeMap<ClientId, u64>,
+    pub(super) last_worker: u64,
+    /// How often a worker was registered or renewed its registration.
+    pub(super) last_renewal: u64,
+    pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) history: History,
     pub(super) proposals: Proposals,
 }
@@ -112,6 +117,11 @@ impl ClusterState {
     /// The clients that have leases, each with how often its lease was renewed.
     pub fn clients(&self) -> impl ExactSizeIterator<Item = (ClientId, u64)> {
         self.clients.iter().map(|(client, renewals)| (*client, *renewals))
+    }
+
+    /// The workers that are registered, in the order in which they registered.
+    pub fn workers(&self) -> impl ExactSizeIterator<Item = (WorkerId, &Worker)> {
+        self.workers.iter().map(|(worker, known)| (*worker, known))
     }
 
     /// How many nodes may be given partitions: those that are down are among them.

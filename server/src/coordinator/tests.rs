@@ -9,6 +9,7 @@ mod planning;
 pub(super) mod random;
 mod random_runs;
 mod scale;
+mod workers;
 mod world;
 
 use weft_protocol::{Member, PartitionId, TableOptions};

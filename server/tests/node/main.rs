@@ -34,3 +34,4 @@ mod small_disk;
 mod support;
 mod tables;
 mod watches;
+mod workers;

@@ -10,9 +10,10 @@ use weft_protocol::{
     CreateTable, Delete, DropTable, ErrorCode, Exists, Expire, FieldChange, GetAndDelete,
     GetAndPut, GetFields, GetRange, HotKeys, Increment, Key, Keys, List, Map, MultiDelete,
     MultiGet, MultiPut, OpenClient, Operation, Pair, PartitionId, Put, PutFields, Range,
-    RenewClient, ReplyHead, Request, Scan, Stats, TableAlteration, TableId, TableOptions,
-    TableStats, Tables, Target, Truncate, UploadEffect, UploadPiece, Value, Version, Watch,
-    WatchEnd, WatchNext, Watched, prefix,
+    RegisterWorker, RenewClient, RenewWorker, ReplyHead, Request, Scan, Stats, TableAlteration,
+    TableId, TableOptions, TableStats, Tables, Target, Truncate, UnregisterWorker, UploadEffect,
+    UploadPiece, Value, Version, Watch, WatchEnd, WatchNext, Watched, WorkerDescription, Workers,
+    prefix,
 };
 use weft_server::coordinator;
 use weft_server::coordinator::codec::encode_ask;
@@ -236,6 +237,14 @@ fn requests_spoilt_at_random_are_all_answered() {
         Request::CreateTable(CreateTable { completion, name: "default", options: ordered }),
         Request::DropTable(DropTable { completion, name: "nothing" }),
         Request::AlterTable(AlterTable { completion, name: "nothing", change: alteration }),
+        Request::RegisterWorker(RegisterWorker {
+            completion,
+            former: 0,
+            worker: WorkerDescription { address: "loom:9", slots: 4, build: "1f", process: 77 },
+        }),
+        Request::RenewWorker(RenewWorker { worker: 7 }),
+        Request::UnregisterWorker(UnregisterWorker { worker: 7 }),
+        Request::Workers(Workers),
     ]
     .map(encoded);
     assert_eq!(good.len(), Operation::COUNT, "an operation is missing");

@@ -80,7 +80,7 @@ fn an_agent_that_is_killed_costs_one_attempt_and_is_given_no_more() {
     let mut cluster = Cluster::start(&[2, 1, 1]);
     let id = cluster.submit(&[], &words(&cluster.long_ranks("ranks")));
     cluster.wait_for_rounds(id);
-    // It had a worker, and its place is taken by the third one at once, before the table forgets it.
+    // It had a worker, and its place is taken by the third one at once, before the coordinators forget it.
     drop(cluster.agents.remove(1));
     let job = cluster.wait_for_state(id, "succeeded");
     assert_eq!(job["attempts_lost"].as_array().unwrap().len(), 1, "{job}");

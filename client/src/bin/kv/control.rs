@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use weft_client::{Address, ErrorCode};
 use weft_protocol::control::ERROR_CODE;
 use weft_protocol::control::v1::control_client::ControlClient;
-use weft_protocol::control::v1::{StatusRequest, StatusResponse};
+use weft_protocol::control::v1::{ListWorkersRequest, StatusRequest, StatusResponse, Worker};
 
 /// The longest answer that is taken, in bytes: many times what is to be said of the largest cluster.
 const ANSWER_MAX: usize = 256 << 20;
@@ -84,6 +84,14 @@ impl Control {
         let status =
             async |mut calls: Calls| Ok(calls.status(StatusRequest {}).await?.into_inner());
         self.block_on(self.call_any(&self.addresses, Kind::Question, status))
+    }
+
+    /// Which workers are registered.
+    pub(crate) fn workers(&self) -> Result<Vec<Worker>, ControlError> {
+        let workers = async |mut calls: Calls| {
+            Ok(calls.list_workers(ListWorkersRequest {}).await?.into_inner().workers)
+        };
+        self.block_on(self.call_any(&self.addresses, Kind::Question, workers))
     }
 
     /// Has a change made by one node after the other until one answers. It may be made by several, so it is one that bears that.

@@ -13,7 +13,8 @@ use weft_transport::{Clock, Incarnation, NodeId};
 use crate::control::table;
 use crate::coordinator::{
     Answer, Ask, ClusterId, ClusterState, Command, Denial, Found, Join, Liveness, NodeDescription,
-    Outcome, Partition, Planner, Proposal, ProposalId, Standing, Timing, cluster_map_of,
+    Outcome, Partition, Planner, Proposal, ProposalId, Standing, Timing, Worker, WorkerDescription,
+    WorkerId, cluster_map_of,
 };
 use crate::handler::{NodeHandler, NodeOptions};
 use crate::memory::NodeMemory;
@@ -126,6 +127,7 @@ impl LoneCoordinator {
             }
             Ask::Status => Answer::Status(Box::new(self.status())),
             Ask::Tables => Answer::Tables(Box::new(self.tables())),
+            Ask::Workers => Answer::Workers(Box::new(self.workers())),
             _ => Answer::Unavailable,
         }
     }
@@ -193,6 +195,15 @@ impl LoneCoordinator {
         let others = others.map(|entry| table::message(entry.id, &entry.name, entry.options));
         let tables = std::iter::once(default).chain(others).collect();
         v1::ListTablesResponse { catalog_version: catalog.version(), tables }
+    }
+
+    fn workers(&self) -> v1::ListWorkersResponse {
+        let state = self.state.lock();
+        let message = |(worker, known): (WorkerId, &Worker)| {
+            let WorkerDescription { address, slots, build, process } = known.description.clone();
+            v1::Worker { worker: worker.0, address, slots, build, process }
+        };
+        v1::ListWorkersResponse { workers: state.workers().map(message).collect() }
     }
 }
 

@@ -1,13 +1,13 @@
 //! Questions to coordinators, and answers, as bytes.
 
-use weft_protocol::control::v1::{ListTablesResponse, StatusResponse};
+use weft_protocol::control::v1::{ListTablesResponse, ListWorkersResponse, StatusResponse};
 use weft_protocol::limits::ADDRESS_MAX;
 use weft_transport::NodeId;
 
 use super::command::ProposalMessage;
 use super::fields::Wide;
 use super::outcome::OutcomeMessage;
-use super::{CodecError, required};
+use super::{CodecError, required, worker};
 use crate::coordinator::ask::{Answer, Ask, Denial, DenialKind, Introduction, Leader};
 use crate::coordinator::command::{ClusterId, Outcome, ProposalId};
 use crate::coordinator::raft::RaftId;
@@ -17,7 +17,7 @@ const REASON_MAX: usize = 4 << 10;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AskMessage {
-    #[prost(oneof = "AskOf", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "AskOf", tags = "1, 2, 3, 4, 5, 6")]
     ask: Option<AskOf>,
 }
 
@@ -33,6 +33,8 @@ enum AskOf {
     Status(Nothing),
     #[prost(message, tag = "5")]
     Tables(Nothing),
+    #[prost(message, tag = "6")]
+    Workers(Nothing),
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -48,7 +50,7 @@ struct AdmitMessage {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AnswerMessage {
-    #[prost(oneof = "AnswerOf", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "AnswerOf", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     answer: Option<AnswerOf>,
 }
 
@@ -70,6 +72,8 @@ enum AnswerOf {
     NotLeader(NotLeaderMessage),
     #[prost(message, tag = "8")]
     Unavailable(Nothing),
+    #[prost(message, tag = "9")]
+    Workers(ListWorkersResponse),
 }
 
 /// What came of several proposals, in their order.
@@ -145,6 +149,7 @@ impl From<&Ask> for AskMessage {
             }
             Ask::Status => AskOf::Status(Nothing {}),
             Ask::Tables => AskOf::Tables(Nothing {}),
+            Ask::Workers => AskOf::Workers(Nothing {}),
         };
         Self { ask: Some(ask) }
     }
@@ -162,6 +167,7 @@ impl TryFrom<AskMessage> for Ask {
             }
             AskOf::Status(Nothing {}) => Self::Status,
             AskOf::Tables(Nothing {}) => Self::Tables,
+            AskOf::Workers(Nothing {}) => Self::Workers,
         })
     }
 }
@@ -178,6 +184,7 @@ impl From<&Answer> for AnswerMessage {
             }),
             Answer::Status(status) => AnswerOf::Status((**status).clone()),
             Answer::Tables(tables) => AnswerOf::Tables((**tables).clone()),
+            Answer::Workers(workers) => AnswerOf::Workers((**workers).clone()),
             Answer::NotLeader { leader } => {
                 AnswerOf::NotLeader(NotLeaderMessage { leader: leader.as_ref().map(Into::into) })
             }
@@ -201,6 +208,7 @@ impl TryFrom<AnswerMessage> for Answer {
             },
             AnswerOf::Status(status) => Self::Status(Box::new(status)),
             AnswerOf::Tables(tables) => Self::Tables(Box::new(tables)),
+            AnswerOf::Workers(workers) => Self::Workers(Box::new(worker::checked(workers)?)),
             AnswerOf::NotLeader(NotLeaderMessage { leader }) => {
                 Self::NotLeader { leader: leader.map(TryInto::try_into).transpose()? }
             }

@@ -7,10 +7,12 @@ use super::fields::{
     AlterationMessage, ClassMessage, ConfigurationMessage, DescriptionMessage, MemberMessage,
     OptionsMessage, TimingMessage, Wide, member,
 };
+use super::worker::{ExpireWorkerMessage, RegisterWorkerMessage};
 use super::{CodecError, narrow, required};
 use crate::coordinator::command::{
     ClientId, ClusterId, Command, Found, Join, Proposal, ProposalId,
 };
+use crate::coordinator::worker::WorkerId;
 use crate::limits::{PARTITIONS_PER_CLASS_MAX, RENEWALS_MAX, REPLICAS_HELD_MAX};
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -27,7 +29,7 @@ pub(super) struct ProposalMessage {
     id: Option<Wide>,
     #[prost(
         oneof = "CommandOf",
-        tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36"
+        tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40"
     )]
     command: Option<CommandOf>,
 }
@@ -76,6 +78,14 @@ enum CommandOf {
     RenewClients(RenewClientsMessage),
     #[prost(message, tag = "36")]
     ExpireClient(ExpireClientMessage),
+    #[prost(message, tag = "37")]
+    RegisterWorker(RegisterWorkerMessage),
+    #[prost(uint64, tag = "38")]
+    RenewWorker(u64),
+    #[prost(uint64, tag = "39")]
+    UnregisterWorker(u64),
+    #[prost(message, tag = "40")]
+    ExpireWorker(ExpireWorkerMessage),
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -278,6 +288,17 @@ impl From<&Command> for CommandOf {
             Command::ExpireClient { client, renewals } => {
                 Self::ExpireClient(ExpireClientMessage { client: client.0, renewals: *renewals })
             }
+            Command::RegisterWorker { former, description } => {
+                Self::RegisterWorker(RegisterWorkerMessage {
+                    description: Some(description.into()),
+                    former: former.map(|worker| worker.0),
+                })
+            }
+            Command::RenewWorker { worker } => Self::RenewWorker(worker.0),
+            Command::UnregisterWorker { worker } => Self::UnregisterWorker(worker.0),
+            Command::ExpireWorker { worker, renewal } => {
+                Self::ExpireWorker(ExpireWorkerMessage { worker: worker.0, renewal: *renewal })
+            }
         }
     }
 }
@@ -352,6 +373,17 @@ impl TryFrom<CommandOf> for Command {
             }
             CommandOf::ExpireClient(message) => {
                 Self::ExpireClient { client: ClientId(message.client), renewals: message.renewals }
+            }
+            CommandOf::RegisterWorker(message) => Self::RegisterWorker {
+                former: message.former.map(WorkerId),
+                description: required(message.description, "description")?.try_into()?,
+            },
+            CommandOf::RenewWorker(worker) => Self::RenewWorker { worker: WorkerId(worker) },
+            CommandOf::UnregisterWorker(worker) => {
+                Self::UnregisterWorker { worker: WorkerId(worker) }
+            }
+            CommandOf::ExpireWorker(message) => {
+                Self::ExpireWorker { worker: WorkerId(message.worker), renewal: message.renewal }
             }
         })
     }

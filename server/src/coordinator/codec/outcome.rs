@@ -6,10 +6,11 @@ use weft_transport::Incarnation;
 use super::fields::{TimingMessage, Wide};
 use super::{CodecError, narrow, required};
 use crate::coordinator::command::{ClientId, ClusterId, Outcome};
+use crate::coordinator::worker::WorkerId;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct OutcomeMessage {
-    #[prost(oneof = "OutcomeOf", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "OutcomeOf", tags = "1, 2, 3, 4, 5, 6, 7")]
     outcome: Option<OutcomeOf>,
 }
 
@@ -27,6 +28,8 @@ enum OutcomeOf {
     ClientOpened(u64),
     #[prost(message, tag = "6")]
     Renewed(Renewed),
+    #[prost(uint64, tag = "7")]
+    WorkerRegistered(u64),
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -64,6 +67,7 @@ impl From<&Outcome> for OutcomeMessage {
                 let expired = expired.iter().map(|client| client.0).collect();
                 OutcomeOf::Renewed(Renewed { expired })
             }
+            Outcome::WorkerRegistered { worker } => OutcomeOf::WorkerRegistered(worker.0),
         };
         Self { outcome: Some(outcome) }
     }
@@ -87,6 +91,9 @@ impl TryFrom<OutcomeMessage> for Outcome {
             OutcomeOf::ClientOpened(client) => Self::ClientOpened { client: ClientId(client) },
             OutcomeOf::Renewed(Renewed { expired }) => {
                 Self::Renewed { expired: expired.into_iter().map(ClientId).collect() }
+            }
+            OutcomeOf::WorkerRegistered(worker) => {
+                Self::WorkerRegistered { worker: WorkerId(worker) }
             }
         })
     }

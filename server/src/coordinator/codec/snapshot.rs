@@ -10,7 +10,8 @@ use super::fields::{
     ClassMessage, ConfigurationMessage, DescriptionMessage, OptionsMessage, TimingMessage, Wide,
 };
 use super::outcome::OutcomeMessage;
-use super::{CodecError, format_of, narrow, required};
+use super::worker::{self, WorkerMessage};
+use super::{CodecError, format_of_state, narrow, required};
 use crate::coordinator::class::PartitionRun;
 use crate::coordinator::command::{ClientId, ClusterId, ProposalId};
 use crate::coordinator::history::{Gone, History};
@@ -57,6 +58,12 @@ pub(super) struct SnapshotMessage {
     history: Vec<GoneMessage>,
     #[prost(message, repeated, tag = "15")]
     proposals: Vec<AcceptedMessage>,
+    #[prost(uint64, tag = "18")]
+    last_worker: u64,
+    #[prost(message, repeated, tag = "19")]
+    workers: Vec<WorkerMessage>,
+    #[prost(uint64, tag = "20")]
+    last_renewal: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -171,7 +178,7 @@ impl From<&ClusterState> for SnapshotMessage {
             outcome: Some(outcome.into()),
         });
         Self {
-            format: format_of(state.nodes.values().any(|node| node.description.is_diskless)),
+            format: format_of_state(state),
             cluster: state.cluster.map(|cluster| cluster.0.into()),
             version: state.version,
             wire_version: u32::from(state.wire_version),
@@ -188,6 +195,9 @@ impl From<&ClusterState> for SnapshotMessage {
             history_complete_since: state.history.complete_since(),
             history: history.collect(),
             proposals: proposals.collect(),
+            last_worker: state.last_worker,
+            last_renewal: state.last_renewal,
+            workers: worker::messages(&state.workers),
         }
     }
 }
@@ -223,6 +233,9 @@ impl TryFrom<SnapshotMessage> for ClusterState {
             catalog: catalog.try_into()?,
             last_client: message.last_client,
             clients: clients(message.clients, message.renewals, message.last_client)?,
+            last_worker: message.last_worker,
+            last_renewal: message.last_renewal,
+            workers: worker::workers(message.workers, message.last_worker, message.last_renewal)?,
             history: History::default(),
             proposals: Proposals::default(),
         };

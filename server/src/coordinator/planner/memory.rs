@@ -10,6 +10,7 @@ use super::settings::PlannerSettings;
 use crate::coordinator::command::ClientId;
 use crate::coordinator::node::Node;
 use crate::coordinator::state::ClusterState;
+use crate::coordinator::worker::WorkerId;
 
 /// Changes of a partition that are remembered: no setting may ask for more.
 const CHANGES_MAX: usize = 64;
@@ -22,9 +23,12 @@ pub(super) struct Memory {
     partitions: Vec<PartitionMemory>,
     /// How often each lease had been renewed, and since when.
     clients: BTreeMap<ClientId, (u64, Time)>,
+    /// The last renewal of each worker's registration, and since when.
+    workers: BTreeMap<WorkerId, (u64, Time)>,
     /// When it looked at the state first.
     pub(super) began: Option<Time>,
     pub(super) clients_checked: Time,
+    pub(super) workers_checked: Time,
     pub(super) handed_over: Time,
 }
 
@@ -138,18 +142,39 @@ impl Memory {
         lease: Duration,
         now: Time,
     ) -> Vec<(ClientId, u64)> {
-        let mut known = std::mem::take(&mut self.clients);
-        let mut silent = Vec::new();
-        for (client, renewals) in state.clients() {
-            let since = match known.remove(&client) {
-                Some((before, since)) if before == renewals => since,
-                _ => now,
-            };
-            if now.since(since) > lease {
-                silent.push((client, renewals));
-            }
-            self.clients.insert(client, (renewals, since));
-        }
-        silent
+        silent(&mut self.clients, state.clients(), lease, now)
     }
+
+    /// The workers whose registrations were not renewed for `lifetime`, and their last renewals. It looks at all workers.
+    pub(super) fn silent_workers(
+        &mut self,
+        state: &ClusterState,
+        lifetime: Duration,
+        now: Time,
+    ) -> Vec<(WorkerId, u64)> {
+        let workers = state.workers().map(|(worker, known)| (worker, known.renewal));
+        silent(&mut self.workers, workers, lifetime, now)
+    }
+}
+
+/// Those of `present` of which the last renewal has been the same for longer than `lease`; of all it is `known` then which it was, and since when.
+fn silent<Id: Copy + Ord>(
+    known: &mut BTreeMap<Id, (u64, Time)>,
+    present: impl Iterator<Item = (Id, u64)>,
+    lease: Duration,
+    now: Time,
+) -> Vec<(Id, u64)> {
+    let mut before = std::mem::take(known);
+    let mut silent = Vec::new();
+    for (id, renewal) in present {
+        let since = match before.remove(&id) {
+            Some((last, since)) if last == renewal => since,
+            _ => now,
+        };
+        if now.since(since) > lease {
+            silent.push((id, renewal));
+        }
+        known.insert(id, (renewal, since));
+    }
+    silent
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limits::WORKER_LIFETIME;
+
 /// How long the leader waits for what, and how much it does at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannerSettings {
@@ -13,6 +15,8 @@ pub struct PlannerSettings {
     pub lease: Duration,
     /// How long a client's lease lasts from one renewal to the next.
     pub client_lease: Duration,
+    /// How long a worker is registered from one renewal to the next.
+    pub worker_lifetime: Duration,
     /// What a primary tells of a member counts for so long.
     pub report_for: Duration,
     /// Two nodes that could not reach one another are not made replicas of one partition for so long, nor is a partition given again to a node that was
@@ -48,18 +52,26 @@ pub struct PlannerSettings {
 }
 
 /// What is added to a lease for the time that messages take to be looked at.
-pub(super) const LEASE_SLACK: Duration = Duration::from_millis(10);
+const LEASE_SLACK: Duration = Duration::from_millis(10);
 
 /// How often clients are looked at.
 pub(super) const CLIENTS_EVERY: Duration = Duration::from_secs(1);
+
+/// How often workers are, of which there are fewer, and whose loss somebody waits for.
+pub(super) const WORKERS_EVERY: Duration = Duration::from_millis(250);
 
 impl PlannerSettings {
     pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
     /// After how long a lease that was granted has certainly run out, if clocks differ in rate by less than a hundredth.
     pub(super) fn lease_over_after(&self) -> Duration {
-        self.lease + self.lease / 100 + LEASE_SLACK
+        over_after(self.lease)
     }
+}
+
+/// The same of any that lasts so long.
+pub(super) fn over_after(lease: Duration) -> Duration {
+    lease + lease / 100 + LEASE_SLACK
 }
 
 impl Default for PlannerSettings {
@@ -69,6 +81,7 @@ impl Default for PlannerSettings {
             up_after: Duration::from_secs(1),
             lease: Duration::from_millis(500),
             client_lease: Duration::from_secs(60),
+            worker_lifetime: WORKER_LIFETIME,
             report_for: Duration::from_millis(500),
             apart_for: Duration::from_secs(10),
             replace_after: Duration::from_secs(5),

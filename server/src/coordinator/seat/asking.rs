@@ -4,7 +4,7 @@ use weft_protocol::{Member, PartitionId, TableOptions};
 use weft_transport::{NodeId, Time};
 
 use super::proposing::{self, Entry};
-use super::{Coordinator, Reading};
+use super::{Coordinator, Reading, Subject};
 use crate::coordinator::ask::{Answer, Ask, Denial, DenialKind};
 use crate::coordinator::codec::{self, CodecError};
 use crate::coordinator::command::{Command, Join, Proposal, ProposalId};
@@ -40,8 +40,9 @@ impl Coordinator {
                 Err(answer) => Some(answer),
             },
             Ask::Admit { id, node } => self.admit(now, token, id, node),
-            Ask::Status => self.begin_reading(now, Reading { token, is_of_tables: false }),
-            Ask::Tables => self.begin_reading(now, Reading { token, is_of_tables: true }),
+            Ask::Status => self.begin_reading(now, Reading { token, of: Subject::Status }),
+            Ask::Tables => self.begin_reading(now, Reading { token, of: Subject::Tables }),
+            Ask::Workers => self.begin_reading(now, Reading { token, of: Subject::Workers }),
         }
     }
 
@@ -67,7 +68,10 @@ impl Coordinator {
             | Command::AlterTable { .. }
             | Command::OpenClient
             | Command::RenewClients { .. }
-            | Command::ExpireClient { .. } => command,
+            | Command::ExpireClient { .. }
+            | Command::RegisterWorker { .. }
+            | Command::RenewWorker { .. }
+            | Command::UnregisterWorker { .. } => command,
             Command::Found(_)
             | Command::Forget { .. }
             | Command::MarkDown { .. }
@@ -77,7 +81,8 @@ impl Coordinator {
             | Command::Reconfigure { .. }
             | Command::AddLearner { .. }
             | Command::PromoteLearner { .. }
-            | Command::RemoveMember { .. } => {
+            | Command::RemoveMember { .. }
+            | Command::ExpireWorker { .. } => {
                 return Err(denied(DenialKind::Invalid, "this is for the leader to propose"));
             }
         };
@@ -212,13 +217,16 @@ impl Coordinator {
     }
 
     pub(super) fn read(&mut self, now: Time, read: ReadOutcome) {
-        let Some(Reading { token, is_of_tables }) = self.reads.remove(&read.token) else { return };
+        let Some(Reading { token, of }) = self.reads.remove(&read.token) else { return };
         let answer = match (read.is_ready, self.leads()) {
             (false, _) => Answer::Unavailable,
             // Who is heard how is the leader's to say.
             (true, false) => Answer::NotLeader { leader: self.find_leader() },
-            (true, true) if is_of_tables => Answer::Tables(Box::new(self.tables())),
-            (true, true) => Answer::Status(Box::new(self.status(now))),
+            (true, true) => match of {
+                Subject::Status => Answer::Status(Box::new(self.status(now))),
+                Subject::Tables => Answer::Tables(Box::new(self.tables())),
+                Subject::Workers => Answer::Workers(Box::new(self.workers())),
+            },
         };
         self.answers.push((token, answer));
     }

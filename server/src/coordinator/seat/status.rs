@@ -12,6 +12,7 @@ use crate::coordinator::node::{Node, Standing};
 use crate::coordinator::partition::Partition;
 use crate::coordinator::raft::{MemberRole, RaftMember};
 use crate::coordinator::state::ClusterState;
+use crate::coordinator::worker::{Worker, WorkerDescription, WorkerId};
 use crate::limits::COORDINATORS_MAX;
 
 impl Coordinator {
@@ -78,6 +79,15 @@ impl Coordinator {
             catalog_version: catalog.version(),
             tables: catalog.tables().iter().map(table).collect(),
         }
+    }
+
+    /// Which workers are registered, in the order in which they registered.
+    pub(super) fn workers(&self) -> v1::ListWorkersResponse {
+        let message = |(worker, known): (WorkerId, &Worker)| {
+            let WorkerDescription { address, slots, build, process } = known.description.clone();
+            v1::Worker { worker: worker.0, address, slots, build, process }
+        };
+        v1::ListWorkersResponse { workers: self.state().workers().map(message).collect() }
     }
 }
 

@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use weft_protocol::PartitionId;
 use weft_protocol::control::v1;
-use weft_protocol::limits::ADDRESS_MAX;
+use weft_protocol::limits::{ADDRESS_MAX, WORKERS_MAX};
 use weft_transport::{Incarnation, NodeId};
 
 use super::CLUSTER;
@@ -16,7 +16,7 @@ use crate::coordinator::codec::{
 use crate::coordinator::raft::RaftId;
 use crate::coordinator::{
     Answer, Ask, ClientId, ClusterId, Denial, DenialKind, Heartbeat, Introduction, Leader, Notice,
-    Outcome, ProposalId, Update,
+    Outcome, ProposalId, Update, WorkerId,
 };
 use crate::handler::{Report, Told};
 use crate::limits::{ANSWER_MAX, ENTRY_MAX, REPORTS_MAX};
@@ -29,6 +29,7 @@ fn an_ask() -> impl Strategy<Value = Ask> {
             .prop_map(|(id, node)| Ask::Admit { id: ProposalId(id), node: NodeId(node) }),
         Just(Ask::Status),
         Just(Ask::Tables),
+        Just(Ask::Workers),
     ]
 }
 
@@ -47,6 +48,7 @@ fn an_outcome() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Done),
         joined,
         any::<u32>().prop_map(|epoch| Outcome::Reconfigured { epoch }),
+        any::<u64>().prop_map(|worker| Outcome::WorkerRegistered { worker: WorkerId(worker) }),
         expired.prop_map(|expired| Outcome::Renewed { expired }),
     ]
 }
@@ -82,6 +84,19 @@ fn a_status() -> v1::StatusResponse {
     }
 }
 
+fn some_workers() -> impl Strategy<Value = v1::ListWorkersResponse> {
+    vec((".{1,20}", any::<u32>()), 0..4).prop_map(|described| {
+        let worker = |(worker, (address, slots))| v1::Worker {
+            worker,
+            address,
+            slots,
+            build: "1f".to_owned(),
+            process: 7,
+        };
+        v1::ListWorkersResponse { workers: (1..).zip(described).map(worker).collect() }
+    })
+}
+
 fn an_answer() -> impl Strategy<Value = Answer> {
     let ids = (any::<u64>(), any::<u64>(), option::of(any::<u128>()), any::<bool>());
     let introduction = (ids, a_leader()).prop_map(|((node, nonce, cluster, may), leader)| {
@@ -104,6 +119,7 @@ fn an_answer() -> impl Strategy<Value = Answer> {
         }),
         Just(Answer::Status(Box::new(a_status()))),
         Just(Answer::Tables(Box::new(tables))),
+        some_workers().prop_map(|workers| Answer::Workers(Box::new(workers))),
         a_leader().prop_map(|leader| Answer::NotLeader { leader }),
         Just(Answer::Unavailable),
     ]
@@ -238,4 +254,31 @@ fn lists_and_texts_have_limits() {
     let (len, limit) = (ANSWER_MAX + 1, ANSWER_MAX);
     assert_eq!(decode_answer(&vec![0; len]), Err(CodecError::TooLong { len, limit }));
     assert_eq!(decode_ask(&[]), Err(CodecError::Field { field: "ask" }));
+}
+
+/// Whoever passes them on to a client could not write them down.
+#[test]
+fn workers_of_an_answer_are_some_that_there_can_be() {
+    let worker = |worker, address_len| v1::Worker {
+        worker,
+        address: "a".repeat(address_len),
+        ..v1::Worker::default()
+    };
+    let read = |workers: Vec<v1::Worker>| {
+        let answer = Answer::Workers(Box::new(v1::ListWorkersResponse { workers }));
+        decode_answer(&encode_answer(&answer)).map(|read| assert_eq!(read, answer))
+    };
+    assert_eq!(read(vec![worker(1, 1), worker(3, ADDRESS_MAX)]), Ok(()));
+    let refused = Err(CodecError::Field { field: "workers" });
+    for workers in [
+        vec![worker(1, 0)],
+        vec![worker(1, ADDRESS_MAX + 1)],
+        vec![worker(2, 1), worker(1, 1)],
+        vec![worker(2, 1), worker(2, 1)],
+        vec![worker(0, 1)],
+    ] {
+        assert_eq!(read(workers), refused);
+    }
+    let many = (1..=WORKERS_MAX as u64 + 1).map(|number| worker(number, 1)).collect();
+    assert_eq!(read(many), Err(CodecError::ListTooLong { field: "workers" }));
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use weft_protocol::limits::{ADDRESS_MAX, WORKERS_MAX};
 use weft_protocol::{
     Configuration, Durability, Eviction, Member, PartitionId, TableAlteration, TableClass,
     TableOptions,
@@ -16,8 +17,8 @@ use crate::coordinator::codec::{
     CodecError, FORMAT, decode_entry, decode_snapshot, encode_entry, encode_snapshot,
 };
 use crate::coordinator::{
-    ClientId, ClusterId, ClusterState, Command, Found, Join, NodeDescription, Proposal, ProposalId,
-    Timing,
+    ClientId, ClusterId, ClusterState, Command, Found, Join, NodeDescription, Outcome, Proposal,
+    ProposalId, Timing, WorkerDescription, WorkerId,
 };
 use crate::limits::{ENTRY_COMMANDS_MAX, ENTRY_MAX, REPLICAS_HELD_MAX};
 
@@ -156,7 +157,19 @@ fn a_command() -> impl Strategy<Value = Command> {
         (client(), any::<u64>())
             .prop_map(|(client, renewals)| Command::ExpireClient { client, renewals }),
     ];
-    prop_oneof![nodes, partitions, others]
+    let worker = || any::<u64>().prop_map(WorkerId);
+    let described = (".{1,20}", any::<u32>(), ".{0,16}", any::<u32>()).prop_map(
+        |(address, slots, build, process)| WorkerDescription { address, slots, build, process },
+    );
+    let workers = prop_oneof![
+        (option::of(worker()), described)
+            .prop_map(|(former, description)| Command::RegisterWorker { former, description }),
+        worker().prop_map(|worker| Command::RenewWorker { worker }),
+        worker().prop_map(|worker| Command::UnregisterWorker { worker }),
+        (worker(), any::<u64>())
+            .prop_map(|(worker, renewal)| Command::ExpireWorker { worker, renewal }),
+    ];
+    prop_oneof![nodes, partitions, others, workers]
 }
 
 pub(super) fn a_proposal() -> impl Strategy<Value = Proposal> {
@@ -190,7 +203,7 @@ proptest! {
     fn a_snapshot_that_was_changed_is_refused_or_a_state_that_can_be(
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
-        let mut bytes = encode_snapshot(&a_state()).unwrap();
+        let mut bytes = encode_snapshot(&with_workers(a_state())).unwrap();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -230,9 +243,20 @@ pub(super) fn a_state() -> ClusterState {
     state
 }
 
+/// The same with workers.
+fn with_workers(mut state: ClusterState) -> ClusterState {
+    for address in ["loom:1", "loom:2", "loom:3"] {
+        let description = super::workers::description(address);
+        apply(&mut state, Command::RegisterWorker { former: None, description }).unwrap();
+    }
+    apply(&mut state, Command::RenewWorker { worker: WorkerId(1) }).unwrap();
+    apply(&mut state, Command::UnregisterWorker { worker: WorkerId(3) }).unwrap();
+    state
+}
+
 #[test]
 fn a_snapshot_is_the_whole_state() {
-    let state = a_state();
+    let state = with_workers(a_state());
     let bytes = encode_snapshot(&state).unwrap();
     let mut read = decode_snapshot(&bytes).unwrap();
     assert_eq!(read, state);
@@ -308,7 +332,7 @@ fn nodes_without_disks_are_told_of_in_format_2() {
         let proposal = Proposal { id: ProposalId(77), command };
         let mut state = a_state();
         state.apply(&proposal).unwrap();
-        let format = if is_diskless { FORMAT as u8 } else { 1 };
+        let format = if is_diskless { 2 } else { 1 };
         assert_eq!(first(encode_snapshot(&state).unwrap()), [0x08, format]);
         assert_eq!(decode_snapshot(&encode_snapshot(&state).unwrap()), Ok(state));
         let entry = encode_entry(std::slice::from_ref(&proposal)).unwrap();
@@ -317,15 +341,75 @@ fn nodes_without_disks_are_told_of_in_format_2() {
     }
 }
 
+/// Nor does it take what tells of workers, or that there were some: it would give out their numbers again.
+#[test]
+fn workers_are_told_of_in_format_3() {
+    let told_in = |bytes: &[u8]| (bytes[0] == 0x08).then_some(u32::from(bytes[1]));
+    let mut state = with_workers(a_state());
+    assert_eq!(told_in(&encode_snapshot(&state).unwrap()), Some(FORMAT));
+    for worker in [1, 2].map(WorkerId) {
+        apply(&mut state, Command::UnregisterWorker { worker }).unwrap();
+    }
+    let bytes = encode_snapshot(&state).unwrap();
+    assert_eq!(told_in(&bytes), Some(FORMAT));
+    let mut read = decode_snapshot(&bytes).unwrap();
+    let description = super::workers::description("loom:4");
+    let register = Command::RegisterWorker { former: None, description };
+    let expected = Outcome::WorkerRegistered { worker: WorkerId(4) };
+    assert_eq!(apply(&mut read, register.clone()), Ok(expected));
+    let worker = WorkerId(4);
+    let commands = [
+        register,
+        Command::RenewWorker { worker },
+        Command::UnregisterWorker { worker },
+        Command::ExpireWorker { worker, renewal: 300 },
+    ];
+    for command in commands {
+        let (open, last) = (Command::OpenClient, command);
+        let proposals = [open, last].map(|command| Proposal { id: ProposalId::NONE, command });
+        assert_eq!(told_in(&encode_entry(&proposals).unwrap()), Some(FORMAT));
+    }
+}
+
+/// What no worker can be is refused before it is a part of any state.
+#[test]
+fn workers_that_cannot_be_are_refused() {
+    let description = |address: &str| super::workers::description(address);
+    let entry = |address: &str| {
+        let command = Command::RegisterWorker { former: None, description: description(address) };
+        encode_entry(&[Proposal { id: ProposalId::NONE, command }]).unwrap()
+    };
+    assert!(decode_entry(&entry("loom:1")).is_ok());
+    let refused = |field| CodecError::Field { field };
+    assert_eq!(decode_entry(&entry("")), Err(refused("worker")));
+    assert_eq!(decode_entry(&entry(&"a".repeat(ADDRESS_MAX + 1))), Err(refused("worker")));
+    let changed = |change: fn(&mut ClusterState)| {
+        let mut state = with_workers(a_state());
+        change(&mut state);
+        decode_snapshot(&encode_snapshot(&state).unwrap())
+    };
+    assert!(changed(|_| ()).is_ok());
+    let never_given_out = changed(|state| state.last_worker = 1);
+    assert_eq!(never_given_out, Err(refused("workers")));
+    let never_renewed = changed(|state| state.last_renewal = 3);
+    assert_eq!(never_renewed, Err(refused("workers")));
+    let too_many = changed(|state| {
+        let worker = state.workers[&WorkerId(1)].clone();
+        state.last_worker = WORKERS_MAX as u64 + 1;
+        state.workers.extend((1..=state.last_worker).map(|id| (WorkerId(id), worker.clone())));
+    });
+    assert_eq!(too_many, Err(CodecError::ListTooLong { field: "workers" }));
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
 fn what_this_version_does_not_know_is_refused_as_a_whole() {
-    let format = CodecError::UnknownFormat { format: 3 };
-    assert_eq!(decode_entry(&[0x08, 3]), Err(format.clone()));
-    assert_eq!(decode_snapshot(&[0x08, 3]), Err(format));
+    let format = CodecError::UnknownFormat { format: 4 };
+    assert_eq!(decode_entry(&[0x08, 4]), Err(format.clone()));
+    assert_eq!(decode_snapshot(&[0x08, 4]), Err(format));
     assert_eq!(decode_entry(&[]), Err(CodecError::UnknownFormat { format: 0 }));
     // A proposal of command 100: field 100 of length 0.
     let unknown = [0x08, 1, 0x12, 3, 0xa2, 0x06, 0];

@@ -8,7 +8,8 @@ use weft_transport::NodeId;
 
 use super::world::World;
 use crate::coordinator::{
-    Changes, ClientId, ClusterState, Command, Node, Partition, Planner, Proposal, ProposalId, codec,
+    Changes, ClientId, ClusterState, Command, Node, Partition, Planner, Proposal, ProposalId,
+    WorkerId, codec,
 };
 
 const SEEDS: u64 = 400;
@@ -106,6 +107,15 @@ fn happen(world: &mut World) {
         29 => {
             let clients = vec![ClientId(1), ClientId(2)];
             drop(world.apply(&Command::RenewClients { clients }));
+        }
+        38..=40 => {
+            let description = super::workers::description("loom:9");
+            let former = world.random.one_in(2).then_some(WorkerId(1 + world.random.below(4)));
+            drop(world.apply(&Command::RegisterWorker { former, description }));
+        }
+        41 | 42 => {
+            let worker = WorkerId(1 + world.random.below(4));
+            drop(world.apply(&Command::RenewWorker { worker }));
         }
         // What was proposed comes again.
         30..=33 => {

@@ -1,7 +1,7 @@
 //! Jobs on a Weft cluster: agents on its machines, jobs that are submitted, and processes of both.
 //!
-//! An agent ([`agent`]) says in a table of the cluster that it is there and for how many workers it has room, and has their processes ([`hosting`]). A job that is submitted
-//! ([`submit`]) is an object of that table ([`record`], [`store`]), changed by compare-and-set only. The eldest agent ([`scheduler`], [`schedule`]) gives jobs their slots and starts for each attempt
+//! An agent ([`agent`]) registers with the coordinators of the cluster, for how many workers it has room, and has their processes ([`hosting`]). A job that is submitted
+//! ([`submit`]) is an object of a table of the cluster ([`record`], [`store`]), changed by compare-and-set only. The eldest agent ([`scheduler`], [`schedule`]) gives jobs their slots and starts for each attempt
 //! a process that drives it ([`drive`]): that one has the agents start the workers ([`fleet`], [`message`]), and writes down what comes of it. Whoever is lost, an agent or
 //! the eldest of them, costs the jobs that it had an attempt, and nothing else: all that is known of a job is in the cluster.
 

@@ -7,6 +7,7 @@ mod nodes;
 mod partitions;
 mod status;
 mod watch;
+mod workers;
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -46,6 +47,8 @@ enum Command {
     /// List the nodes
     Nodes,
     Partitions(Partitions),
+    /// List the workers: processes that are registered as those that work for the cluster, such as agents of shuffle
+    Workers,
     /// Say whether all is well; exit code 0 if so, 1 if something is missing and everything served, 3 if something is not served, 4 if
     /// nobody answers
     Health,
@@ -72,6 +75,7 @@ impl Cluster {
             Command::Status => status::run(&control, output),
             Command::Nodes => nodes::run(&control, output),
             Command::Partitions(partitions) => partitions.run(&control, output),
+            Command::Workers => workers::run(&control, output),
             Command::Health => health::run(&control, output),
             Command::AcceptLoss(accept) => accept.run(&control, output),
             Command::Leave(leave) => leave.run(&control, output),

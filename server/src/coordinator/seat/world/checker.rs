@@ -7,7 +7,7 @@ use weft_transport::{Incarnation, NodeId};
 
 use crate::coordinator::raft::RaftId;
 use crate::coordinator::{
-    Changes, ClientId, ClusterState, Node, Outcome, Partition, ProposalId, Update,
+    Changes, ClientId, ClusterState, Node, Outcome, Partition, ProposalId, Update, WorkerId,
 };
 
 /// What a node knows, from updates alone.
@@ -43,6 +43,7 @@ pub(super) struct Checker {
     committed: BTreeMap<u64, Known>,
     outcomes: BTreeMap<ProposalId, Outcome>,
     clients: BTreeSet<ClientId>,
+    workers: BTreeSet<WorkerId>,
     /// The latest member that a node was admitted as.
     admitted: BTreeMap<NodeId, RaftId>,
     latest_known: BTreeMap<Member, u64>,
@@ -90,6 +91,9 @@ impl Checker {
         assert_eq!(before, outcome, "one proposal has two outcomes");
         if let (true, Outcome::ClientOpened { client }) = (is_new, outcome) {
             assert!(self.clients.insert(*client), "a client's number was given out twice");
+        }
+        if let (true, Outcome::WorkerRegistered { worker }) = (is_new, outcome) {
+            assert!(self.workers.insert(*worker), "a worker's number was given out twice");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::coordinator::{Command, Leader, Outcome, Proposal, ProposalId};
+use crate::coordinator::{Command, Leader, Outcome, Proposal, ProposalId, WorkerDescription};
 
 #[derive(Default)]
 pub(super) struct Client {
@@ -78,6 +78,15 @@ impl World {
                 let name = self.clients[index].tables.first().cloned().unwrap();
                 Command::DropTable { name }
             }
+            _ if id % 2 == 0 => Command::RegisterWorker {
+                former: None,
+                description: WorkerDescription {
+                    address: format!("client{index}"),
+                    slots: 1,
+                    build: String::new(),
+                    process: 1,
+                },
+            },
             _ => Command::OpenClient,
         };
         Ask::Propose(Proposal { id: ProposalId(id), command })

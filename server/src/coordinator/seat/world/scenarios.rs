@@ -1,7 +1,10 @@
 //! What coordinators do, from the founding of a cluster on.
 
 use super::*;
-use crate::coordinator::{Command, DenialKind, Outcome, Planner, Proposal, ProposalId};
+use crate::coordinator::{
+    Command, DenialKind, Outcome, Planner, Proposal, ProposalId, WorkerDescription, WorkerId,
+};
+use crate::limits::WORKER_LIFETIME;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -185,6 +188,7 @@ fn what_only_a_leader_proposes_is_denied() {
         Command::MarkDown { member },
         Command::Forget { member },
         Command::RemoveMember { partition, expected_epoch: 1, member },
+        Command::ExpireWorker { worker: WorkerId(1), renewal: 0 },
     ] {
         let ask = Ask::Propose(Proposal { id: ProposalId(9), command });
         let Answer::Decided(Err(denial)) = world.ask_of(0, ask) else { panic!() };
@@ -267,6 +271,52 @@ fn what_is_asked_again_is_answered_alike_by_the_next_leader_too() {
     });
     let next = world.leader().unwrap();
     assert_eq!(world.ask_of(next, ask), Answer::Decided(Ok(first)));
+}
+
+/// The next leader knows the worker, has not heard of it yet, and gives it its time; then it is gone for whoever asks.
+#[test]
+fn a_worker_outlives_the_leader_that_it_registered_with() {
+    let mut world = World::settled(5, 3);
+    world.add_clients(1);
+    world.run_for(Duration::from_secs(1));
+    world.quiet_clients();
+    world.run_until(LONG, "answers", World::are_clients_done);
+    let description = WorkerDescription {
+        address: "loom:9".to_owned(),
+        slots: 4,
+        build: "1f".to_owned(),
+        process: 77,
+    };
+    let id = ProposalId(4712);
+    let ask = Ask::Propose(Proposal {
+        id,
+        command: Command::RegisterWorker { former: None, description: description.clone() },
+    });
+    let leader = world.leader().unwrap();
+    let now = world.now;
+    let coordinator = world.hosts[leader].coordinator.as_mut().unwrap();
+    coordinator.ask(now, u64::MAX, ask.clone());
+    world.hosts[leader].questions.insert(u64::MAX, (Asker::Client { client: 0 }, u64::MAX));
+    world.turn(leader);
+    world.run_for(Duration::from_millis(500));
+    let Answer::Decided(Ok(first)) = world.ask_of(leader, ask.clone()) else { panic!() };
+    let Outcome::WorkerRegistered { worker } = first else { panic!("{first:?}") };
+    // Most of its time is over.
+    world.run_for(WORKER_LIFETIME - Duration::from_secs(1));
+    world.stop(leader, 0);
+    world.run_until(LONG, "another leader", |world| {
+        world.state().is_some_and(|state| state.proposals.outcome(id).is_some())
+    });
+    let next = world.leader().unwrap();
+    assert_eq!(world.ask_of(next, ask), Answer::Decided(Ok(first)));
+    let is_there = |world: &World| {
+        let workers = world.coordinator(next).unwrap().workers().workers;
+        workers.iter().any(|known| known.worker == worker.0 && known.address == description.address)
+    };
+    world.run_for(WORKER_LIFETIME - Duration::from_secs(1));
+    assert!(is_there(&world));
+    world.run_for(Duration::from_secs(2));
+    assert!(!is_there(&world));
 }
 
 #[test]

@@ -11,17 +11,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use weft_shuffle::build_of_this_program;
 
 use super::hosting::Hosting;
-use super::record::AgentId;
 use super::scheduler::Scheduler;
-use super::store::{AgentRow, Store, now_ms};
+use super::store::{AgentRow, Store};
 use super::{Cluster, TIMEOUT, fleet};
 use crate::report::say;
 
-/// For how long an agent that says nothing counts as being there.
-const LIFETIME: Duration = Duration::from_secs(6);
-
-/// How often it says so.
-const RENEW_EVERY: Duration = Duration::from_secs(1);
+/// How often an agent says that it is there, in the time for which that holds: each time is a commit of the coordinators, and two may fail.
+const RENEWALS: u32 = 3;
 
 /// How often it looks for what is to be done.
 const TURN_EVERY: Duration = Duration::from_millis(200);
@@ -79,27 +75,25 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
     let hosting = Hosting::new(slots, asked.listen.ip().to_string());
     let endpoint = fleet::endpoint(secret, Arc::new(hosting.clone()), true)?;
     let address = endpoint.listen(asked.listen)?;
-    // The eldest sorts first; how far clocks differ does not matter, as long as all see the same order.
-    let id = AgentId(format!("{:012x}-{:08x}", now_ms(), rand::random::<u32>()));
     let build = build_of_this_program().context("cannot read this executable")?;
     let row = AgentRow { address: address.to_string(), slots, build, process: std::process::id() };
-    store.register(&id, &row, LIFETIME)?;
+    let mut registered = Instant::now();
+    let (id, lifetime) = store.register(&row, None)?;
     say(&format!("agent {} at {address}, with room for {slots} workers\n", id.0));
     let mut scheduler = Scheduler::new(
-        id.clone(),
+        id,
         row.build.clone(),
         store.clone(),
         (cluster.clone(), secret),
         (endpoint.clone(), hosting.clone()),
     );
-    let mut registered = Instant::now();
     let mut complained = None;
     while !is_over.load(Ordering::Relaxed) {
         let mut turn = || -> anyhow::Result<()> {
-            if registered.elapsed() >= RENEW_EVERY {
+            if registered.elapsed() >= lifetime / RENEWALS {
                 // Counted from before: for how long it is there at least.
                 let began = Instant::now();
-                store.register(&id, &row, LIFETIME)?;
+                store.renew(id, &row)?;
                 registered = began;
             }
             hosting.sweep();
@@ -121,5 +115,5 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
     scheduler.end();
     hosting.end();
     endpoint.shutdown();
-    store.leave(&id)
+    store.leave(id)
 }

@@ -107,7 +107,7 @@ pub(crate) fn agents(shown: &Shown) -> anyhow::Result<ExitCode> {
     let mut rows = vec![["AGENT", "ADDRESS", "SLOTS", "TAKEN", "BUILD"].map(str::to_owned)];
     rows.extend(agents.iter().map(|(id, agent)| {
         let slots = agent.slots.to_string();
-        [id.0.clone(), agent.address.clone(), slots, taken(id).to_string(), agent.build.clone()]
+        [id.0.to_string(), agent.address.clone(), slots, taken(id).to_string(), agent.build.clone()]
     }));
     Ok(say(&table(&rows)))
 }
@@ -160,7 +160,7 @@ fn object(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<V
     let mut object = summary(id, job);
     if let Some(attempt) = job.attempt() {
         object["attempt"] = attempt.number.into();
-        object["agents"] = attempt.places.iter().map(|place| place.0.as_str()).collect();
+        object["agents"] = attempt.places.iter().map(|place| place.0).collect();
         object["progress"] = serde_json::to_value(progress)?;
     }
     match &job.state {
@@ -193,7 +193,7 @@ fn text(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<Str
         text += &format!("attempt {:<9} {}\n", number + 1, lost.why);
     }
     if let Some(attempt) = job.attempt() {
-        let places: Vec<_> = attempt.places.iter().map(|place| place.0.as_str()).collect();
+        let places: Vec<_> = attempt.places.iter().map(|place| place.0.to_string()).collect();
         text += &format!(
             "attempt {:<9} of {}, at {}\n",
             attempt.number,

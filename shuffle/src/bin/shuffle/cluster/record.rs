@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::event::Outcome;
 use crate::inputs::InputState;
 
-/// Names an agent, and says which is the eldest: these sort in the order in which agents began.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct AgentId(pub(crate) String);
+/// Names an agent, and says which is the eldest: the coordinators give out these numbers, and the lowest is that of who registered first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct AgentId(pub(crate) u64);
 
 /// A job, from its submission on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -177,9 +177,9 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn running(record: JobRecord, places: &[&str]) -> JobRecord {
-        let places: Vec<_> = places.iter().map(|place| AgentId((*place).to_owned())).collect();
-        let (number, driver) = (record.next_attempt(), AgentId("driver".to_owned()));
+    pub(crate) fn running(record: JobRecord, places: &[u64]) -> JobRecord {
+        let places: Vec<_> = places.iter().copied().map(AgentId).collect();
+        let (number, driver) = (record.next_attempt(), AgentId(99));
         JobRecord {
             state: State::Running(Attempt { number, driver, places, began_ms: 2 }),
             ..record
@@ -188,12 +188,12 @@ pub(crate) mod tests {
 
     #[test]
     fn a_job_may_lose_all_attempts_but_the_last() {
-        let mut job = running(record("default", 1), &["a"]);
+        let mut job = running(record("default", 1), &[1]);
         for number in 1..3 {
             assert!(job.is_at(number) && !job.is_at(number + 1));
             job.lose(format!("loss {number}"), 3);
             assert!(matches!(job.state, State::Queued), "{job:?}");
-            job = running(job, &["a"]);
+            job = running(job, &[1]);
         }
         job.lose("loss 3".to_owned(), 4);
         let State::Failed { ended_ms: 4, error } = &job.state else { panic!("{job:?}") };
@@ -209,7 +209,7 @@ pub(crate) mod tests {
         let mut waiting = record("default", 1);
         assert!(!waiting.is_ended() && waiting.cancel(7));
         assert_eq!((waiting.state_name(), waiting.ended_ms()), ("cancelled", Some(7)));
-        let mut job = running(record("default", 1), &["a"]);
+        let mut job = running(record("default", 1), &[1]);
         assert!(job.cancel(7));
         assert_eq!((job.state_name(), job.is_ended()), ("running", false));
         job.lose("its driver is gone".to_owned(), 8);

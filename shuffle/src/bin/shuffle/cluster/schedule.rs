@@ -25,12 +25,12 @@ pub(crate) fn next(
     agents: &[Slots],
     now_ms: u64,
 ) -> Option<(u64, Vec<AgentId>)> {
-    let mut taken: HashMap<&AgentId, usize> = HashMap::new();
+    let mut taken: HashMap<AgentId, usize> = HashMap::new();
     let mut of_pool: HashMap<&str, usize> = HashMap::new();
     for (_, job) in jobs {
         let Some(attempt) = job.attempt() else { continue };
         *of_pool.entry(&job.pool).or_default() += attempt.places.len();
-        attempt.places.iter().for_each(|agent| *taken.entry(agent).or_default() += 1);
+        attempt.places.iter().for_each(|agent| *taken.entry(*agent).or_default() += 1);
     }
     // What all agents together have no room for waits for more of them, and keeps nobody else waiting.
     let all: usize = agents.iter().map(|agent| agent.slots).sum();
@@ -40,11 +40,11 @@ pub(crate) fn next(
     let waiting = jobs.iter().filter(|(_, job)| may_begin(job));
     // The first of those that are equal.
     let (id, job) = waiting.min_by_key(|(_, job)| of_pool.get(&*job.pool).copied().unwrap_or(0))?;
-    let mut free: Vec<(usize, &AgentId)> = agents
+    let mut free: Vec<(usize, AgentId)> = agents
         .iter()
         .map(|agent| {
             let taken = taken.get(&agent.agent).copied().unwrap_or(0);
-            (agent.slots.saturating_sub(taken), &agent.agent)
+            (agent.slots.saturating_sub(taken), agent.agent)
         })
         .collect();
     let mut places = Vec::with_capacity(job.workers);
@@ -53,7 +53,7 @@ pub(crate) fn next(
         let (left, agent) =
             free.iter_mut().reduce(|most, other| if other.0 > most.0 { other } else { most })?;
         *left = left.checked_sub(1)?;
-        places.push(agent.clone());
+        places.push(*agent);
     }
     Some((*id, places))
 }
@@ -70,66 +70,63 @@ mod tests {
     use super::super::record::tests::{record, running};
     use super::*;
 
-    fn agents(slots: &[(&str, usize)]) -> Vec<Slots> {
-        let agent = |(name, slots): &(&str, usize)| Slots {
-            agent: AgentId((*name).to_owned()),
-            slots: *slots,
-        };
-        slots.iter().map(agent).collect()
+    /// Numbers of agents.
+    const A: u64 = 1;
+    const B: u64 = 2;
+    const C: u64 = 3;
+
+    fn agents(slots: &[(u64, usize)]) -> Vec<Slots> {
+        slots.iter().map(|(agent, slots)| Slots { agent: AgentId(*agent), slots: *slots }).collect()
     }
 
-    fn begins(jobs: &[(u64, JobRecord)], slots: &[(&str, usize)]) -> Option<(u64, Vec<String>)> {
+    fn begins(jobs: &[(u64, JobRecord)], slots: &[(u64, usize)]) -> Option<(u64, Vec<u64>)> {
         let (id, places) = next(jobs, &agents(slots), 1_000_000)?;
-        Some((id, places.into_iter().map(|AgentId(name)| name).collect()))
-    }
-
-    fn places(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
+        Some((id, places.into_iter().map(|AgentId(agent)| agent).collect()))
     }
 
     #[test]
     fn workers_are_spread_over_the_agents_with_the_most_room() {
         let jobs = [(7, record("default", 4))];
-        let found = begins(&jobs, &[("a", 1), ("b", 3), ("c", 2)]);
-        assert_eq!(found, Some((7, places(&["b", "b", "c", "a"]))));
-        assert_eq!(begins(&jobs, &[("a", 2), ("b", 1)]), None);
+        let found = begins(&jobs, &[(A, 1), (B, 3), (C, 2)]);
+        assert_eq!(found, Some((7, vec![B, B, C, A])));
+        assert_eq!(begins(&jobs, &[(A, 2), (B, 1)]), None);
         assert_eq!(begins(&jobs, &[]), None);
-        assert_eq!(begins(&[], &[("a", 2)]), None);
+        assert_eq!(begins(&[], &[(A, 2)]), None);
     }
 
     #[test]
     fn slots_that_others_have_are_not_given_twice() {
-        let first = running(record("default", 2), &["a", "b"]);
+        let first = running(record("default", 2), &[A, B]);
         let jobs = [(1, first), (2, record("default", 2))];
-        assert_eq!(begins(&jobs, &[("a", 2), ("b", 1)]), None);
-        assert_eq!(begins(&jobs, &[("a", 2), ("b", 2)]), Some((2, places(&["a", "b"]))));
+        assert_eq!(begins(&jobs, &[(A, 2), (B, 1)]), None);
+        assert_eq!(begins(&jobs, &[(A, 2), (B, 2)]), Some((2, vec![A, B])));
         // An agent that is gone has none, whatever is said of it, and one that has fewer than it had gives none.
-        assert_eq!(begins(&jobs, &[("c", 2)]), Some((2, places(&["c", "c"]))));
-        assert_eq!(begins(&jobs, &[("a", 0), ("b", 2)]), None);
+        assert_eq!(begins(&jobs, &[(C, 2)]), Some((2, vec![C, C])));
+        assert_eq!(begins(&jobs, &[(A, 0), (B, 2)]), None);
     }
 
     #[test]
     fn the_pool_with_the_fewest_slots_comes_first_and_within_it_the_eldest_job() {
         let jobs = [
-            (1, running(record("many", 2), &["a", "a"])),
+            (1, running(record("many", 2), &[A, A])),
             (2, record("many", 1)),
             (3, record("few", 1)),
             (4, record("few", 1)),
         ];
-        assert_eq!(begins(&jobs, &[("a", 4)]).unwrap().0, 3);
+        assert_eq!(begins(&jobs, &[(A, 4)]).unwrap().0, 3);
         let equal = [(2, record("many", 1)), (3, record("few", 1))];
-        assert_eq!(begins(&equal, &[("a", 4)]).unwrap().0, 2);
+        assert_eq!(begins(&equal, &[(A, 4)]).unwrap().0, 2);
     }
 
     #[test]
     fn a_job_that_has_lost_an_attempt_waits_and_keeps_nobody_else_waiting() {
-        let mut lost = running(record("default", 1), &["a"]);
+        let mut lost = running(record("default", 1), &[A]);
         lost.lose("it was killed".to_owned(), 10_000);
         let jobs = [(1, lost.clone()), (2, record("default", 1))];
         let first =
-            |jobs: &[(u64, JobRecord)], now_ms| next(jobs, &agents(&[("a", 1)]), now_ms).unwrap().0;
+            |jobs: &[(u64, JobRecord)], now_ms| next(jobs, &agents(&[(A, 1)]), now_ms).unwrap().0;
         assert_eq!((first(&jobs, 10_249), first(&jobs, 10_250)), (2, 1));
-        lost = running(lost, &["a"]);
+        lost = running(lost, &[A]);
         lost.lose("it was killed".to_owned(), 20_000);
         let jobs = [(1, lost), (2, record("default", 1))];
         assert_eq!((first(&jobs, 20_499), first(&jobs, 20_500)), (2, 1));
@@ -138,12 +135,12 @@ mod tests {
     #[test]
     fn a_large_job_is_not_passed_over_for_ever_and_an_impossible_one_is() {
         let jobs = [
-            (1, running(record("default", 1), &["a"])),
+            (1, running(record("default", 1), &[A])),
             (2, record("default", 2)),
             (3, record("default", 1)),
         ];
-        assert_eq!(begins(&jobs, &[("a", 2)]), None, "the second one is next");
+        assert_eq!(begins(&jobs, &[(A, 2)]), None, "the second one is next");
         let impossible = [(2, record("default", 3)), (3, record("default", 1))];
-        assert_eq!(begins(&impossible, &[("a", 2)]).unwrap().0, 3);
+        assert_eq!(begins(&impossible, &[(A, 2)]).unwrap().0, 3);
     }
 }

@@ -27,6 +27,9 @@ const REACH_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long one is left alone that could not be: an agent that waits for several of them says too late that it is there itself.
 const MISSED_FOR: Duration = Duration::from_secs(5);
 
+/// How long an agent that has nothing to mind takes another for the eldest: each look is a question that a quorum of the coordinators confirms.
+const FOLLOWED_FOR: Duration = Duration::from_secs(1);
+
 pub(crate) struct Scheduler {
     me: AgentId,
     build: String,
@@ -35,11 +38,13 @@ pub(crate) struct Scheduler {
     secret: u128,
     /// What this agent has itself.
     hosting: Hosting,
-    /// By which other agents are seen to be there, before the table forgets those that are not.
+    /// By which other agents are seen to be there, before the coordinators forget those that are not.
     endpoint: Endpoint,
     seen: HashMap<AgentId, Connection>,
     /// When those could not be reached that are registered.
     missed: HashMap<AgentId, Instant>,
+    /// When another was last seen to be the eldest, if it was.
+    followed: Option<Instant>,
     /// By job, with the number of the attempt.
     drivers: HashMap<u64, (u32, Driver)>,
 }
@@ -60,15 +65,32 @@ impl Scheduler {
         (endpoint, hosting): (Endpoint, Hosting),
     ) -> Scheduler {
         let (seen, missed, drivers) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Scheduler { me, build, store, cluster, secret, endpoint, hosting, seen, missed, drivers }
+        Scheduler {
+            me,
+            build,
+            store,
+            cluster,
+            secret,
+            hosting,
+            endpoint,
+            seen,
+            missed,
+            followed: None,
+            drivers,
+        }
     }
 
     /// Does what is to be done now.
     pub(crate) fn turn(&mut self) -> anyhow::Result<()> {
         self.drivers.retain(|_, (_, driver)| driver.is_alive());
+        let has_followed = self.followed.is_some_and(|at| at.elapsed() < FOLLOWED_FOR);
+        if has_followed && self.drivers.is_empty() {
+            return Ok(());
+        }
         let agents = self.store.agents()?;
         // An agent that the others do not see decides nothing.
         let is_eldest = agents.first().is_some_and(|(id, _)| *id == self.me);
+        self.followed = (!is_eldest).then(Instant::now);
         if !is_eldest && self.drivers.is_empty() {
             return Ok(());
         }
@@ -90,7 +112,7 @@ impl Scheduler {
         for (agent, row) in &agents {
             // Only equal builds work together.
             if row.build == self.build && self.is_there(agent, row) {
-                slots.push(Slots { agent: agent.clone(), slots: row.slots });
+                slots.push(Slots { agent: *agent, slots: row.slots });
             }
         }
         while let Some((id, places)) = schedule::next(&jobs, &slots, now_ms()) {
@@ -115,11 +137,11 @@ impl Scheduler {
         let deadline = self.endpoint.clock().now() + REACH_TIMEOUT;
         match self.endpoint.block_on(self.endpoint.connect(address, deadline)) {
             Ok(connection) => {
-                self.seen.insert(agent.clone(), connection);
+                self.seen.insert(*agent, connection);
                 true
             }
             Err(_) => {
-                self.missed.insert(agent.clone(), Instant::now());
+                self.missed.insert(*agent, Instant::now());
                 false
             }
         }
@@ -154,10 +176,10 @@ impl Scheduler {
         };
         if let State::Finishing { .. } = job.state {
             // All is done but to name it.
-            let me = self.me.clone();
+            let me = self.me;
             let changed = self.change(id, job, |job| match &mut job.state {
                 State::Finishing { attempt: of, .. } if *of == attempt => {
-                    of.driver = me.clone();
+                    of.driver = me;
                     true
                 }
                 _ => false,
@@ -207,10 +229,10 @@ impl Scheduler {
         places: Vec<AgentId>,
         agents: &[(AgentId, AgentRow)],
     ) -> anyhow::Result<JobRecord> {
-        let me = self.me.clone();
+        let me = self.me;
         let changed = self.store.change(id, |job| {
             let State::Queued = job.state else { return false };
-            let (number, driver) = (job.next_attempt(), me.clone());
+            let (number, driver) = (job.next_attempt(), me);
             let places = places.clone();
             job.state = State::Running(Attempt { number, driver, places, began_ms: now_ms() });
             true
@@ -233,7 +255,7 @@ impl Scheduler {
         let number = attempt.number;
         let place = |agent: &AgentId| {
             let (_, row) = agents.iter().find(|(other, _)| other == agent)?;
-            Some(Place { agent: agent.0.clone(), address: row.address.parse().ok()? })
+            Some(Place { agent: agent.0.to_string(), address: row.address.parse().ok()? })
         };
         // Of one that only names its output, workers may be gone.
         let places = attempt.places.iter().filter_map(place).collect();

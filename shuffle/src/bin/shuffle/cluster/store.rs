@@ -1,8 +1,7 @@
-//! Jobs and agents as objects of a table of the cluster: what every agent sees, and what outlives all of them.
+//! Jobs as objects of a table of the cluster: what every agent sees, and what outlives all of them. Which agents there are is the coordinators' to know.
 //!
 //! | key | value | |
 //! |---|---|---|
-//! | `agent/ID` | an [`AgentRow`] | expires unless its agent renews it |
 //! | `job/NUMBER` | a [`JobRecord`] | changed only by compare-and-set |
 //! | `open/NUMBER` | nothing | the job has not ended, or its end was not tidied up yet |
 //! | `progress/NUMBER` | [`Done`] | written by the job's driver |
@@ -14,8 +13,8 @@ use anyhow::{Context as _, bail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weft_client::{
-    BlockingClient, CatalogError, ClientConfig, ClientError, Compared, PollPolicy, RangeOptions,
-    TableOptions,
+    BlockingClient, CatalogError, ClientConfig, ClientError, Compared, ErrorCode, PollPolicy,
+    RangeOptions, Registration, TableOptions, WorkerDescription, WorkerEntry,
 };
 use weft_shuffle::{forget_checkpoints, make_checkpoint_table};
 
@@ -28,7 +27,7 @@ const TABLE: &str = "shuffle-jobs";
 const ENDED_MAX: usize = 1000;
 
 /// What an agent says of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AgentRow {
     /// Where drivers find it.
     pub(crate) address: String,
@@ -161,31 +160,45 @@ impl Store {
         Ok(())
     }
 
-    /// The agents that are there, the eldest first.
+    /// The agents that are registered with the coordinators, the eldest first.
     pub(crate) fn agents(&self) -> anyhow::Result<Vec<(AgentId, AgentRow)>> {
-        let mut agents = Vec::new();
-        for (key, value) in self.with_prefix("agent/")? {
-            let id = AgentId(key.trim_start_matches("agent/").to_owned());
-            agents.push((id, read(&value, &key)?));
-        }
-        Ok(agents)
+        let agent = |entry: WorkerEntry| {
+            let WorkerEntry { worker, address, slots, build, process } = entry;
+            (AgentId(worker), AgentRow { address, slots: slots as usize, build, process })
+        };
+        Ok(self.cluster.workers()?.into_iter().map(agent).collect())
     }
 
-    /// Says that an agent is there, for so long.
+    /// Registers an agent, which may have been registered before. Returns its number, and for how long it is.
     pub(crate) fn register(
         &self,
-        AgentId(id): &AgentId,
         row: &AgentRow,
-        lifetime: Duration,
-    ) -> anyhow::Result<()> {
-        self.table.put_expiring(format!("agent/{id}"), serde_json::to_vec(row)?, lifetime)?;
-        Ok(())
+        former: Option<AgentId>,
+    ) -> anyhow::Result<(AgentId, Duration)> {
+        let worker = WorkerDescription {
+            address: &row.address,
+            slots: row.slots as u32,
+            build: &row.build,
+            process: row.process,
+        };
+        let former = former.map(|AgentId(worker)| worker);
+        let Registration { worker, lifetime } = self.cluster.register_worker(worker, former)?;
+        Ok((AgentId(worker), lifetime))
+    }
+
+    /// Says that an agent is still there. One that the coordinators have forgotten registers again.
+    pub(crate) fn renew(&self, id: AgentId, row: &AgentRow) -> anyhow::Result<()> {
+        match self.cluster.renew_worker(id.0) {
+            Err(error) if error.code() == ErrorCode::WorkerUnknown => {
+                self.register(row, Some(id)).map(drop)
+            }
+            renewed => Ok(renewed.map(drop)?),
+        }
     }
 
     /// Says that an agent is not there any more.
-    pub(crate) fn leave(&self, AgentId(id): &AgentId) -> anyhow::Result<()> {
-        self.table.delete(format!("agent/{id}"))?;
-        Ok(())
+    pub(crate) fn leave(&self, AgentId(worker): AgentId) -> anyhow::Result<()> {
+        Ok(self.cluster.unregister_worker(worker)?)
     }
 
     /// What agents and drivers show one another: whoever may read the table may run jobs.
