@@ -4,6 +4,7 @@
 //! disk, say, is pulled by the job's own thread: whenever it waits itself, and in the end. What was not pulled yet keeps its credit: so a reducer that is slow
 //! slows down those that send to it.
 
+mod edges;
 mod graphs;
 
 use std::pin::pin;
@@ -11,6 +12,7 @@ use std::pin::pin;
 use weft_object::{Record, Records, View, Wire};
 use weft_transport::{Connection, Retained, SendError};
 
+pub(crate) use self::edges::{NarrowEdge, SizedEdge, exchange_edges};
 pub(crate) use self::graphs::exchange_graphs;
 use crate::error::JobError;
 use crate::filling::{Fill, Filling, records_of};
@@ -140,7 +142,9 @@ impl<'w, F: Fill> Exchange<'w, F> {
     pub(crate) fn finish(mut self) -> Result<(), JobError> {
         let stage = self.stage();
         for to in self.worker.ids().filter(|to| *to != self.worker.id()) {
-            self.send(to)?;
+            while self.outgoing[to.0].filling.records() > 0 {
+                self.send(to)?;
+            }
             let sequence = self.outgoing[to.0].sent;
             let end = Header { kind: Kind::End, stage, sequence }.encode();
             self.outgoing[to.0].bytes += HEADER_BYTES as u64;
@@ -210,7 +214,7 @@ impl<'w, F: Fill> Exchange<'w, F> {
         if to.0 < workers { Ok(()) } else { Err(JobError::NoSuchWorker { worker: to, workers }) }
     }
 
-    /// Sends the segment for `to` that is being written, if there is one.
+    /// Sends the segment for `to` that is being written, if there is one; of several, the one with the most bytes.
     fn send(&mut self, to: WorkerId) -> Result<(), JobError> {
         let stage = self.stage();
         let outgoing = &mut self.outgoing[to.0];

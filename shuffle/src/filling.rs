@@ -12,10 +12,10 @@ pub(crate) trait Fill {
     /// No segment.
     fn new() -> Self;
 
-    /// How many records it has so far.
+    /// How many records the segment has so far that is taken next.
     fn records(&self) -> usize;
 
-    /// The segment, complete, if one was begun; the next record begins another.
+    /// A segment, complete, if one was begun; the next record begins another.
     fn take(&mut self) -> Option<Segment>;
 }
 

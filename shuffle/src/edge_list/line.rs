@@ -90,7 +90,40 @@ fn after_line_end(text: &[u8]) -> &[u8] {
 }
 
 /// The number that the text begins with, and what follows it.
+#[inline(always)]
 fn number(text: &[u8]) -> Result<(u64, &[u8]), LineProblem> {
+    match text.split_first_chunk() {
+        Some((first, after)) => match digits(*first) {
+            (value, count @ 1..8) => Ok((value, &text[count..])),
+            (value, 8) if !after.first().is_some_and(u8::is_ascii_digit) => Ok((value, after)),
+            _ => number_of_any_length(text),
+        },
+        None => number_of_any_length(text),
+    }
+}
+
+/// The number that eight bytes begin with, and how many digits it has. All digits are looked at in a few steps, as long as that many (Lemire): how long numbers are, no processor can foresee.
+#[inline(always)]
+fn digits(bytes: [u8; 8]) -> (u64, usize) {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let values = u64::from_le_bytes(bytes) ^ u64::from_le_bytes([b'0'; 8]);
+    // The highest bit of each byte that is more than nine.
+    let others = (((values & LOW_BITS) + u64::from_le_bytes([0x7f - 9; 8])) | values) & !LOW_BITS;
+    let count = others.trailing_zeros() / 8;
+    if count == 0 {
+        return (0, 0);
+    }
+    // As if there were zeros before it. The first digit is in the lowest byte.
+    let digits = values << (64 - 8 * count);
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let pair = |place: u32| pairs >> (16 * place) & 0xff;
+    let value = (pair(0) * 100 + pair(1)) * 10_000 + pair(2) * 100 + pair(3);
+    (value, count as usize)
+}
+
+/// The same, digit by digit.
+#[cold]
+fn number_of_any_length(text: &[u8]) -> Result<(u64, &[u8]), LineProblem> {
     let mut value = 0_u64;
     let mut rest = text;
     while let [digit @ b'0'..=b'9', after @ ..] = rest {
@@ -110,4 +143,33 @@ fn checked(digits: &[u8]) -> Option<u64> {
     digits
         .iter()
         .try_fold(0_u64, |value, digit| value.checked_mul(10)?.checked_add((digit - b'0').into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_number_is_what_its_digits_say(
+            zeros in 0..12_usize,
+            value: u64,
+            shift in 0..64_u32,
+            behind: Vec<u8>,
+        ) {
+            prop_assume!(!behind.first().is_some_and(u8::is_ascii_digit));
+            let value = value >> shift;
+            let digits = format!("{}{value}", "0".repeat(zeros));
+            let text = [digits.as_bytes(), &behind].concat();
+            prop_assert_eq!(number(&text).ok(), Some((value, &behind[..])));
+        }
+
+        #[test]
+        fn what_is_no_digit_begins_no_number(text in prop::collection::vec(any::<u8>(), 0..20)) {
+            let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            prop_assert_eq!(number(&text).is_ok(), count > 0);
+        }
+    }
 }

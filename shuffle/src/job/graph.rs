@@ -2,13 +2,17 @@
 
 mod arrived;
 mod balance;
+mod bitmap;
+mod columns;
 mod dictionary;
 mod incoming;
+mod index;
 mod links;
 mod mirrors;
 mod numbering;
 mod parts;
 mod rows;
+mod spread;
 
 use weft_object::{Pair, Types, Wire};
 
@@ -16,6 +20,7 @@ pub(crate) use self::dictionary::too_many;
 use self::incoming::Incoming;
 pub use self::links::Links;
 use self::mirrors::Mirrors;
+use self::spread::Spread;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::reduce::Ranges;
@@ -27,7 +32,7 @@ pub type Edge = Pair<u64, u64>;
 
 /// This worker's vertices and the edges that it holds.
 ///
-/// A worker holds the edges that begin at its vertices, as [`Links`] has both. Only if that made some worker hold more than
+/// A worker holds the edges that begin at its vertices. Only if that made some worker hold more than
 /// its share of all edges and a twentieth, rounded up to whole edges, what is beyond it is held by
 /// others, from the vertices with the most edges. Their holders have *mirrors* of these vertices.
 #[derive(Debug)]
@@ -44,7 +49,7 @@ pub struct Graph {
 impl Graph {
     /// The types of records that [`spread`](Self::spread) exchanges.
     pub fn types(types: Types) -> Types {
-        Mirrors::types(types.with::<Edge>().with::<u64>())
+        Mirrors::types(Spread::types(types))
     }
 
     /// Spreads the edges that the workers have read. Edges that occur several times count once.
@@ -52,20 +57,10 @@ impl Graph {
     /// # Errors
     /// More than 2^32 - 1 vertices, or what an exchange fails with.
     pub fn spread(worker: &Worker, edges: impl Dataset<Item = Edge>) -> Result<Self, JobError> {
-        Self::of_links(worker, Links::spread(worker, edges)?)
-    }
-
-    /// Of links that all workers have; exchanges.
-    ///
-    /// # Errors
-    /// What an exchange fails with.
-    pub fn of_links(worker: &Worker, links: Links) -> Result<Self, JobError> {
         let _verb = worker.recorder().enter(Verb::SpreadGraph);
-        let Links { identifiers, ranges, mut targets, .. } = links;
-        // No two edges are the same, so at a vertex begin no more than there are vertices.
-        let out_degrees = (0..targets.rows()).map(|row| targets.row(row).len() as u32).collect();
-        let mirrors = Mirrors::balance(worker, &ranges, &mut targets)?;
-        let incoming = Incoming::turn(worker, &ranges, &targets)?;
+        let Spread { identifiers, ranges, out_degrees, mut columns } = Spread::of(worker, edges)?;
+        let mirrors = Mirrors::balance(worker, &ranges, &out_degrees, &mut columns)?;
+        let incoming = Incoming::agree(worker, &ranges, columns)?;
         Ok(Self { identifiers, ranges, out_degrees, incoming, mirrors })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weft_shuffle::job::graph::{Edge, Graph};
-use weft_shuffle::{WorkerId, records, worker_of};
+use weft_shuffle::{Dataset as _, WorkerId, records, worker_of};
 
 use crate::threads::{run, share};
 
@@ -21,13 +21,29 @@ fn edge(number: u64) -> (u64, u64) {
 
 const EDGES: u64 = 20_000;
 
+/// How vertices may be named: without large holes, with such, by 32 bits and by more, and some so and some so.
+const NAMES: [fn(u64) -> u64; 4] = [
+    |vertex| vertex,
+    |vertex| vertex << 12,
+    |vertex| u64::MAX - (vertex << 30),
+    |vertex| if vertex % 5 == 0 { vertex << 33 } else { vertex },
+];
+
+/// The edges, once each.
+fn edges(name: fn(u64) -> u64) -> BTreeSet<(u64, u64)> {
+    (0..EDGES).map(edge).map(|(from, to)| (name(from), name(to))).collect()
+}
+
 /// What is given to each vertex, by a plain program; vertices to which no edge leads have `nothing`.
-fn plain(nothing: u64, combine: impl Fn(u64, u64) -> u64) -> BTreeMap<u64, u64> {
-    let edges: BTreeSet<(u64, u64)> = (0..EDGES).map(edge).collect();
+fn plain(
+    edges: &BTreeSet<(u64, u64)>,
+    nothing: u64,
+    combine: impl Fn(u64, u64) -> u64,
+) -> BTreeMap<u64, u64> {
     let ends = edges.iter().flat_map(|(from, to)| [*from, *to]);
     let mut given: BTreeMap<u64, u64> = ends.map(|vertex| (vertex, nothing)).collect();
     for (from, to) in edges {
-        given.entry(to).and_modify(|sum| *sum = combine(*sum, value(from)));
+        given.entry(*to).and_modify(|sum| *sum = combine(*sum, value(*from)));
     }
     given
 }
@@ -39,14 +55,17 @@ fn value(vertex: u64) -> u64 {
 
 #[test]
 fn what_is_given_along_edges_is_combined_where_they_lead() {
-    let sum = |one: u64, other: u64| one + other;
-    for (nothing, combine) in [(0, sum as fn(u64, u64) -> u64), (u64::MAX, u64::min)] {
-        let expected = plain(nothing, combine);
+    let sum = |one: u64, other: u64| one.wrapping_add(other);
+    let combinations = [(0, sum as fn(u64, u64) -> u64), (u64::MAX, u64::min)];
+    let cases = NAMES.into_iter().flat_map(|name| combinations.map(|combined| (name, combined)));
+    for (name, (nothing, combine)) in cases {
+        let all = edges(name);
+        let expected = plain(&all, nothing, combine);
         for workers in [1, 2, 3, 5] {
             let parts = run(workers, |worker| {
                 let own = records(share(worker, EDGES).map(|number| {
                     let (key, value) = edge(number);
-                    Edge { key, value }
+                    Edge { key: name(key), value: name(value) }
                 }));
                 let graph = Graph::spread(worker, own).unwrap();
                 let here = graph.identifiers().to_vec();
@@ -62,11 +81,77 @@ fn what_is_given_along_edges_is_combined_where_they_lead() {
                 assert_eq!(sums, round());
                 (here.into_iter().zip(sums).collect::<Vec<_>>(), graph.edges())
             });
-            let edges: BTreeSet<(u64, u64)> = (0..EDGES).map(edge).collect();
             let held: Vec<u64> = parts.iter().map(|(_, held)| *held).collect();
-            assert_eq!(held.iter().sum::<u64>(), edges.len() as u64);
+            assert_eq!(held.iter().sum::<u64>(), all.len() as u64);
             let found: BTreeMap<u64, u64> = parts.into_iter().flat_map(|(sums, _)| sums).collect();
             assert_eq!(found, expected, "{workers} workers");
         }
     }
+}
+
+/// What worker 0 says of worker 1, which is asked for the numbers of its two vertices, as edges lead to them from one of worker 0's, and answers `numbers`, where it has said that it has three.
+fn refusal(numbers: &[u32]) -> String {
+    let of = |worker| (0..).filter(move |vertex| worker_of(vertex, 2) == WorkerId(worker));
+    let ends: Vec<u64> = of(1).take(2).collect();
+    let source = of(0).next().unwrap();
+    let said = run(2, |worker| {
+        if worker.id() == WorkerId(0) {
+            let edges = ends.iter().map(|end| Edge { key: source, value: *end });
+            return Some(Graph::spread(worker, records(edges)).unwrap_err().to_string());
+        }
+        let other = |_: &_| WorkerId(0);
+        records(Vec::<Edge>::new()).partition_by(|_| WorkerId(0)).to_vec(worker).unwrap();
+        let asked =
+            records(Vec::<u64>::new()).partition_by(|_| WorkerId(0)).to_vec(worker).unwrap();
+        assert_eq!(asked.len(), 2);
+        worker.gather(3_u64).unwrap();
+        // Worker 0 stops the job once it has them.
+        let _ = records(numbers.to_vec()).partition_by(other).to_vec(worker);
+        let _ = worker.gather(0_u64);
+        None
+    });
+    said.into_iter().flatten().collect()
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused() {
+    // Worker 0 has one vertex, with number 0.
+    for (numbers, what) in [
+        (&[1, 1][..], "the same number for two of its vertices"),
+        (&[1, 4], "no number for one of its vertices"),
+        (&[0, 1], "no number for one of its vertices"),
+        (&[3], "no number for one of its vertices"),
+        (&[3, 2, 1], "numbers that it was not asked for"),
+    ] {
+        let said = refusal(numbers);
+        assert!(said.contains(what) && said.contains("worker 1"), "{numbers:?}: {said}");
+    }
+}
+
+#[test]
+fn identifiers_that_others_ask_for_take_no_memory_by_their_size() {
+    run(2, |worker| {
+        // Asked for by each of the other: of all sizes, whoever they belong to.
+        let vertices = (0..64).map(|bit| u64::MAX >> bit);
+        let edges = vertices.map(|vertex| Edge { key: vertex / 2, value: vertex });
+        let graph = Graph::spread(worker, records(edges)).unwrap();
+        assert_eq!(graph.vertices(), 65);
+    });
+}
+
+#[test]
+fn edges_of_either_width_fill_segments_side_by_side() {
+    // Segments with 8,192 edges of 32 bits and 4,096 of 64 are full at the same time.
+    const WIDE: u64 = 3 * 4096 + 5;
+    let source = (0..).find(|vertex| worker_of(vertex, 2) == WorkerId(1)).unwrap();
+    let held = run(2, |worker| {
+        let read = if worker.id() == WorkerId(0) { WIDE } else { 0 };
+        let edges = (0..read).flat_map(|number| [2 * number, 2 * number + 1, (number + 1) << 40]);
+        let edges = edges.map(|value| Edge { key: source, value });
+        let graph = Graph::spread(worker, records(edges)).unwrap();
+        (graph.edges(), graph.vertices())
+    });
+    let vertices = 3 * WIDE + u64::from(source >= 2 * WIDE);
+    assert_eq!(held.iter().map(|(edges, _)| edges).sum::<u64>(), 3 * WIDE);
+    assert!(held.iter().all(|(_, found)| *found == vertices), "{held:?}");
 }

@@ -1,28 +1,16 @@
-//! Small numbers in place of identifiers.
+//! Small numbers in place of identifiers of any size.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher as _;
 
-use foldhash::fast::FixedState;
-
+use super::parts::{PARTS, part_of};
 use crate::error::JobError;
-
-/// Into how many parts dictionaries are cut: so that a part of the millions of vertices that a worker may have fits into the cache of a core.
-pub(super) const PARTS: usize = 128;
 
 /// Gives identifiers numbers from 0 on, as they come.
 #[derive(Debug)]
 pub(super) struct Dictionary {
-    /// The tables of the parts.
+    /// The tables of the [parts](super::parts): who asks part by part has each of them in the cache.
     numbers: Vec<HashMap<u64, u32, foldhash::fast::RandomState>>,
     identifiers: Vec<u64>,
-}
-
-/// Which part of a dictionary has an identifier: the same of all dictionaries, so that who asks in the order of one's parts goes through the other's part by part.
-#[inline]
-pub(super) fn part_of(identifier: u64) -> usize {
-    // By other bits than those by which the identifiers of a worker are alike.
-    FixedState::default().hash_one(identifier) as usize % PARTS
 }
 
 impl Default for Dictionary {
@@ -57,11 +45,6 @@ impl Dictionary {
     /// The number of an identifier, if it has one.
     pub(super) fn get(&self, identifier: u64) -> Option<u32> {
         self.numbers[part_of(identifier)].get(&identifier).copied()
-    }
-
-    /// All that is left when nobody asks for numbers any more.
-    pub(super) fn into_identifiers(self) -> Vec<u64> {
-        self.identifiers
     }
 
     /// Those that have numbers, in the order of these.

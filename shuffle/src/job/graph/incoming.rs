@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use weft_object::Wire;
 
-use super::rows::Rows;
+use super::columns::Columns;
 use crate::error::JobError;
 use crate::exchange::Exchange;
 use crate::partition::all_to_all;
@@ -21,9 +21,8 @@ use crate::worker::{Worker, WorkerId};
 /// The edges that this worker holds.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// For each vertex of all that an edge here leads to, in order: where such edges begin, as places among this worker's sources.
-    sources: Rows,
-    /// Which rows are for vertices of each worker.
+    columns: Columns,
+    /// Which columns are for vertices of each worker.
     by_receiver: Vec<Range<usize>>,
     receivers: Arc<Receivers>,
 }
@@ -39,37 +38,38 @@ struct Sums<V> {
 }
 
 impl Incoming {
-    /// Turns rows around that have the numbers that edges lead to, one for each source. An exchange. No number may be beyond `ranges`.
-    pub(super) fn turn(
+    /// Tells all workers to which of their vertices edges lead here. An exchange.
+    pub(super) fn agree(
         worker: &Worker,
         ranges: &Ranges,
-        outgoing: &Rows,
+        columns: Columns,
     ) -> Result<Self, JobError> {
-        let (targets, sources) = outgoing.turned(ranges.total() as usize);
+        let targets = &columns.targets;
         let by_receiver: Vec<Range<usize>> =
-            worker.ids().map(|to| place(&targets, ranges.of(to))).collect();
-        let rows = by_receiver.iter().enumerate();
-        let announced = rows.flat_map(|(to, rows)| {
-            let targets = targets[rows.clone()].iter();
-            targets.map(move |target| (WorkerId(to), u64::from(*target)))
+            worker.ids().map(|to| place(targets, ranges.of(to))).collect();
+        let columns_of = by_receiver.iter().enumerate();
+        let announced = columns_of.flat_map(|(to, columns)| {
+            let targets = targets[columns.clone()].iter();
+            targets.map(move |target| (WorkerId(to), *target))
         });
         let received = all_to_all(worker, announced)?;
         let range = ranges.of(worker.id());
+        let first = range.start as u32;
         let indices = received.by_worker.iter().enumerate().map(|(from, numbers)| {
             let is_known = numbers.is_sorted_by(|one, other| one < other)
-                && numbers.iter().all(|number| range.contains(number));
+                && numbers.iter().all(|number| range.contains(&u64::from(*number)));
             let what = "edges to vertices of others, or to one twice";
             is_known
-                .then(|| numbers.iter().map(|number| (number - range.start) as u32).collect())
+                .then(|| numbers.iter().map(|number| number - first).collect())
                 .ok_or_else(|| received.refuse(WorkerId(from), what))
         });
         let receivers = Arc::new(indices.collect::<Result<Receivers, _>>()?);
-        Ok(Self { sources, by_receiver, receivers })
+        Ok(Self { columns, by_receiver, receivers })
     }
 
-    /// Edges of all rows.
+    /// Edges of all columns.
     pub(super) fn edges(&self) -> u64 {
-        self.sources.edges()
+        self.columns.edges()
     }
 
     /// For each of this worker's vertices, what all workers give it along edges, and what `nothing` has for it, combined. `given` has a value for each source here. An exchange.
@@ -91,12 +91,12 @@ impl Incoming {
             if is_known { Ok(()) } else { Err("values for more vertices than its edges lead to") }
         });
         for to in worker.ids().filter(|to| *to != own) {
-            let mut rows = self.by_receiver[to.0].clone();
-            rows.try_for_each(|row| exchange.push(to, self.row(row, given, combine)))?;
+            let mut columns = self.by_receiver[to.0].clone();
+            columns.try_for_each(|column| exchange.push(to, self.sum(column, given, combine)))?;
         }
         // Those of its own vertices while the others' are on their way.
-        let kept: Vec<V> =
-            self.by_receiver[own.0].clone().map(|row| self.row(row, given, combine)).collect();
+        let columns = self.by_receiver[own.0].clone();
+        let kept: Vec<V> = columns.map(|column| self.sum(column, given, combine)).collect();
         let stage = exchange.stage();
         exchange.keep_all(kept.len());
         exchange.finish()?;
@@ -112,15 +112,15 @@ impl Incoming {
         }
     }
 
-    /// What a row is given. Four sums at a time, none of which waits for the one before it.
+    /// What the target of a column is given. Four sums at a time, none of which waits for the one before it.
     #[inline]
-    fn row<V: Copy>(&self, row: usize, given: &[V], combine: impl Fn(V, V) -> V) -> V {
+    fn sum<V: Copy>(&self, column: usize, given: &[V], combine: impl Fn(V, V) -> V) -> V {
         let value = |source: u32| given[source as usize];
-        let sources = self.sources.row(row);
+        let sources = self.columns.sources.row(column);
         let (fours, rest) = sources.as_chunks::<4>();
         let Some((first, fours)) = fours.split_first() else {
             let few = rest.iter().map(|source| value(*source));
-            return few.reduce(combine).expect("there are rows of edges only");
+            return few.reduce(combine).expect("there are columns of edges only");
         };
         let sums = fours.iter().fold(first.map(value), |[a, b, c, d], [e, f, g, h]| {
             [

@@ -1,11 +1,10 @@
 //! Sources whose edges are held by another worker than the one that has the vertex.
 
-use std::cmp::Reverse;
-
 use weft_object::{Types, Wire};
 
 use super::balance::transfers;
-use super::rows::Rows;
+use super::columns::Columns;
+use super::dictionary::too_many;
 use crate::error::JobError;
 use crate::partition::{all_to_all, gather};
 use crate::reduce::Ranges;
@@ -45,39 +44,45 @@ impl Mirrors {
     }
 
     /// Moves edges until no worker holds more than its share and a twentieth, rounded up to whole
-    /// edges; none if it is so already. `targets` has a row for each vertex of this worker, and gets
-    /// one for each mirror behind them.
+    /// edges; none if it is so already. So many edges begin at each vertex of this worker, and `columns` has them; places of mirrors
+    /// are behind those of these.
     pub(super) fn balance(
         worker: &Worker,
         ranges: &Ranges,
-        targets: &mut Rows,
+        out_degrees: &[u32],
+        columns: &mut Columns,
     ) -> Result<Self, JobError> {
-        let transfers = transfers(&gather(worker, targets.edges())?);
+        let transfers = transfers(&gather(worker, columns.edges())?);
         if transfers.is_empty() {
             return Ok(Self::default());
         }
-        let mut surplus = Surplus::new(targets);
+        let mut surplus = Surplus::of(out_degrees);
         for transfer in transfers.iter().filter(|transfer| transfer.from == worker.id()) {
             surplus.give(transfer.to, transfer.edges);
         }
-        let Surplus { given, moved, kept, .. } = surplus;
+        let Surplus { parts, .. } = surplus;
+        let targets = take(columns, &parts);
         let first = ranges.of(worker.id()).start as u32;
-        let moved = moved.into_iter().map(|(Given { index, holder }, target)| {
-            (holder, Moved { source: first + index as u32, target })
+        let moved = parts.iter().zip(&targets).flat_map(|(part, targets)| {
+            let source = first + part.given.index as u32;
+            targets.iter().map(move |target| (part.given.holder, Moved { source, target: *target }))
         });
         let received = all_to_all(worker, moved)?;
-        targets.shorten(&kept);
-        let mut held = 0;
+        let (mut mirrored, mut held) = (Vec::new(), 0);
         for (from, edges) in received.by_worker.iter().enumerate() {
             if edges.iter().any(|moved| u64::from(moved.target) >= ranges.total()) {
                 return Err(received.refuse(WorkerId(from), "edges to vertices that nobody has"));
             }
             for row in edges.chunk_by(|one, other| one.source == other.source) {
-                row.iter().for_each(|moved| targets.push(moved.target));
-                targets.end_row();
+                let place = u32::try_from(out_degrees.len() + held);
+                let place = place.map_err(|_| too_many(1 << 32))?;
+                mirrored.extend(row.iter().map(|moved| (moved.target, place)));
                 held += 1;
             }
         }
+        mirrored.sort_unstable();
+        columns.merge(&mirrored);
+        let given = parts.into_iter().map(|part| part.given).collect();
         Ok(Self { given, held, are_any: true })
     }
 
@@ -101,41 +106,87 @@ impl Mirrors {
     }
 }
 
-/// Takes edges off a worker's rows, the longest first: so the fewest vertices are mirrored.
-struct Surplus<'t> {
-    targets: &'t Rows,
-    /// Rows that have not been taken as a whole, the longest last.
-    by_length: Vec<usize>,
-    /// How many edges stay, a row.
-    kept: Vec<usize>,
-    given: Vec<Given>,
-    moved: Vec<(Given, u32)>,
+/// Which edges of a worker go: those of the vertices with the most, so the fewest are mirrored.
+struct Surplus<'d> {
+    /// How many edges begin at each vertex, in descending order.
+    out_degrees: &'d [u32],
+    /// The first vertex that does not go as a whole.
+    next: usize,
+    /// How many of its edges go.
+    gone: u64,
+    parts: Vec<Part>,
 }
 
-impl<'t> Surplus<'t> {
-    fn new(targets: &'t Rows) -> Self {
-        let kept: Vec<usize> = (0..targets.rows()).map(|row| targets.row(row).len()).collect();
-        let mut by_length: Vec<usize> = (0..kept.len()).collect();
-        by_length.sort_unstable_by_key(|row| (kept[*row], Reverse(*row)));
-        Self { targets, by_length, kept, given: Vec::new(), moved: Vec::new() }
+/// So many edges of a vertex.
+struct Part {
+    given: Given,
+    edges: u64,
+}
+
+impl<'d> Surplus<'d> {
+    fn of(out_degrees: &'d [u32]) -> Self {
+        Self { out_degrees, next: 0, gone: 0, parts: Vec::new() }
     }
 
     /// Gives `holder` so many edges.
     fn give(&mut self, holder: WorkerId, mut edges: u64) {
         while edges > 0
-            && let Some(index) = self.by_length.last().copied()
+            && let Some(degree) = self.out_degrees.get(self.next)
         {
-            let kept = &mut self.kept[index];
-            let count = edges.min(*kept as u64) as usize;
-            let run = &self.targets.row(index)[*kept - count..*kept];
-            *kept -= count;
-            edges -= count as u64;
-            if *kept == 0 {
-                self.by_length.pop();
+            let left = u64::from(*degree) - self.gone;
+            let count = edges.min(left);
+            edges -= count;
+            self.gone += count;
+            self.parts.push(Part { given: Given { index: self.next, holder }, edges: count });
+            if count == left {
+                (self.next, self.gone) = (self.next + 1, 0);
             }
-            let given = Given { index, holder };
-            self.given.push(given);
-            self.moved.extend(run.iter().map(|target| (given, *target)));
         }
+    }
+}
+
+/// Takes edges out of `columns`: the targets of each part.
+fn take(columns: &mut Columns, parts: &[Part]) -> Vec<Vec<u32>> {
+    let mut targets: Vec<Vec<u32>> =
+        parts.iter().map(|part| Vec::with_capacity(part.edges as usize)).collect();
+    // Those that go are the vertices from the first one on, and the parts of each follow one another.
+    let end = parts.last().map_or(0, |part| part.given.index + 1);
+    // Which part has the next edge of each.
+    let mut filling: Vec<usize> =
+        (0..end).map(|index| parts.partition_point(|part| part.given.index < index)).collect();
+    columns.retain(|source, target| {
+        let Some(at) = filling.get_mut(source as usize) else { return true };
+        let is_of = |part: &Part| part.given.index == source as usize;
+        if parts.get(*at).is_some_and(|part| is_of(part) && targets[*at].len() as u64 == part.edges)
+        {
+            *at += 1;
+        }
+        let Some(_) = parts.get(*at).filter(|part| is_of(part)) else { return true };
+        targets[*at].push(target);
+        false
+    });
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::Rows;
+    use super::*;
+
+    #[test]
+    fn the_edges_of_the_vertices_with_the_most_go() {
+        // Vertices 0, 1 and 2 have four, three and one.
+        let lists = [&[0, 1][..], &[0, 1, 2], &[0], &[0, 1]];
+        let mut sources = Rows::with_capacity(0, 0);
+        lists.iter().for_each(|list| sources.push_row(list));
+        let mut columns = Columns { targets: vec![10, 11, 12, 13], sources };
+        let mut surplus = Surplus::of(&[4, 3, 1]);
+        surplus.give(WorkerId(1), 3);
+        surplus.give(WorkerId(2), 2);
+        let parts = surplus.parts;
+        let given = |part: &Part| (part.given.index, part.given.holder.0, part.edges);
+        assert_eq!(parts.iter().map(given).collect::<Vec<_>>(), [(0, 1, 3), (0, 2, 1), (1, 2, 1)]);
+        assert_eq!(take(&mut columns, &parts), [&[10, 11, 12][..], &[13], &[10]]);
+        assert_eq!((columns.targets, columns.sources.numbers()), (vec![11, 13], &[1, 2, 1][..]));
     }
 }

@@ -2,37 +2,54 @@
 
 use std::cmp::Reverse;
 
-/// A worker's vertices: those at which most edges begin first, and of those alike the lower identifier.
+/// Vertices at which edges begin: those with most edges first, and of those alike the lower identifier.
 #[derive(Debug)]
 pub(super) struct Numbering {
     /// Which vertex comes at each place.
     order: Vec<u32>,
     /// At which place each vertex comes.
     places: Vec<u32>,
+    /// By place.
+    identifiers: Vec<u64>,
+    degrees: Vec<u32>,
 }
 
 impl Numbering {
-    /// Of vertices with such identifiers, at which so many edges begin.
-    pub(super) fn by_degree(identifiers: &[u64], degree: impl Fn(usize) -> usize) -> Numbering {
-        // A worker has no more vertices than there are numbers of 32 bits.
-        let mut order: Vec<u32> = (0..identifiers.len() as u32).collect();
-        order.sort_by_cached_key(|vertex| {
-            let vertex = *vertex as usize;
-            (Reverse(degree(vertex)), identifiers[vertex])
-        });
-        let mut places = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(place, vertex)| places[*vertex as usize] = place);
-        Numbering { order, places }
+    /// Of vertices with such identifiers, at which so many edges begin. There are no more than numbers of 32 bits.
+    pub(super) fn by_degree(identifiers: &[u64], degree: impl Fn(usize) -> u32) -> Numbering {
+        let vertices = identifiers.iter().enumerate();
+        let mut vertices: Vec<(Reverse<u32>, u64, u32)> = vertices
+            .map(|(vertex, identifier)| (Reverse(degree(vertex)), *identifier, vertex as u32))
+            .collect();
+        vertices.sort_unstable();
+        let mut places = vec![0; vertices.len()];
+        (0..).zip(&vertices).for_each(|(place, (_, _, vertex))| places[*vertex as usize] = place);
+        Numbering {
+            order: vertices.iter().map(|(_, _, vertex)| *vertex).collect(),
+            places,
+            identifiers: vertices.iter().map(|(_, identifier, _)| *identifier).collect(),
+            degrees: vertices.iter().map(|(Reverse(degree), _, _)| *degree).collect(),
+        }
     }
 
     /// The vertices, by their places.
-    pub(super) fn order(&self) -> impl Iterator<Item = usize> {
-        self.order.iter().map(|vertex| *vertex as usize)
+    pub(super) fn order(&self) -> &[u32] {
+        &self.order
     }
 
-    /// The place of a vertex.
-    pub(super) fn place(&self, vertex: u32) -> u32 {
-        self.places[vertex as usize]
+    /// The place of each vertex.
+    pub(super) fn places(&self) -> &[u32] {
+        &self.places
+    }
+
+    /// The identifiers, by place.
+    pub(super) fn identifiers(&self) -> &[u64] {
+        &self.identifiers
+    }
+
+    /// How many edges begin at each, by place.
+    pub(super) fn degrees(&self) -> &[u32] {
+        &self.degrees
     }
 }
 
@@ -42,9 +59,11 @@ mod tests {
 
     #[test]
     fn vertices_with_most_edges_come_first() {
-        let degrees = [1, 0, 3, 2, 0];
-        let numbering = Numbering::by_degree(&[3, 7, 5, 9, 1], |vertex| degrees[vertex]);
-        assert_eq!(numbering.order().collect::<Vec<_>>(), [2, 3, 0, 4, 1]);
-        assert_eq!([0, 1, 2, 3, 4].map(|vertex| numbering.place(vertex)), [2, 4, 0, 1, 3]);
+        let degrees = [1, 1, 3, 2, 1];
+        let numbering = Numbering::by_degree(&[7, 3, 5, 9, 8], |vertex| degrees[vertex]);
+        assert_eq!(numbering.order(), [2, 3, 1, 0, 4]);
+        assert_eq!(numbering.places(), [3, 2, 0, 1, 4]);
+        assert_eq!(numbering.identifiers(), [5, 9, 3, 7, 8]);
+        assert_eq!(numbering.degrees(), [3, 2, 1, 1, 1]);
     }
 }
