@@ -94,6 +94,7 @@ fn an_agent_that_stands_still_and_goes_on_later_harms_nothing() {
     let cluster = Cluster::start(&[1, 3]);
     let id = cluster.submit(&[], &words(&cluster.long_ranks("ranks")));
     cluster.wait_for_rounds(id);
+    let number = cluster.json(&["agents"])[0]["agent"].clone();
     // The agent, the driver that it started, and its worker.
     let agent = cluster.agents[0].child.id();
     let mut stopped = vec![agent];
@@ -112,6 +113,7 @@ fn an_agent_that_stands_still_and_goes_on_later_harms_nothing() {
         let agents = cluster.json(&["agents"]);
         (agents.as_array().unwrap().len() == 2).then_some(())
     });
+    assert_eq!(cluster.json(&["agents"])[0]["agent"], number, "it is known by the same number");
     cluster.assert_left(&["ranks"]);
     assert!(std::fs::read(cluster.path("ranks")).unwrap() == written);
     assert_eq!(cluster.state(id), "succeeded");

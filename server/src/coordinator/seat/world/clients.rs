@@ -78,7 +78,7 @@ impl World {
                 let name = self.clients[index].tables.first().cloned().unwrap();
                 Command::DropTable { name }
             }
-            _ if id % 2 == 0 => Command::RegisterWorker {
+            _ if id.is_multiple_of(2) => Command::RegisterWorker {
                 former: None,
                 description: WorkerDescription {
                     address: format!("client{index}"),
