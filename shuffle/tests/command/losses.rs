@@ -157,8 +157,10 @@ fn driver_of(agent: &Agent) -> u32 {
 fn a_driver_that_stands_still_or_is_killed_costs_an_attempt_and_the_last_one_is_tidied_up_behind() {
     let cluster = Cluster::start(&[3]);
     let job = cluster.long_ranks("ranks");
+    // More rounds than workers come through while their driver stands still.
+    let job = words(&job).into_iter().map(|word| if word == "4000" { "1000000" } else { word });
     let more = ["--report", "report", "--max-attempts", "2"];
-    let id = cluster.submit(&[], &[&words(&job)[..], &more].concat());
+    let id = cluster.submit(&[], &job.chain(more).collect::<Vec<_>>());
     for (signal, lost) in [(Signal::STOP, 1), (Signal::KILL, 2)] {
         cluster.wait_for_rounds(id);
         send(driver_of(&cluster.agents[0]), signal);
