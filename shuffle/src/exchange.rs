@@ -97,6 +97,16 @@ impl<'w, R: Record> Exchange<'w, Filling<R>> {
         self.push_to_next(to, &record)
     }
 
+    /// Writes it for every other worker.
+    pub(crate) fn push_to_others(&mut self, record: R) -> Result<(), JobError>
+    where
+        R: Copy,
+    {
+        let worker = self.worker;
+        let mut others = worker.ids().filter(|to| *to != worker.id());
+        others.try_for_each(|to| self.push(to, record))
+    }
+
     #[cold]
     fn push_to_next(&mut self, to: WorkerId, record: &R) -> Result<(), JobError> {
         self.check_place(to)?;

@@ -99,12 +99,9 @@ where
         return Ok(copies.into_inner());
     }
     let mut exchange = Exchange::open_pulled(worker, |_, pair| copies.borrow_mut().push(pair));
-    pairs.for_each(|pair| {
-        if !keys.contains(hash_of(&pair.key)) {
-            return Ok(());
-        }
-        let mut others = worker.ids().filter(|to| *to != worker.id());
-        others.try_for_each(|to| exchange.push(to, *pair))
+    pairs.for_each(|pair| match keys.contains(hash_of(&pair.key)) {
+        true => exchange.push_to_others(*pair),
+        false => Ok(()),
     })?;
     exchange.finish()?;
     Ok(copies.into_inner())

@@ -124,6 +124,7 @@ impl<'w> Exchange<'w, EdgeFilling> {
             SizedEdge::Wide(edge) => filling.wide.begin(edge, memory, types, SEGMENT_BYTES),
         }
     }
+
     /// Whether a segment is being written for edges of such a kind.
     fn has_begun(&self, to: WorkerId, edge: SizedEdge) -> bool {
         let filling = &self.outgoing[to.0].filling;

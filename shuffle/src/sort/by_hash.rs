@@ -44,8 +44,7 @@ pub(crate) fn sort_by_hash<K: Wire + Hash, V: Wire>(
                 WorkerId(turn)
             }
             Place::All => {
-                let mut others = worker.ids().filter(|to| *to != own);
-                others.try_for_each(|to| exchange.push(to, pair))?;
+                exchange.push_to_others(pair)?;
                 own
             }
         };

@@ -9,12 +9,9 @@ use super::dictionary::too_many;
 use super::index::{Grouped, Identifier, Index, Wide, last_of_dense};
 use super::numbering::Numbering;
 use super::parts::{Parts, part_of};
-use super::rows::{Rows, make_distinct};
+use super::rows::{Rows, TOGETHER, make_distinct};
 use crate::error::JobError;
 use crate::exchange::SizedEdge;
-
-/// Rows whose beginnings are read at once, so that the processor waits for several at a time.
-const TOGETHER: usize = 64;
 
 /// Edges, as they have come, by their sources.
 #[derive(Default)]

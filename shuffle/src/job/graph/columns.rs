@@ -1,9 +1,6 @@
 //! Edges by where they lead: compressed sparse columns.
 
-use super::rows::Rows;
-
-/// Rows whose beginnings are read at once, so that the processor waits for several at a time.
-const TOGETHER: usize = 64;
+use super::rows::{Rows, TOGETHER};
 
 /// The edges that a worker holds, of which each begins at a *source* that has a place there.
 #[derive(Debug)]

@@ -1,5 +1,8 @@
 //! Where edges begin, by where they lead to, or the other way round.
 
+/// As many rows as are best [touched](Rows::touch) at once.
+pub(super) const TOGETHER: usize = 64;
+
 /// Rows of numbers, one after the other in one array: compressed sparse rows.
 #[derive(Debug)]
 pub(super) struct Rows<T = u32> {
