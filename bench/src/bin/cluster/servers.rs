@@ -1,6 +1,7 @@
 //! Nodes as processes of this machine: started, killed, stopped and started again from their directories.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -104,8 +105,8 @@ impl Servers {
         let log = File::options().create(true).append(true).open(&path);
         let log = log.with_context(|| format!("cannot write {}", path.display()))?;
         let mut command = Command::new(&self.kv);
-        // Becomes the server, and ends with this thread.
-        command.args(["launch", "attached"]).arg(&self.server);
+        // Becomes the server once it is told to, and ends with this thread.
+        command.args(["launch", &std::process::id().to_string()]).arg(&self.server);
         command.arg("--data-dir").arg(self.folder.join(format!("node-{id}")));
         command.args(["--memory", &self.memory, "--http", "off"]);
         command.args(["--durability", self.setting.durability.name()]);
@@ -120,9 +121,10 @@ impl Servers {
         if !is_alone {
             command.args(["--join", &seeds]);
         }
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        node.process = Some(command.spawn().context("cannot start a node")?);
-        Ok(())
+        command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+        let process = node.process.insert(command.spawn().context("cannot start a node")?);
+        let mut word = process.stdin.take().context("it was piped")?;
+        word.write_all(b"\n").context("a node has ended before it was told to begin")
     }
 
     /// As `kill -9` does it. Returns when the process is gone.
