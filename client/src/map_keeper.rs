@@ -115,7 +115,8 @@ impl MapKeeper {
         let now = endpoint.clock().now();
         let just_fetched = fetched.is_some_and(|ended| match need {
             MapNeed::Lease | MapNeed::Recheck | MapNeed::Tables => now.since(ended) < MAP_FRESH,
-            MapNeed::AtLeast(_) => ended > asked_at,
+            // What was fetched just before may be what said so.
+            MapNeed::Lost | MapNeed::AtLeast(_) => ended > asked_at,
         });
         if just_fetched || self.at_hand(need) {
             return;
@@ -133,7 +134,7 @@ impl MapKeeper {
     fn at_hand(&self, need: MapNeed) -> bool {
         match need {
             MapNeed::Lease => true,
-            MapNeed::Recheck | MapNeed::Tables => false,
+            MapNeed::Recheck | MapNeed::Lost | MapNeed::Tables => false,
             MapNeed::AtLeast(epoch) => self.current.load().epoch() >= epoch,
         }
     }

@@ -43,6 +43,8 @@ pub(crate) enum MapNeed {
     Lease,
     /// There may be a newer one: look, unless somebody has just looked.
     Recheck,
+    /// By it, what was asked for is lost. By a newer one it may have begun anew: look once.
+    Lost,
     /// The node may not have heard yet that there is the table: look whether there is.
     Tables,
     /// There is one of this epoch.
@@ -72,6 +74,8 @@ pub(crate) struct Retry {
     table_gone: bool,
     /// Whether another lease was sought.
     lease_sought: bool,
+    /// Whether a map was sought by which a lost partition has begun anew.
+    found_sought: bool,
 }
 
 impl Retry {
@@ -84,6 +88,7 @@ impl Retry {
             table_sought: false,
             table_gone: false,
             lease_sought: false,
+            found_sought: false,
         }
     }
 
@@ -123,6 +128,8 @@ impl Retry {
             }
             ClientError::Refused { code, .. } => bears_repeating(*code).then_some(MapNeed::Recheck),
             ClientError::SlotUnowned { .. } => Some(MapNeed::Recheck),
+            // Only an operator ends that, so it is not waited for. But nobody else tells this client that he has.
+            ClientError::PartitionLost { .. } => (!self.found_sought).then_some(MapNeed::Lost),
             ClientError::Unreachable { reason, .. } => may_pass(reason).then_some(MapNeed::Recheck),
             ClientError::Disconnected { applied, .. }
             | ClientError::DeadlineExceeded { applied, .. }
@@ -131,7 +138,6 @@ impl Retry {
             }
             ClientError::Limit(_)
             | ClientError::WorkerLength
-            | ClientError::PartitionLost { .. }
             | ClientError::TooManyUnderWay { .. }
             | ClientError::UnknownNode { .. }
             | ClientError::ClusterNotReachable { .. }
@@ -164,6 +170,10 @@ impl Retry {
             }
             MapNeed::Lease if !self.lease_sought => {
                 self.lease_sought = true;
+                (Duration::ZERO, need)
+            }
+            MapNeed::Lost => {
+                self.found_sought = true;
                 (Duration::ZERO, need)
             }
             MapNeed::Lease | MapNeed::Tables => (self.pause(random), need),
@@ -230,7 +240,7 @@ const fn may_pass(reason: &Unreachable) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weft_protocol::Slot;
+    use weft_protocol::{PartitionId, Slot};
     use weft_transport::{CloseReason, NodeId};
 
     use super::*;
@@ -387,6 +397,17 @@ mod tests {
             let malformed = Unreachable::Address(AddressError::Malformed);
             check(effect, &ClientError::Unreachable { node: node(), reason: malformed }, None);
         }
+    }
+
+    #[test]
+    fn a_partition_that_is_lost_is_looked_for_once() {
+        let error = ClientError::PartitionLost { partition: PartitionId(0), epoch: MAP_EPOCH };
+        check(Effect::Read, &error, Some(MapNeed::Lost));
+        check(Effect::Mutation, &error, Some(MapNeed::Lost));
+        let mut retry = Retry::new(Effect::Mutation, DEADLINE);
+        let next = retry.after(MapNeed::Lost, NOW, 0);
+        assert_eq!(next, Some(Next { at: NOW, map: MapNeed::Lost }));
+        assert_eq!(retry.need(&error, MAP_EPOCH, Identity::None), None);
     }
 
     #[test]

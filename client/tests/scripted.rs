@@ -136,6 +136,27 @@ fn a_node_with_an_older_map_is_not_believed() {
     assert_eq!((former.operations().len(), owner.operations().len()), (1, 1));
 }
 
+/// Nobody tells clients of before that an operator has accepted the loss: they look.
+#[test]
+fn what_was_lost_is_looked_for_with_each_operation_and_not_waited_for() {
+    let world = World::new(1);
+    let owner = world.node(1, |_| put_done(3));
+    world.lose_all(5);
+    let (client, key) = (world.client(&[1]), key_of(1, 1));
+    for _ in 0..2 {
+        let (before, began) = (world.maps_served(), world.elapsed());
+        let error = world.run(client.put(&key, "weft")).unwrap_err();
+        assert_eq!((error.code(), error.applied()), (ErrorCode::PartitionLost, Applied::No));
+        assert_eq!(world.maps_served() - before, 1);
+        assert!(world.elapsed() - began < Duration::from_millis(10), "nothing is waited for");
+    }
+    let asked = owner.operations().len();
+    world.move_all_to(1, 6);
+    assert_eq!(world.run(client.put(&key, "anew")).unwrap(), Version(3));
+    assert_eq!(owner.operations().len() - asked, 1, "and nobody was asked before");
+    assert_eq!(asked, 0);
+}
+
 #[test]
 fn an_owner_that_nobody_finds_is_given_up_at_the_deadline() {
     let world = World::new(2);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use weft_client::{Client, ClientConfig, ClientError, ErrorCode, NodeId, Version};
 use weft_protocol::{
     ClusterMap, DeleteReply, ErrorReply, GetReply, MapReply, NodeEntry, OpenClientReply, Operation,
-    PartBuilder, PutReply, RenewClient, Request, Slot, StatsReply,
+    PartBuilder, PartitionEntry, PutReply, RenewClient, Request, Slot, StatsReply,
 };
 use weft_transport::{
     Batch, Body, Clock, Endpoint, EndpointConfig, Handler, Incarnation, IncomingKind, ManualClock,
@@ -180,14 +180,29 @@ impl World {
 
     /// From now on nodes serve a map of `epoch` by which node `owner` has everything.
     pub(crate) fn move_all_to(&self, owner: u64, epoch: u64) {
-        let mut map = self.map.lock().unwrap();
-        let partitions = map.partitions().iter().map(|partition| weft_protocol::PartitionEntry {
+        self.change_all(epoch, |partition| PartitionEntry {
             epoch: partition.epoch + 1,
             primary: Some(NodeId(owner)),
             members: vec![NodeId(owner)],
+            is_lost: false,
             ..partition.clone()
         });
-        *map = ClusterMap::new(epoch, map.nodes().to_vec(), partitions.collect()).unwrap();
+    }
+
+    /// From now on nodes serve a map of `epoch` by which everything is lost.
+    pub(crate) fn lose_all(&self, epoch: u64) {
+        self.change_all(epoch, |partition| PartitionEntry {
+            epoch: partition.epoch + 1,
+            primary: None,
+            is_lost: true,
+            ..partition.clone()
+        });
+    }
+
+    fn change_all(&self, epoch: u64, changed: impl Fn(&PartitionEntry) -> PartitionEntry) {
+        let mut map = self.map.lock().unwrap();
+        let partitions = map.partitions().iter().map(changed).collect();
+        *map = ClusterMap::new(epoch, map.nodes().to_vec(), partitions).unwrap();
     }
 
     /// How often a node has been asked for the map.
