@@ -5,6 +5,7 @@
 //! start from, so every worker reads all of it, but looks at its own chunks only. `docs/shuffle.md` says
 //! what is accepted.
 
+pub(crate) mod block;
 mod chunks;
 mod error;
 mod gzip_members;

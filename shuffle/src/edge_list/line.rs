@@ -1,11 +1,17 @@
 //! Parses the lines of a chunk, without a look at UTF-8 and without an allocation.
 
+mod plain;
+
 use memchr::memchr;
 
+use self::plain::{PLAIN_LINE_BYTES_MAX, each_plain_line};
 use crate::text_file::LineProblem;
 
 /// No number of so many digits is too large.
 const SAFE_DIGITS: usize = 19;
+
+/// Lines that are parsed one by one when one has come that is not plain: most likely there are more of them.
+const LINES_BEFORE_PLAIN: u64 = 64;
 
 /// What a chunk had.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +30,18 @@ pub(super) fn parse<E>(
 ) -> Result<Parsed, E> {
     let mut parsed = Parsed::default();
     let mut rest = chunk;
+    let mut plain_from = if line_bytes_max < PLAIN_LINE_BYTES_MAX { u64::MAX } else { 0 };
     while !rest.is_empty() {
+        if parsed.lines >= plain_from {
+            let (lines, behind) = each_plain_line(rest, each)?;
+            parsed.edges += lines;
+            parsed.lines += lines;
+            plain_from = parsed.lines + LINES_BEFORE_PLAIN;
+            rest = behind;
+            if rest.is_empty() {
+                break;
+            }
+        }
         let next = match first_line(rest, line_bytes_max) {
             Ok((None, next)) => next,
             Ok((Some((source, target)), next)) => {
@@ -110,15 +127,21 @@ fn digits(bytes: [u8; 8]) -> (u64, usize) {
     // The highest bit of each byte that is more than nine.
     let others = (((values & LOW_BITS) + u64::from_le_bytes([0x7f - 9; 8])) | values) & !LOW_BITS;
     let count = others.trailing_zeros() / 8;
-    if count == 0 {
-        return (0, 0);
+    match count {
+        0 => (0, 0),
+        _ => (value_of(bytes, count), count as usize),
     }
+}
+
+/// The number that the first `count` of eight bytes are the digits of, from one to eight.
+#[inline(always)]
+fn value_of(bytes: [u8; 8], count: u32) -> u64 {
+    let values = u64::from_le_bytes(bytes) ^ u64::from_le_bytes([b'0'; 8]);
     // As if there were zeros before it. The first digit is in the lowest byte.
     let digits = values << (64 - 8 * count);
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
     let pair = |place: u32| pairs >> (16 * place) & 0xff;
-    let value = (pair(0) * 100 + pair(1)) * 10_000 + pair(2) * 100 + pair(3);
-    (value, count as usize)
+    (pair(0) * 100 + pair(1)) * 10_000 + pair(2) * 100 + pair(3)
 }
 
 /// The same, digit by digit.

@@ -5,14 +5,12 @@ use std::sync::atomic::AtomicU64;
 use memchr::memchr_iter;
 use weft_object::TextKey;
 
+use super::block::{BLOCK_BYTES, bytes_that};
 use super::valid::each_text;
 use super::{Chunk, Cut, InputError, Share, TextFile};
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::worker::Worker;
-
-/// Bytes that are looked at together: one bit of a word for each.
-const BLOCK_BYTES: usize = u64::BITS as usize;
 
 /// See [`TextFile::words`].
 #[derive(Debug)]
@@ -90,16 +88,10 @@ fn each_word<E>(text: &str, mut each: impl FnMut(&str) -> Result<(), E>) -> Resu
 /// A bit for each byte with which white space may begin: one of ASCII, or the first of a character of two or three, of which some are.
 #[inline]
 fn spaces(block: &[u8; BLOCK_BYTES]) -> u64 {
-    // Without a branch, and ones and zeros in bytes: this becomes instructions for 16 bytes.
-    let is_space = block.map(|byte| {
+    bytes_that(block, |byte| {
         let is_ascii = byte == b' ' || byte.wrapping_sub(b'\t') < 5;
-        u8::from(is_ascii | (byte == 0xc2) | (byte.wrapping_sub(0xe1) < 3))
-    });
-    let (eights, _) = is_space.as_chunks();
-    // Eight bytes that are 0 or 1, each times another power of two, so that all meet in the highest byte.
-    let bits =
-        |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    eights.iter().rev().fold(0, |mask, eight| mask << 8 | bits(eight))
+        is_ascii | (byte == 0xc2) | (byte.wrapping_sub(0xe1) < 3)
+    })
 }
 
 /// How many bytes the white space has that begins at `at`, if it is some. The end of the text is.
