@@ -16,6 +16,7 @@ mod schedule;
 mod scheduler;
 mod store;
 pub(crate) mod submit;
+mod waiting;
 
 use std::time::Duration;
 

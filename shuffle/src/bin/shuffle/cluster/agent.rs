@@ -43,6 +43,15 @@ fn slots(text: &str) -> Result<usize, String> {
 }
 
 impl Agent {
+    /// Whether the cluster has a node on another machine, and this agent is where only its own machine finds it.
+    fn is_out_of_reach(&self) -> bool {
+        let is_elsewhere = |node: &String| {
+            let address = node.parse::<SocketAddr>();
+            address.is_ok_and(|address| !address.ip().is_loopback())
+        };
+        self.listen.ip().is_loopback() && self.cluster.cluster.iter().any(is_elsewhere)
+    }
+
     /// What no single value can show.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.listen.ip().is_unspecified() {
@@ -69,7 +78,7 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
     }
     let cluster = &asked.cluster.cluster;
     let store = Store::open(cluster, TIMEOUT)?;
-    let secret = store.secret()?;
+    let secret = store.secret(None)?;
     let processors = std::thread::available_parallelism().map_or(1, |number| number.get());
     let slots = asked.slots.unwrap_or(processors);
     let hosting = Hosting::new(slots, asked.listen.ip().to_string());
@@ -80,6 +89,11 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
     let mut registered = Instant::now();
     let (id, lifetime) = store.register(&row, None)?;
     say(&format!("agent {} at {address}, with room for {slots} workers\n", id.0));
+    if asked.is_out_of_reach() {
+        eprintln!(
+            "shuffle agent: agents on other machines cannot reach {address}, so no job has workers here and there: name an address of this machine by --listen"
+        );
+    }
     let mut scheduler = Scheduler::new(
         id,
         row.build.clone(),
@@ -87,14 +101,16 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
         (cluster.clone(), secret),
         (endpoint.clone(), hosting.clone()),
     );
-    let mut complained = None;
-    while !is_over.load(Ordering::Relaxed) {
+    let (mut complained, mut is_stranger) = (None, false);
+    while !is_over.load(Ordering::Relaxed) && !is_stranger {
         let mut turn = || -> anyhow::Result<()> {
             if registered.elapsed() >= lifetime / RENEWALS {
                 // Counted from before: for how long it is there at least.
                 let began = Instant::now();
                 store.renew(id, &row)?;
                 registered = began;
+                // A cluster that has lost its tables has it no more, and who comes later would make another.
+                is_stranger = store.secret(Some(secret))? != secret;
             }
             hosting.sweep();
             scheduler.turn()
@@ -115,5 +131,10 @@ pub(crate) fn run(asked: &Agent) -> anyhow::Result<()> {
     scheduler.end();
     hosting.end();
     endpoint.shutdown();
-    store.leave(id)
+    store.leave(id)?;
+    anyhow::ensure!(
+        !is_stranger,
+        "the cluster has lost what its agents had in common, and others have begun anew: start this agent again"
+    );
+    Ok(())
 }

@@ -115,11 +115,11 @@ pub(crate) fn agents(shown: &Shown) -> anyhow::Result<ExitCode> {
 fn show(one: &One) -> anyhow::Result<ExitCode> {
     let store = Store::open(&one.shown.cluster.cluster, TIMEOUT)?;
     let job = store.job(one.id)?.with_context(|| format!("there is no job {}", one.id))?;
-    let progress = store.progress(one.id)?;
+    let told = Told { progress: store.progress(one.id)?, waits: store.waits(one.id)? };
     let text = if one.shown.json {
-        format!("{}\n", object(one.id, &job, progress.as_ref())?)
+        format!("{}\n", object(one.id, &job, &told)?)
     } else {
-        text(one.id, &job, progress.as_ref())?
+        text(one.id, &job, &told)?
     };
     Ok(say(&text))
 }
@@ -139,6 +139,12 @@ fn cancel(one: &One) -> anyhow::Result<ExitCode> {
     Ok(say(&if one.shown.json { format!("{object}\n") } else { text }))
 }
 
+/// What was said of a job while it was not over.
+struct Told {
+    progress: Option<Done>,
+    waits: Option<String>,
+}
+
 /// What scripts are told of a job: docs/cli.md.
 fn summary(id: u64, job: &JobRecord) -> Value {
     json!({
@@ -156,14 +162,15 @@ fn summary(id: u64, job: &JobRecord) -> Value {
     })
 }
 
-fn object(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<Value> {
+fn object(id: u64, job: &JobRecord, told: &Told) -> anyhow::Result<Value> {
     let mut object = summary(id, job);
     if let Some(attempt) = job.attempt() {
         object["attempt"] = attempt.number.into();
         object["agents"] = attempt.places.iter().map(|place| place.0).collect();
-        object["progress"] = serde_json::to_value(progress)?;
+        object["progress"] = serde_json::to_value(&told.progress)?;
     }
     match &job.state {
+        State::Queued => object["waits_for"] = told.waits.as_deref().into(),
         State::Succeeded { attempt, outcome, unreported, .. } => {
             object["attempt"] = (*attempt).into();
             object["result"] = result(job, outcome)?.object;
@@ -175,7 +182,7 @@ fn object(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<V
     Ok(object)
 }
 
-fn text(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<String> {
+fn text(id: u64, job: &JobRecord, told: &Told) -> anyhow::Result<String> {
     let mut text = format!(
         "job               {id}, {}\n\
          command           {}\n\
@@ -200,12 +207,16 @@ fn text(id: u64, job: &JobRecord, progress: Option<&Done>) -> anyhow::Result<Str
             job.max_attempts,
             places.join(" ")
         );
-        if let Some(Done { phase, unit, done, total, stage }) = progress {
+        if let Some(Done { phase, unit, done, total, stage }) = &told.progress {
             text += &format!("{phase:<17} {done} of {total} {unit}\n");
             text += &format!("stage             {stage}\n");
         }
     }
     match &job.state {
+        State::Queued => {
+            let waits = told.waits.iter().map(|why| format!("waits for         {why}\n"));
+            text += &waits.collect::<String>();
+        }
         State::Succeeded { outcome, unreported, .. } => {
             let unreported = unreported.iter().map(|why| format!("no report         {why}\n"));
             text += &unreported.collect::<String>();

@@ -2,7 +2,7 @@
 //!
 //! A job gets all of its slots at once or none, as all workers wait for each other. Pools share the slots: the next job is of the pool that has the fewest, and of it
 //! the one that was submitted first. If there is no room for that one, nothing else begins: it would wait for ever if smaller ones always
-//! went before. It is the rule of Hadoop's fair scheduler, without its pre-emption.
+//! went before. It is the rule of Hadoop's fair scheduler, without its pre-emption. Workers are spread over the agents, until an attempt was lost.
 
 use std::collections::HashMap;
 
@@ -40,22 +40,41 @@ pub(crate) fn next(
     let waiting = jobs.iter().filter(|(_, job)| may_begin(job));
     // The first of those that are equal.
     let (id, job) = waiting.min_by_key(|(_, job)| of_pool.get(&*job.pool).copied().unwrap_or(0))?;
-    let mut free: Vec<(usize, AgentId)> = agents
+    let free: Vec<(usize, AgentId)> = agents
         .iter()
         .map(|agent| {
             let taken = taken.get(&agent.agent).copied().unwrap_or(0);
             (agent.slots.saturating_sub(taken), agent.agent)
         })
         .collect();
-    let mut places = Vec::with_capacity(job.workers);
-    for _ in 0..job.workers {
-        // Each to the agent that has the most left, so that a job is spread.
+    let places = match job.lost.len() {
+        0 => spread(free, job.workers)?,
+        lost => packed(free, job.workers, lost - 1)?,
+    };
+    Some((*id, places))
+}
+
+/// Each worker to the agent that has the most left.
+fn spread(mut free: Vec<(usize, AgentId)>, workers: usize) -> Option<Vec<AgentId>> {
+    let mut places = Vec::with_capacity(workers);
+    for _ in 0..workers {
         let (left, agent) =
             free.iter_mut().reduce(|most, other| if other.0 > most.0 { other } else { most })?;
         *left = left.checked_sub(1)?;
         places.push(*agent);
     }
-    Some((*id, places))
+    Some(places)
+}
+
+/// On as few agents as may be, from another one on each time: an attempt may have been lost since two that the eldest reaches do not reach each other.
+fn packed(mut free: Vec<(usize, AgentId)>, workers: usize, times: usize) -> Option<Vec<AgentId>> {
+    free.retain(|(left, _)| *left > 0);
+    free.sort_by_key(|(left, _)| std::cmp::Reverse(*left));
+    let first = times % free.len().max(1);
+    free.rotate_left(first);
+    let slots = free.into_iter().flat_map(|(left, agent)| std::iter::repeat_n(agent, left));
+    let places: Vec<AgentId> = slots.take(workers).collect();
+    (places.len() == workers).then_some(places)
 }
 
 /// When a job that waits may begin.
@@ -92,6 +111,22 @@ mod tests {
         assert_eq!(begins(&jobs, &[(A, 2), (B, 1)]), None);
         assert_eq!(begins(&jobs, &[]), None);
         assert_eq!(begins(&[], &[(A, 2)]), None);
+    }
+
+    #[test]
+    fn after_a_loss_workers_are_on_few_agents_and_on_others_each_time() {
+        let mut job = record("default", 3);
+        let mut found = Vec::new();
+        for _ in 0..3 {
+            found.extend(begins(&[(7, job.clone())], &[(A, 2), (B, 2), (C, 2)]));
+            job = JobRecord { max_attempts: 9, ..running(job, &[A]) };
+            job.lose("it was killed".to_owned(), 10);
+        }
+        let places: Vec<_> = found.into_iter().map(|(_, places)| places).collect();
+        assert_eq!(places, [vec![A, B, C], vec![A, A, B], vec![B, B, C]]);
+        let jobs = [(7, job)];
+        assert_eq!(begins(&jobs, &[(A, 1), (B, 0), (C, 4)]), Some((7, vec![C, C, C])));
+        assert_eq!(begins(&jobs, &[(A, 1), (B, 1)]), None);
     }
 
     #[test]

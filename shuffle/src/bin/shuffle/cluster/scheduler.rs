@@ -15,8 +15,9 @@ use super::fleet::Place;
 use super::hosting::Hosting;
 use super::message::{Task, ToAgent, encode};
 use super::record::{AgentId, Attempt, JobRecord, State};
-use super::schedule::{self, Slots};
+use super::schedule;
 use super::store::{AgentRow, Store, now_ms};
+use super::waiting::{self, Standing};
 
 /// How long a driver may say nothing. It says something twice a second, unless it stands still.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -45,6 +46,8 @@ pub(crate) struct Scheduler {
     missed: HashMap<AgentId, Instant>,
     /// When another was last seen to be the eldest, if it was.
     followed: Option<Instant>,
+    /// Why jobs wait, as it was written down last.
+    waits: HashMap<u64, String>,
     /// By job, with the number of the attempt.
     drivers: HashMap<u64, (u32, Driver)>,
 }
@@ -76,6 +79,7 @@ impl Scheduler {
             seen,
             missed,
             followed: None,
+            waits: HashMap::new(),
             drivers,
         }
     }
@@ -108,19 +112,40 @@ impl Scheduler {
         let is_registered = |agent: &AgentId| agents.iter().any(|(other, _)| other == agent);
         self.seen.retain(|agent, _| is_registered(agent));
         self.missed.retain(|agent, since| is_registered(agent) && since.elapsed() < MISSED_FOR);
-        let mut slots = Vec::new();
+        let mut standings = Vec::with_capacity(agents.len());
         for (agent, row) in &agents {
-            // Only equal builds work together.
-            if row.build == self.build && self.is_there(agent, row) {
-                slots.push(Slots { agent: *agent, slots: row.slots });
-            }
+            let standing = match row.build == self.build {
+                true if self.is_there(agent, row) => Standing::Usable,
+                true => Standing::Unreachable,
+                // Only equal builds work together.
+                false => Standing::OtherBuild,
+            };
+            standings.push((*agent, row.clone(), standing));
         }
+        let slots = Standing::usable(&standings);
         while let Some((id, places)) = schedule::next(&jobs, &slots, now_ms()) {
             let job = self.begin(id, places, &agents)?;
             jobs.iter_mut()
                 .filter(|(other, _)| *other == id)
                 .for_each(|(_, old)| *old = job.clone());
             jobs.retain(|(_, job)| !job.is_ended());
+        }
+        self.say_why(&jobs, &standings)
+    }
+
+    /// Writes down why jobs wait, where that has changed.
+    fn say_why(
+        &mut self,
+        jobs: &[(u64, JobRecord)],
+        agents: &[(AgentId, AgentRow, Standing)],
+    ) -> anyhow::Result<()> {
+        self.waits.retain(|id, _| jobs.iter().any(|(other, _)| other == id));
+        for (id, job) in jobs.iter().filter(|(_, job)| matches!(job.state, State::Queued)) {
+            let why = waiting::why(job, jobs, agents);
+            if self.waits.get(id) != Some(&why) {
+                self.store.tell_waits(*id, &why)?;
+                self.waits.insert(*id, why);
+            }
         }
         Ok(())
     }
@@ -239,6 +264,7 @@ impl Scheduler {
         })?;
         let (mut job, is_changed) = changed.context("a job is gone that was there")?;
         if is_changed {
+            self.waits.remove(&id);
             self.drive(id, &mut job, agents)?;
         }
         Ok(job)

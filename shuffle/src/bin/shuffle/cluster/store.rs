@@ -5,6 +5,7 @@
 //! | `job/NUMBER` | a [`JobRecord`] | changed only by compare-and-set |
 //! | `open/NUMBER` | nothing | the job has not ended, or its end was not tidied up yet |
 //! | `progress/NUMBER` | [`Done`] | written by the job's driver |
+//! | `waits/NUMBER` | why it waits, in words | written by the eldest agent |
 //! | `next`, `secret` | a number; what agents and drivers know | |
 
 use std::time::{Duration, SystemTime};
@@ -147,6 +148,7 @@ impl Store {
     pub(crate) fn close(&self, id: u64) -> anyhow::Result<()> {
         forget_checkpoints(&self.cluster, &id.to_string())?;
         self.table.delete(progress_key(id))?;
+        self.table.delete(waits_key(id))?;
         self.table.delete(open_key(id))?;
         let keys = self.table.range(RangeOptions::prefix("job/"))?;
         let keys = keys.map(|object| Ok(object?.key)).collect::<Result<Vec<_>, ClientError>>()?;
@@ -201,9 +203,9 @@ impl Store {
         Ok(self.cluster.unregister_worker(worker)?)
     }
 
-    /// What agents and drivers show one another: whoever may read the table may run jobs.
-    pub(crate) fn secret(&self) -> anyhow::Result<u128> {
-        let made: u128 = rand::random();
+    /// What agents and drivers show one another: whoever may read the table may run jobs. If there is none, as when the table is new or has lost all, it becomes `known`, or a new one.
+    pub(crate) fn secret(&self, known: Option<u128>) -> anyhow::Result<u128> {
+        let made = known.unwrap_or_else(rand::random);
         // What was made first stays.
         let _ = self.table.put_if_absent("secret", made.to_le_bytes(), None)?;
         let secret = self.table.get("secret")?.into_object().context("there is no secret")?;
@@ -218,6 +220,18 @@ impl Store {
     pub(crate) fn progress(&self, id: u64) -> anyhow::Result<Option<Done>> {
         let object = self.table.get(progress_key(id))?.into_object();
         object.map(|object| read(&object, &progress_key(id))).transpose()
+    }
+
+    /// Says why a job waits.
+    pub(crate) fn tell_waits(&self, id: u64, why: &str) -> anyhow::Result<()> {
+        self.table.put(waits_key(id), why)?;
+        Ok(())
+    }
+
+    /// Why a job waited when the eldest agent looked last, if it found that it does.
+    pub(crate) fn waits(&self, id: u64) -> anyhow::Result<Option<String>> {
+        let object = self.table.get(waits_key(id))?.into_object();
+        Ok(object.map(|why| String::from_utf8_lossy(&why).into_owned()))
     }
 
     fn with_prefix(&self, prefix: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
@@ -249,6 +263,10 @@ fn open_key(id: u64) -> String {
 
 fn progress_key(id: u64) -> String {
     format!("progress/{id:020}")
+}
+
+fn waits_key(id: u64) -> String {
+    format!("waits/{id:020}")
 }
 
 fn number(key: &str) -> anyhow::Result<u64> {

@@ -1,7 +1,7 @@
 //! `shuffle submit`: has a cluster do a job.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::builder::BoolishValueParser;
@@ -14,6 +14,12 @@ use crate::report;
 
 /// How often it is looked whether a job has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// For how long a cluster may not say how a job is, before that is an error.
+const UNSEEN_MAX: Duration = Duration::from_secs(60);
+
+/// A wait that is not worth a word, in milliseconds.
+const SILENT_MS: u64 = 2_000;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Submit {
@@ -61,8 +67,9 @@ pub(crate) fn run(submit: &Submit) -> anyhow::Result<ExitCode> {
         inputs: None,
     };
     let id = store.submit(&record)?;
+    // Who waits for the job is told why that waits, too.
     let slots: usize = store.agents()?.iter().map(|(_, agent)| agent.slots).sum();
-    if slots < common.workers {
+    if slots < common.workers && !submit.wait {
         eprintln!(
             "shuffle: job {id} waits for {} workers: the agents that are there have room for {slots}",
             common.workers
@@ -82,9 +89,32 @@ pub(crate) fn run(submit: &Submit) -> anyhow::Result<ExitCode> {
 /// Waits until a job has ended, and prints what comes out.
 fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
     eprintln!("shuffle: job {id} is submitted");
-    let mut told = 0;
+    let (mut told, mut waits, mut unseen) = (0, None, None::<Instant>);
     loop {
-        let record = store.job(id)?.with_context(|| format!("job {id} is gone"))?;
+        let found = store.job(id).and_then(|record| Ok((record, store.waits(id)?)));
+        let (record, why) = match found {
+            Ok(found) => found,
+            // The job goes on without anybody who looks.
+            Err(error) => {
+                if unseen.is_none() {
+                    eprintln!("shuffle: {error:#}: job {id} goes on if it can, and is looked for");
+                }
+                if unseen.get_or_insert_with(Instant::now).elapsed() > UNSEEN_MAX {
+                    return Err(error.context(format!("cannot see what became of job {id}")));
+                }
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
+        };
+        unseen = None;
+        let record = record.with_context(|| format!("job {id} is gone"))?;
+        if let (State::Queued, Some(why)) = (&record.state, why)
+            && now_ms() > record.submitted_ms + SILENT_MS
+            && waits.as_ref() != Some(&why)
+        {
+            eprintln!("shuffle: job {id} waits for {why}");
+            waits = Some(why);
+        }
         for lost in &record.lost[told..] {
             eprintln!("shuffle: job {id}: {}", lost.why);
         }
