@@ -9,6 +9,8 @@ use weft_transport::Memory;
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     memory: Memory,
+    /// With what the process has before it works.
+    given_bytes: u64,
     limit_bytes: u64,
     taken_bytes: Arc<AtomicU64>,
 }
@@ -23,11 +25,17 @@ pub(crate) struct Taken {
 impl Budget {
     /// Of `limit_bytes` for all that a process has, it has some before it works.
     pub(crate) fn of_process(memory: Memory, limit_bytes: u64) -> Budget {
-        Budget::new(memory, limit_bytes.saturating_sub(resident_bytes()))
+        let budget = Budget::new(memory, limit_bytes.saturating_sub(resident_bytes()));
+        Budget { given_bytes: limit_bytes, ..budget }
     }
 
     pub(crate) fn new(memory: Memory, limit_bytes: u64) -> Budget {
-        Budget { memory, limit_bytes, taken_bytes: Arc::default() }
+        Budget { memory, given_bytes: limit_bytes, limit_bytes, taken_bytes: Arc::default() }
+    }
+
+    /// How much the worker was given.
+    pub(crate) fn given_bytes(&self) -> u64 {
+        self.given_bytes
     }
 
     /// Takes so many bytes, if there are as many left.
@@ -48,6 +56,12 @@ impl Budget {
     pub(crate) fn take_anyway(&self, bytes: u64) -> Taken {
         self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
         Taken { taken_bytes: Arc::clone(&self.taken_bytes), bytes }
+    }
+}
+
+impl Taken {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

@@ -1,6 +1,6 @@
 //! Records that are kept, to be gone through several times.
 
-use weft_object::Wire;
+use weft_object::Record;
 
 use crate::dataset::Dataset;
 use crate::error::JobError;
@@ -13,7 +13,7 @@ pub struct Cached<R> {
     records: Spool<R>,
 }
 
-impl<R: Wire> Cached<R> {
+impl<R: Record> Cached<R> {
     pub(crate) fn of<D: Dataset<Item = R>>(
         worker: &Worker,
         plan: D,
@@ -24,7 +24,7 @@ impl<R: Wire> Cached<R> {
     }
 }
 
-impl<R: Wire> Dataset for &Cached<R> {
+impl<R: Record + Clone> Dataset for &Cached<R> {
     type Item = R;
 
     fn run(
@@ -32,6 +32,6 @@ impl<R: Wire> Dataset for &Cached<R> {
         _: &Worker,
         mut sink: impl FnMut(R) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        self.records.for_each(|record| sink(*record))
+        self.records.for_each(|record| sink(record.clone()))
     }
 }

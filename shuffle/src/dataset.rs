@@ -103,7 +103,7 @@ pub trait Dataset: Sized {
     }
 
     /// As [`reduce_by_key`](Self::reduce_by_key), for keys that are numbers without large holes:
-    /// worker *w* gets those of its range, in order. An array in place of a hash table.
+    /// worker *w* gets those of its range, in order. Arrays in place of hash tables, where memory has room for one of all numbers and one of the worker's; else a range of the numbers at a time, the others in files.
     fn reduce_by_index<V, F>(self, ranges: &Ranges, combine: F) -> ReduceByKey<Self, ByIndex, F>
     where
         Self: Dataset<Item = Pair<u64, V>>,
@@ -168,28 +168,33 @@ pub trait Dataset: Sized {
         Join { left: self, right: other }
     }
 
-    /// The same where `small` is: all workers get [all of it](Self::broadcast), and this dataset stays where it is.
+    /// The same where `small` is: all workers get [all of it](Self::broadcast), into a table in memory, and this dataset stays where it is. What memory has no room for is [`JobError::SmallSide`].
     fn join_small<E, K, V, W>(self, small: E) -> JoinSmall<Self, E>
     where
         Self: Dataset<Item = Pair<K, V>>,
         E: Dataset<Item = Pair<K, W>>,
-        K: Wire + Eq + Hash,
+        K: Eq + Hash + Clone,
         V: Copy,
         W: Wire,
+        Pair<K, W>: Record,
     {
         JoinSmall { large: self, small }
     }
 
-    /// An exchange: all workers get all records, in the order of the workers.
+    /// An exchange: all workers get all records, in the order of the workers. What memory has no room for is kept in files ([`WorkerConfig::spill_folder`]).
+    ///
+    /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn broadcast(self) -> Broadcast<Self>
     where
-        Self::Item: Wire,
+        Self::Item: Record,
     {
         Broadcast { upstream: self }
     }
 
-    /// An exchange: every record goes to the worker that `place` names, in order a sending worker. To
-    /// name one that the job does not have is [`JobError::NoSuchWorker`].
+    /// An exchange: every record goes to the worker that `place` names, where those of worker 0 come first, and of each worker in its order. What memory has no room for is kept in files ([`WorkerConfig::spill_folder`]). To
+    /// name a worker that the job does not have is [`JobError::NoSuchWorker`].
+    ///
+    /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn partition_by<F: FnMut(&Self::Item) -> WorkerId>(self, place: F) -> PartitionBy<Self, F>
     where
         Self::Item: Record,
@@ -247,7 +252,7 @@ pub trait Dataset: Sized {
         Iterate { upstream: self, rounds, step }
     }
 
-    /// Runs the plan, and returns this worker's records.
+    /// Runs the plan, and returns this worker's records: a value of the program's own, which no limit counts.
     ///
     /// # Errors
     /// See [`run`](Self::run).
@@ -268,7 +273,7 @@ pub trait Dataset: Sized {
     /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn cache(self, worker: &Worker) -> Result<Cached<Self::Item>, JobError>
     where
-        Self::Item: Wire,
+        Self::Item: Record + Clone,
     {
         Cached::of(worker, self)
     }
@@ -310,7 +315,7 @@ pub trait Dataset: Sized {
     }
 
     /// Runs the plan, and returns the records of all workers on worker 0, in the order of the
-    /// workers; nothing on the others.
+    /// workers; nothing on the others. It is for what is small: worker 0 has to have room for all of them, which no limit counts. [`partition_by`](Self::partition_by) goes through them without that.
     ///
     /// # Errors
     /// See [`run`](Self::run).

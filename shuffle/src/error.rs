@@ -108,6 +108,15 @@ pub enum JobError {
         /// The system's words.
         error: io::Error,
     },
+    /// What was said to be the small side of a join is not small enough to be in memory.
+    #[error(
+        "the small side of a join has no room in the {} MiB of memory that each worker has; use `join`, which needs no room for either side (the command: leave --small-right out), or give more memory by --memory",
+        .limit_bytes >> 20
+    )]
+    SmallSide {
+        /// What each worker has, for this and for all else.
+        limit_bytes: u64,
+    },
     /// The state of a round could not be kept for another attempt.
     #[error("cannot keep the state of a round in {}: {error}; give a folder with room by --checkpoint-dir, or keep none by --checkpoint-every 0", .folder.display())]
     Checkpoint {

@@ -90,21 +90,23 @@ impl<'w, R: Record> Exchange<'w, Filling<R>> {
     /// There is no such worker, no memory, or the worker is lost.
     #[inline]
     pub(crate) fn push(&mut self, to: WorkerId, record: R) -> Result<(), JobError> {
-        let outgoing = self.outgoing.get_mut(to.0);
-        if outgoing.is_some_and(|outgoing| outgoing.filling.push(&record)) {
-            return Ok(());
-        }
-        self.push_to_next(to, &record)
+        self.write(to, &record)
     }
 
     /// Writes it for every other worker.
-    pub(crate) fn push_to_others(&mut self, record: R) -> Result<(), JobError>
-    where
-        R: Copy,
-    {
+    pub(crate) fn push_to_others(&mut self, record: &R) -> Result<(), JobError> {
         let worker = self.worker;
         let mut others = worker.ids().filter(|to| *to != worker.id());
-        others.try_for_each(|to| self.push(to, record))
+        others.try_for_each(|to| self.write(to, record))
+    }
+
+    #[inline]
+    fn write(&mut self, to: WorkerId, record: &R) -> Result<(), JobError> {
+        let outgoing = self.outgoing.get_mut(to.0);
+        if outgoing.is_some_and(|outgoing| outgoing.filling.push(record)) {
+            return Ok(());
+        }
+        self.push_to_next(to, record)
     }
 
     #[cold]

@@ -12,6 +12,16 @@ pub(crate) struct IndexTable<V> {
 }
 
 impl<V: Copy + Default> IndexTable<V> {
+    /// Bytes that one for so many numbers takes.
+    pub(crate) fn bytes(len: u64) -> u64 {
+        len.saturating_mul(size_of::<V>() as u64).saturating_add(len.div_ceil(64) * 8)
+    }
+
+    /// How many numbers one has that takes at most so many bytes; 64 in any case.
+    pub(crate) fn len_in(bytes: u64) -> u64 {
+        (bytes / Self::bytes(64) * 64).max(64)
+    }
+
     /// No values, for the numbers of `range`.
     pub(crate) fn new(range: Range<u64>) -> Self {
         let len = (range.end - range.start) as usize;
@@ -33,6 +43,11 @@ impl<V: Copy + Default> IndexTable<V> {
             *known = value;
         }
         true
+    }
+
+    /// The numbers that it has room for.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start..self.start + self.values.len() as u64
     }
 
     /// The keys of `range` that have values, in order.
@@ -75,6 +90,21 @@ mod tests {
             );
         }
         assert_eq!(IndexTable::<u64>::new(5..5).count(5..5), 0);
+    }
+
+    #[test]
+    fn what_a_table_takes_is_known_before_it_is_there() {
+        for len in [0, 1, 64, 65, 1_000] {
+            let table = IndexTable::<u64>::new(7..7 + len);
+            let bytes = (table.values.len() + table.present.len()) as u64 * 8;
+            assert_eq!(IndexTable::<u64>::bytes(len), bytes);
+        }
+        assert_eq!(IndexTable::<u64>::bytes(u64::MAX), u64::MAX);
+        for bytes in [0_u64, 519, 520, 100_000] {
+            let len = IndexTable::<u64>::len_in(bytes);
+            assert!(IndexTable::<u64>::bytes(len) <= bytes.max(520), "{bytes}");
+            assert!(IndexTable::<u64>::bytes(len + 64) > bytes, "{bytes}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod heavy;
 mod product;
 mod small;
+mod small_side;
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -100,7 +101,7 @@ where
     }
     let mut exchange = Exchange::open_pulled(worker, |_, pair| copies.borrow_mut().push(pair));
     pairs.for_each(|pair| match keys.contains(hash_of(&pair.key)) {
-        true => exchange.push_to_others(*pair),
+        true => exchange.push_to_others(pair),
         false => Ok(()),
     })?;
     exchange.finish()?;

@@ -14,6 +14,7 @@ mod broadcast;
 mod budget;
 mod cache;
 mod checkpoint;
+mod chunk;
 mod cluster_table;
 mod csv_file;
 mod dataset;

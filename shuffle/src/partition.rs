@@ -9,6 +9,7 @@ use weft_object::{Record, Wire};
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
+use crate::spool::Spool;
 use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
@@ -29,15 +30,15 @@ where
     fn run(
         self,
         worker: &Worker,
-        sink: impl FnMut(D::Item) -> Result<(), JobError>,
+        mut sink: impl FnMut(D::Item) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         let _verb = worker.recorder().enter(Verb::PartitionBy);
-        let by_worker = RefCell::new(worker.ids().map(|_| Vec::new()).collect::<Vec<_>>());
+        let by_worker = RefCell::new(Spool::several(worker.spilling(), worker.workers()));
         route(worker, self.upstream, self.place, |from, record| {
-            by_worker.borrow_mut()[from.0].push(record);
-            Ok(())
+            by_worker.borrow_mut()[from.0].push(record)
         })?;
-        by_worker.into_inner().into_iter().flatten().try_for_each(sink)
+        let mut by_worker = by_worker.into_inner().into_iter();
+        by_worker.try_for_each(|records| records.drain(&mut sink))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Exchanges that combine the values of a key.
 
+mod by_index;
 mod leaving;
 mod reduction;
 mod table;
+mod windows;
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher as _, Hash};
@@ -10,7 +12,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use parking_lot::Mutex;
 use weft_object::{Pair, Record, Wire};
 
 use self::leaving::Leaving;
@@ -19,7 +20,6 @@ use self::table::Table;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::exchange::Exchange;
-use crate::index_table::IndexTable;
 use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
@@ -60,6 +60,12 @@ impl Ranges {
     /// The range of `worker`.
     pub fn of(&self, worker: WorkerId) -> Range<u64> {
         self.starts[worker.0]..self.starts[worker.0 + 1]
+    }
+
+    /// The worker that has a number, if that is below [`total`](Self::total).
+    pub(crate) fn home_of(&self, number: u64) -> WorkerId {
+        // Whose range is empty begins where the next one does.
+        WorkerId(self.starts.partition_point(|start| *start <= number).saturating_sub(1))
     }
 
     /// How many numbers there are.
@@ -120,56 +126,5 @@ where
         leaving.finish(&mut leave)?;
         exchange.finish()?;
         own.into_inner().finish(&mut sink)
-    }
-}
-
-impl<D, V, F> Dataset for ReduceByKey<D, ByIndex, F>
-where
-    D: Dataset<Item = Pair<u64, V>>,
-    V: Wire + Default,
-    F: Fn(V, V) -> V + Copy + Send + 'static,
-{
-    type Item = Pair<u64, V>;
-
-    fn run(
-        self,
-        worker: &Worker,
-        mut sink: impl FnMut(Pair<u64, V>) -> Result<(), JobError>,
-    ) -> Result<(), JobError> {
-        let _verb = worker.recorder().enter(Verb::ReduceByIndex);
-        let (combine, ranges) = (self.combine, &self.keys.0);
-        let table = IndexTable::new(ranges.of(worker.id()));
-        let received = Arc::new(Mutex::new(table));
-        let open = || {
-            let taking = Arc::clone(&received);
-            Exchange::open(worker, move |_, mut pages| {
-                let mut table = taking.lock();
-                let mut add = |Pair { key, value }: &Pair<u64, V>| table.add(*key, *value, combine);
-                let is_ours = pages.all(|page| page.iter().all(&mut add));
-                if is_ours { Ok(()) } else { Err("a key that belongs to another worker") }
-            })
-            .of(Verb::ReduceByIndex)
-        };
-        // With the first record, so that what others are sending is taken meanwhile, and no sooner: exchanges upstream come first.
-        let mut opened = None;
-        let mut table = IndexTable::new(0..ranges.total());
-        self.upstream.run(worker, |Pair { key, value }| {
-            opened.get_or_insert_with(open);
-            if table.add(key, value, combine) {
-                return Ok(());
-            }
-            Err(JobError::Job(format!("key {key} is outside the {} known ones", ranges.total())))
-        })?;
-        let mut exchange = opened.unwrap_or_else(open);
-        for to in worker.ids().filter(|to| *to != worker.id()) {
-            table.entries(ranges.of(to)).try_for_each(|pair| exchange.push(to, pair))?;
-        }
-        exchange.keep_all(table.count(ranges.of(worker.id())));
-        exchange.finish()?;
-        let mut received = received.lock();
-        for Pair { key, value } in table.entries(ranges.of(worker.id())) {
-            received.add(key, value, combine);
-        }
-        received.entries(ranges.of(worker.id())).try_for_each(&mut sink)
     }
 }

@@ -371,6 +371,11 @@ impl Worker {
         self.next_stage.replace(self.next_stage.get() + 1)
     }
 
+    /// The number of the exchange that was begun last: the one whose segments are pulled.
+    pub(crate) fn last_stage(&self) -> u32 {
+        self.next_stage.get().saturating_sub(1)
+    }
+
     /// Sends to another worker, for a stage; drives the links while it waits for credit.
     pub(crate) fn send<'a, F>(
         &'a self,

@@ -1,10 +1,10 @@
 //! A join of which one side is small.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record, Wire};
 
+use super::small_side::SmallSide;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::stages::Verb;
@@ -22,9 +22,10 @@ impl<D, E, K, V, W> Dataset for JoinSmall<D, E>
 where
     D: Dataset<Item = Pair<K, V>>,
     E: Dataset<Item = Pair<K, W>>,
-    K: Wire + Eq + Hash,
+    K: Eq + Hash + Clone,
     V: Copy,
     W: Wire,
+    Pair<K, W>: Record,
 {
     type Item = (K, V, W);
 
@@ -35,17 +36,12 @@ where
     ) -> Result<(), JobError> {
         let recorder = worker.recorder();
         let _verb = recorder.enter(Verb::JoinSmall);
-        let mut small: HashMap<K, Vec<W>, foldhash::fast::RandomState> = HashMap::default();
-        let (took, of_small) = recorder.aside(|| {
-            self.small.broadcast().run(worker, |pair| {
-                small.entry(pair.key).or_default().push(pair.value);
-                Ok(())
-            })
-        });
+        let mut small = SmallSide::new(&worker.spilling().budget);
+        let (took, of_small) =
+            recorder.aside(|| self.small.broadcast().run(worker, |pair| small.add(pair)));
         took?;
         self.large.run(worker, |Pair { key, value }| {
-            let others = small.get(&key).into_iter().flatten();
-            others.into_iter().try_for_each(|other| sink((key, value, *other)))
+            small.of_key(&key).iter().try_for_each(|other| sink((key.clone(), value, *other)))
         })?;
         recorder.joined(of_small);
         Ok(())

@@ -44,7 +44,7 @@ pub(crate) fn sort_by_hash<K: Wire + Hash, V: Wire>(
                 WorkerId(turn)
             }
             Place::All => {
-                exchange.push_to_others(pair)?;
+                exchange.push_to_others(&pair)?;
                 own
             }
         };

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use weft_object::Wire;
+use weft_object::Record;
 
 use crate::budget::Taken;
+use crate::chunk::Chunk;
 use crate::error::JobError;
 use crate::spill::RunReader;
 
@@ -18,8 +19,6 @@ pub(crate) enum Source<R> {
     ),
     /// In a file.
     Run(RunReader<R>),
-    /// It has no more.
-    Ended,
 }
 
 /// The records of all sources, in order: a heap of the sources that have any left, by what they have next.
@@ -30,9 +29,10 @@ pub(crate) struct Merge<R, F> {
     compare: F,
 }
 
-impl<R: Wire> Source<R> {
-    pub(crate) fn of_chunk((chunk, taken): (Vec<R>, Taken)) -> Source<R> {
-        Source::Chunk(chunk.into_iter(), taken)
+impl<R: Record> Source<R> {
+    pub(crate) fn of_chunk(chunk: Chunk<R>) -> Source<R> {
+        let (records, taken) = chunk.into_parts();
+        Source::Chunk(records, taken)
     }
 
     #[inline]
@@ -40,12 +40,11 @@ impl<R: Wire> Source<R> {
         match self {
             Source::Chunk(records, _) => Ok(records.next()),
             Source::Run(reader) => reader.next(),
-            Source::Ended => Ok(None),
         }
     }
 }
 
-impl<R: Wire, F: Fn(&R, &R) -> Ordering> Merge<R, F> {
+impl<R: Record, F: Fn(&R, &R) -> Ordering> Merge<R, F> {
     pub(crate) fn new(
         given: impl Iterator<Item = Source<R>>,
         compare: F,
@@ -66,16 +65,23 @@ impl<R: Wire, F: Fn(&R, &R) -> Ordering> Merge<R, F> {
     pub(crate) fn next(&mut self) -> Result<Option<R>, JobError> {
         let Some(first) = self.heap.first() else { return Ok(None) };
         let (next, source) = &mut self.sources[*first];
-        let record = *next;
-        match source.next()? {
-            Some(following) => *next = following,
-            None => {
-                *source = Source::Ended;
-                self.heap.swap_remove(0);
-            }
-        }
+        let record = match source.next()? {
+            Some(following) => std::mem::replace(next, following),
+            None => self.take_last(),
+        };
         self.sift_down(0);
         Ok(Some(record))
+    }
+
+    /// The record of the first source, which has no more and goes.
+    #[cold]
+    fn take_last(&mut self) -> R {
+        let first = self.heap.swap_remove(0);
+        let (record, _) = self.sources.swap_remove(first);
+        // Its place is that of the one that was the last.
+        let moved = self.sources.len();
+        self.heap.iter_mut().filter(|source| **source == moved).for_each(|source| *source = first);
+        record
     }
 
     /// Puts the source at a place of the heap behind those below that come before it.

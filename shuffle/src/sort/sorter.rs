@@ -2,13 +2,12 @@
 
 use std::cmp::Ordering;
 
-use weft_object::Wire;
+use weft_object::Record;
 
 use super::merge::{Merge, Source};
-use crate::budget::Taken;
+use crate::chunk::{CHUNK_BYTES, Chunk};
 use crate::error::JobError;
 use crate::spill::{Run, SpillFile, Spilling};
-use crate::spool::{CHUNK_BYTES, chunk_len};
 
 /// How many runs of a file are merged at once: each takes half a megabyte while it is read.
 const RUNS_MAX: usize = 64;
@@ -18,14 +17,14 @@ const RUNS_MAX: usize = 64;
 pub(crate) struct Sorter<R, F> {
     spilling: Spilling,
     compare: F,
-    filling: Option<(Vec<R>, Taken)>,
+    filling: Option<Chunk<R>>,
     /// Sorted, each for itself.
-    chunks: Vec<(Vec<R>, Taken)>,
+    chunks: Vec<Chunk<R>>,
     file: SpillFile<R>,
     runs: Vec<Run>,
 }
 
-impl<R: Wire, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
+impl<R: Record, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
     pub(crate) fn new(spilling: Spilling, compare: F) -> Sorter<R, F> {
         let file = SpillFile::new(spilling.clone());
         Sorter { spilling, compare, filling: None, chunks: Vec::new(), file, runs: Vec::new() }
@@ -34,10 +33,12 @@ impl<R: Wire, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
     #[inline]
     pub(crate) fn push(&mut self, record: R) -> Result<(), JobError> {
         match &mut self.filling {
-            Some((chunk, _)) if chunk.len() < chunk_len::<R>() => chunk.push(record),
-            _ => self.push_to_next(record)?,
+            Some(chunk) if chunk.has_room() => {
+                chunk.push(record);
+                Ok(())
+            }
+            _ => self.push_to_next(record),
         }
-        Ok(())
     }
 
     #[cold]
@@ -50,23 +51,21 @@ impl<R: Wire, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
                 self.spilling.budget.take_anyway(CHUNK_BYTES as u64)
             }
         };
-        let mut chunk = Vec::with_capacity(chunk_len::<R>());
-        chunk.push(record);
-        self.filling = Some((chunk, taken));
+        self.filling.insert(Chunk::new(taken)).push(record);
         Ok(())
     }
 
     /// Leaves the rest of the memory to somebody else who needs it at the same time.
     pub(crate) fn keep_at_most(&mut self, bytes: u64) -> Result<(), JobError> {
         self.end_chunk();
-        let kept_bytes = (self.chunks.len() * CHUNK_BYTES) as u64;
+        let kept_bytes = self.chunks.iter().map(Chunk::bytes).sum::<u64>();
         if kept_bytes > bytes { self.spill() } else { Ok(()) }
     }
 
     fn end_chunk(&mut self) {
-        if let Some((mut chunk, taken)) = self.filling.take() {
-            chunk.sort_unstable_by(self.compare);
-            self.chunks.push((chunk, taken));
+        if let Some(mut chunk) = self.filling.take() {
+            chunk.records_mut().sort_unstable_by(self.compare);
+            self.chunks.push(chunk);
         }
     }
 
@@ -106,7 +105,7 @@ impl<R: Wire, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
         mut show: impl FnMut(&R) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
         self.end_chunk();
-        self.chunks.iter().flat_map(|(chunk, _)| chunk).try_for_each(&mut show)?;
+        self.chunks.iter().flat_map(Chunk::records).try_for_each(&mut show)?;
         for run in &self.runs {
             let mut reader = self.file.read(run.clone());
             while let Some(record) = reader.next()? {
@@ -136,7 +135,7 @@ impl<R: Wire, F: Fn(&R, &R) -> Ordering + Copy> Sorter<R, F> {
     }
 }
 
-fn write<R: Wire, F: Fn(&R, &R) -> Ordering>(
+fn write<R: Record, F: Fn(&R, &R) -> Ordering>(
     file: &mut SpillFile<R>,
     mut merge: Merge<R, F>,
 ) -> Result<Run, JobError> {
@@ -154,6 +153,7 @@ mod tests {
 
     use super::*;
     use crate::budget::Budget;
+    use crate::chunk::chunk_len;
 
     /// A record that makes a chunk of few.
     type Long = [u64; 512];

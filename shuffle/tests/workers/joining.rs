@@ -1,7 +1,7 @@
 //! Joins that memory has no room for, and records that all workers get.
 
 use weft_object::Pair;
-use weft_shuffle::{Dataset, Worker, WorkerConfig, records};
+use weft_shuffle::{Dataset, JobError, Worker, WorkerConfig, records};
 
 use crate::threads::{run, run_with, share};
 
@@ -133,5 +133,61 @@ fn all_workers_get_all_records_in_the_order_of_the_workers() {
         let expected: Vec<u64> =
             [0, 10, 11, 20, 21, 22].into_iter().take(if workers == 1 { 1 } else { 6 }).collect();
         assert!(parts.iter().all(|part| *part == expected), "{parts:?}");
+    }
+}
+
+#[test]
+fn what_goes_to_all_is_kept_in_files_where_memory_has_no_room_for_it() {
+    let with_little_memory = |config| WorkerConfig { memory_bytes: 16 << 20, ..config };
+    for workers in [1, 2, 3, 5] {
+        let end = 1_300_000;
+        let parts = run_with(workers, with_little_memory, |worker, _| {
+            let shares = (0..workers as u64).flat_map(|from| (from..end).step_by(workers));
+            let mut expected = shares;
+            let all = records(share(worker, end)).broadcast();
+            let outcome = all.run(worker, |number| {
+                assert_eq!(Some(number), expected.next());
+                Ok(())
+            });
+            outcome.unwrap();
+            assert_eq!(expected.next(), None);
+            worker.bytes_spilled()
+        });
+        assert!(parts.iter().all(|spilled| *spilled > 1 << 20), "{workers}: {parts:?}");
+    }
+}
+
+#[test]
+fn a_small_side_is_joined_within_the_memory_that_there_is_or_not_at_all() {
+    for (memory_bytes, count, has_room) in
+        [(1 << 30, 1_000_000, true), (16 << 20, 500, true), (96 << 20, 3_000_000, false)]
+    {
+        let change = |config| WorkerConfig { memory_bytes, ..config };
+        let outcomes = run_with(2, change, |worker, _| {
+            worker.gather(0_u64).unwrap();
+            let large = records(share(worker, 1_000)).map(|key| Pair { key, value: key + 1 });
+            let small = records(share(worker, count)).map(|key| Pair { key, value: key + 2 });
+            let joined = large.join_small(small).to_vec(worker);
+            if let Err(error) = &joined {
+                worker.stop(error);
+            }
+            joined
+        });
+        let mut joined = Vec::new();
+        let mut errors = Vec::new();
+        for outcome in outcomes {
+            match outcome {
+                Ok(part) => joined.extend(part),
+                Err(error) => errors.push(error),
+            }
+        }
+        let is_no_room = |error: &JobError| match error {
+            JobError::SmallSide { limit_bytes } => *limit_bytes == memory_bytes,
+            _ => false,
+        };
+        assert_eq!(errors.iter().any(is_no_room), !has_room, "{errors:?}");
+        joined.sort_unstable();
+        let expected = (0..1_000.min(count)).map(|key| (key, key + 1, key + 2));
+        assert!(!has_room || joined.into_iter().eq(expected));
     }
 }

@@ -9,6 +9,7 @@ mod graphs;
 mod grouping;
 mod joining;
 mod objects;
+mod partitioning;
 mod reducing;
 mod sending;
 mod sorting;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Barrier;
 
 use weft_object::{Pair, Record, Text, TextKey};
-use weft_shuffle::{Dataset, JobError, WorkerConfig, records, worker_of};
+use weft_shuffle::{Dataset, JobError, Ranges, WorkerConfig, WorkerId, records, worker_of};
 
 use crate::threads::{run_with, share};
 
@@ -60,11 +60,15 @@ fn with_little_memory(config: WorkerConfig) -> WorkerConfig {
     WorkerConfig { memory_bytes: 16 << 20, ..config }
 }
 
+fn with_much_memory(config: WorkerConfig) -> WorkerConfig {
+    config
+}
+
 #[test]
 fn texts_are_keys_as_numbers_are() {
     for workers in [1, 2, 3, 5] {
         let spilled =
-            check(workers, 20_000, |config| config, |number| TextKey::from(&*word(number)));
+            check(workers, 20_000, with_much_memory, |number| TextKey::from(&*word(number)));
         assert_eq!(spilled, 0);
     }
 }
@@ -114,5 +118,95 @@ fn a_text_that_no_message_has_room_for_is_an_error() {
         };
         assert_eq!(outcomes.iter().any(has_found), is_too_long, "{bytes}");
         assert_eq!(outcomes.iter().all(Result::is_ok), !is_too_long, "{bytes}");
+    }
+}
+
+/// What is reduced by index of so many pairs, where worker *w* has as many numbers as `counts` says. Returns how much each worker spilled.
+fn check_indices(
+    counts: &[u64],
+    pairs: u64,
+    change: impl Fn(WorkerConfig) -> WorkerConfig + Sync,
+) -> Vec<u64> {
+    let ranges = Ranges::of_counts(counts);
+    let key = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % ranges.total();
+    let parts = run_with(counts.len(), change, |worker, _| {
+        let numbers = records(share(worker, pairs));
+        let summed = numbers.map(|number| Pair { key: key(number), value: number + 1 });
+        let summed = summed.reduce_by_index(&ranges, |one, other| one + other);
+        (summed.to_vec(worker).unwrap(), worker.bytes_spilled())
+    });
+    let mut expected = vec![0; ranges.total() as usize];
+    (0..pairs).for_each(|number| expected[key(number) as usize] += number + 1);
+    for (id, (part, _)) in parts.iter().enumerate() {
+        let own = ranges.of(WorkerId(id)).filter(|key| expected[*key as usize] > 0);
+        let own = own.map(|key| Pair { key, value: expected[key as usize] });
+        assert!(part.iter().copied().eq(own), "worker {id} of {counts:?}: its numbers, in order");
+    }
+    parts.into_iter().map(|(_, spilled)| spilled).collect()
+}
+
+fn even_counts(workers: u64, total: u64) -> Vec<u64> {
+    (0..workers).map(|worker| total / workers + worker).collect()
+}
+
+#[test]
+fn ranges_that_memory_has_no_room_for_are_gone_through_in_windows() {
+    for workers in [1, 2, 3, 5] {
+        let counts = even_counts(workers, 1 << 22);
+        let spilled = check_indices(&counts, 1 << 22, with_little_memory);
+        assert!(spilled.iter().all(|bytes| *bytes > 1 << 20), "{spilled:?}");
+        let spilled = check_indices(&counts, 1 << 18, with_much_memory);
+        assert!(spilled.iter().all(|bytes| *bytes == 0), "{spilled:?}");
+    }
+}
+
+#[test]
+fn ranges_may_be_empty_or_of_very_different_lengths() {
+    for change in [with_much_memory, with_little_memory] {
+        check_indices(&[0, 600_000, 1, 0, 70], 100_000, change);
+        check_indices(&[1], 10, change);
+    }
+}
+
+#[test]
+fn few_numbers_need_no_files_however_many_values_they_have() {
+    let spilled = check_indices(&[700, 300], 1 << 20, with_little_memory);
+    assert_eq!(spilled, [0, 0]);
+}
+
+#[test]
+fn a_number_that_no_range_has_is_an_error_whether_memory_has_room_or_not() {
+    for change in [with_much_memory, with_little_memory] {
+        let errors = run_with(1, change, |worker, _| {
+            let ranges = Ranges::of_counts(&[1 << 20]);
+            let pairs = records([5_u64, 1 << 20]).map(|key| Pair { key, value: 1_u64 });
+            pairs.reduce_by_index(&ranges, |one, other| one + other).to_vec(worker).unwrap_err()
+        });
+        assert_eq!(errors[0].to_string(), "key 1048576 is outside the 1048576 known ones");
+    }
+}
+
+/// One of two takes all numbers but a few for the other's; the other has none to send.
+#[test]
+fn a_worker_that_sends_another_ones_numbers_is_named() {
+    for change in [with_much_memory, with_little_memory] {
+        let met = Barrier::new(2);
+        let outcomes = run_with(2, change, |worker, _| {
+            worker.gather(0_u64).unwrap();
+            met.wait();
+            let counts = if worker.id() == WorkerId(0) { [10, 1 << 20] } else { [1 << 20, 10] };
+            let end = if worker.id() == WorkerId(0) { 0 } else { 1 << 18 };
+            let pairs = records(share(worker, end)).map(|key| Pair { key, value: 1_u64 });
+            let ranges = Ranges::of_counts(&counts);
+            let summed = pairs.reduce_by_index(&ranges, |one, other| one + other).to_vec(worker);
+            if let Err(error) = &summed {
+                worker.stop(error);
+            }
+            summed.map(drop)
+        });
+        let Err(JobError::Protocol { worker, stage: 1, what }) = &outcomes[0] else {
+            panic!("{outcomes:?}");
+        };
+        assert_eq!((*worker, *what), (WorkerId(1), "a key that belongs to another worker"));
     }
 }

@@ -29,13 +29,13 @@ pub(crate) struct Join {
     /// One side: a key and a value a line, two whole numbers with blanks or tabs between; plain, gzip or zstd; or a binary one
     #[arg(long, value_name = "FILE")]
     left: PathBuf,
-    /// The other side. What it has of one key has to have room in memory
+    /// The other side
     #[arg(long, value_name = "FILE")]
     right: PathBuf,
     /// Malformed lines to skip, of each side, before the job fails
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad: u64,
-    /// The right side is small: give it to all workers, and leave the left one where it is
+    /// The right side is small enough for each worker's memory: give it to all workers, and leave the left one where it is
     #[arg(long, value_parser = BoolishValueParser::new())]
     small_right: bool,
     /// Folder for a line for each two pairs with the same key: that, and both values; a file for each worker. It must not be there
