@@ -50,6 +50,9 @@ pub trait Record: Sized {
 
     /// Bytes of memory that it has beside those of the value itself.
     fn heap_bytes(&self) -> usize;
+
+    /// Cuts its text off, if it has one of more than so many bytes, at the end of a character.
+    fn truncate(&mut self, text_bytes: usize);
 }
 
 impl<R: Wire> Record for R {
@@ -86,6 +89,8 @@ impl<R: Wire> Record for R {
     fn heap_bytes(&self) -> usize {
         0
     }
+
+    fn truncate(&mut self, _: usize) {}
 }
 
 impl<V: Wire> Record for Pair<TextKey, V> {
@@ -121,5 +126,35 @@ impl<V: Wire> Record for Pair<TextKey, V> {
     #[inline]
     fn heap_bytes(&self) -> usize {
         self.key.heap_bytes()
+    }
+
+    fn truncate(&mut self, text_bytes: usize) {
+        if self.key.len() > text_bytes {
+            self.key = self.key[..self.key.floor_char_boundary(text_bytes)].into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_off_at_the_end_of_a_character_and_comes_no_later_then() {
+        for (text, bytes, expected) in [
+            ("größe", 4, "grö"),
+            ("größe", 3, "gr"),
+            ("größe", 7, "größe"),
+            ("", 0, ""),
+            ("ab", 0, ""),
+        ] {
+            let mut pair = Pair { key: TextKey::from(text), value: 7_u64 };
+            pair.truncate(bytes);
+            assert_eq!((&*pair.key, pair.value), (expected, 7));
+            assert!(pair.key <= TextKey::from(text));
+        }
+        let mut flat = Pair { key: u64::MAX, value: 7_u64 };
+        flat.truncate(0);
+        assert_eq!((flat.key, flat.value), (u64::MAX, 7));
     }
 }

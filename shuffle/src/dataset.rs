@@ -113,57 +113,64 @@ pub trait Dataset: Sized {
     }
 
     /// An exchange: all records in the order of their keys, those of worker 0 before those of worker 1, and so on; those with the same key in any
-    /// order, and where they are many at several workers. What memory has no room for is kept in files ([`WorkerConfig::spill_folder`]). Workers
-    /// exchange keys, too, so `K` has to be one of the job's types as well as the pair. How parts are chosen by samples is Spark's.
+    /// order, and where they are many at several workers. What memory has no room for is kept in files ([`WorkerConfig::spill_folder`]). Keys are plain values, or texts
+    /// ([`TextKey`](weft_object::TextKey)), in the order of their bytes. Workers exchange keys, too, so the [`Form`](Record::Form) of [`KeyAlone<K>`](KeyAlone) has to be one of the job's types as well as that of the pair. How parts are chosen by samples is Spark's.
     ///
     /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn sort_by_key<K, V>(self) -> SortByKey<Self>
     where
         Self: Dataset<Item = Pair<K, V>>,
-        K: Wire + Ord,
+        K: Ord + Clone,
         V: Wire,
+        Pair<K, V>: Record,
+        KeyAlone<K>: Record,
     {
         SortByKey { upstream: self }
     }
 
     /// An exchange: what `group` makes of each key and of all its values, which are at one worker then. Where values can be combined one by one, [`reduce_by_key`](Self::reduce_by_key) sends less: this one sends all of them. What memory has no
-    /// room for is kept in files ([`WorkerConfig::spill_folder`]). Keys come in order, a worker; the pair has to be one of the job's types.
+    /// room for is kept in files ([`WorkerConfig::spill_folder`]). Keys come in order, a worker; they are plain values, or texts ([`TextKey`](weft_object::TextKey)), and the pair's [`Form`](Record::Form) has to be one of the job's types.
     ///
     /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn group_by_key<K, V, T, F>(self, group: F) -> GroupByKey<Self, F>
     where
         Self: Dataset<Item = Pair<K, V>>,
-        K: Wire + Ord + Hash,
+        K: Ord + Hash + Clone,
         V: Wire,
+        Pair<K, V>: Record,
         F: FnMut(K, &mut Values<'_, V>) -> T,
     {
         GroupByKey { upstream: self, group }
     }
 
-    /// Exchanges: the same of two datasets: what `group` makes of each key that either has, of the values that this one has of it, and of those of `other`. Both kinds of pairs have to be among the job's types.
+    /// Exchanges: the same of two datasets: what `group` makes of each key that either has, of the values that this one has of it, and of those of `other`. The [forms](Record::Form) of both kinds of pairs have to be among the job's types.
     fn cogroup<E, K, V, W, T, F>(self, other: E, group: F) -> Cogroup<Self, E, F>
     where
         Self: Dataset<Item = Pair<K, V>>,
         E: Dataset<Item = Pair<K, W>>,
-        K: Wire + Ord + Hash,
+        K: Ord + Hash + Clone,
         V: Wire,
         W: Wire,
+        Pair<K, V>: Record,
+        Pair<K, W>: Record,
         F: FnMut(K, &mut Values<'_, V>, &mut Values<'_, W>) -> T,
     {
         Cogroup { left: self, right: other, group }
     }
 
     /// Exchanges: for each two pairs with the same key, one of this dataset and one of `other`, that key and both values. What memory has no room for is kept in files
-    /// ([`WorkerConfig::spill_folder`]). Pairs of keys that are frequent are spread over the workers, so a key may be at several. Both kinds of pairs have to be among the job's types.
+    /// ([`WorkerConfig::spill_folder`]). Pairs of keys that are frequent are spread over the workers, so a key may be at several. The [forms](Record::Form) of both kinds of pairs have to be among the job's types.
     ///
     /// [`WorkerConfig::spill_folder`]: crate::WorkerConfig::spill_folder
     fn join<E, K, V, W>(self, other: E) -> Join<Self, E>
     where
         Self: Dataset<Item = Pair<K, V>>,
         E: Dataset<Item = Pair<K, W>>,
-        K: Wire + Ord + Hash,
+        K: Ord + Hash + Clone,
         V: Wire,
         W: Wire,
+        Pair<K, V>: Record,
+        Pair<K, W>: Record,
     {
         Join { left: self, right: other }
     }

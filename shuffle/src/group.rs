@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::hash::Hash;
 
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record, Wire};
 
 use crate::dataset::Dataset;
 use crate::error::JobError;
@@ -66,8 +66,9 @@ impl<V> Values<'_, V> {
 impl<D, K, V, F, T> Dataset for GroupByKey<D, F>
 where
     D: Dataset<Item = Pair<K, V>>,
-    K: Wire + Ord + Hash,
+    K: Ord + Hash + Clone,
     V: Wire,
+    Pair<K, V>: Record,
     F: FnMut(K, &mut Values<'_, V>) -> T,
 {
     type Item = T;
@@ -81,8 +82,8 @@ where
         let pairs = RefCell::new(Sorter::new(worker.spilling().clone(), by_key::<K, V>));
         sort_by_hash(worker, self.upstream, &pairs, |_| Place::Home)?;
         let mut pairs = Cursor::new(pairs.into_inner().finish()?)?;
-        while let Some(key) = pairs.key() {
-            let grouped = of_key(&key, &mut pairs, |values| (self.group)(key, values))?;
+        while let Some(key) = pairs.key().cloned() {
+            let grouped = of_key(&key, &mut pairs, |values| (self.group)(key.clone(), values))?;
             sink(grouped)?;
         }
         Ok(())
@@ -94,9 +95,11 @@ impl<D, E, K, V, W, F, T> Dataset for Cogroup<D, E, F>
 where
     D: Dataset<Item = Pair<K, V>>,
     E: Dataset<Item = Pair<K, W>>,
-    K: Wire + Ord + Hash,
+    K: Ord + Hash + Clone,
     V: Wire,
     W: Wire,
+    Pair<K, V>: Record,
+    Pair<K, W>: Record,
     F: FnMut(K, &mut Values<'_, V>, &mut Values<'_, W>) -> T,
 {
     type Item = T;
@@ -119,9 +122,9 @@ where
         recorder.joined(of_left);
         let mut left = Cursor::new(left.into_inner().finish()?)?;
         let mut right = Cursor::new(right.into_inner().finish()?)?;
-        while let Some(key) = left.key().into_iter().chain(right.key()).min() {
+        while let Some(key) = left.key().into_iter().chain(right.key()).min().cloned() {
             let grouped = of_key(&key, &mut left, |values| {
-                of_key(&key, &mut right, |others| (self.group)(key, values, others))
+                of_key(&key, &mut right, |others| (self.group)(key.clone(), values, others))
             })?;
             sink(grouped?)?;
         }
@@ -130,12 +133,13 @@ where
 }
 
 /// What `group` makes of the values of `key`, which the cursor is past then.
-fn of_key<K: Wire + Ord, V: Wire, C, T>(
+fn of_key<K: Ord, V: Wire, C, T>(
     key: &K,
     pairs: &mut Cursor<K, V, C>,
     group: impl FnOnce(&mut Values<'_, V>) -> T,
 ) -> Result<T, JobError>
 where
+    Pair<K, V>: Record,
     C: Fn(&Pair<K, V>, &Pair<K, V>) -> Ordering,
 {
     let mut next = || pairs.take_of(key);

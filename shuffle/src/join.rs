@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::hash::Hash;
 
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record, Wire};
 
 use self::heavy::{HeavyHitters, HeavyKeys};
 use self::product::Product;
@@ -38,9 +38,11 @@ impl<D, E, K, V, W> Dataset for Join<D, E>
 where
     D: Dataset<Item = Pair<K, V>>,
     E: Dataset<Item = Pair<K, W>>,
-    K: Wire + Ord + Hash,
+    K: Ord + Hash + Clone,
     V: Wire,
     W: Wire,
+    Pair<K, V>: Record,
+    Pair<K, W>: Record,
 {
     type Item = (K, V, W);
 
@@ -76,10 +78,13 @@ where
         let mut left = Cursor::new(left.finish_with(copies)?)?;
         let mut right = Cursor::new(right.into_inner().finish()?)?;
         while let (Some(key), Some(other)) = (left.key(), right.key()) {
-            match key.cmp(&other) {
+            match key.cmp(other) {
                 Ordering::Less => left.pass()?,
                 Ordering::Greater => right.pass()?,
-                Ordering::Equal => product.of_key(key, &mut left, &mut right, &mut sink)?,
+                Ordering::Equal => {
+                    let key = key.clone();
+                    product.of_key(&key, &mut left, &mut right, &mut sink)?;
+                }
             }
         }
         Ok(())
@@ -87,12 +92,13 @@ where
 }
 
 /// An exchange, if there are such keys: every worker gets the pairs that the others have of them.
-fn copy_to_all<K: Wire + Hash, V: Wire, F>(
+fn copy_to_all<K: Hash, V, F>(
     worker: &Worker,
     pairs: &mut Sorter<Pair<K, V>, F>,
     keys: &HeavyKeys,
 ) -> Result<Sorter<Pair<K, V>, F>, JobError>
 where
+    Pair<K, V>: Record,
     F: Fn(&Pair<K, V>, &Pair<K, V>) -> Ordering + Copy,
 {
     let copies = RefCell::new(pairs.another());

@@ -101,6 +101,25 @@ pub(crate) fn all_to_all<T: Wire>(
     Ok(Received { stage, by_worker })
 }
 
+/// An exchange: all workers get what each gives.
+pub(crate) fn give_to_all<R: Record>(
+    worker: &Worker,
+    own: Vec<R>,
+) -> Result<Received<R>, JobError> {
+    let by_worker = RefCell::new(worker.ids().map(|_| Vec::new()).collect::<Vec<_>>());
+    let mut exchange = Exchange::open_pulled(worker, |from: WorkerId, record| {
+        by_worker.borrow_mut()[from.0].push(record);
+        Ok(())
+    });
+    own.iter().try_for_each(|record| exchange.push_to_others(record))?;
+    let stage = exchange.stage();
+    exchange.keep_all(own.len());
+    exchange.finish()?;
+    let mut by_worker = by_worker.into_inner();
+    by_worker[worker.id().0] = own;
+    Ok(Received { stage, by_worker })
+}
+
 /// See [`Worker::gather`].
 pub(crate) fn gather<T: Wire>(worker: &Worker, record: T) -> Result<Vec<T>, JobError> {
     let received = all_to_all(worker, worker.ids().map(|to| (to, record)))?;

@@ -10,13 +10,13 @@ mod splits;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record, Wire};
 
 pub(crate) use self::by_hash::{Place, sort_by_hash};
 pub(crate) use self::cursor::Cursor;
 use self::sample::Sample;
 pub(crate) use self::sorter::Sorter;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, KeyAlone};
 use crate::error::JobError;
 use crate::exchange::Exchange;
 use crate::spool::Spool;
@@ -32,8 +32,10 @@ pub struct SortByKey<D> {
 impl<D, K, V> Dataset for SortByKey<D>
 where
     D: Dataset<Item = Pair<K, V>>,
-    K: Wire + Ord,
+    K: Ord + Clone,
     V: Wire,
+    Pair<K, V>: Record,
+    KeyAlone<K>: Record,
 {
     type Item = Pair<K, V>;
 
@@ -46,7 +48,7 @@ where
         let spilling = worker.spilling().clone();
         let (mut waiting, mut sample) = (Spool::new(spilling.clone()), Sample::new(worker));
         self.upstream.run(worker, |pair| {
-            sample.see(pair.key);
+            sample.see(&pair.key);
             waiting.push(pair)
         })?;
         let mut splits = sample.agree(worker)?;

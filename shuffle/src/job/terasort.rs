@@ -8,7 +8,7 @@ mod check;
 use weft_object::{Pair, Types};
 
 pub use self::check::{Check, Checked};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, KeyAlone};
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 100;
@@ -21,7 +21,7 @@ pub type Record = Pair<[u8; KEY_BYTES], [u8; VALUE_BYTES]>;
 
 /// The types of records that [`sort`] exchanges.
 pub fn types(types: Types) -> Types {
-    types.with::<Record>().with::<[u8; KEY_BYTES]>().with::<u64>()
+    types.with::<Record>().with::<KeyAlone<[u8; KEY_BYTES]>>().with::<u64>()
 }
 
 /// All records in order.

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 
 use crate::error::JobError;
 use crate::generate::Bits;
-use crate::partition::all_to_all;
+use crate::partition::give_to_all;
 use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
@@ -105,9 +105,8 @@ impl HeavyHitters {
             return Ok(self.found);
         }
         let _verb = worker.recorder().enter(Verb::Sample);
-        let HeavyKeys(own) = &self.found;
-        let copies = own.iter().flat_map(|hash| worker.ids().map(move |to| (to, *hash)));
-        let mut received = all_to_all(worker, copies)?;
+        let HeavyKeys(own) = self.found;
+        let mut received = give_to_all(worker, own.into_iter().collect())?;
         let found = std::mem::take(&mut received.by_worker);
         let is_too_long = |found: &Vec<u64>| found.len() as u64 > KEYS_MAX * self.workers;
         match found.iter().position(is_too_long) {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::hash::Hash;
 
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record};
 
 use super::Sorter;
 use crate::dataset::Dataset;
@@ -24,12 +24,15 @@ pub(crate) enum Place {
 }
 
 /// An exchange: the sorter takes the pairs that this worker is to have. `place` is asked for each hash.
-pub(crate) fn sort_by_hash<K: Wire + Hash, V: Wire>(
+pub(crate) fn sort_by_hash<K: Hash, V>(
     worker: &Worker,
     pairs: impl Dataset<Item = Pair<K, V>>,
     sorter: &RefCell<Sorter<Pair<K, V>, impl Fn(&Pair<K, V>, &Pair<K, V>) -> Ordering + Copy>>,
     mut place: impl FnMut(u64) -> Place,
-) -> Result<(), JobError> {
+) -> Result<(), JobError>
+where
+    Pair<K, V>: Record,
+{
     let take = |pair| sorter.borrow_mut().push(pair);
     let mut exchange = Exchange::open_pulled(worker, |_, pair| take(pair));
     let (own, workers) = (worker.id(), worker.workers());

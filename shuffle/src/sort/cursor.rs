@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use weft_object::{Pair, Wire};
+use weft_object::{Pair, Record, Wire};
 
 use super::merge::Merge;
 use crate::error::JobError;
@@ -16,8 +16,9 @@ pub(crate) struct Cursor<K, V, F> {
 
 impl<K, V, F> Cursor<K, V, F>
 where
-    K: Wire + Ord,
+    K: Ord,
     V: Wire,
+    Pair<K, V>: Record,
     F: Fn(&Pair<K, V>, &Pair<K, V>) -> Ordering,
 {
     pub(crate) fn new(mut merge: Merge<Pair<K, V>, F>) -> Result<Cursor<K, V, F>, JobError> {
@@ -27,8 +28,8 @@ where
 
     /// The key of the next pair, if there is one.
     #[inline]
-    pub(crate) fn key(&self) -> Option<K> {
-        self.next.as_ref().map(|pair| pair.key)
+    pub(crate) fn key(&self) -> Option<&K> {
+        self.next.as_ref().map(|pair| &pair.key)
     }
 
     /// Goes past the next pair.
@@ -41,8 +42,9 @@ where
     /// The value of the next pair, if that has this key, and goes past it.
     #[inline]
     pub(crate) fn take_of(&mut self, key: &K) -> Result<Option<V>, JobError> {
-        match self.next {
-            Some(Pair { key: next, value }) if next == *key => {
+        match &self.next {
+            Some(Pair { key: next, value }) if next == key => {
+                let value = *value;
                 self.pass()?;
                 Ok(Some(value))
             }

@@ -1,16 +1,20 @@
 //! By which keys all workers agree on who gets which.
 
-use weft_object::Wire;
+use weft_object::{Pair, Record};
 
 use super::splits::Splits;
+use crate::dataset::KeyAlone;
 use crate::error::JobError;
 use crate::generate::Bits;
-use crate::partition::{all_to_all, gather};
+use crate::partition::{gather, give_to_all};
 use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
 /// Keys that each worker gives: with so many, the largest part is a few hundredths above the mean.
 const KEYS: usize = 4096;
+
+/// Bytes of a key that is a text, at most: keys that begin with the same ones are not told apart, and nothing depends on it but which worker gets them.
+const TEXT_BYTES: usize = 256;
 
 /// The numbers that are drawn are the same in each run, and so is which record goes where.
 const SEED: u64 = 0x5a4d_504c;
@@ -18,7 +22,7 @@ const SEED: u64 = 0x5a4d_504c;
 /// Some keys of a worker's records, each with the same probability: a reservoir, which draws once for each key that it takes and not for those
 /// that it passes over (Li, "Reservoir-sampling algorithms of time complexity O(n(1 + log(N/n)))", 1994).
 pub(super) struct Sample<K> {
-    keys: Vec<K>,
+    keys: Vec<KeyAlone<K>>,
     seen: u64,
     /// The record, counted from 0, whose key comes in next.
     next: u64,
@@ -27,14 +31,21 @@ pub(super) struct Sample<K> {
     bits: Bits,
 }
 
-impl<K: Wire + Ord> Sample<K> {
+impl<K: Ord + Clone> Sample<K>
+where
+    KeyAlone<K>: Record,
+{
     pub(super) fn new(worker: &Worker) -> Sample<K> {
-        let bits = Bits::of_chunk(SEED, worker.id().0 as u64);
+        Sample::of(worker.id())
+    }
+
+    fn of(worker: WorkerId) -> Sample<K> {
+        let bits = Bits::of_chunk(SEED, worker.0 as u64);
         Sample { keys: Vec::new(), seen: 0, next: 0, largest: 1.0, bits }
     }
 
     #[inline]
-    pub(super) fn see(&mut self, key: K) {
+    pub(super) fn see(&mut self, key: &K) {
         if self.seen == self.next {
             self.take(key);
         }
@@ -42,7 +53,9 @@ impl<K: Wire + Ord> Sample<K> {
     }
 
     #[cold]
-    fn take(&mut self, key: K) {
+    fn take(&mut self, key: &K) {
+        let mut key = Pair { key: key.clone(), value: [] };
+        key.truncate(TEXT_BYTES);
         if self.keys.len() < KEYS {
             self.keys.push(key);
             self.next += 1;
@@ -68,17 +81,40 @@ impl<K: Wire + Ord> Sample<K> {
     pub(super) fn agree(self, worker: &Worker) -> Result<Splits<K>, JobError> {
         let _verb = worker.recorder().enter(Verb::Sample);
         let records = gather(worker, self.seen)?;
-        let keys = |to| self.keys.iter().map(move |key| (to, *key));
-        let mut received = all_to_all(worker, worker.ids().flat_map(keys))?;
+        let mut received = give_to_all(worker, self.keys)?;
         let keys = std::mem::take(&mut received.by_worker);
-        let samples: Vec<(Vec<K>, u64)> = keys.into_iter().zip(records).collect();
+        let samples: Vec<(Vec<KeyAlone<K>>, u64)> = keys.into_iter().zip(records).collect();
         // What does not fit together would make parts of no use.
-        let is_one = |(keys, records): &(Vec<K>, u64)| {
+        let is_one = |(keys, records): &(Vec<KeyAlone<K>>, u64)| {
             keys.len() as u64 == KEYS.min(*records as usize) as u64
         };
         match samples.iter().position(|sample| !is_one(sample)) {
-            None => Ok(Splits::of_samples(&samples, worker.workers())),
+            None => {
+                let keys = |keys: Vec<KeyAlone<K>>| keys.into_iter().map(|alone| alone.key);
+                let samples = samples.into_iter().map(|(all, records)| (keys(all), records));
+                Ok(Splits::of_samples(samples, worker.workers()))
+            }
             Some(from) => Err(received.refuse(WorkerId(from), "a sample of another length")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_object::TextKey;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_drawn_from_all_and_no_text_takes_much() {
+        let mut sample = Sample::of(WorkerId(0));
+        let begin = "ß".repeat(300);
+        for number in 0..20 * KEYS {
+            sample.see(&TextKey::from(&*format!("{number:06}{begin}")));
+        }
+        assert_eq!((sample.keys.len(), sample.seen), (KEYS, 20 * KEYS as u64));
+        assert!(sample.keys.iter().all(|alone| (255..=TEXT_BYTES).contains(&alone.key.len())));
+        let low = sample.keys.iter().filter(|alone| &alone.key[..6] < "040960").count();
+        assert!((KEYS * 4 / 10..KEYS * 6 / 10).contains(&low), "{low} of the first half");
     }
 }

@@ -21,15 +21,22 @@ struct Split<K> {
     placed: u64,
 }
 
-impl<K: Ord + Copy> Splits<K> {
+impl<K: Ord + Clone> Splits<K> {
     /// By samples: some keys of each worker's records, and how many records it has.
-    pub(crate) fn of_samples(samples: &[(Vec<K>, u64)], workers: usize) -> Splits<K> {
-        let weighed = samples.iter().flat_map(|(keys, records)| {
-            let weight = *records as f64 / keys.len() as f64;
-            keys.iter().map(move |key| (*key, weight))
+    pub(crate) fn of_samples<I>(
+        samples: impl IntoIterator<Item = (I, u64)>,
+        workers: usize,
+    ) -> Splits<K>
+    where
+        I: IntoIterator<Item = K, IntoIter: ExactSizeIterator>,
+    {
+        let weighed = samples.into_iter().flat_map(|(keys, records)| {
+            let keys = keys.into_iter();
+            let weight = records as f64 / keys.len() as f64;
+            keys.map(move |key| (key, weight))
         });
         let mut weighed: Vec<(K, f64)> = weighed.collect();
-        weighed.sort_by_key(|(key, _)| *key);
+        weighed.sort_by(|(one, _), (other, _)| one.cmp(other));
         let part = weighed.iter().map(|(_, weight)| weight).sum::<f64>() / workers as f64;
         let mut splits = Vec::new();
         // Everything before the key, and the worker that this falls to.
@@ -44,7 +51,7 @@ impl<K: Ord + Copy> Splits<K> {
             if !ends.is_empty() {
                 let next = first + ends.len();
                 ends.push(1.0);
-                splits.push(Split { key: same[0].0, first, ends, placed: 0 });
+                splits.push(Split { key: same[0].0.clone(), first, ends, placed: 0 });
                 first = next;
             }
             before += weight;
@@ -100,7 +107,7 @@ mod tests {
             for workers in 1..=7 {
                 let (one, other) = keys.split_at(3_000);
                 let samples = [one, other].map(|keys| (keys.to_vec(), keys.len() as u64));
-                let mut splits = Splits::of_samples(&samples, workers);
+                let mut splits = Splits::of_samples(samples, workers);
                 let counts = placed(&keys, &mut splits, workers);
                 let most = counts.iter().max().unwrap() * workers;
                 assert!(most < keys.len() * 101 / 100 + 10 * workers, "{counts:?}");
@@ -113,7 +120,7 @@ mod tests {
         // One worker has a thousand times as many records as the other, and as many samples.
         let low = ((0..1_000).collect(), 1_000);
         let high: (Vec<u32>, u64) = ((1_000..2_000).collect(), 1_000_000);
-        let mut splits = Splits::of_samples(&[low, high], 2);
+        let mut splits = Splits::of_samples([low, high], 2);
         let keys: Vec<u32> = (1_000..2_000).collect();
         let counts = placed(&keys, &mut splits, 2);
         assert!(counts[0].abs_diff(counts[1]) < 10, "{counts:?}");
@@ -121,7 +128,7 @@ mod tests {
 
     #[test]
     fn who_knows_nothing_gives_all_to_one() {
-        let mut splits = Splits::<u32>::of_samples(&[(Vec::new(), 0), (Vec::new(), 0)], 3);
+        let mut splits = Splits::<u32>::of_samples([(Vec::new(), 0), (Vec::new(), 0)], 3);
         assert_eq!(placed(&[1, 2, 3], &mut splits, 3), [3, 0, 0]);
     }
 
@@ -133,7 +140,7 @@ mod tests {
             workers in 1_usize..9,
         ) {
             let sample = keys[..sampled.min(keys.len())].to_vec();
-            let mut splits = Splits::of_samples(&[(sample, keys.len() as u64)], workers);
+            let mut splits = Splits::of_samples([(sample, keys.len() as u64)], workers);
             placed(&keys, &mut splits, workers);
         }
     }

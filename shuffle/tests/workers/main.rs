@@ -15,5 +15,6 @@ mod sending;
 mod sorting;
 mod stages;
 mod tables;
+mod text_keys;
 mod texts;
 mod threads;

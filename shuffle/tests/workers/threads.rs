@@ -8,13 +8,14 @@ use std::time::Duration;
 use weft_object::{Pair, Types};
 use weft_shuffle::job::graph::Graph;
 use weft_shuffle::job::pagerank::PageRank;
-use weft_shuffle::{LinkPolicy, Listening, Secret, Worker, WorkerConfig, WorkerId};
+use weft_shuffle::{KeyAlone, LinkPolicy, Listening, Secret, Worker, WorkerConfig, WorkerId};
 
 pub(crate) const SECRET: Secret = Secret::new(0x5ec7e7);
 
 fn types() -> Types {
     let types =
         Types::new().with::<u64>().with::<f64>().with::<Pair<u64, u64>>().with::<Pair<u64, f64>>();
+    let types = types.with::<KeyAlone<u64>>();
     PageRank::types(Graph::types(types))
 }
 
