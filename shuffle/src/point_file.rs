@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use memchr::memchr_iter;
 
 use crate::error::JobError;
+use crate::kept_points::KeptPoints;
 use crate::text_file::{CHUNK_BYTES, Chunk, Cut, InputError, LineProblem, Share, TextFile};
 use crate::worker::Worker;
 
@@ -103,29 +104,44 @@ impl PointFile {
         self.text.bytes_to_read(workers)
     }
 
-    /// The points of the share, in the order of the file; what is read is added to `file_bytes_read`, as [`TextFile::lines`] does.
+    /// The points of the share, in the order of the file, kept in half of the worker's memory and behind that in a file; what is read is added to `file_bytes_read`, as [`TextFile::lines`] does.
     ///
     /// # Errors
     /// [`InputError::CannotRead`] if the disk fails or the file is cut off or damaged, and [`InputError::MalformedLine`] if a line has another number of numbers than the first, or something
-    /// else, and may not be [skipped](Self::skip_malformed).
-    pub fn points(&self, share: Share, file_bytes_read: &AtomicU64) -> Result<Points, InputError> {
-        let mut points = Points { dimensions: self.dimensions, values: Vec::new() };
+    /// else, and may not be [skipped](Self::skip_malformed); [`JobError::Spill`] if points cannot be kept.
+    pub fn points(
+        &self,
+        worker: &Worker,
+        share: Share,
+        file_bytes_read: &AtomicU64,
+    ) -> Result<KeptPoints, JobError> {
+        let mut points = KeptPoints::new(worker, self.dimensions);
+        self.each(share, file_bytes_read, |point| points.push(point))?;
+        Ok(points)
+    }
+
+    fn each<E: From<InputError>>(
+        &self,
+        share: Share,
+        file_bytes_read: &AtomicU64,
+        mut each: impl FnMut(&[f64]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut point = Vec::new();
         self.text.each_chunk(CUT, share, file_bytes_read, |Chunk { bytes, begin }| {
             let (mut start, mut lines) = (0, 0);
             for end in memchr_iter(b'\n', bytes) {
                 let line = &bytes[start..end];
                 if parse(line, &mut point) && point.len() == self.dimensions {
-                    points.values.extend_from_slice(&point);
+                    each(&point)?;
                 } else if !is_passed_over(line) {
                     let problem = LineProblem::NotAPoint { dimensions: self.dimensions };
                     self.text.pass_over(begin, lines, problem, &bytes[start..])?;
                 }
                 (start, lines) = (end + 1, lines + 1);
             }
-            Ok::<_, InputError>(lines)
+            Ok::<_, E>(lines)
         })?;
-        Ok(points)
+        Ok(())
     }
 }
 
@@ -156,8 +172,16 @@ mod tests {
 
     fn read(text: &[u8], skip: u64) -> Result<Points, InputError> {
         let file = file_of(text);
-        let points = PointFile::open(file.path())?.skip_malformed(skip);
-        points.points(Share::WHOLE, &AtomicU64::new(0))
+        read_share(&PointFile::open(file.path())?.skip_malformed(skip), Share::WHOLE)
+    }
+
+    fn read_share(file: &PointFile, share: Share) -> Result<Points, InputError> {
+        let mut values = Vec::new();
+        file.each(share, &AtomicU64::new(0), |point| {
+            values.extend_from_slice(point);
+            Ok::<_, InputError>(())
+        })?;
+        Ok(Points::new(file.dimensions, values))
     }
 
     #[test]
@@ -202,7 +226,7 @@ mod tests {
             (0..200_000).map(|number| format!("{number},{}\n", number % 7)).collect();
         let file = file_of(text.as_bytes());
         let points = PointFile::open(file.path()).unwrap();
-        let of = |index| points.points(share(index, 3), &AtomicU64::new(0)).unwrap();
+        let of = |index| read_share(&points, share(index, 3)).unwrap();
         let mut all: Vec<f64> = (0..3).flat_map(|index| of(index).values).step_by(2).collect();
         all.sort_by(f64::total_cmp);
         assert!(all.into_iter().eq((0..200_000).map(f64::from)));

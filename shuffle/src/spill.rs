@@ -203,8 +203,8 @@ impl<R: Record> RunReader<R> {
         }
     }
 
-    #[cold]
-    fn read(&mut self) -> Result<Option<R>, JobError> {
+    /// The records of the next segment, if there is one, whatever was read of the one before.
+    pub(crate) fn next_part(&mut self) -> Result<Option<Vec<R>>, JobError> {
         let Run { file, start, end } = &mut self.run;
         if start == end {
             return Ok(None);
@@ -230,7 +230,13 @@ impl<R: Record> RunReader<R> {
         let view = View::validate(AlignedBytes::copied(&bytes), &self.spilling.types);
         let view = view.map_err(|_| self.spilling.damaged())?;
         drop(bytes);
-        self.records = records_of(&view).collect::<Vec<R>>().into_iter();
+        Ok(Some(records_of(&view).collect()))
+    }
+
+    #[cold]
+    fn read(&mut self) -> Result<Option<R>, JobError> {
+        let Some(records) = self.next_part()? else { return Ok(None) };
+        self.records = records.into_iter();
         Ok(self.records.next())
     }
 }

@@ -109,14 +109,22 @@ impl<R: Record> Spool<R> {
         &self,
         mut show: impl FnMut(&R) -> Result<(), JobError>,
     ) -> Result<(), JobError> {
-        self.chunks.iter().flat_map(Chunk::records).try_for_each(&mut show)?;
+        self.for_each_part(|records| records.iter().try_for_each(&mut show))
+    }
+
+    /// The same in the parts that they lie in.
+    pub(crate) fn for_each_part(
+        &self,
+        mut show: impl FnMut(&[R]) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        self.chunks.iter().map(Chunk::records).try_for_each(&mut show)?;
         for run in &self.runs {
             let mut reader = self.file.read(run.clone());
-            while let Some(record) = reader.next()? {
-                show(&record)?;
+            while let Some(records) = reader.next_part()? {
+                show(&records)?;
             }
         }
-        self.last.iter().flat_map(Chunk::records).try_for_each(show)
+        self.last.iter().map(Chunk::records).try_for_each(show)
     }
 
     /// Gives all of them to `each`, in order. Memory is given back as they go.

@@ -1,6 +1,6 @@
 //! k-means: so many centres that points lie near to them, by Lloyd's method (1982).
 //!
-//! Points stay where they were read. In each round a worker adds up which of its points are nearest to which centre, and all get the sums of all, in the same order, so that the
+//! Points stay where they were read, in memory as far as that has room for them, and behind that in a file. In each round a worker adds up which of its points are nearest to which centre, and all get the sums of all, in the same order, so that the
 //! centres are the same on all of them to the last bit.
 
 use std::cmp::Ordering;
@@ -11,6 +11,7 @@ use weft_object::Types;
 
 use crate::dataset::{Dataset, Round, records};
 use crate::error::JobError;
+use crate::kept_points::KeptPoints;
 use crate::point_file::Points;
 use crate::worker::Worker;
 
@@ -66,7 +67,7 @@ impl KMeans {
     pub fn run(
         &self,
         worker: &Worker,
-        points: &Points,
+        points: &KeptPoints,
         mut at_round: impl FnMut(usize),
     ) -> Result<Clusters, JobError> {
         let dimensions = points.dimensions();
@@ -78,26 +79,24 @@ impl KMeans {
         let centres = records(first)
             .iterate_until(self.iterations, |worker, round, centres: Vec<f64>| {
                 at_round(round);
-                let sums = Sums::of(points, &centres).of_all(worker)?;
+                let sums = Sums::of(points, &centres)?.of_all(worker)?;
                 let moved = sums.centres(&centres);
                 is_settled = moved == centres;
                 let moved = records(moved);
                 Ok(if is_settled { Round::Last(moved) } else { Round::Next(moved) })
             })
             .to_vec(worker)?;
-        let sums = Sums::of(points, &centres).of_all(worker)?;
+        let sums = Sums::of(points, &centres)?.of_all(worker)?;
         let sizes = sums.rows().map(|(_, count)| count as u64).collect();
         let centres = Points::new(dimensions, centres);
         Ok(Clusters { centres, sizes, cost: sums.cost(), is_settled })
     }
 
     /// The distinct points of all workers with the lowest priorities. Exchanges.
-    fn first_centres(&self, worker: &Worker, points: &Points) -> Result<Vec<f64>, JobError> {
-        let mut own: Vec<(u64, &[f64])> =
-            points.iter().map(|point| (self.priority(point), point)).collect();
-        self.choose(&mut own);
+    fn first_centres(&self, worker: &Worker, points: &KeptPoints) -> Result<Vec<f64>, JobError> {
+        let own = self.candidates(points)?;
         let priorities = records(own.iter().map(|(priority, _)| *priority));
-        let values = records(own.iter().flat_map(|(_, point)| *point).copied());
+        let values = records(own.iter().flat_map(|(_, point)| point).copied());
         let priorities = priorities.broadcast().to_vec(worker)?;
         let values = values.broadcast().to_vec(worker)?;
         let mut all: Vec<(u64, &[f64])> =
@@ -113,36 +112,61 @@ impl KMeans {
         Ok(all.into_iter().flat_map(|(_, point)| point).copied().collect())
     }
 
+    /// Those of a worker's points that may be among them. No more points are kept meanwhile than twice as many.
+    fn candidates(&self, points: &KeptPoints) -> Result<Vec<(u64, Vec<f64>)>, JobError> {
+        let mut candidates: Vec<(u64, Vec<f64>)> = Vec::new();
+        let mut highest = u64::MAX;
+        points.each(|point| {
+            let priority = self.priority(point);
+            if priority > highest {
+                return Ok(());
+            }
+            candidates.push((priority, point.to_vec()));
+            if candidates.len() > 2 * self.clusters {
+                self.choose(&mut candidates);
+                // What comes behind so many has no part in it.
+                if let Some((last, _)) = candidates.get(self.clusters - 1) {
+                    highest = *last;
+                }
+            }
+            Ok(())
+        })?;
+        self.choose(&mut candidates);
+        Ok(candidates)
+    }
+
     /// Leaves of distinct points those with the lowest priorities, as many as there are centres.
-    fn choose(&self, points: &mut Vec<(u64, &[f64])>) {
-        let by_place = |(one, a): &(u64, &[f64]), (other, b): &(u64, &[f64])| {
-            one.cmp(other).then_with(|| a.partial_cmp(b).unwrap_or(Ordering::Equal))
+    fn choose<P: AsRef<[f64]>>(&self, points: &mut Vec<(u64, P)>) {
+        let by_place = |(one, a): &(u64, P), (other, b): &(u64, P)| {
+            let places = || a.as_ref().partial_cmp(b.as_ref()).unwrap_or(Ordering::Equal);
+            one.cmp(other).then_with(places)
         };
         points.sort_unstable_by(by_place);
-        points.dedup_by(|one, other| one.1 == other.1);
+        points.dedup_by(|one, other| one.1.as_ref() == other.1.as_ref());
         points.truncate(self.clusters);
     }
 }
 
 impl Sums {
     /// Of a worker's points, by the nearest of the centres; of those equally near, the first.
-    fn of(points: &Points, centres: &[f64]) -> Sums {
+    fn of(points: &KeptPoints, centres: &[f64]) -> Result<Sums, JobError> {
         let dimensions = points.dimensions();
         let clusters = centres.len() / dimensions;
         let mut values = vec![0.0; clusters * (dimensions + 1) + 1];
         let mut cost = 0.0;
-        for point in points.iter() {
+        points.each(|point| {
             let distances = centres.chunks_exact(dimensions).map(|centre| distance(point, centre));
             let nearest = (0..).zip(distances).min_by(|one, other| one.1.total_cmp(&other.1));
-            let Some((cluster, least)) = nearest else { continue };
+            let Some((cluster, least)) = nearest else { return Ok(()) };
             cost += least;
             let begin = cluster * (dimensions + 1);
             let row = &mut values[begin..=begin + dimensions];
             row.iter_mut().zip(point).for_each(|(sum, number)| *sum += number);
             row[dimensions] += 1.0;
-        }
+            Ok(())
+        })?;
         values[clusters * (dimensions + 1)] = cost;
-        Sums { dimensions, values }
+        Ok(Sums { dimensions, values })
     }
 
     /// Those of all workers, added up in the same order on all of them. An exchange.

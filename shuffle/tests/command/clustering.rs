@@ -159,3 +159,39 @@ fn what_cannot_be_clustered_is_told() {
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&report["points"], &report["lines_skipped"]), (&json!(1), &json!(1)));
 }
+
+/// A worker adds its points up in the same order wherever they lie, so sums are the same to the last bit. No chunk ends with a point.
+#[test]
+fn points_that_memory_has_no_room_for_are_clustered_too() {
+    let digits = |point: u64| (0..63_u64).map(move |at| (point / 3 * (at + 7) + point) % 10);
+    let mut text = String::new();
+    for point in 0..80_000_u64 {
+        let numbers: Vec<String> = digits(point).map(|digit| digit.to_string()).collect();
+        text += &numbers.join(",");
+        text += "\n";
+    }
+    let asked = ["--clusters", "4", "--iterations", "2", "--workers", "1"];
+    let clustered = |more: &[&str]| {
+        let ended = cluster(&text, &[&asked[..], more].concat());
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        serde_json::from_str::<Value>(&ended.stdout).unwrap()
+    };
+    let (in_memory, by_files) = (clustered(&[]), clustered(&["--memory", "56MiB"]));
+    for member in ["points", "rounds", "cost", "clusters"] {
+        assert_eq!(in_memory[member], by_files[member], "{member}");
+    }
+    assert_eq!(in_memory["bytes_spilled"], 0);
+    assert!(by_files["bytes_spilled"].as_u64().unwrap() > 4 << 20, "{by_files}");
+    let peak = by_files["peak_memory_bytes"].as_u64().unwrap();
+    assert!(peak < (56 << 20) * 21 / 20, "{peak}");
+}
+
+#[test]
+fn memory_for_points_is_looked_at_before_anything_is_done() {
+    let little = cluster("1,2\n", &["--clusters", "1", "--memory", "20MiB"]);
+    assert_eq!(little.code, Some(2));
+    assert!(little.stderr.contains("--memory"), "{}", little.stderr);
+    let nowhere = cluster("1,2\n", &["--clusters", "1", "--spill-dir", "/no/such/folder"]);
+    assert_eq!(nowhere.code, Some(1));
+    assert!(nowhere.stderr.contains("/no/such/folder"), "{}", nowhere.stderr);
+}

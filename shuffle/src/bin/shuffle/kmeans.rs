@@ -13,6 +13,7 @@ use weft_shuffle::{PointFile, Worker};
 use crate::args::{Common, check_path, rounds};
 use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
+use crate::memory::Memory;
 use crate::output_file::OutputFile;
 use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
@@ -45,6 +46,8 @@ pub(crate) struct Kmeans {
     /// Write each centre to FILE, its numbers with commas between
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    memory: Memory,
     #[command(flatten)]
     common: Common,
 }
@@ -88,6 +91,7 @@ impl Asked for Kmeans {
 
     fn check(&self) -> Result<(), String> {
         check_path("--input", &self.input)?;
+        self.memory.check(self.common.workers)?;
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
         OutputFile::new(output, &self.common).check_input("--output", "--input", &self.input)
@@ -96,6 +100,10 @@ impl Asked for Kmeans {
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let file = PointFile::open(&self.input)?;
         self.output().map_or(Ok(()), |output| output.prepare())?;
+        if let Err(error) = self.memory.prepare(self.output.as_deref()) {
+            self.end(false)?;
+            return Err(error);
+        }
         let read = file.bytes_to_read(self.common.workers);
         Ok(vec![
             Phase { name: "read", total: read, unit: Unit::Bytes },
@@ -126,14 +134,15 @@ impl Asked for Kmeans {
         if let Some(output) = &self.output {
             flags.add("output", output);
         }
+        self.memory.add_to(flags, self.output.as_deref());
     }
 
     fn needs(&self) -> Needs {
         Needs {
             types: KMeans::types(Types::new()),
             same: format!("{:?}", (&self.input, self.skip_bad, self.method())),
-            memory_bytes: None,
-            spill_folder: None,
+            memory_bytes: self.memory.bytes,
+            spill_folder: Some(self.memory.spill_folder(self.output.as_deref())),
         }
     }
 

@@ -23,6 +23,7 @@ pub(super) fn object(job: &Kmeans, outcome: &Clustered) -> Value {
         "load_seconds": outcome.load_seconds,
         "seconds": outcome.usage.seconds,
         "bytes_shuffled": outcome.usage.bytes_shuffled,
+        "bytes_spilled": outcome.usage.bytes_spilled,
         "peak_memory_bytes": outcome.usage.peak_memory_bytes,
         "clusters": outcome.clusters,
     })

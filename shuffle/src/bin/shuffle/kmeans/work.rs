@@ -17,10 +17,10 @@ pub(super) fn run(job: &Kmeans, worker: &Worker, report: bool) -> anyhow::Result
     let began = worker.clock().now();
     let file = PointFile::open(&job.input)?.skip_malformed(job.skip_bad);
     let share = Share::new(worker.id().0, worker.workers()).context("a share of the input")?;
-    let points = while_telling(report, READING, |read| file.points(share, read))?;
+    let points = while_telling(report, READING, |read| file.points(worker, share, read))?;
     worker.has_read(&job.input);
     let lines_skipped = file.skipped_in_all(worker)?;
-    let count = worker.gather(points.iter().len() as u64)?.iter().sum();
+    let count = worker.gather(points.len())?.iter().sum();
     let load_seconds = worker.clock().now().since(began).as_secs_f64();
     let (mut first_round, mut rounds) = (None, 0);
     let tells = worker.id() == WorkerId(0) && report;
