@@ -179,6 +179,16 @@ pub enum JobError {
         /// The longest segment's pages, in bytes.
         limit: usize,
     },
+    /// Memory has no room for what cannot go to files, such as what is known of each vertex of a graph.
+    #[error(
+        "memory has no room for what cannot go to files, such as what is known of each vertex: a worker needs at least {} MiB, where it may have {} MiB; give more by --memory, or more workers", .needed_bytes.div_ceil(1 << 20), .limit_bytes >> 20
+    )]
+    TooLittleMemory {
+        /// What a worker needs, as far as it has come.
+        needed_bytes: u64,
+        /// What it may have.
+        limit_bytes: u64,
+    },
     /// The limit has no room.
     #[error(transparent)]
     Memory(#[from] MemoryError),

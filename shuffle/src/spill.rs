@@ -73,6 +73,16 @@ impl Spilling {
         Spilling { folder, memory, types, budget, bytes_spilled: Arc::default() }
     }
 
+    /// With room for so many bytes beside registered memory, and for as many, or 4 MiB, of what is required.
+    #[cfg(test)]
+    pub(crate) fn with_room(bytes: u64, types: Types) -> Spilling {
+        let limit_bytes = 64 << 20;
+        let memory = Memory::new(weft_transport::MemoryConfig { limit_bytes }).unwrap();
+        let budget = Budget::new(memory.clone(), memory.account().resident_bytes + bytes)
+            .with_process_limit(bytes.max(4 << 20));
+        Spilling::new("/tmp".into(), memory, types, budget)
+    }
+
     /// The same in another folder, and counted apart.
     pub(crate) fn elsewhere(&self, folder: PathBuf) -> Spilling {
         Spilling { folder, bytes_spilled: Arc::default(), ..self.clone() }
@@ -97,7 +107,7 @@ impl Spilling {
         JobError::Spill { folder: self.folder.clone(), error }
     }
 
-    fn damaged(&self) -> JobError {
+    pub(crate) fn damaged(&self) -> JobError {
         let text = "what was written there is not what is read now";
         self.failed(io::Error::new(ErrorKind::InvalidData, text))
     }
@@ -132,6 +142,14 @@ impl<R: Record> SpillFile<R> {
         let file = tempfile::tempfile_in(&self.spilling.folder);
         let file = Arc::new(file.map_err(|error| self.spilling.failed(error))?);
         Ok(Arc::clone(self.file.insert(file)))
+    }
+
+    /// Changes a byte of it.
+    #[cfg(test)]
+    pub(crate) fn damage(&self, at: u64) {
+        let (file, mut byte) = (self.file.as_ref().unwrap(), [0]);
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[!byte[0]], at).unwrap();
     }
 
     fn append_segment(&mut self, segment: &Segment) -> Result<(), JobError> {
@@ -201,6 +219,25 @@ impl<R: Record> RunReader<R> {
             Some(record) => Ok(Some(record)),
             None => self.read(),
         }
+    }
+
+    /// Appends some of the next records, up to `count`, to `into`. Returns how many: none only if there are no more.
+    pub(crate) fn read_some(&mut self, count: usize, into: &mut Vec<R>) -> Result<usize, JobError>
+    where
+        R: Copy,
+    {
+        if self.records.as_slice().is_empty()
+            && let Some(records) = self.next_part()?
+        {
+            self.records = records.into_iter();
+        }
+        let ready = self.records.as_slice();
+        let read = count.min(ready.len());
+        into.extend_from_slice(&ready[..read]);
+        if let Some(last) = read.checked_sub(1) {
+            self.records.nth(last);
+        }
+        Ok(read)
     }
 
     /// The records of the next segment, if there is one, whatever was read of the one before.

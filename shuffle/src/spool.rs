@@ -155,18 +155,13 @@ impl<R: Record> Spool<R> {
 #[cfg(test)]
 mod tests {
     use weft_object::Types;
-    use weft_transport::{Memory, MemoryConfig};
 
     use super::*;
-    use crate::budget::Budget;
     use crate::chunk::chunk_len;
 
     /// With room for so many chunks.
     fn spilling(chunks: usize) -> Spilling {
-        let memory = Memory::new(MemoryConfig { limit_bytes: 64 << 20 }).unwrap();
-        let bytes = memory.account().resident_bytes + (2 * chunks * CHUNK_BYTES) as u64;
-        let types = Types::new().with::<u64>();
-        Spilling::new("/tmp".into(), memory.clone(), types, Budget::new(memory, bytes))
+        Spilling::with_room((2 * chunks * CHUNK_BYTES) as u64, Types::new().with::<u64>())
     }
 
     #[test]

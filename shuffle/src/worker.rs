@@ -81,9 +81,9 @@ pub struct WorkerConfig {
     pub checkpoints: Option<CheckpointConfig>,
     /// What connects it to the others: equal on all workers.
     pub links: LinkPolicy,
-    /// Bytes that records and frames may take. What a job keeps in values of its own, such as a graph, is not counted.
+    /// Bytes that records and frames may take, and graphs. What a job keeps in values of its own is not counted.
     pub memory_bytes: u64,
-    /// Where records go that memory has no room for.
+    /// Where records and edges go that memory has no room for.
     pub spill_folder: PathBuf,
 }
 

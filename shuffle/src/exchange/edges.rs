@@ -69,15 +69,14 @@ pub(crate) fn exchange_edges(
     worker: &Worker,
     edges: impl Dataset<Item = WideEdge>,
     mut place: impl FnMut(&WideEdge) -> WorkerId,
-    take: impl Fn(SizedEdge),
+    take: impl Fn(SizedEdge) -> Result<(), JobError>,
 ) -> Result<(), JobError> {
     let mut exchange = Exchange::open_edges(worker, &take);
     let own = worker.id();
     edges.run(worker, |edge| match (place(&edge), SizedEdge::of(edge)) {
         (to, edge) if to == own => {
             exchange.keep();
-            take(edge);
-            Ok(())
+            take(edge)
         }
         (to, edge) => exchange.push_edge(to, edge),
     })?;
@@ -86,15 +85,17 @@ pub(crate) fn exchange_edges(
 
 impl<'w> Exchange<'w, EdgeFilling> {
     /// Opens an exchange: each edge that others send here goes to `take`, on the thread of whoever pushes and finishes.
-    fn open_edges(worker: &'w Worker, take: impl Fn(SizedEdge) + 'w) -> Self {
+    fn open_edges(
+        worker: &'w Worker,
+        take: impl Fn(SizedEdge) -> Result<(), JobError> + 'w,
+    ) -> Self {
         let live = worker.live();
         let pull = move |_, view: &View<&[u8]>| {
             live.add_received(count::<NarrowEdge, _>(view) + count::<WideEdge, _>(view));
             for edge in view.records::<NarrowEdge>().flatten() {
-                take(SizedEdge::Narrow(*edge));
+                take(SizedEdge::Narrow(*edge))?;
             }
-            view.records::<WideEdge>().flatten().for_each(|edge| take(SizedEdge::of(*edge)));
-            Ok(())
+            view.records::<WideEdge>().flatten().try_for_each(|edge| take(SizedEdge::of(*edge)))
         };
         Self::new(worker, None, Some(Box::new(pull)))
     }

@@ -4,6 +4,7 @@ mod arrived;
 mod balance;
 mod bitmap;
 mod columns;
+mod cuts;
 mod dictionary;
 mod incoming;
 mod index;
@@ -11,6 +12,7 @@ mod links;
 mod mirrors;
 mod numbering;
 mod parts;
+mod pieces;
 mod rows;
 mod spread;
 
@@ -21,6 +23,7 @@ use self::incoming::Incoming;
 pub use self::links::Links;
 use self::mirrors::Mirrors;
 use self::spread::Spread;
+use crate::budget::Required;
 use crate::dataset::Dataset;
 use crate::error::JobError;
 use crate::reduce::Ranges;
@@ -44,7 +47,11 @@ pub struct Graph {
     /// Edges that begin at own vertices, and behind them at mirrors.
     incoming: Incoming,
     mirrors: Mirrors,
+    _required: Vec<Required>,
 }
+
+/// Bytes that a vertex takes in a round: what it had, gives, is given and has then, and once more what it gives where that is read.
+const ROUND_BYTES: u64 = 5 * size_of::<u64>() as u64;
 
 impl Graph {
     /// The types of records that [`spread`](Self::spread) exchanges.
@@ -52,16 +59,20 @@ impl Graph {
         Mirrors::types(Spread::types(types))
     }
 
-    /// Spreads the edges that the workers have read. Edges that occur several times count once.
+    /// Spreads the edges that the workers have read. Edges that occur several times count once. Those that memory has no room for are in a file, and are read again in each round.
     ///
     /// # Errors
-    /// More than 2^32 - 1 vertices, or what an exchange fails with.
+    /// More than 2^32 - 1 vertices, or more than memory has room for; no room for edges on the disk; or what an exchange fails with.
     pub fn spread(worker: &Worker, edges: impl Dataset<Item = Edge>) -> Result<Self, JobError> {
         let _verb = worker.recorder().enter(Verb::SpreadGraph);
-        let Spread { identifiers, ranges, out_degrees, mut columns } = Spread::of(worker, edges)?;
+        let Spread { identifiers, ranges, out_degrees, mut columns, mut required } =
+            Spread::of(worker, edges)?;
         let mirrors = Mirrors::balance(worker, &ranges, &out_degrees, &mut columns)?;
-        let incoming = Incoming::agree(worker, &ranges, columns)?;
-        Ok(Self { identifiers, ranges, out_degrees, incoming, mirrors })
+        let mut incoming = Incoming::agree(worker, &ranges, columns)?;
+        let round_bytes = identifiers.len() as u64 * ROUND_BYTES;
+        required.push(worker.spilling().budget.require(round_bytes)?);
+        incoming.make_room()?;
+        Ok(Self { identifiers, ranges, out_degrees, incoming, mirrors, _required: required })
     }
 
     /// The vertices' identifiers in the input, in the order of their numbers.
@@ -90,7 +101,7 @@ impl Graph {
     /// It is what GraphX has as `aggregateMessages`.
     ///
     /// # Errors
-    /// What an exchange fails with.
+    /// What an exchange fails with, or a file that cannot be read in which edges are.
     ///
     /// # Panics
     /// Unless there is a value for each of this worker's vertices.

@@ -22,5 +22,6 @@ mod recovery;
 mod report;
 mod skipping;
 mod sorting;
+mod spilling;
 mod tables;
 mod wrong_use;

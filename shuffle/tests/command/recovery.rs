@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::death::{Process, kill, send, ticks, workers_with};
 use crate::job::{Ended, Job, WIKI_VOTE, run, wait_for};
 use crate::ranks::{Ranks, assert_equal, parse_line};
+use crate::spilling::LargeGraph;
 
 /// Kills of each job at random moments that have to cost an attempt.
 const KILLS: usize = 6;
@@ -213,6 +214,11 @@ fn long_job(folder: &Path, rounds: usize, more: &[&str]) -> (Repeated, Job) {
 
 /// The last round of which the state of all three workers was kept, in any attempt.
 fn whole_rounds(folder: &Path) -> usize {
+    whole_rounds_of(folder, 3)
+}
+
+/// The same of another number of workers.
+fn whole_rounds_of(folder: &Path, workers: usize) -> usize {
     let mut files: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for folder in std::fs::read_dir(folder).unwrap() {
         // What is removed meanwhile was kept no more.
@@ -225,7 +231,7 @@ fn whole_rounds(folder: &Path) -> usize {
             }
         }
     }
-    let whole = files.into_iter().filter(|(_, count)| *count == 3);
+    let whole = files.into_iter().filter(|(_, count)| *count == workers);
     whole.map(|((round, _), _)| round).max().unwrap_or(0)
 }
 
@@ -251,6 +257,23 @@ fn a_kill_costs_no_more_rounds_than_there_are_between_checkpoints() {
     let (report, expected, _) = job.end(job.start(&[]));
     assert_eq!((&report["attempts"], &report["first_round"]), (&Value::from(1), &Value::from(0)));
     are_equal(&expected, &found);
+}
+
+#[test]
+fn ranks_are_the_same_with_a_kill_where_memory_has_no_room_for_edges() {
+    let (graph, kept) = (LargeGraph::skewed(), tempfile::tempdir().unwrap());
+    let folder = kept.path().to_str().unwrap();
+    let more = ["--iterations", "100", "--checkpoint-every", "5", "--checkpoint-dir", folder];
+    let job = Repeated::of("pagerank", &graph.path(), &more).with_workers(2);
+    let (_, expected, _) = job.end(job.start(&[]));
+    let running = job.start(&["--memory", "64MiB"]);
+    wait_for("a checkpoint", || (whole_rounds_of(kept.path(), 2) >= 10).then_some(()));
+    kill(job.workers()[1].id);
+    let (report, found, told) = job.end(running);
+    assert_eq!(report["attempts"], 2, "{told}");
+    assert!(report["first_round"].as_u64() >= Some(10), "{report}");
+    assert!(report["bytes_spilled"].as_u64() > Some(0), "{report}");
+    assert_equal(&ranks(&found), &ranks(&expected), 1e-11, "with a kill and without");
 }
 
 #[test]

@@ -36,6 +36,8 @@ fn the_object_has_what_scripts_rely_on() {
             "seconds_per_iteration_p5",
             "seconds_per_iteration_p95",
             "bytes_shuffled_per_iteration",
+            "bytes_spilled",
+            "peak_memory_bytes",
             "edges_by_worker",
             "top",
         ];

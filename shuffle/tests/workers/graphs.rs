@@ -2,10 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weft_shuffle::job::graph::{Edge, Graph};
-use weft_shuffle::{Dataset as _, WorkerId, records, worker_of};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
 
-use crate::threads::{run, share};
+use ruzstd::decoding::StreamingDecoder;
+use weft_shuffle::job::components::{both_ways, components};
+use weft_shuffle::job::graph::{Edge, Graph};
+use weft_shuffle::job::pagerank::{PageRank, Shape};
+use weft_shuffle::{
+    Dataset as _, EdgeList, JobError, Share, Worker, WorkerConfig, WorkerId, records, worker_of,
+};
+
+use crate::threads::{run, run_with, share};
 
 /// Edges of a hub to and from all, whose edges no worker holds alone, of a ring, and some that occur twice.
 fn edge(number: u64) -> (u64, u64) {
@@ -53,8 +63,22 @@ fn value(vertex: u64) -> u64 {
     vertex.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
 }
 
+/// What is sent and received has room in so much, and this process has more than that already: so edges have none.
+fn with_little_memory(config: WorkerConfig) -> WorkerConfig {
+    WorkerConfig { memory_bytes: 8 << 20, ..config }
+}
+
 #[test]
 fn what_is_given_along_edges_is_combined_where_they_lead() {
+    check_what_is_given(|config| config, false);
+}
+
+#[test]
+fn what_is_given_along_edges_is_combined_where_memory_has_no_room_for_them() {
+    check_what_is_given(with_little_memory, true);
+}
+
+fn check_what_is_given(change: fn(WorkerConfig) -> WorkerConfig, is_spilled: bool) {
     let sum = |one: u64, other: u64| one.wrapping_add(other);
     let combinations = [(0, sum as fn(u64, u64) -> u64), (u64::MAX, u64::min)];
     let cases = NAMES.into_iter().flat_map(|name| combinations.map(|combined| (name, combined)));
@@ -62,7 +86,7 @@ fn what_is_given_along_edges_is_combined_where_they_lead() {
         let all = edges(name);
         let expected = plain(&all, nothing, combine);
         for workers in [1, 2, 3, 5] {
-            let parts = run(workers, |worker| {
+            let parts = run_with(workers, change, |worker, _| {
                 let own = records(share(worker, EDGES).map(|number| {
                     let (key, value) = edge(number);
                     Edge { key: name(key), value: name(value) }
@@ -79,6 +103,7 @@ fn what_is_given_along_edges_is_combined_where_they_lead() {
                 let round = || graph.combine_incoming(worker, given(), nothing, combine).unwrap();
                 let sums = round();
                 assert_eq!(sums, round());
+                assert_eq!(worker.bytes_spilled() > 0, is_spilled);
                 (here.into_iter().zip(sums).collect::<Vec<_>>(), graph.edges())
             });
             let held: Vec<u64> = parts.iter().map(|(_, held)| *held).collect();
@@ -87,6 +112,104 @@ fn what_is_given_along_edges_is_combined_where_they_lead() {
             assert_eq!(found, expected, "{workers} workers");
         }
     }
+}
+
+/// Each vertex of a real graph, and its rank after 20 iterations, as others computed it.
+#[expect(clippy::disallowed_methods, reason = "the ranks are in a file")]
+fn checked_ranks() -> BTreeMap<u64, f64> {
+    const CHECKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/wiki-Vote.ranks.tsv.zst");
+    let mut text = String::new();
+    let mut decoder = StreamingDecoder::new(File::open(CHECKED).unwrap()).unwrap();
+    decoder.read_to_string(&mut text).unwrap();
+    let rows = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let mut columns = line.split('\t');
+        let mut next = || columns.next().unwrap();
+        (next().parse().unwrap(), next().parse().unwrap())
+    });
+    rows.collect()
+}
+
+/// Calls `with` with a worker's share of that graph.
+fn with_edges<T>(worker: &Worker, with: impl FnOnce(EdgeList, Share) -> T) -> T {
+    const WIKI_VOTE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/wiki-Vote.txt.zst");
+    let list = EdgeList::open(Path::new(WIKI_VOTE)).unwrap();
+    with(list, Share::new(worker.id().0, worker.workers()).unwrap())
+}
+
+#[test]
+fn a_real_graph_has_the_checked_ranks_where_memory_has_no_room_for_its_edges() {
+    let expected = checked_ranks();
+    let method = PageRank { iterations: 20, damping: 0.85 };
+    for shape in [Shape::Static, Shape::Indexed] {
+        for workers in [1, 2, 3, 5] {
+            let parts = run_with(workers, with_little_memory, |worker, _| {
+                let read = AtomicU64::new(0);
+                let graph = with_edges(worker, |list, share| {
+                    shape.spread(worker, list.records(share, &read))
+                });
+                let graph = graph.unwrap();
+                let loaded_bytes = worker.bytes_spilled();
+                let ranks = method.rank(worker, &graph, |_| ()).unwrap();
+                // Of the edges as they come, and of what is made of them.
+                let edges = worker.gather(graph.edges()).unwrap().iter().sum::<u64>();
+                (ranks, loaded_bytes, edges)
+            });
+            let found: BTreeMap<u64, f64> = parts
+                .iter()
+                .flat_map(|(ranks, ..)| ranks)
+                .map(|rank| (rank.vertex, rank.rank))
+                .collect();
+            assert!(found.keys().eq(expected.keys()), "{shape:?}, {workers} workers");
+            for (vertex, rank) in &found {
+                let difference = (rank - expected[vertex]).abs() / expected[vertex];
+                assert!(difference <= 1e-9, "{shape:?}, {workers} workers, vertex {vertex}");
+            }
+            let edges = parts[0].2;
+            let spilled: u64 = parts.iter().map(|(_, bytes, _)| bytes).sum();
+            // By source, in rows, by target, in rows, by column, and in columns.
+            assert!(spilled > edges * 12, "{spilled} bytes for {edges} edges");
+        }
+    }
+}
+
+#[test]
+fn components_are_the_same_where_memory_has_no_room_for_edges() {
+    let members = |workers, change: fn(WorkerConfig) -> WorkerConfig| {
+        let parts = run_with(workers, change, |worker, _| {
+            let read = AtomicU64::new(0);
+            let graph = with_edges(worker, |list, share| {
+                Graph::spread(worker, both_ways(list.records(share, &read)))
+            });
+            let members = components(worker, &graph.unwrap(), |_| ()).unwrap();
+            (members, worker.bytes_spilled())
+        });
+        let spilled: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+        let members = parts.into_iter().flat_map(|(members, _)| members);
+        let members: BTreeMap<u64, u64> =
+            members.map(|member| (member.vertex, member.component)).collect();
+        (members, spilled)
+    };
+    let (expected, spilled) = members(1, |config| config);
+    assert_eq!((expected.len(), spilled), (7_115, 0));
+    assert_eq!(expected.values().collect::<BTreeSet<_>>().len(), 24);
+    for workers in [1, 2, 3, 5] {
+        let (found, spilled) = members(workers, with_little_memory);
+        assert!(found == expected && spilled > 0, "{workers} workers, {spilled} bytes");
+    }
+}
+
+#[test]
+fn vertices_that_memory_has_no_room_for_end_the_job() {
+    let errors = run_with(2, with_little_memory, |worker, _| {
+        let edges = share(worker, 400_000).map(|number| Edge { key: number, value: number + 1 });
+        let error = Graph::spread(worker, records(edges)).unwrap_err();
+        worker.stop(&error);
+        error
+    });
+    let said: Vec<String> = errors.iter().map(JobError::to_string).collect();
+    let is_told = |error: &JobError| matches!(error, JobError::TooLittleMemory { .. });
+    assert!(errors.iter().any(is_told), "{said:?}");
+    assert!(said.iter().any(|said| said.contains("--memory")), "{said:?}");
 }
 
 /// What worker 0 says of worker 1, which is asked for the numbers of its two vertices, as edges lead to them from one of worker 0's, and answers `numbers`, where it has said that it has three.

@@ -13,6 +13,7 @@ use weft_shuffle::{EdgeList, Worker};
 use crate::args::{Common, check_path};
 use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
+use crate::memory::Memory;
 use crate::output_folder::OutputFolder;
 use crate::output_format::OutputFormat;
 use crate::progress::{Phase, Unit};
@@ -41,6 +42,8 @@ pub(crate) struct Components {
     output: Option<PathBuf>,
     #[command(flatten)]
     format: OutputFormat,
+    #[command(flatten)]
+    memory: Memory,
     #[command(flatten)]
     common: Common,
 }
@@ -74,12 +77,17 @@ impl Asked for Components {
 
     fn check(&self) -> Result<(), String> {
         check_path("--input", &self.input)?;
-        self.output.iter().try_for_each(|output| check_path("--output", output))
+        self.output.iter().try_for_each(|output| check_path("--output", output))?;
+        self.memory.check(self.common.workers)
     }
 
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let list = EdgeList::open(&self.input)?;
         self.output().map_or(Ok(()), |output| output.prepare())?;
+        if let Err(error) = self.memory.prepare(self.output.as_deref()) {
+            self.end(false)?;
+            return Err(error);
+        }
         let read = list.bytes_to_read(self.common.workers);
         Ok(vec![Phase { name: "read", total: read, unit: Unit::Bytes }])
     }
@@ -106,14 +114,15 @@ impl Asked for Components {
         if let Some(output) = &self.output {
             flags.add("output", output);
         }
+        self.memory.add_to(flags, self.output.as_deref());
     }
 
     fn needs(&self) -> Needs {
         Needs {
             types: components::types(Types::new()),
             same: format!("{:?}", (&self.input, self.skip_bad, self.top, &self.output)),
-            memory_bytes: None,
-            spill_folder: None,
+            memory_bytes: self.memory.bytes,
+            spill_folder: Some(self.memory.spill_folder(self.output.as_deref())),
         }
     }
 

@@ -54,6 +54,14 @@ impl<'p> OutputFile<'p> {
         }
     }
 
+    /// The file that is made, unless it is written to as it is.
+    pub(crate) fn made(&self) -> Option<PathBuf> {
+        match self.place() {
+            Place::Beside { output, .. } => Some(output),
+            Place::Itself => None,
+        }
+    }
+
     /// Looks whether it can be written to, and makes what is written until it is whole.
     pub(crate) fn prepare(&self) -> anyhow::Result<()> {
         match self.place() {

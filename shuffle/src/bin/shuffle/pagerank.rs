@@ -14,10 +14,12 @@ use weft_shuffle::{EdgeList, Worker};
 use crate::args::{Common, check_path, rounds};
 use crate::checkpointing::Checkpointing;
 use crate::job::{Asked, Flags};
+use crate::memory::Memory;
 use crate::output_file::OutputFile;
 use crate::output_format::OutputFormat;
 use crate::progress::{Phase, Unit};
 use crate::report::{Said, either};
+use crate::usage::Usage;
 use crate::work::Needs;
 
 /// The phases: the graph is loaded, and the rounds are gone through.
@@ -60,6 +62,8 @@ pub(crate) struct Pagerank {
     #[command(flatten)]
     format: OutputFormat,
     #[command(flatten)]
+    memory: Memory,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -71,14 +75,13 @@ pub(crate) struct Ranked {
     edges_by_worker: Vec<u64>,
     lines_skipped: u64,
     load_seconds: f64,
-    /// Which attempt came to the end.
-    attempts: u32,
     /// With which round it began, as those before had been kept by an earlier one.
     first_round: usize,
     /// Of each round that it made.
     seconds: Vec<f64>,
     /// What the links between the workers took in all rounds.
     bytes_shuffled: u64,
+    usage: Usage,
     top: Vec<TopRank>,
 }
 
@@ -108,6 +111,11 @@ impl Asked for Pagerank {
     /// What a path means, too: opening the output must not harm the input.
     fn check(&self) -> Result<(), String> {
         check_path("--input", &self.input)?;
+        self.memory.check(self.common.workers)?;
+        if self.memory.bytes.is_some() && !matches!(self.shape, Shape::Static | Shape::Indexed) {
+            let what = "--memory limits graphs of --shape static and indexed only";
+            return Err(format!("{what}: others have theirs in memory, whatever they take"));
+        }
         let Some(output) = &self.output else { return Ok(()) };
         check_path("--output", output)?;
         OutputFile::new(output, &self.common).check_input("--output", "--input", &self.input)
@@ -116,6 +124,10 @@ impl Asked for Pagerank {
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let list = EdgeList::open(&self.input)?;
         self.output().map_or(Ok(()), |output| output.prepare())?;
+        if let Err(error) = self.memory.prepare(self.made().as_deref()) {
+            self.end(false)?;
+            return Err(error);
+        }
         // Worker 0 tells of the rounds.
         let read = list.bytes_to_read(self.common.workers);
         let rounds = self.iterations as u64;
@@ -151,6 +163,7 @@ impl Asked for Pagerank {
         if let Some(output) = &self.output {
             flags.add("output", output);
         }
+        self.memory.add_to(flags, self.made().as_deref());
     }
 
     fn needs(&self) -> Needs {
@@ -160,8 +173,8 @@ impl Asked for Pagerank {
                 "{:?}",
                 (&self.input, self.skip_bad, self.iterations, self.damping, self.shape)
             ),
-            memory_bytes: None,
-            spill_folder: None,
+            memory_bytes: self.memory.bytes,
+            spill_folder: Some(self.memory.spill_folder(self.made().as_deref())),
         }
     }
 
@@ -174,6 +187,11 @@ impl Pagerank {
     /// What is said of what came out.
     pub(crate) fn report(&self, outcome: &Ranked) -> Said {
         either(self, || report::object(self, outcome), || report::text(outcome))
+    }
+
+    /// The file that is made, if one is.
+    fn made(&self) -> Option<PathBuf> {
+        self.output()?.made()
     }
 
     fn output(&self) -> Option<OutputFile<'_>> {

@@ -41,11 +41,19 @@ impl Usage {
             "attempts          {}\n\
              {done:<17} {:.3} s\n\
              shuffled          {}\n\
-             kept in files     {}\n\
-             memory at most    {} a worker\n",
+             {}",
             self.attempts,
             self.seconds,
             ByteSize::b(self.bytes_shuffled),
+            self.memory_text(),
+        )
+    }
+
+    /// Those of them that are about memory, and what it had no room for.
+    pub(crate) fn memory_text(&self) -> String {
+        format!(
+            "kept in files     {}\n\
+             memory at most    {} a worker\n",
             ByteSize::b(self.bytes_spilled),
             ByteSize::b(self.peak_memory_bytes),
         )

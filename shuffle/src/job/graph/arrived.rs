@@ -4,24 +4,28 @@
 //! at each vertex, and with it the order of the vertices. In that order edges are put into parts once more, by where they lead, and each part into rows. No step looks
 //! for anything, edge by edge, in more memory than a cache has room for.
 
+use weft_object::{Pair, Types};
+
 use super::Edge;
 use super::dictionary::too_many;
 use super::index::{Grouped, Identifier, Index, Wide, last_of_dense};
 use super::numbering::Numbering;
-use super::parts::{Parts, part_of};
+use super::parts::{Part, Parts, part_of};
 use super::rows::{Rows, TOGETHER, make_distinct};
+use crate::budget::Required;
 use crate::error::JobError;
 use crate::exchange::SizedEdge;
+use crate::spill::Spilling;
 
 /// Edges, as they have come, by their sources.
-#[derive(Default)]
 pub(super) struct Arrived {
+    spilling: Spilling,
     /// Those of two numbers of 32 bits, as those of most inputs are.
-    narrow: Parts<(u32, u32)>,
+    narrow: Parts<Pair<u32, u32>>,
     /// The largest of these numbers.
     largest: u32,
-    /// All others.
-    wide: Parts<(Wide, Wide)>,
+    /// All others, if there are any.
+    wide: Option<Parts<Pair<Wide, Wide>>>,
 }
 
 /// What edges that have come are made of.
@@ -34,68 +38,124 @@ pub(super) struct Numbered {
     pub(super) ends: Vec<u64>,
     /// For each of these, the places of the sources, once each, and in ascending order.
     pub(super) rows: Rows,
+    /// For sources and their order, and for the ends.
+    pub(super) required: Vec<Required>,
 }
 
 impl Arrived {
+    /// The types of records that files may have of them.
+    pub(super) fn types(types: Types) -> Types {
+        let types = types.with::<u32>().with::<Pair<u32, u32>>();
+        types.with::<Wide>().with::<Pair<Wide, Wide>>().with::<Pair<Wide, u32>>()
+    }
+
+    /// None yet.
+    ///
+    /// # Errors
+    /// There is too little memory to begin.
+    pub(super) fn new(spilling: &Spilling) -> Result<Arrived, JobError> {
+        let narrow = Parts::new(spilling)?;
+        Ok(Arrived { spilling: spilling.clone(), narrow, largest: 0, wide: None })
+    }
+
     /// Takes one more.
     #[inline(always)]
-    pub(super) fn add(&mut self, edge: SizedEdge) {
+    pub(super) fn add(&mut self, edge: SizedEdge) -> Result<(), JobError> {
         match edge {
             SizedEdge::Narrow([source, target]) => {
                 self.largest = self.largest.max(source).max(target);
-                self.narrow.push(part_of(source.into()), (source, target));
+                let edge = Pair { key: source, value: target };
+                self.narrow.push(part_of(source.into()), edge)
             }
             SizedEdge::Wide(Edge { key, value }) => {
-                self.wide.push(part_of(key), (key.into(), value.into()));
+                let edge = Pair { key: key.into(), value: value.into() };
+                match &mut self.wide {
+                    Some(wide) => wide.push(part_of(key), edge),
+                    None => self.add_first_wide(part_of(key), edge),
+                }
             }
         }
+    }
+
+    #[cold]
+    fn add_first_wide(&mut self, part: usize, edge: Pair<Wide, Wide>) -> Result<(), JobError> {
+        let wide = Parts::new(&self.spilling)?;
+        self.wide.insert(wide).push(part, edge)
     }
 
     /// Puts them in order.
     ///
     /// # Errors
-    /// There are more vertices than numbers.
+    /// There are more vertices than numbers; or memory has no room for what is known of each, or the disk none for the edges.
     pub(super) fn finish(self) -> Result<Numbered, JobError> {
-        let Arrived { narrow, largest, wide } = self;
-        if wide.is_empty() {
+        let Arrived { spilling, narrow, largest, wide } = self;
+        let Some(wide) = wide else {
             let last = last_of_dense(largest.into(), narrow.len());
-            return numbered(narrow.into_parts(), last);
-        }
-        let widened =
-            |(source, target): (u32, u32)| (u64::from(source).into(), u64::from(target).into());
-        let parts = narrow.into_parts().zip(wide.into_parts()).map(|(narrow, mut wide)| {
-            wide.push(narrow.into_iter().flatten().map(widened).collect());
-            wide
+            return numbered(narrow.into_parts(), last, &spilling);
+        };
+        let widened = |Pair { key, value }: Pair<u32, u32>| Pair {
+            key: Wide::from(u64::from(key)),
+            value: Wide::from(u64::from(value)),
+        };
+        let parts = narrow.into_parts().zip(wide.into_parts()).map(|(narrow, wide)| {
+            let (narrow, mut wide) = (narrow?, wide?);
+            wide.append(narrow.records().map(widened), &spilling.budget)?;
+            Ok(wide)
         });
-        numbered(parts, None)
+        numbered(parts, None, &spilling)
     }
 }
 
-/// Of the pieces of all parts, where no identifier is larger than `last` if they are dense.
+/// Of all parts, where no identifier is larger than `last` if they are dense.
 fn numbered<I: Identifier>(
-    parts: impl Iterator<Item = Vec<Vec<(I, I)>>>,
+    parts: impl Iterator<Item = Result<Part<Pair<I, I>>, JobError>>,
     last: Option<u32>,
+    spilling: &Spilling,
 ) -> Result<Numbered, JobError> {
-    let Grouped { index: sources, identifiers, rows } = Grouped::of(parts, last, make_distinct)?;
-    let numbering = Numbering::by_degree(&identifiers, |vertex| rows.row(vertex).len() as u32);
-    drop(identifiers);
-    let mut by_target = Parts::default();
-    let mut place = 0;
-    for vertices in numbering.order().chunks(TOGETHER) {
-        rows.touch(vertices);
-        for vertex in vertices {
-            for target in rows.row(*vertex as usize) {
-                by_target.push(part_of((*target).into()), (*target, place));
+    let grouped = Grouped::of(parts, last, make_distinct, spilling)?;
+    let Grouped { index: sources, identifiers, mut rows, mut required } = grouped;
+    let (kept, sorting) = Numbering::require(identifiers.len(), &spilling.budget)?;
+    required.push(kept);
+    rows.make_room()?;
+    let numbering = Numbering::by_degree(&identifiers, |vertex| rows.len(vertex) as u32);
+    drop((identifiers, sorting));
+
+    let mut by_target = Parts::new(spilling)?;
+    let are_in_order = rows.are_in_memory();
+    if are_in_order {
+        let mut place = 0;
+        for vertices in numbering.order().chunks(TOGETHER) {
+            rows.touch(vertices);
+            for vertex in vertices {
+                for target in rows.row(*vertex as usize) {
+                    let entry = Pair { key: *target, value: place };
+                    by_target.push(part_of((*target).into()), entry)?;
+                }
+                place += 1;
             }
-            place += 1;
         }
+    } else {
+        rows.for_each(0..rows.rows(), |vertex, targets| {
+            let place = numbering.places()[vertex];
+            targets.iter().try_for_each(|target| {
+                let entry = Pair { key: *target, value: place };
+                by_target.push(part_of((*target).into()), entry)
+            })
+        })?;
     }
     drop(rows);
-    // They come in the order of their sources, and none twice.
-    let ends = Grouped::of(by_target.into_parts(), last, |row: &mut [u32]| row.len())?;
-    let Grouped { identifiers: ends, rows, .. } = ends;
+    // None comes twice.
+    let keep = |row: &mut [u32]| {
+        if !are_in_order {
+            row.sort_unstable();
+        }
+        row.len()
+    };
+    let grouped = Grouped::of(by_target.into_parts(), last, keep, spilling)?;
+    let Grouped { identifiers: ends, rows, required: of_ends, .. } = grouped;
+    required.extend(of_ends);
     match u32::try_from(ends.len()) {
-        Ok(_) => Ok(Numbered { sources, numbering, ends, rows }),
+        Ok(_) => Ok(Numbered { sources, numbering, ends, rows, required }),
         Err(_) => Err(too_many(ends.len() as u64)),
     }
 }
@@ -109,26 +169,38 @@ mod tests {
 
     /// Whether edges with identifiers that `name` makes of numbers up to 3000 come to their targets once each, and whether indices are dense.
     fn are_numbered(name: impl Fn(u64) -> u64) -> bool {
+        let [memory, file] = [64 << 20, 0].map(|room_bytes| {
+            let spilling = Spilling::with_room(room_bytes, Arrived::types(Types::new()));
+            let is_dense = are_numbered_with(&name, &spilling);
+            assert_eq!(spilling.bytes_spilled() > 0, room_bytes == 0);
+            is_dense
+        });
+        assert_eq!(memory, file);
+        memory
+    }
+
+    fn are_numbered_with(name: impl Fn(u64) -> u64, spilling: &Spilling) -> bool {
         let mut expected: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        let mut arrived = Arrived::default();
+        let mut arrived = Arrived::new(spilling).unwrap();
         let mut state = 1_u64;
         // Many of them several times, and more than a piece of one source.
-        for step in 0..8 * PIECE_LEN as u64 {
+        for step in 0..16 * PIECE_LEN as u64 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let source = if step % 4 == 0 { 7 } else { (state >> 40) % 301 };
             let (key, value) = (name(source), name((state >> 33) % 3001));
-            arrived.add(SizedEdge::of(Edge { key, value }));
+            arrived.add(SizedEdge::of(Edge { key, value })).unwrap();
             expected.entry(value).or_default().insert(key);
         }
-        let Numbered { sources, numbering, ends, rows } = arrived.finish().unwrap();
+        let Numbered { sources, numbering, ends, rows, .. } = arrived.finish().unwrap();
         let (identifiers, degrees) = (numbering.identifiers(), numbering.degrees());
         assert_eq!((rows.rows(), ends.len()), (expected.len(), expected.len()));
-        for (row, end) in ends.iter().enumerate() {
-            let found = rows.row(row);
+        let all_rows = rows.for_each(0..rows.rows(), |row, found| {
             assert!(found.is_sorted_by(|one, other| one < other));
             let found: BTreeSet<u64> = found.iter().map(|at| identifiers[*at as usize]).collect();
-            assert_eq!(found, expected[end]);
-        }
+            assert_eq!(found, expected[&ends[row]]);
+            Ok(())
+        });
+        all_rows.unwrap();
         assert_eq!(degrees.len(), identifiers.len());
         for (index, source) in identifiers.iter().enumerate() {
             let degree = expected.values().filter(|sources| sources.contains(source)).count();
@@ -165,7 +237,9 @@ mod tests {
 
     #[test]
     fn no_edges_are_made_into_no_rows() {
-        let Numbered { sources, numbering, ends, rows } = Arrived::default().finish().unwrap();
+        let spilling = Spilling::with_room(0, Arrived::types(Types::new()));
+        let Numbered { sources, numbering, ends, rows, .. } =
+            Arrived::new(&spilling).unwrap().finish().unwrap();
         assert_eq!((numbering.order().len(), ends.len(), rows.rows()), (0, 0, 0));
         assert_eq!(sources.get(0), None);
     }

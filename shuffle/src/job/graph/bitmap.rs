@@ -22,6 +22,11 @@ impl Bitmap {
         Bitmap { words: vec![Word::default(); last as usize / 64 + 1] }
     }
 
+    /// What it takes for so many numbers.
+    pub(super) fn bytes_of(numbers: u64) -> u64 {
+        numbers.div_ceil(64) * size_of::<Word>() as u64
+    }
+
     /// Adds a number of those that it is for. Ranks are to be counted behind it.
     #[inline(always)]
     pub(super) fn insert(&mut self, number: u32) {

@@ -11,12 +11,16 @@ use parking_lot::Mutex;
 use weft_object::Wire;
 
 use super::columns::Columns;
+use crate::budget::Required;
 use crate::error::JobError;
 use crate::exchange::Exchange;
 use crate::partition::all_to_all;
 use crate::reduce::Ranges;
 use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
+
+/// Bytes of a vertex of which it is known that a worker gives it something: as that came, and as it is kept.
+const RECEIVER_BYTES: u64 = 8;
 
 /// The edges that this worker holds.
 #[derive(Debug)]
@@ -25,6 +29,7 @@ pub(super) struct Incoming {
     /// Which columns are for vertices of each worker.
     by_receiver: Vec<Range<usize>>,
     receivers: Arc<Receivers>,
+    _required: Required,
 }
 
 /// To which of this worker's vertices each worker gives something, in the order in which it does.
@@ -42,8 +47,12 @@ impl Incoming {
     pub(super) fn agree(
         worker: &Worker,
         ranges: &Ranges,
-        columns: Columns,
+        mut columns: Columns,
     ) -> Result<Self, JobError> {
+        let budget = &worker.spilling().budget;
+        // As many are told here, or so, as this worker tells.
+        let expected = budget.take_anyway(columns.targets.len() as u64 * RECEIVER_BYTES);
+        columns.sources.make_room()?;
         let targets = &columns.targets;
         let by_receiver: Vec<Range<usize>> =
             worker.ids().map(|to| place(targets, ranges.of(to))).collect();
@@ -53,6 +62,9 @@ impl Incoming {
             targets.map(move |target| (WorkerId(to), *target))
         });
         let received = all_to_all(worker, announced)?;
+        let receivers = received.by_worker.iter().map(Vec::len).sum::<usize>() as u64;
+        let required = budget.require(receivers * RECEIVER_BYTES)?;
+        drop(expected);
         let range = ranges.of(worker.id());
         let first = range.start as u32;
         let indices = received.by_worker.iter().enumerate().map(|(from, numbers)| {
@@ -64,12 +76,17 @@ impl Incoming {
                 .ok_or_else(|| received.refuse(WorkerId(from), what))
         });
         let receivers = Arc::new(indices.collect::<Result<Receivers, _>>()?);
-        Ok(Self { columns, by_receiver, receivers })
+        Ok(Self { columns, by_receiver, receivers, _required: required })
     }
 
     /// Edges of all columns.
     pub(super) fn edges(&self) -> u64 {
         self.columns.edges()
+    }
+
+    /// Has the edges go to a file if memory has no room for them beside what else there is now.
+    pub(super) fn make_room(&mut self) -> Result<(), JobError> {
+        self.columns.sources.make_room()
     }
 
     /// For each of this worker's vertices, what all workers give it along edges, and what `nothing` has for it, combined. `given` has a value for each source here. An exchange.
@@ -91,12 +108,18 @@ impl Incoming {
             if is_known { Ok(()) } else { Err("values for more vertices than its edges lead to") }
         });
         for to in worker.ids().filter(|to| *to != own) {
-            let mut columns = self.by_receiver[to.0].clone();
-            columns.try_for_each(|column| exchange.push(to, self.sum(column, given, combine)))?;
+            let columns = self.by_receiver[to.0].clone();
+            self.columns.sources.for_each(columns, |_, sources| {
+                exchange.push(to, sum_of(sources, given, combine))
+            })?;
         }
         // Those of its own vertices while the others' are on their way.
         let columns = self.by_receiver[own.0].clone();
-        let kept: Vec<V> = columns.map(|column| self.sum(column, given, combine)).collect();
+        let mut kept = Vec::with_capacity(columns.len());
+        self.columns.sources.for_each(columns, |_, sources| {
+            kept.push(sum_of(sources, given, combine));
+            Ok(())
+        })?;
         let stage = exchange.stage();
         exchange.keep_all(kept.len());
         exchange.finish()?;
@@ -111,29 +134,23 @@ impl Incoming {
             }
         }
     }
+}
 
-    /// What the target of a column is given. Four sums at a time, none of which waits for the one before it.
-    #[inline]
-    fn sum<V: Copy>(&self, column: usize, given: &[V], combine: impl Fn(V, V) -> V) -> V {
-        let value = |source: u32| given[source as usize];
-        let sources = self.columns.sources.row(column);
-        let (fours, rest) = sources.as_chunks::<4>();
-        let Some((first, fours)) = fours.split_first() else {
-            let few = rest.iter().map(|source| value(*source));
-            return few.reduce(combine).expect("there are columns of edges only");
-        };
-        let sums = fours.iter().fold(first.map(value), |[a, b, c, d], [e, f, g, h]| {
-            [
-                combine(a, value(*e)),
-                combine(b, value(*f)),
-                combine(c, value(*g)),
-                combine(d, value(*h)),
-            ]
-        });
-        let [a, b, c, d] = sums;
-        let sum = combine(combine(a, b), combine(c, d));
-        rest.iter().fold(sum, |sum, source| combine(sum, value(*source)))
-    }
+/// What the target of a column with these sources is given. Four sums at a time, none of which waits for the one before it.
+#[inline]
+fn sum_of<V: Copy>(sources: &[u32], given: &[V], combine: impl Fn(V, V) -> V) -> V {
+    let value = |source: u32| given[source as usize];
+    let (fours, rest) = sources.as_chunks::<4>();
+    let Some((first, fours)) = fours.split_first() else {
+        let few = rest.iter().map(|source| value(*source));
+        return few.reduce(combine).expect("there are columns of edges only");
+    };
+    let sums = fours.iter().fold(first.map(value), |[a, b, c, d], [e, f, g, h]| {
+        [combine(a, value(*e)), combine(b, value(*f)), combine(c, value(*g)), combine(d, value(*h))]
+    });
+    let [a, b, c, d] = sums;
+    let sum = combine(combine(a, b), combine(c, d));
+    rest.iter().fold(sum, |sum, source| combine(sum, value(*source)))
 }
 
 impl<V: Copy> Sums<V> {

@@ -1,10 +1,14 @@
 //! Small numbers in place of identifiers.
 
+use weft_object::{Pair, Wire};
+
 use super::bitmap::Bitmap;
 use super::dictionary::Dictionary;
-use super::parts::{PARTS, identifier_at, part_of, place_of};
+use super::parts::{PARTS, Part, identifier_at, part_of, place_of};
 use super::rows::Rows;
+use crate::budget::{Budget, Required};
 use crate::error::JobError;
+use crate::spill::Spilling;
 
 /// How many times as many identifiers there could be as records have come, for tables that have a place for each that there could be.
 const SPARSENESS_MAX: u64 = 8;
@@ -12,15 +16,25 @@ const SPARSENESS_MAX: u64 = 8;
 /// For how few identifiers nobody looks at that.
 const FEW: u64 = 1 << 16;
 
+/// Bytes of an identifier and of where its row begins.
+const IDENTIFIER_BYTES: u64 = 16;
+
+/// Bytes of an entry of a [dictionary](Dictionary) at most: a table has twice as many places as there are entries before it grows, and each has 17 bytes; and the identifier once more.
+const ENTRY_BYTES: u64 = 48;
+
 /// What vertices are named by.
-pub(super) trait Identifier: Copy + Ord + Default + Into<u64> {}
+pub(super) trait Identifier: Wire + Ord + Default + Into<u64> {}
 
 impl Identifier for u32 {}
 impl Identifier for Wide {}
 
 /// An identifier of 64 bits: its halves, the higher one first, so that it takes twelve bytes with a number beside it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wide([u32; 2]);
+#[derive(Wire, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
+pub(super) struct Wide {
+    high: u32,
+    low: u32,
+}
 
 /// Gives identifiers an *index*, from 0 without holes, in the order of their [parts](super::parts).
 #[derive(Debug)]
@@ -38,6 +52,8 @@ pub(super) struct Grouped<V> {
     pub(super) identifiers: Vec<u64>,
     /// For each, what came with it.
     pub(super) rows: Rows<V>,
+    /// For index and identifiers, and where rows begin.
+    pub(super) required: Vec<Required>,
 }
 
 /// The largest identifier, if identifiers with such a one are dense when `count` numbers of them came.
@@ -49,55 +65,64 @@ pub(super) fn last_of_dense(largest: u64, count: usize) -> Option<u32> {
 impl From<u64> for Wide {
     #[inline(always)]
     fn from(identifier: u64) -> Wide {
-        Wide([(identifier >> 32) as u32, identifier as u32])
+        Wide { high: (identifier >> 32) as u32, low: identifier as u32 }
     }
 }
 
 impl From<Wide> for u64 {
     #[inline(always)]
-    fn from(Wide([high, low]): Wide) -> u64 {
+    fn from(Wide { high, low }: Wide) -> u64 {
         u64::from(high) << 32 | u64::from(low)
     }
 }
 
-impl<V: Copy + Default> Grouped<V> {
-    /// Of the pieces of all parts, in order, where no identifier is larger than `last` if they are dense; `keep` says how many of a row stay, which it may put in order.
+impl<V: Wire + Default> Grouped<V> {
+    /// Of all parts, in order, where no identifier is larger than `last` if they are dense; `keep` says how many of a row stay, which it may put in order.
     ///
     /// # Errors
-    /// There are more identifiers than indices.
+    /// There are more identifiers than indices; or memory has no room for them, or the disk none for the rows.
     pub(super) fn of<I: Identifier>(
-        parts: impl Iterator<Item = Vec<Vec<(I, V)>>>,
+        parts: impl Iterator<Item = Result<Part<Pair<I, V>>, JobError>>,
         last: Option<u32>,
         keep: impl Fn(&mut [V]) -> usize,
+        spilling: &Spilling,
     ) -> Result<Grouped<V>, JobError> {
-        let mut rows = Rows::with_capacity(0, 0);
+        let mut rows = Rows::with_capacity(spilling, 0, 0);
+        let (budget, mut required) = (&spilling.budget, Vec::new());
         let Some(last) = last else {
             let (mut dictionary, mut entries) = (Dictionary::default(), Vec::new());
-            for pieces in parts {
+            for part in parts {
+                let part = part?;
                 let first = dictionary.identifiers().len();
                 entries.clear();
-                for (identifier, value) in pieces.into_iter().flatten() {
-                    entries.push((dictionary.number(identifier.into())? - first as u32, value));
+                for Pair { key, value } in part.records() {
+                    entries.push((dictionary.number(key.into())? - first as u32, value));
                 }
+                let _entries = budget.require(size_of_val(&entries[..]) as u64)?;
                 let count = dictionary.identifiers().len() - first;
-                rows.append_entries(count, entries.iter().copied(), &keep, |_| {});
+                required.push(budget.require(count as u64 * (IDENTIFIER_BYTES + ENTRY_BYTES))?);
+                rows.append_entries(count, entries.iter().copied(), &keep, |_| {})?;
             }
             let identifiers = dictionary.identifiers().to_vec();
-            return Ok(Grouped { index: Index::Sparse(dictionary), identifiers, rows });
+            let (index, rows) = (Index::Sparse(dictionary), rows.finish()?);
+            return Ok(Grouped { index, identifiers, rows, required });
         };
+        required.push(DenseIndex::require(last, budget)?);
         let (mut index, mut identifiers) = (DenseIndex::up_to(last), Vec::new());
-        for (part, pieces) in parts.enumerate() {
-            let entries = pieces.iter().flatten();
-            let entries = entries.map(|(identifier, value)| {
-                let identifier: u64 = (*identifier).into();
-                (place_of(identifier) as u32, *value)
+        for (at, part) in parts.enumerate() {
+            let (part, before) = (part?, identifiers.len());
+            let entries = part.records().map(|Pair { key, value }| {
+                let identifier: u64 = key.into();
+                (place_of(identifier) as u32, value)
             });
             rows.append_entries(index.places as usize, entries, &keep, |place| {
-                index.insert(part, place as u32);
-                identifiers.push(identifier_at(part, place as u64));
-            });
+                index.insert(at, place as u32);
+                identifiers.push(identifier_at(at, place as u64));
+            })?;
+            let count = identifiers.len() - before;
+            required.push(budget.require(count as u64 * IDENTIFIER_BYTES)?);
         }
-        Ok(Grouped { index: index.count(), identifiers, rows })
+        Ok(Grouped { index: index.count(), identifiers, rows: rows.finish()?, required })
     }
 }
 
@@ -111,6 +136,12 @@ impl DenseIndex {
     fn up_to(last: u32) -> DenseIndex {
         let places = place_of(last.into()) as u32 + 1;
         DenseIndex { places, bitmap: Bitmap::up_to(places * (PARTS as u32 - 1) + (places - 1)) }
+    }
+
+    /// What it takes.
+    fn require(last: u32, budget: &Budget) -> Result<Required, JobError> {
+        let places = place_of(last.into()) + 1;
+        budget.require(Bitmap::bytes_of(places * PARTS as u64))
     }
 
     fn insert(&mut self, part: usize, place: u32) {

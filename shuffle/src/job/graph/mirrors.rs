@@ -11,6 +11,10 @@ use crate::reduce::Ranges;
 use crate::stages::Verb;
 use crate::worker::{Worker, WorkerId};
 
+/// Bytes of an edge that goes, and of one that comes, which is put in order: those that move are in memory while they do.
+const GIVEN_BYTES: u64 = size_of::<u32>() as u64;
+const CAME_BYTES: u64 = 2 * size_of::<Moved>() as u64;
+
 /// What of this worker's vertices others hold, and what this one holds of theirs. The holder of a
 /// part of a vertex's edges has a *mirror* of it: a row of targets, and in each round the value that
 /// goes along them.
@@ -61,13 +65,20 @@ impl Mirrors {
             surplus.give(transfer.to, transfer.edges);
         }
         let Surplus { parts, .. } = surplus;
-        let targets = take(columns, &parts);
+        let spilling = worker.spilling();
+        let given_edges: u64 = parts.iter().map(|part| part.edges).sum();
+        let _given = spilling.budget.require(given_edges * GIVEN_BYTES)?;
+        columns.sources.make_room()?;
+        let targets = take(columns, &parts)?;
         let first = ranges.of(worker.id()).start as u32;
         let moved = parts.iter().zip(&targets).flat_map(|(part, targets)| {
             let source = first + part.given.index as u32;
             targets.iter().map(move |target| (part.given.holder, Moved { source, target: *target }))
         });
         let received = all_to_all(worker, moved)?;
+        let came: usize = received.by_worker.iter().map(Vec::len).sum();
+        let _came = spilling.budget.require(came as u64 * CAME_BYTES)?;
+        columns.sources.make_room()?;
         let (mut mirrored, mut held) = (Vec::new(), 0);
         for (from, edges) in received.by_worker.iter().enumerate() {
             if edges.iter().any(|moved| u64::from(moved.target) >= ranges.total()) {
@@ -81,7 +92,7 @@ impl Mirrors {
             }
         }
         mirrored.sort_unstable();
-        columns.merge(&mirrored);
+        columns.merge(&mirrored, spilling)?;
         let given = parts.into_iter().map(|part| part.given).collect();
         Ok(Self { given, held, are_any: true })
     }
@@ -146,7 +157,7 @@ impl<'d> Surplus<'d> {
 }
 
 /// Takes edges out of `columns`: the targets of each part.
-fn take(columns: &mut Columns, parts: &[Part]) -> Vec<Vec<u32>> {
+fn take(columns: &mut Columns, parts: &[Part]) -> Result<Vec<Vec<u32>>, JobError> {
     let mut targets: Vec<Vec<u32>> =
         parts.iter().map(|part| Vec::with_capacity(part.edges as usize)).collect();
     // Those that go are the vertices from the first one on, and the parts of each follow one another.
@@ -164,29 +175,41 @@ fn take(columns: &mut Columns, parts: &[Part]) -> Vec<Vec<u32>> {
         let Some(_) = parts.get(*at).filter(|part| is_of(part)) else { return true };
         targets[*at].push(target);
         false
-    });
-    targets
+    })?;
+    Ok(targets)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::rows::Rows;
     use super::*;
+    use crate::spill::Spilling;
 
     #[test]
     fn the_edges_of_the_vertices_with_the_most_go() {
-        // Vertices 0, 1 and 2 have four, three and one.
-        let lists = [&[0, 1][..], &[0, 1, 2], &[0], &[0, 1]];
-        let mut sources = Rows::with_capacity(0, 0);
-        lists.iter().for_each(|list| sources.push_row(list));
-        let mut columns = Columns { targets: vec![10, 11, 12, 13], sources };
-        let mut surplus = Surplus::of(&[4, 3, 1]);
-        surplus.give(WorkerId(1), 3);
-        surplus.give(WorkerId(2), 2);
-        let parts = surplus.parts;
-        let given = |part: &Part| (part.given.index, part.given.holder.0, part.edges);
-        assert_eq!(parts.iter().map(given).collect::<Vec<_>>(), [(0, 1, 3), (0, 2, 1), (1, 2, 1)]);
-        assert_eq!(take(&mut columns, &parts), [&[10, 11, 12][..], &[13], &[10]]);
-        assert_eq!((columns.targets, columns.sources.numbers()), (vec![11, 13], &[1, 2, 1][..]));
+        for room_bytes in [64 << 20, 0] {
+            let spilling = Spilling::with_room(room_bytes, Types::new().with::<u32>());
+            // Vertices 0, 1 and 2 have four, three and one.
+            let lists = [&[0, 1][..], &[0, 1, 2], &[0], &[0, 1]];
+            let mut sources = Rows::with_capacity(&spilling, 0, 0);
+            lists.iter().for_each(|list| sources.push_row(list).unwrap());
+            let sources = sources.finish().unwrap();
+            let mut columns = Columns { targets: vec![10, 11, 12, 13], sources };
+            let mut surplus = Surplus::of(&[4, 3, 1]);
+            surplus.give(WorkerId(1), 3);
+            surplus.give(WorkerId(2), 2);
+            let parts = surplus.parts;
+            let given = |part: &Part| (part.given.index, part.given.holder.0, part.edges);
+            let given: Vec<_> = parts.iter().map(given).collect();
+            assert_eq!(given, [(0, 1, 3), (0, 2, 1), (1, 2, 1)]);
+            assert_eq!(take(&mut columns, &parts).unwrap(), [&[10, 11, 12][..], &[13], &[10]]);
+            let mut left = Vec::new();
+            let all_rows = columns.sources.for_each(0..2, |row, sources| {
+                left.push((columns.targets[row], sources.to_vec()));
+                Ok(())
+            });
+            all_rows.unwrap();
+            assert_eq!(left, [(11, vec![1, 2]), (13, vec![1])]);
+        }
     }
 }

@@ -2,6 +2,15 @@
 
 use std::cmp::Reverse;
 
+use crate::budget::{Budget, Required};
+use crate::error::JobError;
+
+/// Bytes that a vertex takes here.
+const VERTEX_BYTES: u64 = 20;
+
+/// Bytes that it takes while vertices are put in order.
+const SORTING_BYTES: u64 = size_of::<(Reverse<u32>, u64, u32)>() as u64;
+
 /// Vertices at which edges begin: those with most edges first, and of those alike the lower identifier.
 #[derive(Debug)]
 pub(super) struct Numbering {
@@ -15,6 +24,16 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
+    /// What so many vertices take, and what they take while they are put in order.
+    pub(super) fn require(
+        vertices: usize,
+        budget: &Budget,
+    ) -> Result<(Required, Required), JobError> {
+        let [kept, sorting] =
+            [VERTEX_BYTES, SORTING_BYTES].map(|bytes| budget.require(vertices as u64 * bytes));
+        Ok((kept?, sorting?))
+    }
+
     /// Of vertices with such identifiers, at which so many edges begin. There are no more than numbers of 32 bits.
     pub(super) fn by_degree(identifiers: &[u64], degree: impl Fn(usize) -> u32) -> Numbering {
         let vertices = identifiers.iter().enumerate();

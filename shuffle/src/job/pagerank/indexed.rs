@@ -21,22 +21,36 @@ impl PageRank {
         let ranks = records(std::iter::repeat_n(1.0 / n, own))
             .iterate(self.iterations, |worker, round, ranks: Vec<f64>| {
                 at_round(round);
-                let out_degree = |index| links.targets(index).len();
+                let out_degree = |index| links.out_degree(index) as usize;
                 let to_all = self.base_rank(worker, n, &ranks, out_degree)?;
-                Ok(records(0..own)
-                    .flat_map(move |index| {
-                        let targets = links.targets(index);
-                        let part = ranks[index] / targets.len() as f64;
-                        // A vertex that gets nothing has a rank too.
-                        let nothing = (links.first() + index as u64, 0.0);
-                        let given = targets.iter().map(move |to| (u64::from(*to), part));
-                        std::iter::once(nothing).chain(given)
-                    })
-                    .map(|(key, value)| Pair { key, value })
+                Ok(Updates { links, ranks }
                     .reduce_by_index(links.ranges(), |one: f64, other| one + other)
                     .map(move |pair| to_all + damping * pair.value))
             })
             .to_vec(worker)?;
         Ok(named(links.identifiers(), &ranks))
+    }
+}
+
+/// An update for each edge, and one of nothing for each vertex, as one that gets nothing has a rank too.
+struct Updates<'l> {
+    links: &'l Links,
+    ranks: Vec<f64>,
+}
+
+impl Dataset for Updates<'_> {
+    type Item = Pair<u64, f64>;
+
+    fn run(
+        self,
+        _: &Worker,
+        mut sink: impl FnMut(Pair<u64, f64>) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
+        let first = self.links.first();
+        self.links.for_each(|index, targets| {
+            sink(Pair { key: first + index as u64, value: 0.0 })?;
+            let value = self.ranks[index] / targets.len() as f64;
+            targets.iter().try_for_each(|to| sink(Pair { key: u64::from(*to), value }))
+        })
     }
 }

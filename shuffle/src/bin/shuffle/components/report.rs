@@ -18,6 +18,7 @@ pub(super) fn object(job: &Components, outcome: &Connected) -> Value {
         "load_seconds": outcome.load_seconds,
         "seconds": outcome.usage.seconds,
         "bytes_shuffled": outcome.usage.bytes_shuffled,
+        "bytes_spilled": outcome.usage.bytes_spilled,
         "peak_memory_bytes": outcome.usage.peak_memory_bytes,
         "top": outcome.top,
     })

@@ -13,13 +13,15 @@ pub(super) fn object(job: &Pagerank, outcome: &Ranked) -> Value {
         "lines_skipped": outcome.lines_skipped,
         "iterations": job.iterations,
         "workers": job.common.workers,
-        "attempts": outcome.attempts,
+        "attempts": outcome.usage.attempts,
         "first_round": outcome.first_round,
         "load_seconds": outcome.load_seconds,
         "seconds_per_iteration": median,
         "seconds_per_iteration_p5": p5,
         "seconds_per_iteration_p95": p95,
         "bytes_shuffled_per_iteration": bytes_per_iteration(outcome),
+        "bytes_spilled": outcome.usage.bytes_spilled,
+        "peak_memory_bytes": outcome.usage.peak_memory_bytes,
         "edges_by_worker": outcome.edges_by_worker,
         "top": outcome.top,
     })
@@ -38,12 +40,13 @@ pub(super) fn text(outcome: &Ranked) -> String {
          attempts          {}, the last one from round {} on\n\
          load              {:.3} s\n\
          an iteration      {:.6} s (p5 {:.6}, p95 {:.6}), {} of them\n\
-         shuffled          {} bytes an iteration\n",
+         shuffled          {} bytes an iteration\n\
+         {}",
         outcome.vertices,
         outcome.edges,
         outcome.edges_by_worker,
         outcome.lines_skipped,
-        outcome.attempts,
+        outcome.usage.attempts,
         outcome.first_round,
         outcome.load_seconds,
         median,
@@ -51,6 +54,7 @@ pub(super) fn text(outcome: &Ranked) -> String {
         p95,
         outcome.seconds.len(),
         bytes_per_iteration(outcome),
+        outcome.usage.memory_text(),
     );
     if !outcome.top.is_empty() {
         text += &format!("\n{:>20}  rank\n", "vertex");

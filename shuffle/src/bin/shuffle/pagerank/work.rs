@@ -10,6 +10,7 @@ use weft_shuffle::{Dataset, EdgeList, Share, Worker, WorkerId, records};
 use super::{LOADING, Pagerank, RANKING, Ranked, TopRank};
 use crate::event::{Event, Outcome, tell};
 use crate::output_file::OutputFile;
+use crate::usage::Usage;
 use crate::work::while_telling;
 
 /// A worker's part of the job.
@@ -40,8 +41,12 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
     let ranks = method.rank(worker, &graph, &mut note)?;
     note(job.iterations);
     let sent = worker.gather(worker.bytes_sent() - sent_before)?;
+    let vertices = graph.vertices();
+    // Its memory is for the ranks of all from here on.
+    drop(graph);
 
     let mut ranks = records(ranks).collect(worker)?;
+    let usage = Usage::gather(worker, began)?;
     if worker.id() == WorkerId(0) {
         ranks.sort_unstable_by(|one, other| {
             other.rank.total_cmp(&one.rank).then(one.vertex.cmp(&other.vertex))
@@ -50,15 +55,15 @@ pub(super) fn run(job: &Pagerank, worker: &Worker, report: bool) -> anyhow::Resu
         job.output.iter().for_each(|file| worker.has_written(file));
         let top = ranks.iter().take(job.top);
         tell(&Event::Done(Outcome::Pagerank(Ranked {
-            vertices: graph.vertices(),
+            vertices,
             edges: edges_by_worker.iter().sum(),
             edges_by_worker,
             lines_skipped,
             load_seconds,
-            attempts: worker.attempt(),
             first_round: first_round.unwrap_or(0),
             seconds: times.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64()).collect(),
             bytes_shuffled: sent.iter().sum(),
+            usage,
             top: top.map(|rank| TopRank { vertex: rank.vertex, rank: rank.rank }).collect(),
         })))?;
     }
