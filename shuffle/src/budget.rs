@@ -117,9 +117,7 @@ impl Taken {
         counter.fetch_add(bytes, Ordering::Relaxed);
         Taken { taken_bytes: Arc::clone(counter), bytes }
     }
-}
 
-impl Taken {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

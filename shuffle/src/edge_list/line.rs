@@ -37,10 +37,8 @@ pub(super) fn parse<E>(
             parsed.edges += lines;
             parsed.lines += lines;
             plain_from = parsed.lines + LINES_BEFORE_PLAIN;
+            // Never the whole: a plain line is one of a window that is longer.
             rest = behind;
-            if rest.is_empty() {
-                break;
-            }
         }
         let next = match first_line(rest, line_bytes_max) {
             Ok((None, next)) => next,

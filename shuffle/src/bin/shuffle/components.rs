@@ -84,10 +84,7 @@ impl Asked for Components {
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let list = EdgeList::open(&self.input)?;
         self.output().map_or(Ok(()), |output| output.prepare())?;
-        if let Err(error) = self.memory.prepare(self.output.as_deref()) {
-            self.end(false)?;
-            return Err(error);
-        }
+        self.memory.prepare(self, self.output.as_deref())?;
         let read = list.bytes_to_read(self.common.workers);
         Ok(vec![Phase { name: "read", total: read, unit: Unit::Bytes }])
     }

@@ -75,10 +75,7 @@ impl Asked for Join {
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let (left, right) = (EdgeList::open(&self.left)?, EdgeList::open(&self.right)?);
         self.output().prepare()?;
-        if let Err(error) = self.memory.prepare(Some(&self.output)) {
-            self.end(false)?;
-            return Err(error);
-        }
+        self.memory.prepare(self, Some(&self.output))?;
         let total = |side: EdgeList| side.bytes_to_read(self.common.workers);
         Ok(vec![
             Phase { name: "left", total: total(left), unit: Unit::Bytes },

@@ -100,10 +100,7 @@ impl Asked for Kmeans {
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let file = PointFile::open(&self.input)?;
         self.output().map_or(Ok(()), |output| output.prepare())?;
-        if let Err(error) = self.memory.prepare(self.output.as_deref()) {
-            self.end(false)?;
-            return Err(error);
-        }
+        self.memory.prepare(self, self.made().as_deref())?;
         let read = file.bytes_to_read(self.common.workers);
         Ok(vec![
             Phase { name: "read", total: read, unit: Unit::Bytes },
@@ -134,7 +131,7 @@ impl Asked for Kmeans {
         if let Some(output) = &self.output {
             flags.add("output", output);
         }
-        self.memory.add_to(flags, self.output.as_deref());
+        self.memory.add_to(flags, self.made().as_deref());
     }
 
     fn needs(&self) -> Needs {
@@ -142,7 +139,7 @@ impl Asked for Kmeans {
             types: KMeans::types(Types::new()),
             same: format!("{:?}", (&self.input, self.skip_bad, self.method())),
             memory_bytes: self.memory.bytes,
-            spill_folder: Some(self.memory.spill_folder(self.output.as_deref())),
+            spill_folder: Some(self.memory.spill_folder(self.made().as_deref())),
         }
     }
 
@@ -155,6 +152,11 @@ impl Kmeans {
     /// What is said of what came out.
     pub(crate) fn report(&self, outcome: &Clustered) -> Said {
         either(self, || report::object(self, outcome), || report::text(outcome))
+    }
+
+    /// The file that is made, if one is.
+    fn made(&self) -> Option<PathBuf> {
+        self.output()?.made()
     }
 
     fn output(&self) -> Option<OutputFile<'_>> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use weft_shuffle::check_spill_folder;
 
 use crate::args::size;
-use crate::job::Flags;
+use crate::job::{Asked, Flags};
 
 /// Memory that a worker needs in any case, and for each worker that there is: what comes from it and goes to it has room in that.
 const LEAST: u64 = 48 << 20;
@@ -45,9 +45,13 @@ impl Memory {
         self.spill_dir.clone().unwrap_or_else(of_output)
     }
 
-    /// Whether something can be kept there.
-    pub(crate) fn prepare(&self, output: Option<&Path>) -> anyhow::Result<()> {
-        Ok(check_spill_folder(&self.spill_folder(output))?)
+    /// Whether something can be kept there. If not, `job` ends, whose output is prepared.
+    pub(crate) fn prepare(&self, job: &impl Asked, output: Option<&Path>) -> anyhow::Result<()> {
+        let checked = check_spill_folder(&self.spill_folder(output));
+        checked.or_else(|error| {
+            job.end(false)?;
+            Err(error.into())
+        })
     }
 
     /// What a worker has to be told.

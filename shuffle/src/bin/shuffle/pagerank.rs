@@ -124,10 +124,7 @@ impl Asked for Pagerank {
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let list = EdgeList::open(&self.input)?;
         self.output().map_or(Ok(()), |output| output.prepare())?;
-        if let Err(error) = self.memory.prepare(self.made().as_deref()) {
-            self.end(false)?;
-            return Err(error);
-        }
+        self.memory.prepare(self, self.made().as_deref())?;
         // Worker 0 tells of the rounds.
         let read = list.bytes_to_read(self.common.workers);
         let rounds = self.iterations as u64;

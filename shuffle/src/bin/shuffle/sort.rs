@@ -59,10 +59,7 @@ impl Asked for Sort {
     fn prepare(&self) -> anyhow::Result<Vec<Phase>> {
         let file = RecordFile::<RECORD_BYTES>::open(&self.input)?;
         self.output().prepare()?;
-        if let Err(error) = self.memory.prepare(Some(&self.output)) {
-            self.end(false)?;
-            return Err(error);
-        }
+        self.memory.prepare(self, Some(&self.output))?;
         let bytes = file.len() * RECORD_BYTES as u64;
         Ok(vec![
             Phase { name: "read", total: bytes, unit: Unit::Bytes },

@@ -115,10 +115,7 @@ impl Asked for Wordcount {
             None => Phase { name: "read", total: TableShare::SLOTS_TO_READ, unit: Unit::Slots },
         };
         self.output().map_or(Ok(()), |output| output.prepare())?;
-        if let Err(error) = self.memory.prepare(self.output.as_deref()) {
-            self.end(false)?;
-            return Err(error);
-        }
+        self.memory.prepare(self, self.output.as_deref())?;
         Ok(vec![phase])
     }
 

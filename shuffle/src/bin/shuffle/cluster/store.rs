@@ -205,10 +205,14 @@ impl Store {
 
     /// What agents and drivers show one another: whoever may read the table may run jobs. If there is none, as when the table is new or has lost all, it becomes `known`, or a new one.
     pub(crate) fn secret(&self, known: Option<u128>) -> anyhow::Result<u128> {
-        let made = known.unwrap_or_else(rand::random);
-        // What was made first stays.
-        let _ = self.table.put_if_absent("secret", made.to_le_bytes(), None)?;
-        let secret = self.table.get("secret")?.into_object().context("there is no secret")?;
+        let mut secret = self.table.get("secret")?.into_object();
+        if secret.is_none() {
+            let made = known.unwrap_or_else(rand::random);
+            // What was made first stays.
+            let _ = self.table.put_if_absent("secret", made.to_le_bytes(), None)?;
+            secret = self.table.get("secret")?.into_object();
+        }
+        let secret = secret.context("there is no secret")?;
         Ok(u128::from_le_bytes(secret[..].try_into().context("the agents' secret is none")?))
     }
 

@@ -67,16 +67,15 @@ pub(crate) fn run(submit: &Submit) -> anyhow::Result<ExitCode> {
         inputs: None,
     };
     let id = store.submit(&record)?;
-    // Who waits for the job is told why that waits, too.
+    if submit.wait {
+        return wait(&store, id, &submit.job);
+    }
     let slots: usize = store.agents()?.iter().map(|(_, agent)| agent.slots).sum();
-    if slots < common.workers && !submit.wait {
+    if slots < common.workers {
         eprintln!(
             "shuffle: job {id} waits for {} workers: the agents that are there have room for {slots}",
             common.workers
         );
-    }
-    if submit.wait {
-        return wait(&store, id, &submit.job);
     }
     let text = if common.json {
         format!("{}\n", serde_json::json!({ "job": id }))
@@ -91,8 +90,7 @@ fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
     eprintln!("shuffle: job {id} is submitted");
     let (mut told, mut waits, mut unseen) = (0, None, None::<Instant>);
     loop {
-        let found = store.job(id).and_then(|record| Ok((record, store.waits(id)?)));
-        let (record, why) = match found {
+        let (record, why) = match look(store, id) {
             Ok(found) => found,
             // The job goes on without anybody who looks.
             Err(error) => {
@@ -108,7 +106,7 @@ fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
         };
         unseen = None;
         let record = record.with_context(|| format!("job {id} is gone"))?;
-        if let (State::Queued, Some(why)) = (&record.state, why)
+        if let Some(why) = why
             && now_ms() > record.submitted_ms + SILENT_MS
             && waits.as_ref() != Some(&why)
         {
@@ -131,4 +129,12 @@ fn wait(store: &Store, id: u64, job: &Job) -> anyhow::Result<ExitCode> {
             _ => std::thread::sleep(LOOK_EVERY),
         }
     }
+}
+
+/// A job, and why it waits, if it does and somebody has said why.
+fn look(store: &Store, id: u64) -> anyhow::Result<(Option<JobRecord>, Option<String>)> {
+    let record = store.job(id)?;
+    let is_queued = record.as_ref().is_some_and(|job| matches!(job.state, State::Queued));
+    let why = if is_queued { store.waits(id)? } else { None };
+    Ok((record, why))
 }

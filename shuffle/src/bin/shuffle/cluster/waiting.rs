@@ -40,8 +40,9 @@ pub(crate) fn why(
     let others = agents.iter().filter(|agent| !usable(agent));
     for (agent, row, standing) in others.clone().take(NAMED_MAX) {
         let what = match standing {
+            Standing::Usable => continue,
             Standing::Unreachable => "cannot be reached from the eldest",
-            _ => "runs another build of the program",
+            Standing::OtherBuild => "runs another build of the program",
         };
         text += &format!("; agent {} at {} {what}", agent.0, row.address);
     }
