@@ -50,6 +50,7 @@ fn wait_for(client: &BlockingClient, name: &str, expected: u64) {
 #[test]
 fn all_that_happens_to_a_key_is_told() {
     let cluster = Cluster::start(2);
+    wait_until_spread(|| cluster.client(), 2);
     let (client, other) = (cluster.client(), cluster.client());
     let first = client.put("loom", "1").unwrap();
     let mut watch = client.watch("loom", DEFAULT).unwrap();
@@ -147,6 +148,7 @@ fn nothing_is_missed_silently_when_what_is_watched_moves() {
 #[test]
 fn who_is_too_slow_is_told_so_and_nothing_else() {
     let cluster = Cluster::start(2);
+    wait_until_spread(|| cluster.client(), 2);
     let client = cluster.client();
     let short = WatchOptions { queue_bytes: Some(4 << 10) };
     let mut watch = client.watch("loom", short).unwrap();
@@ -211,6 +213,7 @@ fn a_node_that_was_started_anew_has_lost_the_watch() {
 #[test]
 fn a_table_is_watched_until_it_is_dropped() {
     let cluster = Cluster::start(2);
+    wait_until_spread(|| cluster.client(), 2);
     let client = cluster.client();
     let yarns = client.create_table("yarns", TableOptions::default()).unwrap();
     let mut watch = yarns.watch("wool", DEFAULT).unwrap();

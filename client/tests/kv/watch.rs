@@ -6,8 +6,10 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use weft_client::{BlockingClient, ClientConfig};
 
 use crate::cluster::{Cluster, start_kv};
+use crate::spread::wait_until_spread;
 
 /// A `kv watch` that goes on.
 struct Watching {
@@ -50,9 +52,17 @@ impl Watching {
     }
 }
 
+/// A cluster whose partitions stay where they are: a watch is lost with the primary that it is at.
+fn at_rest(nodes: u32) -> Cluster {
+    let cluster = Cluster::start(nodes);
+    let connect = || BlockingClient::connect(ClientConfig::new(cluster.addresses())).unwrap();
+    wait_until_spread(connect, nodes as usize);
+    cluster
+}
+
 #[test]
 fn what_happens_to_a_key_is_printed_at_once_until_ctrl_c() {
-    let cluster = Cluster::start(2);
+    let cluster = at_rest(2);
     let put = |value: &str| cluster.kv(&["put", "loom", value]).ok().trim().to_owned();
     let first = put("oak");
     let mut watching = Watching::start(&cluster, &["watch", "loom"]);
@@ -70,7 +80,7 @@ fn what_happens_to_a_key_is_printed_at_once_until_ctrl_c() {
 
 #[test]
 fn what_happens_to_keys_with_a_prefix_is_printed_with_values() {
-    let cluster = Cluster::start(3);
+    let cluster = at_rest(3);
     cluster.kv(&["table", "create", "yarns"]).ok();
     let arguments =
         ["--json", "-t", "yarns", "watch", "--prefix", "wool:", "--values", "--count", "4"];
