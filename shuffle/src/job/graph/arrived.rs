@@ -1,8 +1,8 @@
 //! What has come of the edges that begin at a worker's vertices.
 //!
-//! Edges are put into [parts](super::parts) by where they begin as they come, and each part into rows in the end, of which nothing is there twice: so it is known how many edges begin
-//! at each vertex, and with it the order of the vertices. In that order edges are put into parts once more, by where they lead, and each part into rows. No step looks
-//! for anything, edge by edge, in more memory than a cache has room for.
+//! Edges are put into [parts](super::parts) by where they begin as they come, and each part into rows in the end: so it is known how many edges begin
+//! at each vertex, and with it the order of the vertices. In that order edges are put into parts once more, by where they lead, and each part into rows, in which those that are there
+//! several times are neighbours: nothing is sorted for that. No step looks for anything, edge by edge, in more memory than a cache has room for.
 
 use weft_object::{Pair, Types};
 
@@ -11,7 +11,7 @@ use super::dictionary::too_many;
 use super::index::{Grouped, Identifier, Index, Wide, last_of_dense};
 use super::numbering::Numbering;
 use super::parts::{Part, Parts, part_of};
-use super::rows::{Rows, TOGETHER, make_distinct};
+use super::rows::{Rows, TOGETHER, make_distinct, without_repeats};
 use crate::budget::Required;
 use crate::error::JobError;
 use crate::exchange::SizedEdge;
@@ -106,18 +106,22 @@ impl Arrived {
     }
 }
 
+/// How many edges of a vertex are looked at for those that are there several times before they are put into the order of the vertices: of any number, a degree would be too large.
+const LONG_ROW: usize = if cfg!(test) { 1 << 12 } else { 1 << 24 };
+
 /// Of all parts, where no identifier is larger than `last` if they are dense.
 fn numbered<I: Identifier>(
     parts: impl Iterator<Item = Result<Part<Pair<I, I>>, JobError>>,
     last: Option<u32>,
     spilling: &Spilling,
 ) -> Result<Numbered, JobError> {
-    let grouped = Grouped::of(parts, last, make_distinct, spilling)?;
+    let keep = |row: &mut [I]| if row.len() < LONG_ROW { row.len() } else { make_distinct(row) };
+    let grouped = Grouped::of(parts, last, keep, spilling)?;
     let Grouped { index: sources, identifiers, mut rows, mut required } = grouped;
     let (kept, sorting) = Numbering::require(identifiers.len(), &spilling.budget)?;
     required.push(kept);
     rows.make_room()?;
-    let numbering = Numbering::by_degree(&identifiers, |vertex| rows.len(vertex) as u32);
+    let mut numbering = Numbering::by_degree(&identifiers, |vertex| rows.len(vertex) as u32);
     drop((identifiers, sorting));
 
     let mut by_target = Parts::new(spilling)?;
@@ -144,12 +148,11 @@ fn numbered<I: Identifier>(
         })?;
     }
     drop(rows);
-    // None comes twice.
     let keep = |row: &mut [u32]| {
         if !are_in_order {
             row.sort_unstable();
         }
-        row.len()
+        without_repeats(row, |place| numbering.count_once_less(place))
     };
     let grouped = Grouped::of(by_target.into_parts(), last, keep, spilling)?;
     let Grouped { identifiers: ends, rows, required: of_ends, .. } = grouped;

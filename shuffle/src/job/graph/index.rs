@@ -84,7 +84,7 @@ impl<V: Wire + Default> Grouped<V> {
     pub(super) fn of<I: Identifier>(
         parts: impl Iterator<Item = Result<Part<Pair<I, V>>, JobError>>,
         last: Option<u32>,
-        keep: impl Fn(&mut [V]) -> usize,
+        mut keep: impl FnMut(&mut [V]) -> usize,
         spilling: &Spilling,
     ) -> Result<Grouped<V>, JobError> {
         let mut rows = Rows::with_capacity(spilling, 0, 0);
@@ -101,7 +101,7 @@ impl<V: Wire + Default> Grouped<V> {
                 let _entries = budget.require(size_of_val(&entries[..]) as u64)?;
                 let count = dictionary.identifiers().len() - first;
                 required.push(budget.require(count as u64 * (IDENTIFIER_BYTES + ENTRY_BYTES))?);
-                rows.append_entries(count, entries.iter().copied(), &keep, |_| {})?;
+                rows.append_entries(count, entries.iter().copied(), &mut keep, |_| {})?;
             }
             let identifiers = dictionary.identifiers().to_vec();
             let (index, rows) = (Index::Sparse(dictionary), rows.finish()?);
@@ -115,7 +115,7 @@ impl<V: Wire + Default> Grouped<V> {
                 let identifier: u64 = key.into();
                 (place_of(identifier) as u32, value)
             });
-            rows.append_entries(index.places as usize, entries, &keep, |place| {
+            rows.append_entries(index.places as usize, entries, &mut keep, |place| {
                 index.insert(at, place as u32);
                 identifiers.push(identifier_at(at, place as u64));
             })?;

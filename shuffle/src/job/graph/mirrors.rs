@@ -119,7 +119,7 @@ impl Mirrors {
 
 /// Which edges of a worker go: those of the vertices with the most, so the fewest are mirrored.
 struct Surplus<'d> {
-    /// How many edges begin at each vertex, in descending order.
+    /// How many edges begin at each vertex, in descending order but for edges that came several times.
     out_degrees: &'d [u32],
     /// The first vertex that does not go as a whole.
     next: usize,

@@ -11,7 +11,7 @@ const VERTEX_BYTES: u64 = 20;
 /// Bytes that it takes while vertices are put in order.
 const SORTING_BYTES: u64 = size_of::<(Reverse<u32>, u64, u32)>() as u64;
 
-/// Vertices at which edges begin: those with most edges first, and of those alike the lower identifier.
+/// Vertices at which edges begin: those with most edges first, each counted as often as it came, and of those alike the lower identifier.
 #[derive(Debug)]
 pub(super) struct Numbering {
     /// Which vertex comes at each place.
@@ -64,6 +64,11 @@ impl Numbering {
     /// The identifiers, by place.
     pub(super) fn identifiers(&self) -> &[u64] {
         &self.identifiers
+    }
+
+    /// An edge that was counted begins at this place, and is there once more.
+    pub(super) fn count_once_less(&mut self, place: u32) {
+        self.degrees[place as usize] -= 1;
     }
 
     /// How many edges begin at each, by place.

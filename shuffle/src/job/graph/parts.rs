@@ -18,7 +18,10 @@ const PARTS_BITS: u32 = 8;
 /// Into how many parts edges are put: so many that rows of a part, of the tens of millions of edges that a worker may have, fit into the cache of a core, and so few that it has the ends of all parts, too.
 pub(super) const PARTS: usize = 1 << PARTS_BITS;
 
-/// The longest piece: with all that are not full, in the cache of a core, nearly.
+/// The longest piece that stays in memory: with all that are not full, in the cache of a core, with as much beside it.
+const KEPT_LEN: usize = 256;
+
+/// The longest piece: what is written to a file at once.
 pub(super) const PIECE_LEN: usize = 2048;
 
 /// The shortest piece, however little memory there is: a page of a file, nearly.
@@ -53,16 +56,26 @@ pub(super) struct Parts<T> {
     spilling: Spilling,
     /// The last piece of each part.
     filling: Vec<Vec<T>>,
-    /// For all of these.
+    /// For all of these, when they are as long as what is written at once.
     required: Required,
+    /// How long a piece is that goes to others in memory, or to the file.
     piece_len: usize,
     full: Pieces<T>,
     /// The numbers of those of each part.
     numbers: Vec<Vec<u32>>,
     file: SpillFile<T>,
     /// What is in the file of each part. Once there is anything, everything goes there, so that the order stays.
-    runs: Vec<Vec<Run>>,
+    written: Vec<WrittenPart>,
+    /// How long a piece is that goes there.
+    written_len: usize,
     has_spilled: bool,
+}
+
+/// The records of a part that are in a file.
+#[derive(Clone, Default)]
+struct WrittenPart {
+    runs: Vec<Run>,
+    records: usize,
 }
 
 /// The records of a part, in memory.
@@ -83,8 +96,9 @@ impl<T: Wire> Parts<T> {
         let record_bytes = size_of::<T>();
         // An eighth of the memory for pieces that are not full.
         let piece_bytes = spilling.budget.share() as usize / 4 / PARTS;
-        let piece_len = (piece_bytes / record_bytes).clamp(PIECE_LEN_MIN, PIECE_LEN);
-        let filling_bytes = PARTS * piece_len * record_bytes;
+        let written_len = (piece_bytes / record_bytes).clamp(PIECE_LEN_MIN, PIECE_LEN);
+        let piece_len = written_len.min(KEPT_LEN);
+        let filling_bytes = PARTS * written_len * record_bytes;
         Ok(Parts {
             filling: (0..PARTS).map(|_| Vec::new()).collect(),
             required: spilling.budget.require(filling_bytes as u64)?,
@@ -92,7 +106,8 @@ impl<T: Wire> Parts<T> {
             full: Pieces::new(piece_len),
             numbers: vec![Vec::new(); PARTS],
             file: SpillFile::new(spilling.clone()),
-            runs: vec![Vec::new(); PARTS],
+            written: vec![WrittenPart::default(); PARTS],
+            written_len,
             has_spilled: false,
             spilling: spilling.clone(),
         })
@@ -113,9 +128,11 @@ impl<T: Wire> Parts<T> {
             Some(number) => self.numbers[part].push(number),
             None => {
                 self.has_spilled = true;
-                let mut run = self.file.begin();
+                self.piece_len = self.written_len;
+                let (mut run, written) = (self.file.begin(), &mut self.written[part]);
                 piece.iter().try_for_each(|record| run.push(record))?;
-                self.runs[part].push(run.finish()?);
+                written.runs.push(run.finish()?);
+                written.records += piece.len();
             }
         }
         piece.clear();
@@ -124,24 +141,24 @@ impl<T: Wire> Parts<T> {
 
     /// How many records there are.
     pub(super) fn len(&self) -> usize {
-        let full: usize = self.numbers.iter().map(Vec::len).sum();
-        let written: usize = self.runs.iter().map(Vec::len).sum();
-        (full + written) * self.piece_len + self.filling.iter().map(Vec::len).sum::<usize>()
+        let full = self.full.records();
+        let written: usize = self.written.iter().map(|part| part.records).sum();
+        full + written + self.filling.iter().map(Vec::len).sum::<usize>()
     }
 
     /// The parts, one after the other.
     pub(super) fn into_parts(self) -> impl Iterator<Item = Result<Part<T>, JobError>> {
-        let Parts { spilling, filling, required, piece_len, full, numbers, file, runs, .. } = self;
-        let full = Rc::new(full);
-        numbers.into_iter().zip(runs).zip(filling).map(move |((numbers, runs), last)| {
+        let Parts { spilling, filling, required, full, numbers, file, written, .. } = self;
+        let (full, written_len) = (Rc::new(full), self.written_len);
+        numbers.into_iter().zip(written).zip(filling).map(move |((numbers, written), last)| {
             // Until the last part is gone.
             let _ = &required;
-            let read_bytes = runs.len() * piece_len * size_of::<T>();
+            let read_bytes = written.records * size_of::<T>();
             let required = vec![spilling.budget.require(read_bytes as u64)?];
-            let mut pieces = Vec::with_capacity(runs.len() + 1);
-            for run in runs {
-                let (mut reader, mut piece) = (file.read(run), Vec::with_capacity(piece_len));
-                while reader.read_some(piece_len, &mut piece)? > 0 {}
+            let mut pieces = Vec::with_capacity(written.runs.len() + 1);
+            for run in written.runs {
+                let (mut reader, mut piece) = (file.read(run), Vec::with_capacity(written_len));
+                while reader.read_some(written_len, &mut piece)? > 0 {}
                 pieces.push(piece);
             }
             pieces.push(last);

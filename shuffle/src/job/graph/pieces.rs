@@ -49,6 +49,11 @@ impl<T: Copy> Pieces<T> {
         &self.blocks[number / of_block][begin..begin + self.piece_len]
     }
 
+    /// Records of all pieces.
+    pub(super) fn records(&self) -> usize {
+        self.count * self.piece_len
+    }
+
     fn pieces_of_block(&self) -> usize {
         (MAPPED_BYTES / size_of::<T>()).div_ceil(self.piece_len)
     }

@@ -55,7 +55,7 @@ impl<T: Wire + Default> Rows<T> {
         &mut self,
         rows: usize,
         entries: impl Iterator<Item = (u32, T)> + Clone,
-        keep: impl Fn(&mut [T]) -> usize,
+        mut keep: impl FnMut(&mut [T]) -> usize,
         mut added: impl FnMut(usize),
     ) -> Result<(), JobError> {
         // Where the next entry of each row goes; in the end, where the next row begins.
@@ -259,11 +259,18 @@ impl Rows {
 /// Puts a row in order, what occurs several times once: how many there are then.
 pub(super) fn make_distinct<T: Copy + Ord>(row: &mut [T]) -> usize {
     row.sort_unstable();
+    without_repeats(row, |_| {})
+}
+
+/// Leaves once what occurs several times in a row that is in order, and tells `repeated` of each time more: how many there are then.
+pub(super) fn without_repeats<T: Copy + Ord>(row: &mut [T], mut repeated: impl FnMut(T)) -> usize {
     let mut kept = 0;
     for at in 0..row.len() {
         if kept == 0 || row[kept - 1] != row[at] {
             row[kept] = row[at];
             kept += 1;
+        } else {
+            repeated(row[at]);
         }
     }
     kept
