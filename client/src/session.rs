@@ -98,6 +98,14 @@ impl Session {
             && self.look_at.compare_exchange(look_at, next, success, failure).is_ok()
     }
 
+    /// The lease could not be renewed, and is not tried again until `next`: it does until then, or to its end.
+    pub(crate) fn not_renewed(&self, client: u64, next: Time) {
+        if self.client() == Some(client) {
+            let next = next.nanos().min(self.ends_at.load(Ordering::Acquire));
+            self.look_at.fetch_max(next, Ordering::AcqRel);
+        }
+    }
+
     /// Nodes do not know `client` any more.
     pub(crate) fn lost(&self, client: u64) {
         if self.client() == Some(client) {

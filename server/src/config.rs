@@ -151,7 +151,7 @@ impl Config {
             ..table
         };
         let heartbeat = settings.heartbeat.map_or(Timing::default().heartbeat(), Into::into);
-        let lease = settings.lease.map_or(10 * heartbeat, Into::into);
+        let lease = settings.lease.map_or(Timing::lease_for(heartbeat), Into::into);
         let timing = Timing::new(heartbeat, lease)?;
         let reactors = settings.reactors.unwrap_or(host.cores);
         if reactors.get() > REACTORS_MAX && settings.reactors.is_some() {

@@ -248,6 +248,9 @@ fn read(path: &Path) -> Result<Option<Past>, DataDirectoryError> {
         }
     };
     let incarnation = Incarnation(file.incarnation);
+    if incarnation.0 == u64::MAX {
+        return Err(damaged(path, "there is no higher incarnation than the last one"));
+    }
     Ok(Some(Past { node: NodeId(file.node), cluster, incarnation }))
 }
 

@@ -92,7 +92,8 @@ impl Core {
         }
     }
 
-    /// If it fails, somebody tries again soon; the lease may do until then.
+    /// If it fails, somebody tries again soon; the lease does until then. To ask in vain may take all of the pause between two tries, so it begins behind that: who has
+    /// asked goes on with a lease that needs no look.
     async fn renew(&self, asked_at: Time, deadline: Time) {
         let Some(client) = self.session.client() else { return };
         // One and the same node, as long as that answers: of those that have no coordinator, each knows what it has heard itself.
@@ -103,7 +104,10 @@ impl Core {
             Err(ClientError::Refused { code: ErrorCode::ClientUnknown, .. }) => {
                 self.session.lost(client);
             }
-            Err(_) => {}
+            Err(_) => {
+                let next = self.endpoint.clock().now() + LEASE_PAUSE;
+                self.session.not_renewed(client, next);
+            }
         }
     }
 

@@ -309,6 +309,33 @@ fn a_client_that_works_keeps_its_lease_and_one_that_rests_opens_another() {
 }
 
 #[test]
+fn a_lease_that_nobody_renews_does_to_its_end() {
+    let world = World::remembering(5);
+    let memory = forgetful_network(&world, 1, |_| false);
+    (2..=5).for_each(|id| drop(world.node(id, |_| Answer::Silence)));
+    let client = world.client(&[1]);
+    let now = || client.endpoint().clock().now();
+    let put = || world.run(client.put(key_of(1, 5), "weft"));
+    put().unwrap();
+    let begun_at = now();
+    world.leases().are_renewed_in_vain.store(true, Ordering::Relaxed);
+    wait(&world, &client, LEASE / 2);
+    let (mut longest, mut puts) = (Duration::ZERO, 1);
+    while now().since(begun_at) < LEASE / 10 * 9 - Duration::from_secs(3) {
+        let before = now();
+        put().unwrap();
+        longest = longest.max(now().since(before));
+        puts += 1;
+        wait(&world, &client, Duration::from_millis(100));
+    }
+    // Who asks in vain waits for a second; others do not.
+    assert!(longest <= Duration::from_millis(1_100), "{longest:?}");
+    assert!(puts > 100, "{puts} puts in 21 s");
+    assert_eq!(memory.lock().unwrap().executed, puts);
+    assert_eq!(world.leases().opened.load(Ordering::Relaxed), 1);
+}
+
+#[test]
 fn many_that_begin_at_once_open_one_lease() {
     let world = World::remembering(1);
     let memory = forgetful_network(&world, 1, |_| false);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -46,6 +46,8 @@ pub(crate) struct Leases {
     pub(crate) lease_ms: AtomicU32,
     pub(crate) opened: AtomicU64,
     pub(crate) renewed: AtomicU64,
+    /// Whether nodes say nothing to who wants to renew one.
+    pub(crate) are_renewed_in_vain: AtomicBool,
     /// Of which clients nothing is known any more.
     pub(crate) forgotten_to: AtomicU64,
 }
@@ -313,6 +315,11 @@ impl Handler for Scripted {
                 }
                 Request::OpenClient(_) => {
                     batch.reply(call, self.leases.open());
+                    continue;
+                }
+                Request::RenewClient(_)
+                    if self.leases.are_renewed_in_vain.load(Ordering::Relaxed) =>
+                {
                     continue;
                 }
                 Request::RenewClient(RenewClient { client }) => {

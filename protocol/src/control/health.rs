@@ -47,8 +47,7 @@ impl<'s> Health<'s> {
     /// Of this status.
     pub fn of(status: &'s StatusResponse) -> Self {
         let numbered = |node: &'s Node| Some((node.member?.node, node));
-        let is_holder =
-            |node: &&Node| node.capacity_bytes > 0 && node.standing() != Standing::Leaving;
+        let is_holder = |node: &&Node| node.capacity_bytes > 0 && !node.standing().is_leaving();
         let holders = status.nodes.iter().filter(is_holder);
         let disk_holders = holders.clone().filter(|node| !node.is_diskless).count();
         let nodes = status.nodes.iter().filter_map(numbered).collect();
@@ -93,12 +92,17 @@ impl<'s> Health<'s> {
         nodes.map(|(id, _)| *id).collect()
     }
 
+    /// The nodes that are down, whether they are to leave or not, by id.
+    pub fn down_nodes(&self) -> Vec<u64> {
+        let nodes = self.nodes.iter().filter(|(_, node)| node.standing().is_down());
+        nodes.map(|(id, _)| *id).collect()
+    }
+
     /// The coordinators that are down, or no nodes of the cluster; and those whose vote cannot be counted on though their node is up: where a
     /// directory was put back from an old copy, for one.
     pub fn missing_coordinators(&self) -> Vec<u64> {
-        let is_up = |node| {
-            self.nodes.get(&node).is_some_and(|node: &&Node| node.standing() != Standing::Down)
-        };
+        let is_up =
+            |node| self.nodes.get(&node).is_some_and(|node: &&Node| !node.standing().is_down());
         let is_there =
             |coordinator: &&Coordinator| is_up(coordinator.node) && !coordinator.is_missed;
         let missing = self.status.coordinators.iter().filter(|one| !is_there(one));
@@ -133,7 +137,19 @@ impl<'s> Health<'s> {
     /// Whether the node is there, in this life of it.
     fn is_up(&self, member: Member) -> bool {
         let node = self.nodes.get(&member.node);
-        node.is_some_and(|node| node.member == Some(member) && node.standing() != Standing::Down)
+        node.is_some_and(|node| node.member == Some(member) && !node.standing().is_down())
+    }
+}
+
+impl Standing {
+    /// Whether nothing is heard of the node.
+    pub const fn is_down(self) -> bool {
+        matches!(self, Self::Down | Self::LeavingDown)
+    }
+
+    /// Whether it is to leave.
+    pub const fn is_leaving(self) -> bool {
+        matches!(self, Self::Leaving | Self::LeavingDown)
     }
 }
 
@@ -269,6 +285,14 @@ mod tests {
             status.partitions[0].members.truncate(2);
         };
         check(leave, Condition::Whole, Verdict::Healthy);
+        // One that is down serves nothing, whether it is to leave or not.
+        let gone = |status: &mut StatusResponse| {
+            let primary = status.partitions[0].primary.map(|primary| primary.node);
+            let of = |node: &&mut Node| node.member.map(|member| member.node) == primary;
+            let node = status.nodes.iter_mut().find(of).unwrap();
+            node.set_standing(Standing::LeavingDown);
+        };
+        check(gone, Condition::Unserved, Verdict::NotServing);
         let alone = |status: &mut StatusResponse| {
             status.nodes.truncate(1);
             status.coordinators.truncate(1);

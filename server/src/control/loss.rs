@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tonic::{Code, Status};
 use weft_protocol::control::v1::{
-    AcceptLossRequest, AcceptLossResponse, Node, Partition, Standing, StatusResponse,
+    AcceptLossRequest, AcceptLossResponse, Node, Partition, StatusResponse,
 };
 use weft_protocol::{ErrorCode, PartitionId};
 
@@ -85,7 +85,7 @@ fn is_given_up(cluster: &StatusResponse, partition: &Partition) -> bool {
     let is_down = |node: u64| {
         let of = |other: &&Node| other.member.is_some_and(|member| member.node == node);
         let found = cluster.nodes.iter().find(of);
-        found.is_some_and(|node| node.standing() == Standing::Down)
+        found.is_some_and(|node| node.standing().is_down())
     };
     partition.members.iter().all(|member| is_down(member.node))
 }

@@ -87,7 +87,8 @@ impl Node {
     /// How it stands.
     pub const fn standing(&self) -> Standing {
         match (self.is_leaving, self.is_up) {
-            (true, _) => Standing::Leaving,
+            (true, true) => Standing::Leaving,
+            (true, false) => Standing::LeavingDown,
             (false, true) => Standing::Up,
             (false, false) => Standing::Down,
         }
@@ -101,8 +102,10 @@ pub enum Standing {
     Up,
     /// It is not heard.
     Down,
-    /// It is on its way out, heard or not.
+    /// It is on its way out, and heard.
     Leaving,
+    /// It is on its way out, and not heard.
+    LeavingDown,
 }
 
 impl fmt::Display for Standing {
@@ -111,6 +114,7 @@ impl fmt::Display for Standing {
             Self::Up => "up",
             Self::Down => "down",
             Self::Leaving => "leaving",
+            Self::LeavingDown => "leaving-down",
         })
     }
 }

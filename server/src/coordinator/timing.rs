@@ -28,7 +28,7 @@ pub enum TimingError {
     /// A lease that a lost message or two would end, or one that keeps everybody waiting.
     #[error(
         "a lease of {lease:?} is not from {LEASE_HEARTBEATS_MIN} heartbeats of {heartbeat:?} to 60s; give --lease {}ms, for example",
-        10 * heartbeat.as_millis()
+        Timing::lease_for(*heartbeat).as_millis()
     )]
     Lease {
         /// How long it lasts.
@@ -58,6 +58,11 @@ impl Timing {
         }
         let ms = |duration: Duration| duration.as_millis() as u32;
         Ok(Timing { heartbeat_ms: ms(heartbeat), lease_ms: ms(lease) })
+    }
+
+    /// A lease of ten heartbeats, or as long as one may be.
+    pub fn lease_for(heartbeat: Duration) -> Duration {
+        (10 * heartbeat).min(LEASE_MAX)
     }
 
     /// How far apart heartbeats are.

@@ -140,6 +140,7 @@ impl LoneCoordinator {
                 Standing::Up => v1::Standing::Up,
                 Standing::Down => v1::Standing::Down,
                 Standing::Leaving => v1::Standing::Leaving,
+                Standing::LeavingDown => v1::Standing::LeavingDown,
             };
             let is_primary = |(_, one): &(PartitionId, &Partition)| {
                 one.configuration.primary == Some(node.member())

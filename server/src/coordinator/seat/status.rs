@@ -110,6 +110,7 @@ fn node_message(node: &Node) -> v1::Node {
             Standing::Up => v1::Standing::Up,
             Standing::Down => v1::Standing::Down,
             Standing::Leaving => v1::Standing::Leaving,
+            Standing::LeavingDown => v1::Standing::LeavingDown,
         }
         .into(),
         data_address: description.data_address.clone(),

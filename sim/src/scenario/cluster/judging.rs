@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weft_protocol::control::health::{Condition, Health};
-use weft_protocol::control::v1::{ListTablesResponse, Standing, StatusResponse};
+use weft_protocol::control::v1::{ListTablesResponse, StatusResponse};
 use weft_protocol::{ClusterMap, Durability, PartitionEntry, PartitionId, TableId};
 use weft_transport::NodeId;
 
@@ -124,7 +124,7 @@ pub(super) fn ill(
             }
         }
     }
-    let (down, missing) = (health.nodes_in(Standing::Down), health.missing_coordinators());
+    let (down, missing) = (health.down_nodes(), health.missing_coordinators());
     if !down.is_empty() || !missing.is_empty() {
         return Some(format!("nodes {down:?} are said to be down, {missing:?} to be missing"));
     }

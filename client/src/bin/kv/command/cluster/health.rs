@@ -3,7 +3,6 @@
 use anyhow::Context;
 use serde_json::json;
 use weft_protocol::control::health::{Condition, Health, Verdict};
-use weft_protocol::control::v1::Standing;
 
 use super::listed;
 use super::status::{conditions_to_json, partitions_in_short};
@@ -26,7 +25,7 @@ pub(super) fn run(control: &Control, output: &mut Output) -> anyhow::Result<()> 
     };
     let health = Health::of(&status);
     let verdict = health.verdict();
-    let (down, missing) = (health.nodes_in(Standing::Down), health.missing_coordinators());
+    let (down, missing) = (health.down_nodes(), health.missing_coordinators());
     match output.format {
         Format::Json => output.json(&json!({
             "health": verdict.name(),

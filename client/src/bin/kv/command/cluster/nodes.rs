@@ -82,6 +82,7 @@ pub(super) fn standing(standing: Standing) -> &'static str {
         Standing::Up => "up",
         Standing::Down => "down",
         Standing::Leaving => "leaving",
+        Standing::LeavingDown => "leaving-down",
         Standing::Unspecified => "unknown",
     }
 }

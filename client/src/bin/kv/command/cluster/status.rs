@@ -42,9 +42,9 @@ pub(super) fn partitions_in_short(status: &StatusResponse, health: &Health<'_>) 
 }
 
 fn nodes_in_short(status: &StatusResponse, health: &Health<'_>) -> String {
-    let standings =
-        [(Standing::Up, "up"), (Standing::Leaving, "leaving"), (Standing::Down, "down")];
-    let counted = standings.into_iter().filter_map(|(standing, name)| {
+    let standings = [Standing::Up, Standing::Leaving, Standing::LeavingDown, Standing::Down];
+    let counted = standings.into_iter().filter_map(|standing| {
+        let name = super::nodes::standing(standing);
         let count = health.nodes_in(standing).len();
         (count > 0).then(|| format!("{count} {name}"))
     });
@@ -53,7 +53,7 @@ fn nodes_in_short(status: &StatusResponse, health: &Health<'_>) -> String {
 
 fn coordinators_in_short(status: &StatusResponse, health: &Health<'_>) -> String {
     let missing = health.missing_coordinators();
-    let down = health.nodes_in(Standing::Down);
+    let down = health.down_nodes();
     let told = status.coordinators.iter().map(|coordinator| {
         let Coordinator { node, is_leader, is_voter, behind, is_missed } = coordinator;
         match () {
